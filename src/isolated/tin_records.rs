@@ -141,7 +141,7 @@ mod tests {
             LoadDrr<[LoadDrrFlow; 0], [LoadDrrHost; 0], [LoadDrrHost; 0], [RoundList; 0]>,
         >();
         let tins = size_of::<TinRecords>() + size_of::<TinDrr<[TinFlow; 0]>>();
-        assert!(tins <= 2_000, "{tins}");
-        assert!(tins + rounds <= 3_300, "{rounds}");
+        assert!(tins <= 1_944, "{tins}");
+        assert!(tins + rounds <= 3_208, "{rounds}");
     }
 }

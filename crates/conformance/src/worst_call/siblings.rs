@@ -28,8 +28,7 @@ pub(super) fn ceilings(flows: u32) -> Box<dyn Played> {
         scheduler.set_ceiling(FlowId(flow), Some(ceiling)).expect("room for all");
     }
     for (flow, other) in pairs(flows) {
-        #[allow(clippy::let_unit_value, reason = "whatever is returned")]
-        let _joined = scheduler.join(flow, other);
+        scheduler.join(flow, other).expect("eight siblings at most");
     }
     under(scheduler, flows)
 }
@@ -41,8 +40,7 @@ pub(super) fn committed(flows: u32) -> Box<dyn Played> {
         scheduler.set_rate(FlowId(flow), Some(rate)).expect("room for all");
     }
     for (flow, other) in pairs(flows) {
-        #[allow(clippy::let_unit_value, reason = "whatever is returned")]
-        let _joined = scheduler.join(flow, other);
+        scheduler.join(flow, other).expect("eight siblings at most");
     }
     under(scheduler, flows)
 }

@@ -50,17 +50,7 @@ fn arp_and_ipv6_and_tagged_frames_get_through() {
     row.with_ipv6();
     arrives(&row, ["fd00::1", "fd00::2"], &[80, 576, 1_500]);
     // The kernel's own tags, where it has them; frames with tags are among the million too.
-    let ends = [(&row.c, "c0", "10.7.0.1"), (&row.s, "s0", "10.7.0.2")];
-    let has_tags = ends.iter().all(|(inside, device, address)| {
-        let vlan = format!("link add link {device} name tagged type vlan id 7");
-        let is_made = inside.try_ip(&vlan).is_ok();
-        if is_made {
-            inside.ip(&format!("addr add {address}/24 dev tagged"));
-            inside.ip("link set tagged up");
-        }
-        is_made
-    });
-    if has_tags {
+    if row.with_tags() {
         arrives(&row, ["10.7.0.1", "10.7.0.2"], &[60, 576, 1_500]);
         tcp_arrives(&row, "10.7.0.1");
     } else {

@@ -96,17 +96,7 @@ fn merged_frames_and_tagged_ones_are_cut() {
     assert!(is_intact(&row.c, &row.s, far, 2_000_000));
     assert!(is_intact(&row.s, &row.c, near, 2_000_000));
     row.c.ip("link set c0 gso_max_segs 65535");
-    let ends = [(&row.c, "c0", "10.7.0.1"), (&row.s, "s0", "10.7.0.2")];
-    let has_tags = ends.iter().all(|(inside, device, address)| {
-        let vlan = format!("link add link {device} name tagged type vlan id 7");
-        let is_made = inside.try_ip(&vlan).is_ok();
-        if is_made {
-            inside.ip(&format!("addr add {address}/24 dev tagged"));
-            inside.ip("link set tagged up");
-        }
-        is_made
-    });
-    if has_tags {
+    if row.with_tags() {
         assert!(is_intact(&row.c, &row.s, "10.7.0.2".parse().unwrap(), 2_000_000));
     } else {
         println!("this kernel has no VLAN devices");

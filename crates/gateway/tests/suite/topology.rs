@@ -219,6 +219,20 @@ impl Row {
         }
     }
 
+    /// Both ends have a device for tagged frames, 10.7.0.1 and 10.7.0.2; false where the kernel has no VLAN devices.
+    pub(crate) fn with_tags(&self) -> bool {
+        let ends = [(&self.c, "c0", "10.7.0.1"), (&self.s, "s0", "10.7.0.2")];
+        ends.iter().all(|(inside, device, address)| {
+            let vlan = format!("link add link {device} name tagged type vlan id 7");
+            let is_made = inside.try_ip(&vlan).is_ok();
+            if is_made {
+                inside.ip(&format!("addr add {address}/24 dev tagged"));
+                inside.ip("link set tagged up");
+            }
+            is_made
+        })
+    }
+
     /// Both ends say nothing of their own: no address, no ARP.
     pub(crate) fn silence(&self) {
         for (inside, device) in [(&self.c, "c0"), (&self.s, "s0")] {
