@@ -5,7 +5,8 @@ use crate::history::{
     operations_for, pair, play_aqm, play_frames, play_labelled,
 };
 use crate::sides::{self, MAX_LEN};
-use crate::twin::{parser, shaper_clock as clock};
+use crate::twin::{parser, segments as twin, shaper_clock as clock};
+use freeboard::Segmenter;
 use freeboard::flowhash::parse;
 use freeboard::flowhash::parse::MAX_TUNNELS;
 use freeboard::flowhash::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels};
@@ -15,7 +16,7 @@ use freeboard::sched_core::{DropFrom, Limits, Side};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 15] = [
+pub const ALL: [Target; 16] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
@@ -29,6 +30,7 @@ pub const ALL: [Target; 15] = [
     ("isolated", isolated),
     ("ack_filter", ack_filter),
     ("parse", parse),
+    ("segments", segments),
     ("shaper_clock", shaper_clock),
     ("smart_queue", smart_queue),
 ];
@@ -309,6 +311,36 @@ fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
     } else {
         // PPPoE says how long its packet is, and cut it.
         assert!(parser.tunnels.contains(Tunnels::PPPOE), "{whole:?}");
+    }
+}
+
+/// A frame of any bytes, behind two of a segment's size, is cut as the twin cuts it, or refused where the twin refuses it. A place
+/// one byte too short takes no segment and loses none.
+pub fn segments(bytes: &[u8]) {
+    let Some((&size, frame)) = bytes.split_first_chunk() else { return };
+    let size = u16::from_be_bytes(size);
+    for framed in [true, false] {
+        let read = if framed { Segmenter::ethernet } else { Segmenter::ip };
+        for accurate_ecn in [false, true] {
+            let expected = twin::cut(frame, framed, size, accurate_ecn);
+            let segmenter = read(frame, size).map(|segmenter| match accurate_ecn {
+                true => segmenter.with_accurate_ecn(),
+                false => segmenter,
+            });
+            let (Ok(mut segmenter), Some(expected)) = (segmenter.clone(), &expected) else {
+                assert!(segmenter.is_err() && expected.is_none(), "{segmenter:?}, {expected:?}");
+                continue;
+            };
+            assert_eq!(segmenter.segments().count() as usize, expected.len());
+            for segment in expected {
+                let len = segmenter.next_len().expect("a segment that the twin has");
+                let mut place = vec![0xaa; len];
+                assert_eq!(segmenter.write_next(&mut place[1..]), None, "too short a place");
+                assert_eq!(segmenter.write_next(&mut place), Some(len));
+                assert_eq!(&place, segment);
+            }
+            assert_eq!((segmenter.next_len(), segmenter.write_next(&mut [0; 99])), (None, None));
+        }
     }
 }
 

@@ -25,6 +25,7 @@ mod longest_host;
 pub mod parser;
 mod qfq;
 mod queues;
+pub mod segments;
 pub mod shaper_clock;
 mod siblings;
 mod sqf;
