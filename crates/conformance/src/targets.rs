@@ -5,7 +5,7 @@ use crate::history::{
     operations_for, pair, play_aqm, play_frames, play_labelled,
 };
 use crate::sides::{self, MAX_LEN};
-use crate::twin::{parser, segments as twin, shaper_clock as clock};
+use crate::twin::{parser, segments as naive, shaper_clock as clock};
 use freeboard::Segmenter;
 use freeboard::flowhash::parse;
 use freeboard::flowhash::parse::MAX_TUNNELS;
@@ -314,15 +314,15 @@ fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
     }
 }
 
-/// A frame of any bytes, behind two of a segment's size, is cut as the twin cuts it, or refused where the twin refuses it. A place
-/// one byte too short takes no segment and loses none.
+/// The first two bytes are the size of a segment, the rest is a frame of any bytes. The segmenter cuts the frame as its twin does, or
+/// refuses it where the twin does. A place that is a byte too short takes no segment and loses none.
 pub fn segments(bytes: &[u8]) {
     let Some((&size, frame)) = bytes.split_first_chunk() else { return };
     let size = u16::from_be_bytes(size);
     for framed in [true, false] {
         let read = if framed { Segmenter::ethernet } else { Segmenter::ip };
         for accurate_ecn in [false, true] {
-            let expected = twin::cut(frame, framed, size, accurate_ecn);
+            let expected = naive::cut(frame, framed, size, accurate_ecn);
             let segmenter = read(frame, size).map(|segmenter| match accurate_ecn {
                 true => segmenter.with_accurate_ecn(),
                 false => segmenter,

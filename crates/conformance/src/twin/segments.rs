@@ -1,4 +1,5 @@
-//! A frame of several segments, cut as its receiver reads it: header by header, with every sum taken in words of two bytes.
+//! A frame of several segments, cut by the table of [`Segmenter`](freeboard::Segmenter). Every segment is put together as a whole,
+//! and sums are taken word by word.
 
 use freeboard::flowhash::{FlowLabels, Parser, Tunnels};
 

@@ -65,7 +65,7 @@ fn it_runs_as_whom_it_is_told_and_without_capabilities() {
         (&able, "", "daemon"),
         (&able, "--split-gso=off", "daemon"),
     ] {
-        // Without CAP_NET_ADMIN the other ends of the pairs cannot be asked, and that matters where frames are not cut.
+        // A gateway that does not cut frames asks the other ends of the pairs. Without CAP_NET_ADMIN it cannot.
         let asks = words.contains("--split-gso=off");
         let words = format!("--lan lan --wan wan {RATES} {words}");
         let gateway = Gateway::start_by(&row.gw, by, &words);
