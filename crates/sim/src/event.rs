@@ -2,12 +2,19 @@
 //!
 //! Events leave by time; events of equal time leave in the order they were scheduled. That second
 //! half is what makes a run a function of its seed: without it the order of ties would be whatever
-//! the heap's last rotation left behind. Cost: O(log n) per event.
+//! the heap's last rotation left behind.
+//!
+//! Most events are scheduled in the order in which they happen: packets on a line of constant delay, beginnings of flows.
+//! They wait in [`ROWS`] rows, each of which is in order, so that the next event is the first of a row. Events that are in order behind
+//! no row wait in a heap. Cost: O(1) for an event in a row, O(log n) for one in the heap.
 
 use core::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use freeboard::sched_core::Nanos;
+
+/// Rows of events that are in order.
+const ROWS: usize = 8;
 
 /// A queue of events `E`, each due at an instant of simulated time.
 ///
@@ -21,6 +28,7 @@ use freeboard::sched_core::Nanos;
 /// ```
 #[derive(Debug)]
 pub struct EventQueue<E> {
+    rows: [VecDeque<Entry<E>>; ROWS],
     heap: BinaryHeap<Reverse<Entry<E>>>,
     /// Events scheduled so far, which numbers the next one. 2^64 events at one per nanosecond
     /// take 584 years.
@@ -62,33 +70,58 @@ impl<E> EventQueue<E> {
     /// An empty queue at time zero.
     #[must_use]
     pub const fn new() -> Self {
-        Self { heap: BinaryHeap::new(), scheduled: 0, now: Nanos::ZERO }
+        let rows = [const { VecDeque::new() }; ROWS];
+        Self { rows, heap: BinaryHeap::new(), scheduled: 0, now: Nanos::ZERO }
     }
 
     /// Schedules `event` for `due`. An instant that has passed counts as the present one, so time
     /// never runs backwards for the caller that pops.
     pub fn schedule(&mut self, due: Nanos, event: E) {
         let due = due.max(self.now);
-        self.heap.push(Reverse(Entry { due, number: self.scheduled, event }));
+        let entry = Entry { due, number: self.scheduled, event };
         self.scheduled += 1;
+        // Behind the latest of the events that are due no later: rows that end sooner stay open to sooner events.
+        let last = |row: &VecDeque<Entry<E>>| row.back().map(|entry| entry.due);
+        let open = self.rows.iter_mut().filter(|row| last(row).is_none_or(|last| last <= due));
+        match open.max_by_key(|row| last(row)) {
+            Some(row) => row.push_back(entry),
+            None => self.heap.push(Reverse(entry)),
+        }
     }
 
-    /// Takes the next event and moves the clock to its instant.
-    pub fn pop(&mut self) -> Option<(Nanos, E)> {
-        let Reverse(entry) = self.heap.pop()?;
+    /// The row with the next event, or [`ROWS`] if the heap has it; and when it is due.
+    fn next(&self) -> Option<(Nanos, usize)> {
+        let firsts = self.rows.iter().map(VecDeque::front);
+        let in_heap = self.heap.peek().map(|Reverse(entry)| entry);
+        let firsts = firsts.chain([in_heap]).zip(0..);
+        let keys = firsts.filter_map(|(first, row)| Some((first?.key(), row)));
+        keys.min().map(|((due, _), row)| (due, row))
+    }
+
+    fn pop_from(&mut self, row: usize) -> Option<(Nanos, E)> {
+        let entry = match self.rows.get_mut(row) {
+            Some(row) => row.pop_front(),
+            None => self.heap.pop().map(|Reverse(entry)| entry),
+        }?;
         self.now = entry.due;
         Some((entry.due, entry.event))
     }
 
+    /// Takes the next event and moves the clock to its instant.
+    pub fn pop(&mut self) -> Option<(Nanos, E)> {
+        self.pop_until(Nanos::MAX)
+    }
+
     /// Takes the next event if it is due at `limit` or before; otherwise leaves everything as it is.
     pub fn pop_until(&mut self, limit: Nanos) -> Option<(Nanos, E)> {
-        if self.next_due()? <= limit { self.pop() } else { None }
+        let (due, row) = self.next()?;
+        if due <= limit { self.pop_from(row) } else { None }
     }
 
     /// When the next event is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Nanos> {
-        self.heap.peek().map(|Reverse(entry)| entry.due)
+        self.next().map(|(due, _)| due)
     }
 
     /// The instant of the event popped last: the simulation's clock.
@@ -100,13 +133,13 @@ impl<E> EventQueue<E> {
     /// Events that are still to come.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.rows.iter().map(VecDeque::len).sum::<usize>() + self.heap.len()
     }
 
     /// Whether nothing is left to happen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.len() == 0
     }
 }
 
@@ -121,27 +154,32 @@ mod tests {
     use super::*;
     use conformance::rng::Streams;
 
-    /// Goal: order by time, ties by insertion, whatever the interleaving of pushes and pops.
-    /// Method: a stable sort by time of a plain vector is the oracle; eight instants for 2,000
-    /// events make most of them ties.
+    /// Goal: order by time, ties by insertion, whatever the interleaving of pushes and pops, in the rows and in the heap.
+    /// Method: a stable sort by time of a plain vector is the oracle. Eight instants for 2,000 events make most of them
+    /// ties; among 1,000 instants some events are in order behind no row.
     #[test]
     fn leaves_like_a_stable_sort_by_time() {
-        let mut rng = Streams::new(7).stream("event-queue");
-        let mut queue = EventQueue::new();
-        let mut model: Vec<(Nanos, u32)> = Vec::new();
-        for event in 0..2_000 {
-            let due = Nanos(queue.now().0 + rng.below(8));
-            queue.schedule(due, event);
-            model.push((due, event));
-            if rng.chance(1, 3) {
-                model.sort_by_key(|&(due, _)| due);
-                assert_eq!(queue.pop(), Some(model.remove(0)));
+        for instants in [8, 1_000] {
+            let mut rng = Streams::new(7).stream("event-queue");
+            let mut queue = EventQueue::new();
+            let mut model: Vec<(Nanos, u32)> = Vec::new();
+            let mut in_heap = 0;
+            for event in 0..2_000 {
+                let due = Nanos(queue.now().0 + rng.below(instants));
+                queue.schedule(due, event);
+                model.push((due, event));
+                if rng.chance(1, 3) {
+                    model.sort_by_key(|&(due, _)| due);
+                    assert_eq!(queue.pop(), Some(model.remove(0)));
+                }
+                in_heap = in_heap.max(queue.heap.len());
             }
+            assert!(in_heap > 100 || instants == 8, "{in_heap}");
+            model.sort_by_key(|&(due, _)| due);
+            assert_eq!(queue.len(), model.len());
+            assert_eq!(core::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(), model);
+            assert!(queue.is_empty());
         }
-        model.sort_by_key(|&(due, _)| due);
-        assert_eq!(queue.len(), model.len());
-        assert_eq!(core::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(), model);
-        assert!(queue.is_empty());
     }
 
     #[test]
