@@ -5,10 +5,12 @@
 //! uploads, probe  ─▶ SmartQueue, filter ─▶  1 Mbit/s, 25 ms ─▶ server
 //!         client  ◀─ SmartQueue         ◀─ 30 Mbit/s, 25 ms ◀─ downloads, probe
 //! ```
+//!
+//! Four flows each way are Flent's test RRUL. Its flows have four code points, and the paper does not say whether these did: both are run.
 
 use freeboard::sched_core::{DropReason, Ecn, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
-use freeboard::{AckFilter, AqmKind, SmartQueue};
+use freeboard::{AckFilter, AqmKind, Dscp, SmartQueue, TinMode};
 
 use crate::discipline::{Bottleneck, FlowLists};
 use crate::link::Link;
@@ -23,6 +25,8 @@ use conformance::rng::Streams;
 pub enum Queueing {
     /// The assembled queue with this AQM; CUBIC of RFC 9438.
     Smart(AqmKind),
+    /// The same in CAKE's default mode `diffserv3`, where flows have the [marks](MARKS) of RRUL, acknowledgements too.
+    Marked(AqmKind),
     /// [CAKE as it is published](FlowLists), and CUBIC of RFC 8312, as kernels of its time had it.
     Published,
 }
@@ -65,6 +69,8 @@ const RATES: [u64; 2] = [1, 30];
 const ROUND_TRIP: Nanos = Nanos::from_millis(50);
 /// Uploads, and downloads.
 const EACH: usize = 4;
+/// The code points of RRUL, one for each flow of a direction: best effort, background, CS5 and EF.
+const MARKS: [Dscp; EACH] = [Dscp::CS0, Dscp::CS1, Dscp::CS5, Dscp::EF];
 /// The longest packet, in bytes.
 const MTU: u32 = 1_500;
 /// With what a packet is booked, and what it has on the line: the header of an Ethernet frame, as in Linux. A share of the
@@ -76,7 +82,7 @@ const LIMITS: Limits = Limits { packets: 4_096, bytes: 4 << 20 };
 
 fn control(queueing: Queueing) -> Cubic {
     match queueing {
-        Queueing::Smart(_) => Cubic::new(Ecn::NotEct),
+        Queueing::Smart(_) | Queueing::Marked(_) => Cubic::new(Ecn::NotEct),
         Queueing::Published => Cubic::rfc_8312(Ecn::NotEct),
     }
 }
@@ -98,16 +104,20 @@ pub fn run(setup: &Setup) -> Outcome {
             Link::new(queue, LIMITS.packets + 1, key, delay).with_header(HEADER)
         };
         let filter = if way == 0 { setup.filter } else { AckFilter::Off };
-        let Queueing::Smart(aqm) = setup.queueing else {
-            let (line, longest) = (Shaper::new(rates[way]), MTU + HEADER);
-            return made(FlowLists::behind(line, Overhead::RAW, LIMITS, longest, filter));
+        let (aqm, tins) = match setup.queueing {
+            Queueing::Smart(aqm) => (aqm, TinMode::BestEffort),
+            Queueing::Marked(aqm) => (aqm, TinMode::Diffserv3),
+            Queueing::Published => {
+                let (line, longest) = (Shaper::new(rates[way]), MTU + HEADER);
+                return made(FlowLists::behind(line, Overhead::RAW, LIMITS, longest, filter));
+            }
         };
         let builder = match way {
             0 => SmartQueue::upload(rates[way]),
             _ => SmartQueue::download(rates[way]),
         };
         let builder = builder.raw_ip().overhead(Overhead::RAW).max_len(MTU + HEADER);
-        let builder = builder.aqm(aqm).ack_filter(filter);
+        let builder = builder.aqm(aqm).tins(tins).ack_filter(filter);
         let builder = builder.limits(LIMITS).buffers(LIMITS.packets + 1);
         let queue = builder.descriptors().expect("settings in range");
         made(Box::new(queue))
@@ -120,6 +130,11 @@ pub fn run(setup: &Setup) -> Outcome {
             network.connect(way, [1, 1], begins, Config::new(Box::new(control(setup.queueing))))
         })
     });
+    if matches!(setup.queueing, Queueing::Marked(_)) {
+        for (id, mark) in connections.iter().flat_map(|ids| ids.iter().zip(MARKS)) {
+            network.mark_connection(*id, mark);
+        }
+    }
     let mut phases = streams.stream("probes");
     let probes = [Way::Up, Way::Down].map(|way| {
         let source = Cbr::new(Nanos(phases.below(20_000_000)), Nanos::from_millis(20), PROBE);
