@@ -70,7 +70,7 @@ const ROUND_TRIP: Nanos = Nanos::from_millis(50);
 /// Uploads, and downloads.
 const EACH: usize = 4;
 /// The code points of RRUL, one for each flow of a direction: best effort, background, CS5 and EF.
-const MARKS: [Dscp; EACH] = [Dscp::CS0, Dscp::CS1, Dscp::CS5, Dscp::EF];
+pub const MARKS: [Dscp; EACH] = [Dscp::CS0, Dscp::CS1, Dscp::CS5, Dscp::EF];
 /// The longest packet, in bytes.
 const MTU: u32 = 1_500;
 /// With what a packet is booked, and what it has on the line: the header of an Ethernet frame, as in Linux. A share of the
