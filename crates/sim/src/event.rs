@@ -4,8 +4,9 @@
 //! half is what makes a run a function of its seed: without it the order of ties would be whatever
 //! the heap's last rotation left behind.
 //!
-//! Events of one source that are scheduled in the order in which they happen, as packets on a line of constant delay are, wait in a row of their own.
-//! All others wait in a heap. Cost: O(rows) for an event in a row, O(log n) more for one in the heap.
+//! A source whose events are scheduled in the order in which they happen has a row of its own: the packets on a line of
+//! constant delay, for example. All other events wait in a heap. Cost: O(rows) for an event, and O(log n) more for one in
+//! the heap.
 
 use core::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -24,6 +25,7 @@ use freeboard::sched_core::Nanos;
 /// ```
 #[derive(Debug)]
 pub struct EventQueue<E> {
+    /// Each in order, so that the next event is the first of a row or of the heap.
     rows: Vec<VecDeque<Entry<E>>>,
     heap: BinaryHeap<Reverse<Entry<E>>>,
     /// Events scheduled so far, which numbers the next one. 2^64 events at one per nanosecond
@@ -76,8 +78,8 @@ impl<E> EventQueue<E> {
         self.heap.push(Reverse(entry));
     }
 
-    /// As [`Self::schedule`], in a row, which is made if it is not there. An event that is due before the last of the row waits
-    /// in the heap.
+    /// As [`Self::schedule`], in this row. The row is made if it is not there. An event that is due before the last one of the
+    /// row waits in the heap.
     pub(crate) fn schedule_in(&mut self, row: usize, due: Nanos, event: E) {
         let entry = self.entry(due, event);
         if row >= self.rows.len() {
@@ -97,22 +99,12 @@ impl<E> EventQueue<E> {
         Entry { due: due.max(self.now), number, event }
     }
 
-    /// The row with the next event, or the number of rows if the heap has it; and when it is due.
-    fn next(&self) -> Option<(Nanos, usize)> {
-        let firsts = self.rows.iter().map(VecDeque::front);
-        let in_heap = self.heap.peek().map(|Reverse(entry)| entry);
-        let firsts = firsts.chain([in_heap]).zip(0..);
-        let keys = firsts.filter_map(|(first, row)| Some((first?.key(), row)));
-        keys.min().map(|((due, _), row)| (due, row))
-    }
-
-    fn pop_from(&mut self, row: usize) -> Option<(Nanos, E)> {
-        let entry = match self.rows.get_mut(row) {
-            Some(row) => row.pop_front(),
-            None => self.heap.pop().map(|Reverse(entry)| entry),
-        }?;
-        self.now = entry.due;
-        Some((entry.due, entry.event))
+    /// When the next event is due, and the row in which it waits; `None` is the heap.
+    fn next(&self) -> Option<(Nanos, Option<usize>)> {
+        let rows = self.rows.iter().enumerate();
+        let firsts = rows.filter_map(|(row, events)| Some((events.front()?.key(), Some(row))));
+        let in_heap = self.heap.peek().map(|Reverse(entry)| (entry.key(), None));
+        firsts.chain(in_heap).min().map(|((due, _), row)| (due, row))
     }
 
     /// Takes the next event and moves the clock to its instant.
@@ -123,7 +115,15 @@ impl<E> EventQueue<E> {
     /// Takes the next event if it is due at `limit` or before; otherwise leaves everything as it is.
     pub fn pop_until(&mut self, limit: Nanos) -> Option<(Nanos, E)> {
         let (due, row) = self.next()?;
-        if due <= limit { self.pop_from(row) } else { None }
+        if due > limit {
+            return None;
+        }
+        let entry = match row {
+            Some(row) => self.rows[row].pop_front(),
+            None => self.heap.pop().map(|Reverse(entry)| entry),
+        }?;
+        self.now = entry.due;
+        Some((entry.due, entry.event))
     }
 
     /// When the next event is due.

@@ -11,6 +11,18 @@ use crate::link::Link;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkId(pub(crate) usize);
 
+impl LinkId {
+    /// The row of events for packets that arrive: in order while the delay of the link stays.
+    const fn arrivals(self) -> usize {
+        2 * self.0
+    }
+
+    /// The row of events for the instants at which the link may send again: in order most of the time.
+    const fn frees(self) -> usize {
+        2 * self.0 + 1
+    }
+}
+
 /// A link and the instant of the one event that counts for it.
 #[derive(Debug)]
 struct TimedLink<P> {
@@ -87,9 +99,6 @@ impl<P, E> Links<P, E> {
     /// Sends what may leave the queue of a link at `now` and makes sure that the rest is sent later. `sent` is told of
     /// each packet, with its codepoint and the instant at which its last bit is on the line, and says which event is to
     /// come at the far end.
-    ///
-    /// Packets arrive in order while the delay stays, and the instants at which a link may send again are in order most of the time:
-    /// each of the two has a row of events.
     pub(crate) fn serve(
         &mut self,
         now: Nanos,
@@ -100,7 +109,7 @@ impl<P, E> Links<P, E> {
         while let Some(leaving) = line.link.leave(now) {
             let last_bit = leaving.arrives.since(line.link.delay());
             if let Some(event) = sent(last_bit, leaving.ecn, leaving.packet) {
-                self.events.schedule_in(2 * id.0, leaving.arrives, Event::Own(event));
+                self.events.schedule_in(id.arrivals(), leaving.arrives, Event::Own(event));
             }
         }
         let next = line.link.poll_at(now);
@@ -109,7 +118,7 @@ impl<P, E> Links<P, E> {
         }
         line.due = next;
         if let Some(at) = next {
-            self.events.schedule_in(2 * id.0 + 1, at, Event::LinkFree(id));
+            self.events.schedule_in(id.frees(), at, Event::LinkFree(id));
         }
     }
 }

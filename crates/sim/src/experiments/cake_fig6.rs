@@ -44,6 +44,7 @@ const QUEUES: [Queueing; 5] = [
     Queueing::Published,
 ];
 const SHORT: &str = "without the filter COBALT drops three acknowledgements in ten, and those that are left stand for more segments each";
+const MOST: &str = "with tins the conservative mode filters two of three acknowledgements, which leaves the aggressive one less to gain";
 const EARLY: &str = "the conservative mode gives more than the paper's 10 %, as in Linux 6.1: 24 %, and 42 % the aggressive one";
 
 /// All runs with one queue and one mode.
@@ -108,7 +109,7 @@ fn heading(seeds: u32) -> String {
         "\
 CAKE Fig. 6: four uploads and four downloads of CUBIC on 30/1 Mbit/s, 50 ms there and back, with and without the filter
 SmartQueue both ways, with COBALT or with CoDel, and CAKE as it is published with CUBIC of its time (RFC 8312)
-RRUL: the flows of a direction have CS0, CS1, CS5 and EF, acknowledgements too, in diffserv3; otherwise CS0 and no tins
+with RRUL: CS0, CS1, CS5 and EF for the flows of a direction and their acknowledgements, in diffserv3; else CS0 and one tin
 packets as Ethernet frames, one host at home
 goodput in Mbit/s of payload; added: what a probe of 160 bytes waits, up and down together, mean
 an acknowledgement for each second segment; acknowledgements a second that left and that were filtered
@@ -180,6 +181,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     };
     let down = gains([conservative, aggressive], Measured::down);
     let up = gains([conservative, aggressive], Measured::up);
+    let marked_up = gains([&marked[1], &marked[2]], Measured::up);
     let of_down = |queue: &[Measured; 3]| gains([&queue[1], &queue[2]], Measured::down);
     let [codel, marked_down, marked_codel, of_paper] =
         [codel, marked, marked_codel, published].map(of_down);
@@ -223,6 +225,17 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             EARLY,
             both(up),
             up[1] >= 2.0 * up[0],
+        ),
+        Sentence {
+            claim: "with the marks of RRUL the conservative mode raises the uploads by 4 % or more, the aggressive one by more".to_owned(),
+            measured: both(marked_up),
+            holds: marked_up[0] >= 4.0 && marked_up[1] > marked_up[0],
+        },
+        Sentence::differs(
+            "with the marks of RRUL the aggressive mode raises the uploads by twice as much as the conservative one",
+            MOST,
+            both(marked_up),
+            marked_up[1] >= 2.0 * marked_up[0],
         ),
     ];
     let values = [("downloads", Measured::down as fn(&Measured) -> f64), ("uploads", Measured::up)];

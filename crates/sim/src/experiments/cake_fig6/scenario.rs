@@ -6,13 +6,15 @@
 //!         client  ◀─ SmartQueue         ◀─ 30 Mbit/s, 25 ms ◀─ downloads, probe
 //! ```
 //!
-//! Four flows each way are Flent's test RRUL. Its flows have four code points, and the paper does not say whether these did: both are run.
+//! The paper does not say which code points its flows had. Flent's test RRUL has as many flows, with four code points, so
+//! the scenario is run without marks and with those of RRUL.
 
 use freeboard::sched_core::{DropReason, Ecn, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
-use freeboard::{AckFilter, AqmKind, Dscp, SmartQueue, TinMode};
+use freeboard::{AckFilter, AqmKind, SmartQueue, TinMode};
 
 use crate::discipline::{Bottleneck, FlowLists};
+use crate::experiments::cake_fig4::scenario::{FLOWS, MARKS};
 use crate::link::Link;
 use crate::source::Cbr;
 use crate::tcp::Config;
@@ -25,7 +27,8 @@ use conformance::rng::Streams;
 pub enum Queueing {
     /// The assembled queue with this AQM; CUBIC of RFC 9438.
     Smart(AqmKind),
-    /// The same in CAKE's default mode `diffserv3`, where flows have the [marks](MARKS) of RRUL, acknowledgements too.
+    /// The same in CAKE's default mode `diffserv3`. The flows have the [marks of RRUL](MARKS), on acknowledgements too; the
+    /// probe has none.
     Marked(AqmKind),
     /// [CAKE as it is published](FlowLists), and CUBIC of RFC 8312, as kernels of its time had it.
     Published,
@@ -67,10 +70,6 @@ const WARM_UP: Nanos = Nanos::from_secs(10);
 const RATES: [u64; 2] = [1, 30];
 /// There and back, without what is queued.
 const ROUND_TRIP: Nanos = Nanos::from_millis(50);
-/// Uploads, and downloads.
-const EACH: usize = 4;
-/// The code points of RRUL, one for each flow of a direction: best effort, background, CS5 and EF.
-pub const MARKS: [Dscp; EACH] = [Dscp::CS0, Dscp::CS1, Dscp::CS5, Dscp::EF];
 /// The longest packet, in bytes.
 const MTU: u32 = 1_500;
 /// With what a packet is booked, and what it has on the line: the header of an Ethernet frame, as in Linux. A share of the
@@ -125,14 +124,14 @@ pub fn run(setup: &Setup) -> Outcome {
     let mut network = TcpNetwork::new(link(0), link(1), Naming::Key, (WARM_UP, end));
     let mut starts = streams.stream("starts");
     let connections = [Way::Up, Way::Down].map(|way| {
-        [(); EACH].map(|()| {
+        [(); FLOWS].map(|()| {
             let begins = Nanos(starts.below(1_000_000_000));
             network.connect(way, [1, 1], begins, Config::new(Box::new(control(setup.queueing))))
         })
     });
     if matches!(setup.queueing, Queueing::Marked(_)) {
-        for (id, mark) in connections.iter().flat_map(|ids| ids.iter().zip(MARKS)) {
-            network.mark_connection(*id, mark);
+        for (&id, (_, mark)) in connections.iter().flat_map(|ids| ids.iter().zip(MARKS)) {
+            network.mark_connection(id, mark);
         }
     }
     let mut phases = streams.stream("probes");
