@@ -340,8 +340,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     ///
     /// # Errors
     /// For `triple-isolate` [`IsolatedError::NoTriple`] without its tables, and [`IsolatedError::Memory`] without two rounds for
-    /// each tin, and [`IsolatedError::AcrossTins`] while a host has [one share in all tins](Self::set_hosts_across_tins); nothing has
-    /// changed then.
+    /// each tin; nothing has changed then.
     pub fn set_isolation(&mut self, isolation: Isolation) -> Result<(), IsolatedError> {
         if isolation == self.isolation() {
             return Ok(());
@@ -350,7 +349,6 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         if isolation_lacks_room(isolation, self.queues.scheduler().has_triple()) {
             return Err(IsolatedError::NoTriple);
         }
-        tins::check_across(isolation, self.hosts_across_tins())?;
         self.take_out();
         let (had_hosts, has_hosts) = (self.isolation().counts_hosts(), isolation.counts_hosts());
         if had_hosts != has_hosts {

@@ -105,6 +105,16 @@ impl Isolation {
         }
     }
 
+    /// The sides whose hosts count.
+    pub(crate) const fn sides_that_count(self) -> &'static [Side] {
+        match self {
+            Self::DualSrcHost => &[Side::Source],
+            Self::DualDstHost => &[Side::Destination],
+            Self::TripleIsolate => &[Side::Source, Side::Destination],
+            _ => &[],
+        }
+    }
+
     /// Whether hosts count: in the other modes no table of hosts is looked at.
     #[inline]
     pub(crate) const fn counts_hosts(self) -> bool {

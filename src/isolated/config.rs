@@ -78,9 +78,6 @@ pub enum IsolatedError {
         /// The ways.
         ways: u32,
     },
-    /// One share of a host in all tins together ([`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins)), under
-    /// [`Isolation::TripleIsolate`].
-    AcrossTins,
     /// A table is shorter than the queues or hosts ask for.
     Memory {
         /// What is in the table.
@@ -116,10 +113,6 @@ impl fmt::Display for IsolatedError {
             Self::Ways { tins, ways } => {
                 write!(f, "{tins} tins; accepted are 1..={ways}, as many as there are ways")
             }
-            Self::AcrossTins => write!(
-                f,
-                "hosts-across-tins: not with triple-isolate; accepted with every other isolation"
-            ),
             Self::Memory { what, given, needed } => {
                 write!(f, "{what}: {given} elements, at least {needed} are needed")
             }

@@ -1,7 +1,7 @@
 //! The tables of flows and hosts beside the flow scheduler: which flow has which queue, and which host which entry.
 
 use flowhash::{FlowTable, Lookup, Outcome, TagLine};
-use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance, Table};
+use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance, Side, Table};
 
 use super::flow_scheduler::{FlowHosts, IsolationScheduler, label_in};
 use super::holders::Holders;
@@ -207,10 +207,12 @@ impl<S: Storage> HostDirectory<S> {
         {
             self.note_holder(scheduler, entry, labels, of);
         }
-        let Some(host) = hosts.of(scheduler.isolation().level()) else { return };
         if of.tins > 1 && scheduler.hosts_across_tins() {
-            self.join_entries(scheduler, host, labels, of);
+            for side in scheduler.isolation().sides_that_count() {
+                self.join_entries(scheduler, *side, hosts.of_side(*side), labels, of);
+            }
         }
+        let Some(host) = hosts.of(scheduler.isolation().level()) else { return };
         if host.is_new {
             if of.tins > 1 {
                 scheduler.set_tin_of_entry(host.entry, of.tin);
@@ -350,24 +352,24 @@ impl<S: Storage> HostDirectory<S> {
     fn join_entries<K: Storage, T: Storage>(
         &self,
         scheduler: &mut IsolationScheduler<S, K, T>,
+        side: Side,
         host: Claimed,
         labels: &(impl Labelled + ?Sized),
         of: InTins,
     ) {
-        let level = scheduler.isolation().level();
-        if level == Level::None {
-            return;
-        }
-        let (entries, label) = (self.level(level), label_at(level, labels));
+        let (entries, label) = match side {
+            Side::Source => (&self.sources, labels.source()),
+            Side::Destination => (&self.destinations, labels.destination()),
+        };
         if host.is_new {
             // Those that it has are of the host that had the entry before.
-            scheduler.part_entry(host.entry);
+            scheduler.part_entry(side, host.entry);
         } else if entries.table.find(label_in(of.tin, label)) != Some(host.entry) {
             return;
         }
         for tin in (0..of.tins).filter(|tin| *tin != of.tin) {
             if let Some(other) = entries.table.find(label_in(tin, label)) {
-                scheduler.join_entries(other, host.entry);
+                scheduler.join_entries(side, other, host.entry);
             }
         }
     }

@@ -255,7 +255,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         }
         let before = self.quanta_of_a_turn();
         self.hosts_across_tins = on;
-        self.host_tins_mut().part_all();
+        self.part_all_entries();
         self.set_turns(before);
     }
 
@@ -270,14 +270,28 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         }
     }
 
-    /// The host in `entry` is the one in `other`, which is in another tin.
-    pub(super) fn join_entries(&mut self, entry: u32, other: u32) {
-        self.host_tins_mut().join(FlowId(entry), FlowId(other));
+    /// The host of this side in `entry` is the one in `other`, which is in another tin.
+    pub(super) fn join_entries(&mut self, side: Side, entry: u32, other: u32) {
+        match self.service() {
+            Service::Levels => self.host_tins_mut().join(FlowId(entry), FlowId(other)),
+            Service::Flows => {}
+            Service::Rounds => self.rounds.join(side, entry, other),
+        }
     }
 
-    /// The host in `entry` is in no other entry, as far as is known.
-    pub(super) fn part_entry(&mut self, entry: u32) {
-        self.host_tins_mut().part(FlowId(entry));
+    /// The host of this side in `entry` is in no other entry, as far as is known.
+    pub(super) fn part_entry(&mut self, side: Side, entry: u32) {
+        match self.service() {
+            Service::Levels => self.host_tins_mut().part(FlowId(entry)),
+            Service::Flows => {}
+            Service::Rounds => self.rounds.part(side, entry),
+        }
+    }
+
+    /// No host is in several entries, as far as is known.
+    fn part_all_entries(&mut self) {
+        self.host_tins_mut().part_all();
+        self.rounds.part_all();
     }
 
     /// The holder of `entry`, which is claimed.
@@ -401,7 +415,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.set_turns(before);
         if self.tins == 1 {
             // While there is one tin, nothing parts an entry that another host claims from those of the host before.
-            self.host_tins_mut().part_all();
+            self.part_all_entries();
         }
         for (flow, hosts) in (0..).map(FlowId).zip(self.hosts.as_mut()) {
             let tin = to(hosts.tin());
@@ -534,7 +548,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         (self.isolation, self.service) = (isolation, Service::of(isolation));
         self.lend_tins();
         // An entry is another host's if its side has the level.
-        self.host_tins_mut().part_all();
+        self.part_all_entries();
         for host in 0..Hosted::hosts(&self.levels) {
             self.set_host_quantum(host, host_quantum);
             self.clear_host_rates(host);

@@ -1,7 +1,7 @@
 //! Which hosts are backlogged, and in which entry each of them is.
 
 use flowhash::{FlowTable, Outcome, TagLine};
-use sched_core::{Imbalance, Table};
+use sched_core::{Imbalance, Side, Table};
 
 use crate::isolation::Level;
 
@@ -28,6 +28,14 @@ pub(super) struct ClaimedHosts {
 impl ClaimedHosts {
     pub(super) const fn entries(&self) -> (u32, u32) {
         (self.source.entry, self.destination.entry)
+    }
+
+    /// The host of this side.
+    pub(super) const fn of_side(&self, side: Side) -> Claimed {
+        match side {
+            Side::Source => self.source,
+            Side::Destination => self.destination,
+        }
     }
 
     /// The host that has this level.

@@ -11,14 +11,6 @@ use super::tin_records::{TinCounters, without_peak};
 use crate::isolation::Isolation;
 use crate::storage::Storage;
 
-/// Whether a host may have one share in all tins together under `isolation`, if it is asked to.
-pub(super) const fn check_across(isolation: Isolation, across: bool) -> Result<(), IsolatedError> {
-    if across && matches!(isolation, Isolation::TripleIsolate) {
-        return Err(IsolatedError::AcrossTins);
-    }
-    Ok(())
-}
-
 impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Other tins, at any time: `tins[t]` is tin `t`, and the highest goes first within its share
     /// ([`TinDrr`](sched_core::TinDrr)). All packets stay in their queues. Flows that are queued in a tin that there is no
@@ -134,25 +126,29 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         Ok(())
     }
 
-    /// With `on`, a host has one share in all tins together: what it is sent in one counts for its turns in the others, while
-    /// it is backlogged there. Off unless set. Where hosts do not count it changes nothing.
+    /// With `on`, a host has one share in all tins together. Off unless set. Where hosts do not count it changes nothing.
+    ///
+    /// Under `dual-srchost` and `dual-dsthost` what a host is sent in one tin counts for its turns in the others, while it is
+    /// backlogged there:
     ///
     /// - A turn of a host is of as many quanta as there are tins, and what the host is sent elsewhere is taken from it; of every
     ///   turn one packet is left. So a host that floods `n` tins of the same rate, beside others that flood one each, is sent as
     ///   much as each of them. Where tins differ, it has in each tin a packet at least where another is sent a whole turn.
     /// - Hosts stand for longer turns: the wait of one that floods grows by the number of tins. Sparse ones go first, as without.
+    ///
+    /// Under `triple-isolate` the load of a flow counts the flows of its hosts in all tins: a host divides one share among
+    /// all its flows. A host that floods `n` tins with a flow in each has in each of them the `n`-th part of what another host
+    /// has there with one flow in this tin alone.
+    ///
+    /// In all three:
+    ///
     /// - A host is known in several tins by its label. One that shares an entry with another host, because its set is full, has a
     ///   share of its own there. What a host is sent [in excess](sched_core::CommittedRates) of a committed rate is not counted.
     /// - Set under load, it counts for a host as soon as a flow of the host becomes backlogged.
     ///
     /// When room is made, a host counts with what it holds in all tins, with this and without. Cost: O(hosts).
-    ///
-    /// # Errors
-    /// [`IsolatedError::AcrossTins`], and nothing has changed, with `on` under `triple-isolate`.
-    pub fn set_hosts_across_tins(&mut self, on: bool) -> Result<(), IsolatedError> {
-        check_across(self.isolation(), on)?;
+    pub fn set_hosts_across_tins(&mut self, on: bool) {
         self.queues.siblings().scheduler.set_hosts_across_tins(on);
-        Ok(())
     }
 
     /// Whether a host has [one share in all tins together](Self::set_hosts_across_tins).

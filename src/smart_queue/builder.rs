@@ -261,7 +261,6 @@ impl SmartQueueBuilder {
 
     /// Whether a host has one share in all tins together, and not one in each: off unless set.
     /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins) says what that is and what it costs.
-    /// Under `triple-isolate` the queue is refused, with [`IsolatedError::AcrossTins`].
     ///
     /// ```
     /// use freeboard::shaper::Rate;
@@ -564,7 +563,7 @@ impl SmartQueueBuilder {
         aqm.set_l4s(self.l4s.then(|| rtt.l4s(rate, within)))?;
         let mut queues = Isolated::with_aqm(memory, aqm, config)?;
         queues.set_overhead(link);
-        queues.set_hosts_across_tins(self.hosts_across_tins)?;
+        queues.set_hosts_across_tins(self.hosts_across_tins);
         let shaper = Shaper::new(rate);
         let shaper = match (self.catch_up, self.burst) {
             (Some(span), _) => shaper.with_catch_up(span),

@@ -56,11 +56,8 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
 
     /// From now on a host has one share in all tins together, or one in each:
     /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins). Cost: O(hosts).
-    ///
-    /// # Errors
-    /// [`IsolatedError::AcrossTins`], and nothing has changed, with `on` under `triple-isolate`.
-    pub fn set_hosts_across_tins(&mut self, on: bool) -> Result<(), IsolatedError> {
-        self.outlet.line.inner_mut().set_hosts_across_tins(on)
+    pub fn set_hosts_across_tins(&mut self, on: bool) {
+        self.outlet.line.inner_mut().set_hosts_across_tins(on);
     }
 
     /// Whether a host has one share in all tins together.

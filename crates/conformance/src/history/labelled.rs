@@ -410,11 +410,8 @@ impl<K: Storage> Both<K> {
                 if let Err(error) = is_set {
                     let needed = 2 * usize::from(self.subject.tins());
                     let given = self.sizes.rounds as usize;
-                    let refused = if given < needed {
-                        IsolatedError::Memory { what: "rounds of all tins", given, needed }
-                    } else {
-                        IsolatedError::AcrossTins
-                    };
+                    let what = "rounds of all tins";
+                    let refused = IsolatedError::Memory { what, given, needed };
                     same("why no other isolation", error, refused)?;
                 }
             }
@@ -426,10 +423,10 @@ impl<K: Storage> Both<K> {
                 self.seen.tin_changes += u64::from(is_set && is_loaded);
             }
             Step::SetAcross(on) => {
-                let is_set = self.subject.set_hosts_across_tins(on);
-                same("one share in all tins", is_set.is_ok(), self.twin.set_hosts_across_tins(on))?;
-                let is_on = self.subject.hosts_across_tins();
-                self.seen.across += u64::from(on && is_on && self.subject.tins() > 1);
+                self.subject.set_hosts_across_tins(on);
+                self.twin.set_hosts_across_tins(on);
+                same("one share in all tins", self.subject.hosts_across_tins(), on)?;
+                self.seen.across += u64::from(on && self.subject.tins() > 1);
             }
             Step::SetOverhead(link) => {
                 self.subject.set_overhead(link);

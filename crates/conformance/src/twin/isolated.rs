@@ -112,6 +112,12 @@ impl NaiveIsolationScheduler {
         self.levels.scheduler_mut().scheduler_mut().conforming_mut()
     }
 
+    /// No host is known in several tins.
+    fn part_all(&mut self) {
+        self.host_tins().part_all();
+        self.rounds.part_all();
+    }
+
     /// Other tins, for those that serve by them, and for those that may. Without room for two rounds each there is one in rounds.
     fn set_tins(&mut self, tins: &[TinConfig], rounds: u32) {
         self.host_tins().set_tins(tins);
@@ -626,9 +632,13 @@ impl NaiveIsolated {
         if let Some(side) = self.sharing().filter(|side| self.tins > 1 && entered[*side].1) {
             self.hold_by_labels(side, entries[side], labels);
         }
-        if let Some(side) = level(self.isolation).filter(|_| self.tins > 1 && self.across) {
-            let (entry, is_new, _) = entered[side];
-            self.join_turns(side, entry, is_new, labels, tin);
+        for side in [0, 1] {
+            let counts =
+                self.isolation == Isolation::TripleIsolate || level(self.isolation) == Some(side);
+            if counts && self.tins > 1 && self.across {
+                let (entry, is_new, _) = entered[side];
+                self.join_shares(side, entry, is_new, labels, tin);
+            }
         }
         if let Some(side) = level(self.isolation)
             && entered[side].1
@@ -673,8 +683,9 @@ impl NaiveIsolated {
         }
     }
 
-    /// What the host that has `entry` is sent there counts for its turns in other tins.
-    fn join_turns(
+    /// What the host that has `entry` is sent there counts for its turns in other tins, or where there are rounds its flows there
+    /// for its load.
+    fn join_shares(
         &mut self,
         side: usize,
         entry: u32,
@@ -685,30 +696,33 @@ impl NaiveIsolated {
         let label = [labels.source(), labels.destination()][side];
         let found: Vec<_> =
             (0..self.tins).map(|other| self.hosts[side].find(label ^ spread(other))).collect();
-        let tins = self.queues.scheduler_and_queues().0.scheduler_mut().host_tins();
-        if is_new {
-            tins.part(FlowId(entry));
+        let is_by_load = self.isolation == Isolation::TripleIsolate;
+        let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
+        if is_new && is_by_load {
+            scheduler.rounds.part(side, entry);
+        } else if is_new {
+            scheduler.host_tins().part(FlowId(entry));
         } else if found[usize::from(tin)] != Some(entry) {
             return;
         }
         let others = found.into_iter().enumerate().filter(|(at, _)| *at != usize::from(tin));
-        others
-            .filter_map(|(_, other)| other)
-            .for_each(|other| tins.join(FlowId(other), FlowId(entry)));
+        for other in others.filter_map(|(_, other)| other) {
+            if is_by_load {
+                scheduler.rounds.join(side, other, entry);
+            } else {
+                scheduler.host_tins().join(FlowId(other), FlowId(entry));
+            }
+        }
     }
 
-    /// As [`Isolated::set_hosts_across_tins`](freeboard::Isolated::set_hosts_across_tins); whether it is possible.
-    pub fn set_hosts_across_tins(&mut self, on: bool) -> bool {
-        if on && self.isolation == Isolation::TripleIsolate {
-            return false;
-        }
+    /// As [`Isolated::set_hosts_across_tins`](freeboard::Isolated::set_hosts_across_tins).
+    pub fn set_hosts_across_tins(&mut self, on: bool) {
         if on == self.across {
-            return true;
+            return;
         }
         self.across = on;
-        self.queues.scheduler_and_queues().0.scheduler_mut().host_tins().part_all();
+        self.queues.scheduler_and_queues().0.scheduler_mut().part_all();
         self.set_turns();
-        true
     }
 
     /// As [`Isolated::set_overhead`](freeboard::Isolated::set_overhead).
@@ -844,7 +858,7 @@ impl NaiveIsolated {
             return true;
         }
         let lacks_rounds = !has_room(self.sizes.rounds, self.tins);
-        if isolation == Isolation::TripleIsolate && (lacks_rounds || self.across) {
+        if isolation == Isolation::TripleIsolate && lacks_rounds {
             return false;
         }
         let (had_hosts, has_hosts) = (counts_hosts(self.isolation), counts_hosts(isolation));
@@ -872,7 +886,7 @@ impl NaiveIsolated {
         let turn = if self.across { u32::from(self.tins) } else { 1 };
         self.put_anew(|scheduler| {
             scheduler.set_isolation(isolation);
-            scheduler.host_tins().part_all();
+            scheduler.part_all();
             for host in 0..hosts {
                 scheduler.configure_host(host, setting(quantum * turn)).expect("as before");
                 let ceilings = scheduler.levels.scheduler_mut();
@@ -927,7 +941,7 @@ impl NaiveIsolated {
         self.put_anew(|scheduler| {
             scheduler.set_tins(tins, rounds);
             if count == 1 {
-                scheduler.host_tins().part_all();
+                scheduler.part_all();
             }
             for (host, quantum) in (0..).zip(quanta) {
                 scheduler.configure_host(host, setting(quantum * turn)).expect("as before");

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use freeboard::sched_core::{ConfigError, FlowId, Nanos, Side, Sides, TinConfig};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
+use super::siblings::NaiveSiblings;
 use super::tins::NaiveTins;
 use crate::history::{HostBooks, Housing, Setting};
 
@@ -74,6 +75,8 @@ pub struct NaiveLoadDrr {
     /// For each side, the hosts and the latest round whose early turn they have used; rounds before the first have
     /// one as well.
     early_turns: [Vec<Option<i64>>; 2],
+    /// For each side, the hosts that count their flows together.
+    siblings: [NaiveSiblings; 2],
     /// The side whose early turns are limited where both count.
     local: Side,
 }
@@ -105,6 +108,7 @@ impl NaiveLoadDrr {
             tins: vec![NaiveRounds::default()],
             choice,
             early_turns: [sources, destinations].map(|hosts| vec![None; hosts as usize]),
+            siblings: Default::default(),
             local: Side::Source,
         }
     }
@@ -156,6 +160,21 @@ impl NaiveLoadDrr {
             NaiveLoadDrrFlow { quantum, hosts, tin, ..NaiveLoadDrrFlow::default() };
     }
 
+    /// `host` counts its flows together with those of `other`, and of all with which that does.
+    pub fn join(&mut self, side: usize, host: u32, other: u32) {
+        self.siblings[side].join(FlowId(host), FlowId(other));
+    }
+
+    /// `host` counts its flows alone.
+    pub fn part(&mut self, side: usize, host: u32) {
+        self.siblings[side].part(FlowId(host));
+    }
+
+    /// All hosts count their flows alone.
+    pub fn part_all(&mut self) {
+        self.siblings = Default::default();
+    }
+
     /// Which tin is served, and what each owes.
     pub const fn choice_mut(&mut self) -> &mut NaiveTins {
         &mut self.choice
@@ -199,7 +218,11 @@ impl NaiveLoadDrr {
     /// How many rounds are between two turns of `flow`, which is listed.
     fn load(&self, flow: FlowId) -> u64 {
         let hosts = self.flows[flow.index()].hosts;
-        let counts = self.counting().iter().map(|&side| self.count(side, hosts[side]));
+        let together = |side: usize| {
+            let hosts = self.siblings[side].of(FlowId(hosts[side]));
+            hosts.into_iter().map(|host| self.count(side, host.0)).sum::<u64>()
+        };
+        let counts = self.counting().iter().map(|&side| together(side));
         counts.max().unwrap_or(1).max(1).min(self.wheel() - 1)
     }
 

@@ -254,7 +254,7 @@ impl RawOptions {
         if self.read(option.0, option.1, Switch::parse)? != Some(Switch::On) {
             return Ok(false);
         }
-        let dual = [Isolation::DualSrcHost, Isolation::DualDstHost].map(HostMode::By);
+        let by_hosts = [Isolation::DualSrcHost, Isolation::DualDstHost, Isolation::TripleIsolate];
         if tins.is_none() {
             return Err(self.not_with(
                 option.0,
@@ -262,9 +262,9 @@ impl RawOptions {
                 "without several --tins accepted is off",
             ));
         }
-        if hosts != HostMode::Lan && !dual.contains(&hosts) {
+        if hosts != HostMode::Lan && !by_hosts.map(HostMode::By).contains(&hosts) {
             let why = format!(
-                "with --hosts {} accepted is off; on goes with lan, dual-srchost and dual-dsthost",
+                "with --hosts {} accepted is off; on goes with lan, dual-srchost, dual-dsthost and triple-isolate",
                 hosts.word()
             );
             return Err(self.not_with(option.0, option.1, &why));

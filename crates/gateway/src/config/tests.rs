@@ -152,8 +152,8 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "--hosts-across-tins \"on\": without several --tins accepted is off",
         ),
         (
-            "tins = \"diffserv4\"\nhosts = \"triple-isolate\"\nhosts-across-tins = true",
-            "with --hosts triple-isolate accepted is off; on goes with lan, dual-srchost and dual-dsthost",
+            "tins = \"diffserv4\"\nhosts = \"flows\"\nhosts-across-tins = true",
+            "with --hosts flows accepted is off; on goes with lan, dual-srchost, dual-dsthost and triple-isolate",
         ),
         (
             "tins = \"diffserv4\"\ntin-by = \"outer\"",

@@ -456,8 +456,7 @@ impl Queue for HostQueues {
 
     fn treat(&mut self, treatment: &Treatment) {
         self.set_ingress(treatment.is_ingress);
-        // With `triple-isolate` the configuration has refused it.
-        let _goes_with_hosts = self.set_hosts_across_tins(treatment.hosts_across_tins);
+        self.set_hosts_across_tins(treatment.hosts_across_tins);
         self.set_ack_filter(treatment.ack_filter);
     }
 
@@ -504,9 +503,6 @@ impl Queue for HostQueues {
     }
 
     fn set_isolation(&mut self, isolation: Isolation) {
-        if isolation == Isolation::TripleIsolate {
-            let _off_is_accepted = self.set_hosts_across_tins(false);
-        }
         let _has_tables = SmartQueue::set_isolation(self, isolation);
     }
 }

@@ -26,6 +26,8 @@
 //!
 //! - With several [tins](LoadDrr::set_tins) each has rounds of its own, and all the above holds within a tin, of what the tin
 //!   is sent. What that is [`TinChoice`] says.
+//! - [Siblings](LoadDrr::join) are one host in loads: the flows of all of them count. So a host that has a number in each tin
+//!   divides one share among its flows in all tins. Early turns are limited for each number.
 //!
 //! **Not promised.**
 //!
@@ -37,8 +39,8 @@
 //!   then waits for at most one length of the calendar.
 //!
 //! **Cost.** O(1) per call without a loop: two counters of hosts, and two words of bits for the next round
-//! that has turns; with several tins, that of [`TinChoice`] as well. Memory: 32 bytes a flow, 8 a host of either side and 8 a
-//! round of the calendar, and 1.4 kilobytes.
+//! that has turns; with several tins, that of [`TinChoice`] as well, and where a host has siblings a loop over them, at most seven, when a flow of the host
+//! becomes backlogged or idle. Memory: 32 bytes a flow, 16 a host of either side and 8 a round of the calendar, and 1.4 kilobytes.
 //!
 //! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, 2018, §III-A and Algorithm 2 (a
 //! load counts all active flows; the quantum is divided by it); Shreedhar & Varghese 1996 and RFC 8290 §4
@@ -72,7 +74,7 @@ use tins::TinRounds;
 /// [`FlowScheduler::Config`] is the quantum in bytes: how much a flow may send in its turn. Every flow
 /// belongs to host 0 of either side until it is [assigned](LoadDrr::assign), and to tin 0 until it is
 /// [assigned](LoadDrr::assign_tin) to another. A host counts its flows in all tins together: a host that has a share in
-/// each tin is one number in each.
+/// each tin is one number in each, and where these are [siblings](LoadDrr::join) its flows in all tins have one share.
 ///
 /// ```
 /// use sched_core::{FlowId, FlowScheduler, RoundList, LoadDrr, LoadDrrFlow, LoadDrrHost};
@@ -109,6 +111,8 @@ pub struct LoadDrr<N, S, D, W, L = AsBooked> {
     mode: Sides,
     hosts_of: Side,
     sparse_first: bool,
+    /// Whether there may be siblings.
+    has_siblings: bool,
 }
 
 impl<N, S, D, W> LoadDrr<N, S, D, W>
@@ -187,6 +191,7 @@ where
             mode: Sides::Both,
             hosts_of: Side::Source,
             sparse_first: false,
+            has_siblings: false,
         })
     }
 
@@ -278,6 +283,56 @@ where
     #[must_use]
     pub const fn mode(&self) -> Sides {
         self.mode
+    }
+
+    /// Makes `host` of this side a sibling of `other`, and of all siblings of that: the load of a flow counts the flows of all
+    /// of them. `host` leaves the siblings it has. A load that changes so counts from the next turn. Nothing changes for hosts
+    /// that there are not, for the same host, and if `other` has seven siblings. Cost: O(siblings).
+    ///
+    /// ```
+    /// use sched_core::{FlowId, FlowScheduler, LoadDrr, LoadDrrFlow, LoadDrrHost, RoundList, Side, Sides};
+    ///
+    /// let hosts = [LoadDrrHost::EMPTY; 3];
+    /// let mut rounds = LoadDrr::new([LoadDrrFlow::EMPTY; 3], hosts, hosts, [RoundList::EMPTY; 8], 1_500)?;
+    /// rounds.add_all(1_500)?;
+    /// rounds.set_mode(Sides::Source);
+    /// // Flow 0 is of host 0, flow 1 of host 1, flow 2 of host 2; the first two hosts are one.
+    /// rounds.assign(FlowId(1), 1, 0)?;
+    /// rounds.assign(FlowId(2), 2, 0)?;
+    /// rounds.join(Side::Source, 1, 0);
+    /// for flow in 0..3 {
+    ///     rounds.backlogged(FlowId(flow), 1_500);
+    /// }
+    /// let mut sent = [0; 3];
+    /// for _ in 0..400 {
+    ///     let flow = rounds.select().unwrap();
+    ///     rounds.served(flow, 1_500, Some(1_500));
+    ///     sent[flow.0 as usize] += 1;
+    /// }
+    /// assert_eq!(sent, [100, 100, 200]);
+    /// # Ok::<(), sched_core::ConfigError>(())
+    /// ```
+    pub fn join(&mut self, side: Side, host: u32, other: u32) {
+        self.has_siblings = true;
+        match side {
+            Side::Source => self.sources.join_siblings(host, other),
+            Side::Destination => self.destinations.join_siblings(host, other),
+        }
+    }
+
+    /// `host` of this side has no siblings from now on. Cost: O(siblings).
+    pub fn part(&mut self, side: Side, host: u32) {
+        match side {
+            Side::Source => self.sources.part(host),
+            Side::Destination => self.destinations.part(host),
+        }
+    }
+
+    /// No host has siblings from now on. Cost: O(hosts).
+    pub fn part_all(&mut self) {
+        self.has_siblings = false;
+        self.sources.part_all();
+        self.destinations.part_all();
     }
 
     /// How many flows of a source host are backlogged; 0 if there is no such host.

@@ -52,10 +52,15 @@ pub(crate) fn check_join(
     Ok(true)
 }
 
+/// Whether `flow` is still to become a sibling of `other`, and [may](check_join).
+pub(crate) fn may_join(rows: &[impl Sibling], flow: FlowId, other: FlowId) -> bool {
+    check_join(rows, flow, other, u32::MAX) == Ok(true)
+}
+
 /// Makes `flow`, which leaves the siblings it has, a sibling of `other`, behind it in its ring. Returns whether it
 /// [does](check_join); nothing has changed if not.
 pub(crate) fn join(rows: &mut [impl Sibling], flow: FlowId, other: FlowId) -> bool {
-    if check_join(rows, flow, other, u32::MAX) != Ok(true) {
+    if !may_join(rows, flow, other) {
         return false;
     }
     part(rows, flow);

@@ -1,9 +1,10 @@
 //! The hosts of one side, and which sides count.
 
 use super::flow::MOST_SOURCE;
-use crate::Imbalance;
 use crate::flow_scheduler::{ConfigError, Table};
+use crate::hosts::siblings::{self, Sibling};
 use crate::queues::queue::NONE;
+use crate::{FlowId, Imbalance};
 
 /// How many rounds back an early turn may be used.
 pub(super) const SAVED_UP: u32 = 15;
@@ -48,21 +49,44 @@ pub enum Side {
     Destination,
 }
 
-/// What [`LoadDrr`](super::LoadDrr) knows of one host: 8 bytes.
+/// What [`LoadDrr`](super::LoadDrr) knows of one host: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadDrrHost {
     /// How many of its flows are backlogged.
     flows: u32,
+    /// How many of the flows of its siblings are.
+    elsewhere: u32,
     /// The latest round whose early turn it has used.
     early_turn: u32,
+    /// The number of the next of its siblings, which are a ring, and 1; 0 without siblings.
+    sibling: u32,
 }
 
 impl LoadDrrHost {
     /// Room for a host: all zero.
-    pub const EMPTY: Self = Self { flows: 0, early_turn: 0 };
+    pub const EMPTY: Self = Self { flows: 0, elsewhere: 0, early_turn: 0, sibling: 0 };
 
     /// A host without backlogged flows that has saved up all it may at the beginning.
-    const IDLE: Self = Self { flows: 0, early_turn: u32::MAX.wrapping_sub(SAVED_UP) };
+    const IDLE: Self = Self { early_turn: u32::MAX.wrapping_sub(SAVED_UP), ..Self::EMPTY };
+}
+
+impl LoadDrrHost {
+    /// How many of its flows and of those of its siblings are backlogged.
+    #[inline]
+    const fn load(&self) -> u32 {
+        self.flows.wrapping_add(self.elsewhere)
+    }
+}
+
+impl Sibling for LoadDrrHost {
+    #[inline]
+    fn sibling(&self) -> Option<u32> {
+        self.sibling.checked_sub(1)
+    }
+
+    fn set_sibling(&mut self, next: Option<u32>) {
+        self.sibling = next.map_or(0, |next| next.wrapping_add(1));
+    }
 }
 
 impl Default for LoadDrrHost {
@@ -86,6 +110,12 @@ impl<H: Table<LoadDrrHost>> Loads<H> {
         ConfigError::check_range(what, count, fewest, MOST_SOURCE.into())?;
         hosts.as_mut().fill(LoadDrrHost::IDLE);
         Ok(Self { hosts, counting: u32::MAX })
+    }
+
+    /// Says that the sibling behind `host` is `next`, right or wrong.
+    #[cfg(test)]
+    pub(super) fn set_next(&mut self, host: usize, next: u32) {
+        self.hosts.as_mut()[host].set_sibling(Some(next));
     }
 
     #[cfg(test)]
@@ -115,25 +145,68 @@ impl<H: Table<LoadDrrHost>> Loads<H> {
         self.host(host).map_or(0, |host| host.flows)
     }
 
-    /// How many flows of `host` are backlogged; zero unless this side counts.
+    /// How many flows of `host` and of its siblings are backlogged; zero unless this side counts.
     #[inline]
     pub(super) fn load(&self, host: u32) -> u32 {
-        self.host(host).map_or(0, |host| host.flows & self.counting)
+        self.host(host).map_or(0, |host| host.load() & self.counting)
     }
 
-    /// A flow of `host` has become backlogged: the load it has then.
+    /// A flow of `host` has become backlogged: the load it has then. Its [siblings](Self::tell_siblings) are to be told.
     pub(super) fn join(&mut self, host: u32) -> u32 {
         let Some(host) = self.hosts.as_mut().get_mut(host as usize) else { return 0 };
         host.flows = host.flows.wrapping_add(1);
-        host.flows & self.counting
+        host.load() & self.counting
     }
 
-    /// A flow of `host` is backlogged no more: the load it had before.
+    /// A flow of `host` is backlogged no more: the load it had before. Its [siblings](Self::tell_siblings) are to be told.
     pub(super) fn leave(&mut self, host: u32) -> u32 {
         let Some(host) = self.hosts.as_mut().get_mut(host as usize) else { return 0 };
-        let before = host.flows;
-        host.flows = before.wrapping_sub(1);
+        let before = host.load();
+        host.flows = host.flows.wrapping_sub(1);
         before & self.counting
+    }
+
+    /// The siblings of `host` have so many flows more, or fewer.
+    pub(super) fn tell_siblings(&mut self, host: u32, more: i32) {
+        let mut at = FlowId(host);
+        for _ in 1..siblings::MOST {
+            at = siblings::next(self.hosts.as_ref(), at);
+            let of = self.hosts.as_mut().get_mut(at.index()).filter(|_| at.0 != host);
+            let Some(of) = of else { return };
+            of.elsewhere = of.elsewhere.wrapping_add_signed(more);
+        }
+    }
+
+    /// Makes `host` a sibling of `other`.
+    pub(super) fn join_siblings(&mut self, host: u32, other: u32) {
+        if !siblings::may_join(self.hosts.as_ref(), FlowId(host), FlowId(other)) {
+            return;
+        }
+        self.part(host);
+        let (ours, theirs) = (self.flows_of(host), self.host(other).map_or(0, LoadDrrHost::load));
+        siblings::join(self.hosts.as_mut(), FlowId(host), FlowId(other));
+        if let Some(of) = self.hosts.as_mut().get_mut(host as usize) {
+            of.elsewhere = theirs;
+        }
+        self.tell_siblings(host, ours.cast_signed());
+    }
+
+    /// `host` has no siblings from now on.
+    pub(super) fn part(&mut self, host: u32) {
+        let ours = self.flows_of(host);
+        self.tell_siblings(host, 0_i32.wrapping_sub_unsigned(ours));
+        let _before = siblings::part(self.hosts.as_mut(), FlowId(host));
+        if let Some(of) = self.hosts.as_mut().get_mut(host as usize) {
+            of.elsewhere = 0;
+        }
+    }
+
+    /// No host has siblings from now on.
+    pub(super) fn part_all(&mut self) {
+        for host in self.hosts.as_mut() {
+            host.set_sibling(None);
+            host.elsewhere = 0;
+        }
     }
 
     /// The first round whose early turn `host` has not used, of those it may still use in `round`. No early turn
@@ -168,6 +241,14 @@ impl<H: Table<LoadDrrHost>> Loads<H> {
             sum = sum.wrapping_add(host.flows.into());
         }
         // No more than these: the other hosts have none.
-        Imbalance::check(what, NONE, sum, listed.count() as u64)
+        Imbalance::check(what, NONE, sum, listed.count() as u64)?;
+        siblings::recount(self.hosts.as_ref())?;
+        for (at, host) in (0_u32..).zip(self.hosts.as_ref()) {
+            let others = siblings::others(self.hosts.as_ref(), FlowId(at));
+            let elsewhere =
+                others.fold(0_u32, |sum, other| sum.wrapping_add(self.flows_of(other.0)));
+            Imbalance::check("flows of siblings", at, elsewhere.into(), host.elsewhere.into())?;
+        }
+        Ok(())
     }
 }

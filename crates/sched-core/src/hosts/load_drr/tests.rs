@@ -145,6 +145,45 @@ fn a_host_gains_nothing_by_opening_flows() {
     check_shares(&sent(scheduler, 100_000, &mut || MAX_LEN), &shares);
 }
 
+/// Goal: siblings are one host in the loads of their flows, on the side where they are siblings, and hosts by themselves again
+/// when they part. Method: hosts 0 and 1 have two flows and one, host 2 one; then the ends of the range.
+#[test]
+fn siblings_divide_one_share_among_their_flows() {
+    let shares_are = |join: fn(&mut InVec), shares: [u64; 4]| {
+        let mut scheduler = rounds(&[(0, 0), (0, 0), (1, 0), (2, 0)], 16);
+        scheduler.set_mode(Sides::Source);
+        join(&mut scheduler);
+        check_shares(&sent(scheduler, 100_000, &mut || MAX_LEN), &shares);
+    };
+    shares_are(|_| (), [1, 1, 2, 2]);
+    shares_are(|r| r.join(Side::Source, 1, 0), [1, 1, 1, 3]);
+    shares_are(|r| r.join(Side::Destination, 1, 0), [1, 1, 2, 2]);
+    shares_are(
+        |r| {
+            r.join(Side::Source, 1, 0);
+            r.join(Side::Source, 2, 1);
+        },
+        [1; 4],
+    );
+    shares_are(
+        |r| {
+            r.join(Side::Source, 1, 0);
+            r.part(Side::Source, 0);
+        },
+        [1, 1, 2, 2],
+    );
+    shares_are(
+        |r| {
+            r.join(Side::Source, 2, 0);
+            r.part_all();
+            r.join(Side::Source, 8, 0);
+            r.join(Side::Source, 0, 8);
+            r.join(Side::Source, 0, 0);
+        },
+        [1, 1, 2, 2],
+    );
+}
+
 /// Goal: beyond the calendar a load counts as its length less one. Method: 20 flows against one in a
 /// calendar of 8 rounds: the turns of the 20 are 7 rounds apart.
 #[test]
@@ -814,7 +853,7 @@ fn a_recount_sees_damage() {
     };
     assert_eq!(recount(&good), Ok(()));
     assert_eq!(good.tins[0].first_turns.head(), 4, "one has a first turn");
-    let damages: [fn(&mut InVec); 13] = [
+    let damages: [fn(&mut InVec); 15] = [
         |r| r.nodes[0].charged = 100,
         |r| r.nodes[3].charged = 100,
         |r| r.nodes[0].standing = Standing::new(Place::Turn, 99),
@@ -827,6 +866,12 @@ fn a_recount_sees_damage() {
         |r| r.tins[0].front = NONE,
         |r| assert_eq!(r.sources.join(3), 1),
         |r| assert!(r.destinations.leave(1) > 0),
+        |r| r.sources.set_next(3, 4),
+        |r| {
+            // Siblings that know nothing of each other's flows.
+            r.sources.set_next(0, 1);
+            r.sources.set_next(1, 0);
+        },
         |r| r.tins[0].round = r.tins[0].round.wrapping_add(1),
     ];
     for (at, damage) in damages.iter().enumerate() {
@@ -837,8 +882,8 @@ fn a_recount_sees_damage() {
 }
 
 #[test]
-fn a_flow_is_32_bytes_and_a_host_and_a_round_are_8() {
+fn a_flow_is_32_bytes_a_host_16_and_a_round_8() {
     let sizes = (size_of::<LoadDrrFlow>(), size_of::<LoadDrrHost>(), size_of::<RoundList>());
-    assert_eq!(sizes, (32, 8, 8));
+    assert_eq!(sizes, (32, 16, 8));
     assert_eq!(format!("{:?}", Sides::default()), "Both");
 }

@@ -88,13 +88,17 @@ where
             (node.charged, node.due) = (charged, due);
         }
         rounds.front = rounds.first(calendar, tin);
+        if self.has_siblings {
+            self.tell_siblings(node.source(), node.destination, -1);
+        }
     }
 
     /// `flow` of `tin`, which is not listed, is backlogged.
     #[inline(always)]
     pub(super) fn become_backlogged(&mut self, tin: u32, flow: FlowId, node: &LoadDrrFlow) {
+        let (source_host, destination_host) = (node.source(), node.destination);
         let (source, destination) =
-            (self.sources.join(node.source()), self.destinations.join(node.destination));
+            (self.sources.join(source_host), self.destinations.join(destination_host));
         let Some(&TinRounds { round, .. }) = self.tins.get(tin as usize) else { return };
         let has_rest = node.standing.has_begun();
         let goes_on = self.sparse_first && has_rest && !is_not_later(node.due, round);
@@ -126,6 +130,17 @@ where
             calendar.push(nodes, &mut rounds.summary, at, flow.0);
             rounds.front = rounds.first(calendar, tin);
         }
+        if self.has_siblings {
+            self.tell_siblings(source_host, destination_host, 1);
+        }
+    }
+
+    /// The siblings of these hosts have a flow more, or fewer. Called last, so that no register is kept across it.
+    #[cold]
+    #[inline(never)]
+    fn tell_siblings(&mut self, source: u32, destination: u32, more: i32) {
+        self.sources.tell_siblings(source, more);
+        self.destinations.tell_siblings(destination, more);
     }
 
     /// The flow served next in `tin` is sent `len` bytes; its next packet is of `next_head` bytes.
