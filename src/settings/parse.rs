@@ -8,7 +8,7 @@ use shaper::{KeywordError, Overhead, Rate};
 use super::QueueSettings;
 use super::error::{SettingsError, SettingsProblem};
 use super::units::{memory_limit, rate, time};
-use super::vocabulary::{nearest, not_offered, values};
+use super::vocabulary::{nearest, needs_number, not_offered, values};
 use crate::ack_filter::AckFilter;
 use crate::isolation::Isolation;
 use crate::smart_queue::{AqmKind, Rtt};
@@ -72,13 +72,20 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// The words of the text that are not ours.
+/// The words of the text that are not ours, and the word behind each that needs a number, whatever it is.
 fn others(text: &str) -> impl Iterator<Item = &str> {
     let mut words = text.split_ascii_whitespace();
+    let mut is_number_next = false;
     core::iter::from_fn(move || {
         loop {
             let word = words.next()?;
-            let Some(count) = values(word) else { return Some(word) };
+            if core::mem::take(&mut is_number_next) {
+                return Some(word);
+            }
+            let Some(count) = values(word) else {
+                is_number_next = needs_number(word);
+                return Some(word);
+            };
             for _ in 0..count {
                 words.next();
             }
@@ -201,6 +208,9 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError<'_>> {
                     s.rtt = Some(rtt);
                 } else {
                     link_at = Some(word);
+                    if needs_number(word) {
+                        words.next();
+                    }
                 }
             }
         }

@@ -104,6 +104,11 @@ pub(super) const OF_THE_LINK: [&str; 46] = [
     "pad",
 ];
 
+/// Whether a number belongs to `word`, a word of the link.
+pub(super) fn needs_number(word: &str) -> bool {
+    matches!(word, "overhead" | "mpu" | "add" | "least" | "pad")
+}
+
 /// What there is in the place of a word of `tc` that is not offered.
 pub(super) fn not_offered(word: &str) -> Option<&'static str> {
     match word {

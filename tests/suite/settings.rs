@@ -100,6 +100,9 @@ fn an_error_points_at_the_word() {
             SettingsProblem::Link(KeywordError::Range("overhead", range))
         }),
         ("overhead nat", "overhead", SettingsProblem::Link(KeywordError::Number("overhead"))),
+        ("overhead nat 44", "overhead", SettingsProblem::Link(KeywordError::Number("overhead"))),
+        ("atm mpu rtt 30ms 96", "mpu", SettingsProblem::Link(KeywordError::Number("mpu"))),
+        ("pad diffserv4 16", "pad", SettingsProblem::Link(KeywordError::Number("pad"))),
         ("tin a tin b share 5/4", "5/4", tins(TinPlanError::Share { parts: 5, whole: 4 })),
         ("tin a tin b share 0", "0", tins(TinPlanError::Share { parts: 0, whole: 1 })),
         ("tin a tin b share all", "all", tins(TinPlanError::NoShare)),
