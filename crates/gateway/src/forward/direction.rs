@@ -58,13 +58,39 @@ pub(crate) struct Outside {
     /// The other device refused them, or has gone.
     pub(crate) undeliverable: u64,
     /// Rejected and dropped by queues that there were before a change of the configuration.
-    pub(crate) lost_before: u64,
+    pub(crate) lost_before: LostBefore,
     pub(crate) marked_before: u64,
     /// Packets that came with a mark and were counted by queues before a change. Those that were moved into the
     /// present queue are counted there, and not here.
     pub(crate) came_marked_before: u64,
     /// Frames whose code point was cleared when they came.
     pub(crate) washed: u64,
+}
+
+/// Packets that queues rejected or dropped which are no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LostBefore {
+    pub(crate) rejected: u64,
+    /// By reason, in the order of [`DropReason::ALL`]. None were drained: those have moved on, or count as rejected.
+    pub(crate) dropped: [u64; DropReason::ALL.len()],
+}
+
+impl LostBefore {
+    /// A queue with these counters is no more, and `moved` of its packets have moved on.
+    fn add(&mut self, counters: &Counters, moved: u64) {
+        for (before, why) in self.dropped.iter_mut().zip(DropReason::ALL) {
+            let dropped = counters.dropped_for(why).packets;
+            match why {
+                DropReason::Drained => self.rejected += dropped - moved,
+                _ => *before += dropped,
+            }
+        }
+        self.rejected += counters.rejected.packets;
+    }
+
+    fn all(&self) -> u64 {
+        self.rejected + self.dropped.iter().sum::<u64>()
+    }
 }
 
 /// What is said of hosts on the LAN side.
@@ -536,7 +562,7 @@ impl Direction {
         self.renumber(&mut moving, plan.descriptors, pool);
         let before = self.queue.counters();
         // Packets that move on were not lost.
-        self.outside.lost_before += lost(&before) - moving.len() as u64;
+        self.outside.lost_before.add(&before, moving.len() as u64);
         self.outside.marked_before += before.marked;
         moving.sort_by_key(|packet| self.held[packet.handle as usize].serial);
         let line = self.queue.line().clone();
@@ -661,7 +687,7 @@ impl Direction {
 
     /// Rejected and dropped by the queue, in packets.
     pub(crate) fn lost(&self) -> u64 {
-        lost(&self.queue.counters()) + self.outside.lost_before
+        lost(&self.queue.counters()) + self.outside.lost_before.all()
     }
 
     /// Received less everything that is known to have become of a frame: zero.

@@ -363,16 +363,18 @@ impl DirectionReport {
 }
 
 /// All reasons for which frames of a direction did not leave, and how many.
-pub(super) fn drops(direction: &Direction) -> Vec<(String, u64)> {
+pub(crate) fn drops(direction: &Direction) -> Vec<(String, u64)> {
     let (counters, outside) = (direction.counters(), direction.outside());
-    let queue = DropReason::ALL.into_iter().filter(|&why| why != DropReason::Drained);
-    let mut drops: Vec<(String, u64)> =
-        queue.map(|why| (why.name().to_owned(), counters.dropped_for(why).packets)).collect();
-    // What was drained into another queue was not lost, and is part of the sum of those before.
+    let before = outside.lost_before;
+    let queue = DropReason::ALL.into_iter().zip(before.dropped);
+    let mut drops: Vec<(String, u64)> = queue
+        .filter(|(why, _)| *why != DropReason::Drained)
+        .map(|(why, before)| (why.name().to_owned(), counters.dropped_for(why).packets + before))
+        .collect();
+    // What was drained was found no room for in another queue.
     let drained = counters.dropped_for(DropReason::Drained).packets;
     for (name, count) in [
-        ("rejected", counters.rejected.packets + drained),
-        ("earlier queue", outside.lost_before),
+        ("rejected", counters.rejected.packets + drained + before.rejected),
         ("too long", outside.too_long),
         ("merged", outside.merged),
         ("too short", outside.too_short),

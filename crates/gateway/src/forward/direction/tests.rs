@@ -298,6 +298,39 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     assert!(set_here > 3, "{set_here}");
 }
 
+/// Goal: what was dropped keeps its reason, and its count, when what is queued moves into another queue. Method: a queue of ten
+/// packets is offered thirty, and becomes another one twice, of more packets and of fewer.
+#[test]
+fn drops_keep_their_reasons_in_another_queue() {
+    let mut pool = Pool::new(2_000, 1_500);
+    let max_len = pool.longest() as u32;
+    let mut direction =
+        Direction::new(drr_of_flows(10, max_len), Overhead::RAW, Hosts::none(), [0; 16], None)
+            .unwrap();
+    let mut spare = pool.spare();
+    for at in 0..30 {
+        spare.room()[..200].fill(2);
+        spare.received(200);
+        let translations = Translations::default();
+        direction.arrive(Nanos(at), Arrival::Whole, &mut spare, &mut pool, &translations);
+    }
+    let drops = |direction: &Direction| {
+        assert_eq!(direction.unaccounted(), 0);
+        let drops = crate::stats::report::drops(direction);
+        drops.into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>()
+    };
+    let expected = [("overflow".to_owned(), 20)];
+    assert_eq!(drops(&direction), expected);
+    for packets in [600, 20] {
+        let plan = drr_of_flows(packets, max_len);
+        let another = direction.build_another(&plan).unwrap();
+        assert!(another.is_some(), "it has to move");
+        direction.change(Nanos(0), (plan, another), Overhead::RAW, Hosts::none(), &mut pool);
+        assert_eq!((drops(&direction).as_slice(), direction.lost()), (&expected[..], 20));
+        assert_eq!(direction.held(), 10);
+    }
+}
+
 /// Goal: a frame that the device refused is counted with that reason, of its flow and host as of the direction.
 /// Method: a frame that waits for a device that is gone.
 #[test]
