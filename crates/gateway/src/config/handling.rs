@@ -3,7 +3,8 @@
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    AckFilter, Fwmark, Isolation, MemoryLimit, QueueSettings, Rtt, TinBy, TinMode, TinPlan,
+    AckFilter, Fwmark, Isolation, MemoryLimit, QueueSettings, Rtt, SettingsError, SettingsProblem,
+    TinBy, TinMode, TinPlan,
 };
 
 use crate::config::keywords::{HostMode, Io, QueueKind, Switch, Words, number};
@@ -343,16 +344,23 @@ impl RawOptions {
 
 /// Tins in the words of a queue's settings, and no other words.
 fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
-    let settings = QueueSettings::from_words(words);
-    let settings = settings.map_err(|why| format!("{option} {words:?}: {why}"))?;
+    let accepted = "accepted are besteffort, precedence, diffserv3, diffserv4, diffserv8, \
+                    or tins of your own such as \"tin rest tin calls share 1/4 map EF calls\"";
+    let settings = QueueSettings::from_words(words).map_err(|error| match error.problem {
+        // The words of a whole queue are known there, and no other ones here.
+        SettingsProblem::Unknown { nearest } => {
+            let meant = nearest.map_or(String::new(), |word| format!("did you mean `{word}`? "));
+            let SettingsError { offset, word, .. } = error;
+            format!(
+                "{option} {words:?}: at byte {offset}, `{word}`: no such word; {meant}{accepted}"
+            )
+        }
+        _ => format!("{option} {words:?}: {error}"),
+    })?;
     let mut only = QueueSettings::NONE;
     only.tins = settings.tins;
-    settings.tins.filter(|_| only == settings).ok_or_else(|| {
-        format!(
-            "{option} {words:?}: accepted are besteffort, precedence, diffserv3, diffserv4, diffserv8, \
-             or tins of your own such as \"tin rest tin calls share 1/4 map EF calls\""
-        )
-    })
+    let plan = settings.tins.filter(|_| only == settings);
+    plan.ok_or_else(|| format!("{option} {words:?}: {accepted}"))
 }
 
 /// A mask of bits, as `tc` writes it.
@@ -379,6 +387,9 @@ fn memory_limit(option: &str, word: &str) -> Result<MemoryLimit, String> {
     let settings =
         QueueSettings::from_words(&words).ok().filter(|_| !word.contains(char::is_whitespace));
     settings.and_then(|settings| settings.memory_limit).ok_or_else(|| {
-        format!("{option} {word:?}: accepted are {BY_RATE}, and sizes such as 4mb, 512kb, 300000")
+        format!(
+            "{option} {word:?}: accepted are {BY_RATE}, and sizes of 1 to {} bytes such as 4mb, 512kb, 300000",
+            u32::MAX
+        )
     })
 }

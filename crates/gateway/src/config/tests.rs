@@ -143,7 +143,19 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ("rtt = 30", "--rtt \"30\": accepted are"),
         ("rtt = \"interplanetary\"", "beyond that --aqm none"),
         ("rtt = \"30ms diffserv4 map 0 bests\"", "accepted are datacentre"),
-        ("tins = \"difserv4\"", "did you mean `diffserv4`?"),
+        (
+            "tins = \"difserv4\"",
+            "`difserv4`: no such word; did you mean `diffserv4`? accepted are besteffort, precedence",
+        ),
+        (
+            "tins = \"bogus\"",
+            "at byte 0, `bogus`: no such word; accepted are besteffort, precedence",
+        ),
+        ("tins = \"tin a tin b map XX b\"", "--tins \"tin a tin b map XX b\": at byte "),
+        (
+            "memory-limit = \"0\"",
+            "--memory-limit \"0\": accepted are by-rate, and sizes of 1 to 4294967295",
+        ),
         ("tins = \"diffserv4 wash\"", "--tins \"diffserv4 wash\": accepted are besteffort"),
         ("queue = \"sqf\"\ntins = \"diffserv4\"", "with --queue sqf accepted is besteffort"),
         ("tin-by = \"priority\"", "--tin-by \"priority\": without several --tins accepted is dscp"),
