@@ -7,7 +7,8 @@ use super::TinPlanError;
 
 /// A part of the line's rate, above 0 and up to 1, as a fraction of whole numbers.
 ///
-/// Written `1/4`, `25%`, `12.5%` or `1`:
+/// Written `1/4`, `25%`, `12.5%` or `1`. The shares of CAKE's modes `precedence` and `diffserv8` are powers of 7/8, rounded
+/// down each time: `7/8^2`, up to `7/8^7`.
 ///
 /// ```
 /// use freeboard::TinShare;
@@ -15,6 +16,7 @@ use super::TinPlanError;
 /// let share: TinShare = "12.5%".parse()?;
 /// assert_eq!(Ok(share), TinShare::new(1, 8));
 /// assert_eq!((share.to_string(), share.of(1_000_000)), ("1/8".into(), 125_000));
+/// assert_eq!("7/8^2".parse::<TinShare>()?.fraction(), (49, 64));
 /// assert!("1/+4".parse::<TinShare>().is_err() && "+1/4".parse::<TinShare>().is_err());
 /// assert!("1.5".parse::<TinShare>().is_err() && "5/4".parse::<TinShare>().is_err());
 /// # Ok::<(), freeboard::TinPlanError>(())
@@ -85,6 +87,9 @@ impl TinShare {
     }
 }
 
+/// How a power of 7/8 begins.
+const POWER: &str = "7/8^";
+
 /// The greatest common divisor, by Euclid; 1 for a divisor of 0. At most 30 steps below 10^6.
 const fn common_divisor(mut larger: u32, mut smaller: u32) -> u32 {
     while smaller > 0 {
@@ -95,9 +100,10 @@ const fn common_divisor(mut larger: u32, mut smaller: u32) -> u32 {
 
 impl fmt::Display for TinShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.whole {
-            1 => write!(f, "{}", self.parts),
-            whole => write!(f, "{}/{whole}", self.parts),
+        match (self.whole, self.sevenths) {
+            (1, _) => write!(f, "{}", self.parts),
+            (whole, 0) => write!(f, "{}/{whole}", self.parts),
+            (_, times) => write!(f, "{POWER}{times}"),
         }
     }
 }
@@ -106,6 +112,12 @@ impl FromStr for TinShare {
     type Err = TinPlanError;
 
     fn from_str(word: &str) -> Result<Self, TinPlanError> {
+        if let Some(times) = word.strip_prefix(POWER) {
+            let times = Some(times).filter(|digit| digit.len() == 1);
+            let times = times.and_then(|digit| digit.parse().ok());
+            let times = times.filter(|times| (1..=7).contains(times));
+            return times.map(Self::sevenths).ok_or(TinPlanError::NoShare);
+        }
         // A list of one: the search for a single character has an index that can panic where it is not inlined.
         if let Some((parts, whole)) = word.split_once(['/']) {
             let number = |digits: &str| match digits.starts_with('+') {

@@ -3,7 +3,9 @@
 
 use freeboard::sched_core::{Cobalt, CobaltState, Nanos};
 use freeboard::shaper::Rate;
-use freeboard::{Dscp, Rtt, Tin as PlannedTin, TinMode, TinName, TinPlan, TinPlanError, TinShare};
+use freeboard::{
+    Dscp, QueueSettings, Rtt, Tin as PlannedTin, TinMode, TinName, TinPlan, TinPlanError, TinShare,
+};
 
 /// Bytes of the longest packet that the table is for: an Ethernet frame.
 const MTU: u32 = 1_514;
@@ -312,5 +314,24 @@ fn code_points_are_read_back() {
     }
     for word in ["64", "0x40", "256", "-1", "+1", "", "0x", "x1", "AF44", "CS8", " EF", "4 6"] {
         assert!(word.parse::<Dscp>().is_err(), "{word}");
+    }
+}
+
+/// Goal: a tin of CAKE's in a plan of the caller's has the same share again when its plan is printed and read, rounding
+/// included. Method: each tin of every mode above one that has all of the line.
+#[test]
+fn a_tin_of_a_mode_is_read_back_in_another_plan() {
+    for mode in TinMode::ALL {
+        for tin in mode.plan().tins().iter().filter(|tin| tin.share() != TinShare::ALL) {
+            let below = planned("below", "1");
+            let plan = TinPlan::new(&[below, *tin]).unwrap();
+            let words = plan.to_string();
+            let read = QueueSettings::from_words(&words);
+            assert_eq!(read.map(|settings| settings.tins), Ok(Some(plan)), "{plan}");
+        }
+    }
+    assert_eq!("7/8^7".parse::<TinShare>().map(|share| share.fraction()), Ok((823_543, 1 << 21)));
+    for word in ["7/8^", "7/8^0", "7/8^8", "7/8^02", "7/8^-1", "3/4^2"] {
+        assert!(word.parse::<TinShare>().is_err(), "{word}");
     }
 }
