@@ -55,8 +55,9 @@ fn a_download_over_a_thin_line_up_is_faster_with_the_filter() {
             let last = "freeboard-gateway: ack-filter: aggressive -> off";
             assert_eq!(said.last().map(String::as_str), Some(last), "{said:?}");
         }
+        let before = dropped(&told(&socket), 0, "filtered");
         let without = median(&format!("{queue} without a filter"), 3.0..=25.0);
-        assert_eq!(dropped(&told(&socket), 0, "filtered"), 0);
+        assert_eq!(dropped(&told(&socket), 0, "filtered"), before, "{queue}");
         file.write(&text(queue, "ack-filter = true"));
         assert_eq!(gateway.reads_again(1), ["freeboard-gateway: ack-filter: off -> conservative"]);
         let conservative = median(&format!("{queue} conservative"), 1.5 * without..=40.0);
@@ -68,7 +69,7 @@ fn a_download_over_a_thin_line_up_is_faster_with_the_filter() {
         let aggressive = median(&format!("{queue} aggressive"), 0.9 * conservative..=40.0);
         println!("{queue}: {without:.1}, {conservative:.1}, {aggressive:.1} Mbit/s");
         let report = told(&socket);
-        assert!(dropped(&report, 0, "filtered") > 1_000, "{report}");
+        assert!(dropped(&report, 0, "filtered") > before + 1_000, "{report}");
         assert_eq!(report["directions"][0]["ack_filter"], "aggressive");
         assert_eq!(report["directions"][1]["ack_filter"], "");
     }
@@ -210,7 +211,10 @@ fn a_memory_limit_counts_buffers() {
     assert!((2_400..=2_760).contains(&up) && (5_800..=6_600).contains(&down), "{up} and {down}");
     for (limit, part) in [
         ("1kb", ": line 4: --memory-limit 1024: a frame takes 16"),
-        ("by-rate 5", "--memory-limit \"by-rate 5\": accepted are by-rate, and sizes such as 4mb"),
+        (
+            "by-rate 5",
+            "--memory-limit \"by-rate 5\": accepted are by-rate, and sizes of 1 to 4294967295 bytes",
+        ),
     ] {
         file.write(&text(limit));
         let said = gateway.reads_again(1).remove(0);

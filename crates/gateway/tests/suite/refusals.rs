@@ -94,7 +94,7 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         ("--ack-filter", "all", "off, conservative, aggressive"),
         ("--wash", "left", "off, up, down, both"),
         ("--ingress", "up", "on, off"),
-        ("--memory-limit", "much", "by-rate, and sizes such as 4mb"),
+        ("--memory-limit", "much", "by-rate, and sizes of 1 to 4294967295 bytes such as 4mb"),
         ("--burst", "0", "1 to 1073741824"),
         ("--limit", "0", "1p to"),
         ("--limit", "99999999p", "1p to"),
