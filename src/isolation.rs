@@ -118,7 +118,7 @@ impl Isolation {
     /// Whether hosts count: in the other modes no table of hosts is looked at.
     #[inline]
     pub(crate) const fn counts_hosts(self) -> bool {
-        matches!(self, Self::DualSrcHost | Self::DualDstHost | Self::TripleIsolate)
+        !self.sides_that_count().is_empty()
     }
 
     /// Whose spare queue a flow goes to that finds its set full: that of its host on this side, or on the side

@@ -135,6 +135,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     ///   turn one packet is left. So a host that floods `n` tins of the same rate, beside others that flood one each, is sent as
     ///   much as each of them. Where tins differ, it has in each tin a packet at least where another is sent a whole turn.
     /// - Hosts stand for longer turns: the wait of one that floods grows by the number of tins. Sparse ones go first, as without.
+    /// - What a host is sent [in excess](sched_core::CommittedRates) of a committed rate is not counted.
     ///
     /// Under `triple-isolate` the load of a flow counts the flows of its hosts in all tins: a host divides one share among
     /// all its flows. A host that floods `n` tins with a flow in each has in each of them the `n`-th part of what another host
@@ -143,7 +144,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// In all three:
     ///
     /// - A host is known in several tins by its label. One that shares an entry with another host, because its set is full, has a
-    ///   share of its own there. What a host is sent [in excess](sched_core::CommittedRates) of a committed rate is not counted.
+    ///   share of its own there.
     /// - Set under load, it counts for a host as soon as a flow of the host becomes backlogged.
     ///
     /// When room is made, a host counts with what it holds in all tins, with this and without. Cost: O(hosts).

@@ -1,5 +1,7 @@
 //! The words, and the nearest one to a word that is none.
 
+use shaper::{KeywordError, Overhead};
+
 /// Each word of ours with the number of values behind it.
 pub(super) const OURS: [(&str, usize); 50] = [
     ("bandwidth", 1),
@@ -106,7 +108,7 @@ pub(super) const OF_THE_LINK: [&str; 46] = [
 
 /// Whether a number belongs to `word`, a word of the link.
 pub(super) fn needs_number(word: &str) -> bool {
-    matches!(word, "overhead" | "mpu" | "add" | "least" | "pad")
+    matches!(Overhead::from_keywords(word, 0), Err(KeywordError::Number(_)))
 }
 
 /// What there is in the place of a word of `tc` that is not offered.

@@ -49,10 +49,10 @@ impl TinShare {
         Ok(Self { parts: parts / divisor, whole: whole / divisor, sevenths: 0 })
     }
 
-    /// 7/8 to the power of `times`, up to 7.
+    /// 7/8 to the power of `times`, up to [`MOST_TIMES`].
     pub(super) const fn sevenths(times: u8) -> Self {
         let (mut parts, mut whole, mut taken) = (1, 1, 0);
-        while taken < times && taken < 7 {
+        while taken < times && taken < MOST_TIMES {
             (parts, whole, taken) = (parts * 7, whole * 8, taken + 1);
         }
         Self { parts, whole, sevenths: taken }
@@ -87,6 +87,8 @@ impl TinShare {
     }
 }
 
+/// The highest power of 7/8: that of the last of eight tins.
+const MOST_TIMES: u8 = 7;
 /// How a power of 7/8 begins.
 const POWER: &str = "7/8^";
 
@@ -115,7 +117,7 @@ impl FromStr for TinShare {
         if let Some(times) = word.strip_prefix(POWER) {
             let times = Some(times).filter(|digit| digit.len() == 1);
             let times = times.and_then(|digit| digit.parse().ok());
-            let times = times.filter(|times| (1..=7).contains(times));
+            let times = times.filter(|times| (1..=MOST_TIMES).contains(times));
             return times.map(Self::sevenths).ok_or(TinPlanError::NoShare);
         }
         // A list of one: the search for a single character has an index that can panic where it is not inlined.

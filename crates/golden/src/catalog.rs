@@ -135,6 +135,7 @@ const PINNED: &[(&str, u64)] = &[
     ("smart", 0xb221_b779_1afd_6e2f),
     ("smart_tins", 0x6087_abbe_02fa_220a),
     ("smart_triple_tins", 0x1ac3_1602_dea2_58ab),
+    ("smart_triple_tins_across", 0x2fc0_f0d1_a7a7_b758),
     ("smart_tins_across", 0x83db_05b2_17c1_308f),
 ];
 

@@ -342,6 +342,10 @@ macro_rules! compositions {
                 rate: Rate::UNLIMITED, by: Isolation::TripleIsolate, tins: TinMode::Diffserv3,
                 across: false,
             };
+            smart_triple_tins_across: SmartTins {
+                rate: Rate::UNLIMITED, by: Isolation::TripleIsolate, tins: TinMode::Diffserv4,
+                across: true,
+            };
             smart_tins_across: SmartTins {
                 rate: Rate::UNLIMITED, by: Isolation::DualSrcHost, tins: TinMode::Diffserv8,
                 across: true,

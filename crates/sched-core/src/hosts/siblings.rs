@@ -8,6 +8,27 @@ use crate::{ConfigError, FlowId, Imbalance};
 /// The most siblings, the row itself included: as many as there may be tins.
 pub(crate) const MOST: usize = 8;
 
+/// What a row keeps of its siblings: the number of the next one and 1, or 0 without siblings. So a row of zeros has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NextSibling(u32);
+
+impl NextSibling {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The number of the next one.
+    #[inline]
+    pub(crate) const fn number(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
+
+    pub(crate) const fn new(next: Option<u32>) -> Self {
+        match next {
+            Some(next) => Self(next.wrapping_add(1)),
+            None => Self::NONE,
+        }
+    }
+}
+
 /// A row that may have siblings.
 pub(crate) trait Sibling {
     /// The number of the next of its siblings.

@@ -45,6 +45,11 @@ fn drr_of_flows(packets: u32, max_len: u32) -> Plan {
     }
 }
 
+/// A direction without hosts that are known beforehand, on a line without overhead.
+fn made(plan: Plan, watched: Option<Watched>) -> Direction {
+    Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], watched).unwrap()
+}
+
 /// Goal: a frame that finds the pool empty is counted, and its buffer is there for the next one.
 /// Method: a pool of fewer frames than the queue may hold, which no configuration makes.
 #[test]
@@ -58,7 +63,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
         rate: Rate::UNLIMITED,
         treatment: exact(),
     };
-    let mut direction = Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], None).unwrap();
+    let mut direction = made(plan, None);
     let mut spare = pool.spare();
     let mut arrive = |len: usize, arrival, direction: &mut Direction| {
         spare.received(len);
@@ -85,7 +90,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
 fn frames_of_several_packets_arrive_as_these() {
     let plan = drr_of_flows(10, 1_522);
     let mut pool = Pool::new(plan.descriptors, 1_500);
-    let mut direction = Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], None).unwrap();
+    let mut direction = made(plan, None);
     let mut spare = pool.spare();
     let mut arrive = |direction: &mut Direction, whole: &Frame| {
         direction.arrive_uncut(Nanos(0), whole, &mut spare, &mut pool, &Translations::default());
@@ -124,7 +129,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
     let mut directions = [Heading::Up, Heading::Down].map(|heading| {
         let plan = plan(first, heading, max_len);
         let each = Some(Watched::Each);
-        Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], each).unwrap()
+        made(plan, each)
     });
     let mut spare = pool.spare();
     let (mut number, mut before) = (0_u32, 50);
@@ -209,8 +214,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
         let max_len = pool.longest() as u32;
         let plan = |packets| Plan { rate, treatment, ..drr_of_flows(packets, max_len) };
         let each = Some(Watched::Each);
-        let mut direction =
-            Direction::new(plan(500), Overhead::RAW, Hosts::none(), [0; 16], each).unwrap();
+        let mut direction = made(plan(500), each);
         let mut spare = pool.spare();
         for at in 0..400 {
             spare.room()[..200].fill(2);
@@ -247,9 +251,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
 fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     let mut pool = Pool::new(2_000, 1_500);
     let max_len = pool.longest() as u32;
-    let mut direction =
-        Direction::new(drr_of_flows(500, max_len), Overhead::RAW, Hosts::none(), [0; 16], None)
-            .unwrap();
+    let mut direction = made(drr_of_flows(500, max_len), None);
     let mut spare = pool.spare();
     for at in 0..110_u8 {
         let class = [2, 3, 3, 2, 3, 2, 3, 3, 2, 3, 0][usize::from(at % 11)];
@@ -304,9 +306,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
 fn drops_keep_their_reasons_in_another_queue() {
     let mut pool = Pool::new(2_000, 1_500);
     let max_len = pool.longest() as u32;
-    let mut direction =
-        Direction::new(drr_of_flows(10, max_len), Overhead::RAW, Hosts::none(), [0; 16], None)
-            .unwrap();
+    let mut direction = made(drr_of_flows(10, max_len), None);
     let mut spare = pool.spare();
     for at in 0..30 {
         spare.room()[..200].fill(2);
@@ -338,7 +338,7 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let mut pool = Pool::new(600, 1_500);
     let plan = drr_of_flows(500, pool.longest() as u32);
     let each = Some(Watched::Each);
-    let mut direction = Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], each).unwrap();
+    let mut direction = made(plan, each);
     let mut spare = pool.spare();
     spare.received(60);
     direction.arrive(Nanos(0), Arrival::Whole, &mut spare, &mut pool, &Translations::default());

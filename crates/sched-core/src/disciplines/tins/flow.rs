@@ -2,7 +2,7 @@
 
 use crate::disciplines::drr::Noted;
 use crate::disciplines::drr::ring::{OnRing, RingFlow};
-use crate::hosts::siblings::Sibling;
+use crate::hosts::siblings::{NextSibling, Sibling};
 
 /// What [`TinDrr`](super::TinDrr) knows of one flow: 28 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,8 +10,8 @@ pub struct TinFlow {
     pub(super) flow: RingFlow,
     /// The tin in the high bits, and in the others a note ([`Noted`]). A note of a flow beyond them is a wrong guess.
     tin_and_note: u32,
-    /// The number of the next of its siblings, which are a ring, and 1; 0 without siblings.
-    sibling: u32,
+    /// Those of one owner in other tins.
+    sibling: NextSibling,
 }
 
 /// The bits of a [`TinFlow`] that are a note.
@@ -21,7 +21,8 @@ const NOTE_BITS: u32 = 29;
 
 impl TinFlow {
     /// A flow that was not added, of tin 0.
-    pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, tin_and_note: 0, sibling: 0 };
+    pub const EMPTY: Self =
+        Self { flow: RingFlow::EMPTY, tin_and_note: 0, sibling: NextSibling::NONE };
 
     pub(super) const fn tin(&self) -> u32 {
         self.tin_and_note >> NOTE_BITS
@@ -43,11 +44,11 @@ impl Default for TinFlow {
 impl Sibling for TinFlow {
     #[inline]
     fn sibling(&self) -> Option<u32> {
-        self.sibling.checked_sub(1)
+        self.sibling.number()
     }
 
     fn set_sibling(&mut self, next: Option<u32>) {
-        self.sibling = next.map_or(0, |next| next.wrapping_add(1));
+        self.sibling = NextSibling::new(next);
     }
 }
 

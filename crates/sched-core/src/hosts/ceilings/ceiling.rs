@@ -1,7 +1,7 @@
 //! A ceiling, and what is known of a flow that may have one.
 
 use crate::ConfigError;
-use crate::hosts::siblings::Sibling;
+use crate::hosts::siblings::{NextSibling, Sibling};
 use crate::hosts::token_bucket::{Bucket, MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND, TokenRate};
 
 /// How much of the link a flow has at most: a rate, and the burst that it may send at once after it sent
@@ -86,14 +86,18 @@ pub struct CeilingFlow {
     pub(super) ceiling: Option<Ceiling>,
     pub(super) bucket: Bucket,
     pub(super) place: Place,
-    /// The number of the next of its siblings, and 1; 0 without siblings.
-    sibling: u32,
+    /// Those that share its ceiling.
+    sibling: NextSibling,
 }
 
 impl CeilingFlow {
     /// An idle flow without a ceiling.
-    pub const EMPTY: Self =
-        Self { ceiling: None, bucket: Bucket::full(0), place: Place::Idle, sibling: 0 };
+    pub const EMPTY: Self = Self {
+        ceiling: None,
+        bucket: Bucket::full(0),
+        place: Place::Idle,
+        sibling: NextSibling::NONE,
+    };
 
     /// Whether a packet may leave at `now`, if none takes more than `longest` bytes.
     #[inline]
@@ -111,11 +115,11 @@ impl CeilingFlow {
 impl Sibling for CeilingFlow {
     #[inline]
     fn sibling(&self) -> Option<u32> {
-        self.sibling.checked_sub(1)
+        self.sibling.number()
     }
 
     fn set_sibling(&mut self, next: Option<u32>) {
-        self.sibling = next.map_or(0, |next| next.wrapping_add(1));
+        self.sibling = NextSibling::new(next);
     }
 }
 

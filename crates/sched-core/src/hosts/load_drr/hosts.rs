@@ -2,7 +2,7 @@
 
 use super::flow::MOST_SOURCE;
 use crate::flow_scheduler::{ConfigError, Table};
-use crate::hosts::siblings::{self, Sibling};
+use crate::hosts::siblings::{self, NextSibling, Sibling};
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance};
 
@@ -54,23 +54,22 @@ pub enum Side {
 pub struct LoadDrrHost {
     /// How many of its flows are backlogged.
     flows: u32,
-    /// How many of the flows of its siblings are.
+    /// How many flows of its siblings are backlogged.
     elsewhere: u32,
     /// The latest round whose early turn it has used.
     early_turn: u32,
-    /// The number of the next of its siblings, which are a ring, and 1; 0 without siblings.
-    sibling: u32,
+    /// Those whose flows count in its load.
+    sibling: NextSibling,
 }
 
 impl LoadDrrHost {
     /// Room for a host: all zero.
-    pub const EMPTY: Self = Self { flows: 0, elsewhere: 0, early_turn: 0, sibling: 0 };
+    pub const EMPTY: Self =
+        Self { flows: 0, elsewhere: 0, early_turn: 0, sibling: NextSibling::NONE };
 
     /// A host without backlogged flows that has saved up all it may at the beginning.
     const IDLE: Self = Self { early_turn: u32::MAX.wrapping_sub(SAVED_UP), ..Self::EMPTY };
-}
 
-impl LoadDrrHost {
     /// How many of its flows and of those of its siblings are backlogged.
     #[inline]
     const fn load(&self) -> u32 {
@@ -81,11 +80,11 @@ impl LoadDrrHost {
 impl Sibling for LoadDrrHost {
     #[inline]
     fn sibling(&self) -> Option<u32> {
-        self.sibling.checked_sub(1)
+        self.sibling.number()
     }
 
     fn set_sibling(&mut self, next: Option<u32>) {
-        self.sibling = next.map_or(0, |next| next.wrapping_add(1));
+        self.sibling = NextSibling::new(next);
     }
 }
 
