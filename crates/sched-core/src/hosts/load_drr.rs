@@ -39,8 +39,9 @@
 //!   then waits for at most one length of the calendar.
 //!
 //! **Cost.** O(1) per call without a loop: two counters of hosts, and two words of bits for the next round
-//! that has turns; with several tins, that of [`TinChoice`] as well, and where a host has siblings a loop over them, at most seven, when a flow of the host
-//! becomes backlogged or idle. Memory: 32 bytes a flow, 16 a host of either side and 8 a round of the calendar, and 1.4 kilobytes.
+//! that has turns; with several tins, that of [`TinChoice`] as well. Where hosts have siblings, a flow that becomes backlogged or
+//! idle tells those of its hosts: at most seven of each side. Memory: 32 bytes a flow, 16 a host of either side and 8 a round of
+//! the calendar, and 1.4 kilobytes.
 //!
 //! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, 2018, §III-A and Algorithm 2 (a
 //! load counts all active flows; the quantum is divided by it); Shreedhar & Varghese 1996 and RFC 8290 §4
