@@ -22,14 +22,9 @@ use crate::labels::Labelled;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Isolation {
+    // Those with a queue for each flow stand first, so that one comparison tells whether a packet goes by its flow.
     /// A queue for each flow; hosts do not count. A host that opens many flows has many shares.
     Flows,
-    /// A queue for each source host.
-    SrcHost,
-    /// A queue for each destination host.
-    DstHost,
-    /// A queue for each pair of hosts.
-    Hosts,
     /// The line is shared by source hosts, the share of a host by its flows.
     #[default]
     DualSrcHost,
@@ -39,6 +34,12 @@ pub enum Isolation {
     /// has more. The hosts of one side decide which flow gives way and how many turns begin early:
     /// [`IsolatedConfig::local_side`](crate::IsolatedConfig::local_side).
     TripleIsolate,
+    /// A queue for each source host.
+    SrcHost,
+    /// A queue for each destination host.
+    DstHost,
+    /// A queue for each pair of hosts.
+    Hosts,
 }
 
 /// Which hosts have a level above the flows.

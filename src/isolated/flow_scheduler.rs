@@ -4,7 +4,7 @@ use sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRate, CommittedRates,
     CommittedReturn, ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
     HostDrr, HostDrrFlow, HostRing, Hosted, Imbalance, LoadDrr, LoadDrrFlow, LoadDrrHost, Nanos,
-    Needs, RoundList, Side, TinChoice, TinConfig, TinDrr, TinFlow, TinRings,
+    Needs, RoundList, Side, TinChoice, TinConfig, TinDrr, TinFlow, TinRings, Volume,
 };
 
 use shaper::Overhead;
@@ -180,6 +180,8 @@ pub struct IsolationScheduler<S: Storage, K: Storage, T: Storage> {
     link: Overhead,
     /// How many tins there are.
     tins: u8,
+    /// What the label of a packet is XORed with in its tin: nothing in tin 0, nor in one that there is not.
+    spreads: [u32; TinConfig::MAX_TINS as usize],
     /// Whether a host has one share in all tins together.
     hosts_across_tins: bool,
 }
@@ -207,6 +209,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
             max_len,
             link: Overhead::RAW,
             tins: 1,
+            spreads: [0; TinConfig::MAX_TINS as usize],
             hosts_across_tins: false,
         };
         scheduler.lend_tins();
@@ -334,6 +337,15 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.levels.scheduler_mut().scheduler_mut().conforming_mut()
     }
 
+    /// What `tin` has been sent since there are several, or since there is this one.
+    pub(super) fn served_in(&self, tin: u8) -> Volume {
+        let choice = match self.service() {
+            Service::Levels | Service::Flows => self.host_tins().choice(),
+            Service::Rounds => self.rounds.choice(),
+        };
+        choice.served_in(tin.into())
+    }
+
     /// How many tins there are.
     pub(super) const fn tins(&self) -> u8 {
         self.tins
@@ -352,8 +364,14 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
     /// The label by which a packet finds its queue.
     #[inline(always)]
     pub(super) fn queue_label(&self, labels: &(impl Labelled + ?Sized)) -> u32 {
-        let label = self.isolation.queue_label(labels);
-        if self.tins == 1 { label } else { label_in(self.tin_of(labels), label) }
+        self.queue_label_in(labels.tin(), labels)
+    }
+
+    /// The label by which a packet that names `tin` finds its queue.
+    #[inline(always)]
+    pub(super) fn queue_label_in(&self, tin: u8, labels: &(impl Labelled + ?Sized)) -> u32 {
+        let spread = self.spreads.get(usize::from(tin)).copied().unwrap_or(0);
+        self.isolation.queue_label(labels) ^ spread
     }
 
     /// The tin of `flow`, as of the last time that the flow became backlogged.
@@ -412,6 +430,9 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.change_tins(tins)?;
         let before = self.quanta_of_a_turn();
         self.tins = u8::try_from(tins.len()).unwrap_or(1);
+        for (tin, spread) in (0..).zip(&mut self.spreads) {
+            *spread = if tin < self.tins { label_in(tin, 0) } else { 0 };
+        }
         self.set_turns(before);
         if self.tins == 1 {
             // While there is one tin, nothing parts an entry that another host claims from those of the host before.

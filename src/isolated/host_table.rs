@@ -126,11 +126,14 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         let ways = first as usize..first.wrapping_add(self.ways) as usize;
         let set = self.flows.as_ref().get(ways).unwrap_or_default();
         // Nothing counts in `entry` so far: it is among the free ones. Without branches, so that compilers use vectors.
-        let (present, free) = set.iter().fold((0_u32, 0_u32), |(present, free), packed| {
-            let is_held = u32::from(packed & ((1 << TIN_SHIFT) - 1) != 0);
-            let tin = packed >> TIN_SHIFT & 7;
-            (present | is_held << tin, free.wrapping_add(1).wrapping_sub(is_held))
-        });
+        let held = set.iter().map(|packed| u32::from(packed & ((1 << TIN_SHIFT) - 1) != 0));
+        let free = self.ways.saturating_sub(held.sum());
+        // Most sets have more free ways than there are tins: which tins have none there need not be known.
+        if free > of.tins.into() {
+            return true;
+        }
+        let tins = set.iter().filter(|packed| *packed & ((1 << TIN_SHIFT) - 1) != 0);
+        let present = tins.fold(0_u32, |present, packed| present | 1 << (packed >> TIN_SHIFT & 7));
         let absent = u32::from(of.tins).saturating_sub(present.count_ones());
         present >> (of.tin & 7) & 1 == 0 || free > absent
     }

@@ -5,7 +5,7 @@ use sched_core::{Aqm, Imbalance, Siblings, Table};
 
 use super::Isolated;
 use super::directory::HostDirectory;
-use super::flow_scheduler::{IsolationScheduler, label_in};
+use super::flow_scheduler::IsolationScheduler;
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
@@ -134,10 +134,8 @@ impl<S: Storage> HostDirectory<S> {
         label: u32,
         labels: &(impl Labelled + ?Sized),
     ) -> Lookup {
-        let tin = scheduler.tin_of(labels);
-        let before = labels
-            .before()
-            .map_or(label, |old| label_in(tin, scheduler.isolation().queue_label(old)));
+        let in_tin = |old| scheduler.queue_label_in(labels.tin(), old);
+        let before = labels.before().map_or(label, in_tin);
         let lookup = self.queues.lookup_rotating(before, label);
         self.rotating = self.is_in_transition();
         self.note_closeness();

@@ -21,23 +21,17 @@ pub struct TinCounters {
 /// As many tins as there may be.
 const TINS: usize = TinConfig::MAX_TINS as usize;
 
-/// The records of the tins. What is not counted in any of them is of tin 0, which has none: best effort costs nothing here.
+/// The records of the tins. What is not counted in any of them is of tin 0, which has none: best effort costs nothing here. What is
+/// delivered [the choice among tins](sched_core::TinChoice::served_in) counts, and nothing counts what is accepted: it was delivered or
+/// dropped, or is queued.
 #[derive(Clone, Debug)]
 pub struct TinRecords {
-    /// What was accepted, while there were several tins. That of tin 0 is not read: it is counted so that no packet is asked
-    /// whether it is of that tin.
-    accepted_packets: [u64; TINS],
-    accepted_bytes: [u64; TINS],
-    /// All else, of the tins from 1 on; as accepted, what came from another tin less what went to one.
+    /// Of the tins from 1 on.
     above: [FlowRecord; TINS - 1],
 }
 
 impl TinRecords {
-    pub(super) const NONE: Self = Self {
-        accepted_packets: [0; TINS],
-        accepted_bytes: [0; TINS],
-        above: [FlowRecord::EMPTY; TINS - 1],
-    };
+    pub(super) const NONE: Self = Self { above: [FlowRecord::EMPTY; TINS - 1] };
 
     /// The record of `tin`; `None` for tin 0.
     #[inline]
@@ -45,38 +39,19 @@ impl TinRecords {
         self.above.get_mut(usize::from(tin).wrapping_sub(1))
     }
 
-    /// What has happened in `tin`, which is not tin 0 and holds `held`.
-    pub(super) fn counters(&self, tin: u8, held: Backlog) -> Counters {
+    /// What has happened in `tin`, which is not tin 0, was sent `delivered`, and holds `held`.
+    pub(super) fn counters(&self, tin: u8, delivered: Volume, held: Backlog) -> Counters {
         let record = self.above.get(usize::from(tin).wrapping_sub(1));
-        let counters = record.map_or_else(Counters::default, |record| record.counters(held));
-        let mut counters = without_peak(counters);
-        let of_tin = |counts: &[u64; TINS]| counts.get(usize::from(tin)).copied().unwrap_or(0);
-        let (packets, bytes) = (of_tin(&self.accepted_packets), of_tin(&self.accepted_bytes));
-        let came = Volume { packets, bytes };
-        counters.accepted = counters.accepted.plus(came);
-        counters.delivered = counters.delivered.plus(came);
-        counters
+        let mut counters = record.map_or_else(Counters::default, |record| record.counters(held));
+        counters.accepted = delivered.plus(counters.dropped_total()).plus(held.into());
+        counters.delivered = delivered;
+        without_peak(counters)
     }
 
     /// Forgets what happened in the tins from `count` on, which hold nothing: it counts as of tin 0.
     pub(super) fn forget_from(&mut self, count: u8) {
         let first = usize::from(count).saturating_sub(1);
         self.above.iter_mut().skip(first).for_each(|record| *record = FlowRecord::EMPTY);
-        let counts = self.accepted_packets.iter_mut().zip(&mut self.accepted_bytes);
-        counts.skip(usize::from(count)).for_each(|of_tin| (*of_tin.0, *of_tin.1) = (0, 0));
-    }
-
-    /// Of `held`, which is queued, a tin has become another.
-    pub(super) fn move_held(&mut self, held: Backlog, from: u8, to: u8) {
-        if from == to {
-            return;
-        }
-        if let Some(record) = self.of_tin(from) {
-            record.hand_over(held);
-        }
-        if let Some(record) = self.of_tin(to) {
-            record.take_over(held);
-        }
     }
 }
 
@@ -91,21 +66,11 @@ impl<S: Storage, K: Storage, T: Storage> FlowRecords<IsolationScheduler<S, K, T>
     #[inline(always)]
     fn accept(
         &mut self,
-        scheduler: &IsolationScheduler<S, K, T>,
-        flow: FlowId,
-        len: u32,
+        _scheduler: &IsolationScheduler<S, K, T>,
+        _flow: FlowId,
+        _len: u32,
         _queued: Backlog,
     ) {
-        if scheduler.tins() == 1 {
-            return;
-        }
-        let at = usize::from(scheduler.tin_of_flow(flow)) % TINS;
-        if let (Some(packets), Some(bytes)) =
-            (self.accepted_packets.get_mut(at), self.accepted_bytes.get_mut(at))
-        {
-            *packets = packets.wrapping_add(1);
-            *bytes = bytes.wrapping_add(len.into());
-        }
     }
 
     #[inline]
@@ -141,7 +106,7 @@ mod tests {
             LoadDrr<[LoadDrrFlow; 0], [LoadDrrHost; 0], [LoadDrrHost; 0], [RoundList; 0]>,
         >();
         let tins = size_of::<TinRecords>() + size_of::<TinDrr<[TinFlow; 0]>>();
-        assert!(tins <= 1_944, "{tins}");
-        assert!(tins + rounds <= 3_208, "{rounds}");
+        assert!(tins <= 1_936, "{tins}");
+        assert!(tins + rounds <= 3_320, "{rounds}");
     }
 }

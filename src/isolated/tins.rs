@@ -1,7 +1,8 @@
 //! Tins of an isolated queue: which there are, and others while packets are queued.
 
 use sched_core::{
-    Aqm, Backlog, ConfigError, FlowId, FlowScheduler, Imbalance, Scheduler, Siblings, TinConfig,
+    Aqm, Backlog, ConfigError, Counters, FlowId, FlowScheduler, Imbalance, Scheduler, Siblings,
+    TinConfig,
 };
 
 use super::Isolated;
@@ -83,8 +84,6 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         self.take_out();
         for flow in (0..self.queues.scheduler().flows()).map(FlowId) {
             let tin = self.queues.scheduler().tin_of_flow(flow);
-            let held = self.queues.flow_backlog(flow);
-            self.queues.records_mut().move_held(held, tin, to(tin));
             if to(tin) != tin {
                 // What has its label from now on is in another tin.
                 self.queues.siblings().directory.queues.disown(flow.0);
@@ -167,7 +166,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         (tin < self.tins()).then(|| {
             if tin > 0 {
                 let backlog = self.held_in(tin);
-                let counters = self.queues.records().counters(tin, backlog);
+                let counters = self.counters_in(tin, backlog);
                 return TinCounters { counters, backlog };
             }
             let mut rest = TinCounters {
@@ -176,12 +175,18 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             };
             for other in 1..self.tins() {
                 let held = self.held_in(other);
-                rest.counters = rest.counters.minus(&self.queues.records().counters(other, held));
+                rest.counters = rest.counters.minus(&self.counters_in(other, held));
                 rest.backlog.packets = rest.backlog.packets.wrapping_sub(held.packets);
                 rest.backlog.bytes = rest.backlog.bytes.wrapping_sub(held.bytes);
             }
             rest
         })
+    }
+
+    /// What has happened in `tin`, which is not tin 0 and holds `held`.
+    fn counters_in(&self, tin: u8, held: Backlog) -> Counters {
+        let delivered = self.queues.scheduler().served_in(tin);
+        self.queues.records().counters(tin, delivered, held)
     }
 
     /// What the flows of `tin` hold.

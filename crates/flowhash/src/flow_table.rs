@@ -311,11 +311,14 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         let queue = hash & self.shape.queue_mask;
         let (at, lane) = place(queue);
         let line = self.lines.as_ref().get(at)?;
-        let way = if line.has(lane, hash) {
-            lane
-        } else {
-            line.lane_of(hash).filter(|way| self.shape.is_one_set(lane, *way))?
-        };
+        if line.has(lane, hash) {
+            if !line.is(lane, USED) {
+                return None;
+            }
+            self.counts.hits += 1;
+            return Some(queue);
+        }
+        let way = line.lane_of(hash).filter(|way| self.shape.is_one_set(lane, *way))?;
         if !line.is(way, USED) {
             return None;
         }

@@ -82,6 +82,12 @@ pub trait FlowScheduler {
     /// [waits](FlowScheduler::waits) names only a flow that need not wait.
     fn select(&self) -> Option<FlowId>;
 
+    /// The same, with [`FlowId::NONE`] for none: where the flow is looked up in a table, its bound is asked once.
+    #[inline]
+    fn selected(&self) -> FlowId {
+        self.select().unwrap_or(FlowId::NONE)
+    }
+
     /// Whether backlogged flows may have to wait although the link is idle, as above a
     /// [ceiling](crate::Ceilings). If so, `select` may return `None` while flows are backlogged.
     fn waits(&self) -> bool;

@@ -13,6 +13,9 @@
 pub struct FlowId(pub u32);
 
 impl FlowId {
+    /// A number that no flow has.
+    pub const NONE: Self = Self(u32::MAX);
+
     /// The flow's place in a table.
     #[must_use]
     pub const fn index(self) -> usize {

@@ -37,7 +37,7 @@
 use sched_core::Nanos;
 
 use crate::Rate;
-use crate::rate::{Limited, Tick, Work};
+use crate::rate::{LONGEST, Limited, Tick, Work};
 
 /// When the next packet may leave a line of a given [`Rate`].
 ///
@@ -203,22 +203,44 @@ impl Shaper {
         self.pay(now, wire_len.into());
     }
 
+    /// The rate, if it is finite.
+    #[inline]
+    pub(crate) const fn limited(&self) -> Option<Limited> {
+        self.rate.limited()
+    }
+
     /// [`Self::charge`], of a length that no `u32` may hold.
     #[inline]
     pub(crate) fn pay(&mut self, now: Nanos, wire_len: u64) {
-        let Some(limited) = self.rate.limited() else { return self.owe(wire_len) };
+        match self.rate.limited() {
+            Some(limited) => self.pay_at(limited, now, wire_len.min(LONGEST)),
+            None => self.owe(wire_len),
+        }
+    }
+
+    /// [`Self::pay`], at this rate, which is finite, of no more bytes than [`LONGEST`].
+    #[inline]
+    fn pay_at(&mut self, limited: Limited, now: Nanos, wire_len: u64) {
+        if now >= self.next.ns {
+            self.pay_open(limited, now, wire_len);
+        } else {
+            self.next = limited.after_packet(self.next, wire_len);
+        }
+    }
+
+    /// [`Self::pay_at`], of a line that is open.
+    #[inline]
+    pub(crate) fn pay_open(&mut self, limited: Limited, now: Nanos, wire_len: u64) {
         let due = self.next.ns;
-        if now >= due {
-            // Most packets leave by a clock that goes on, while there has been something to send since the line was free.
-            if now >= self.since && self.backlog_since <= due {
-                self.since = now;
-                let late = now.0.wrapping_sub(due.0);
-                if late > self.catch_up.0 {
-                    self.next = limited.at(Nanos(now.0.wrapping_sub(self.catch_up.0)));
-                }
-            } else {
-                self.forget_lateness(limited, now);
+        // Most packets leave by a clock that goes on, while there has been something to send since the line was free.
+        if now >= self.since && self.backlog_since <= due {
+            self.since = now;
+            let late = now.0.wrapping_sub(due.0);
+            if late > self.catch_up.0 {
+                self.next = limited.at(Nanos(now.0.wrapping_sub(self.catch_up.0)));
             }
+        } else {
+            self.forget_lateness(limited, now);
         }
         self.next = limited.after_packet(self.next, wire_len);
     }

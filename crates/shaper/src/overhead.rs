@@ -89,12 +89,12 @@ impl Framing {
 pub struct Overhead {
     framing: Framing,
     header: u8,
-    /// The overhead, `MIN_OVERHEAD..=MAX_OVERHEAD`, less `header`.
-    added: i16,
+    /// The overhead, `MIN_OVERHEAD..=MAX_OVERHEAD`, less `header`. As wide as the sum for a packet, so that nothing is widened there.
+    added: i64,
     /// `0..=MAX_MPU`.
     mpu: u16,
     /// The larger of `mpu` and 1.
-    least: u16,
+    least: i64,
     /// What layers inside the link do, the innermost first; used ones stand before unused ones.
     steps: [Step; Overhead::MAX_PADDINGS],
     /// If and only if the link packs nothing and no step is used.
@@ -110,9 +110,15 @@ impl Default for Overhead {
 
 /// So that rates and ceilings of hosts count what the line does.
 impl sched_core::WireLength for Overhead {
+    /// Of a packet of at most [`Packet::MAX_LEN`](sched_core::Packet::MAX_LEN) bytes: nothing that queues take is too long for the type.
     #[inline]
     fn wire_len(&self, len: u32) -> u32 {
-        saturated(self.on_wire(len))
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "a packet is less than 2^23 bytes on any wire"
+        )]
+        let wire_len = self.on_wire(len) as u32;
+        wire_len
     }
 }
 
@@ -182,10 +188,10 @@ impl Overhead {
     }
 
     const fn of(framing: Framing, overhead: i16, mpu: u16) -> Self {
-        let least = if mpu == 0 { 1 } else { mpu };
+        let least = if mpu == 0 { 1 } else { mpu as i64 };
         let (header, steps) = (0, [Step::UNUSED; Self::MAX_PADDINGS]);
         let is_plain = matches!(framing, Framing::None);
-        Self { framing, header, added: overhead, mpu, least, steps, is_plain }
+        Self { framing, header, added: overhead as i64, mpu, least, steps, is_plain }
     }
 
     /// The same link, behind these steps of which none pads beyond what a [`Layer`] may.
@@ -199,7 +205,7 @@ impl Overhead {
     /// Ethernet), which do not count. It is not for [`Overhead::RAW`], which counts what it gets.
     #[must_use]
     pub const fn for_frames(self, header: u8) -> Self {
-        let added = self.added + self.header as i16 - header as i16;
+        let added = self.added + self.header as i64 - header as i64;
         Self { header, added, ..self }
     }
 
@@ -253,8 +259,7 @@ impl Overhead {
         if overhead < Self::MIN_OVERHEAD || overhead > Self::MAX_OVERHEAD {
             return Err(OverheadError::Overhead(overhead));
         }
-        #[allow(clippy::cast_possible_truncation, reason = "within −64..=256, less at most 255")]
-        let added = (overhead - self.header as i32) as i16;
+        let added = (overhead - self.header as i32) as i64;
         Ok(Self { added, ..self })
     }
 
@@ -272,7 +277,7 @@ impl Overhead {
     pub(crate) const fn on_wire(&self, len: u32) -> u64 {
         if self.is_plain {
             // −64 − 255 ≤ what is added ≤ 256.
-            self.at_least(len as i64 + self.added as i64)
+            self.at_least(len as i64 + self.added)
         } else {
             self.composed(len)
         }
@@ -285,15 +290,14 @@ impl Overhead {
         let [first, second, third] = &self.steps;
         let inside = len as i64 - self.header as i64;
         let carried = third.padded(second.padded(first.padded(inside)));
-        self.framing.packed(self.at_least(carried + self.added as i64 + self.header as i64))
+        self.framing.packed(self.at_least(carried + self.added + self.header as i64))
     }
 
     /// `net`, or the minimum.
     #[inline]
     const fn at_least(&self, net: i64) -> u64 {
-        let least = self.least as i64;
         #[allow(clippy::cast_sign_loss, reason = "at least 1")]
-        let padded = (if net < least { least } else { net }) as u64;
+        let padded = (if net < self.least { self.least } else { net }) as u64;
         padded
     }
 
@@ -313,7 +317,9 @@ impl Overhead {
     /// Bytes added to each network-layer packet, outside of the layers that pad.
     #[must_use]
     pub const fn overhead(self) -> i32 {
-        self.added as i32 + self.header as i32
+        #[allow(clippy::cast_possible_truncation, reason = "−64 − 255 ≤ what is added ≤ 256")]
+        let added = self.added as i32;
+        added + self.header as i32
     }
 
     /// The fewest bytes a packet counts, before framing.

@@ -103,7 +103,8 @@ impl Rate {
         match self.0 {
             Kind::Stopped => Nanos::MAX,
             Kind::Limited(limited) => {
-                limited.after_packet(limited.at(Nanos::ZERO), wire_len as u64).ns
+                let len = if (wire_len as u64) < LONGEST { wire_len as u64 } else { LONGEST };
+                limited.after_packet(limited.at(Nanos::ZERO), len).ns
             }
             Kind::Unlimited => Nanos::ZERO,
         }
@@ -229,14 +230,13 @@ impl Limited {
         self.bps.get().wrapping_sub(1)
     }
 
-    /// The instant `wire_len` bytes after `start`, exactly; saturates at the end of time.
+    /// The instant `wire_len` bytes after `start`, exactly, of no more bytes than [`LONGEST`]; saturates at the end of time.
     #[inline]
     pub(crate) const fn after_packet(self, start: Tick, wire_len: u64) -> Tick {
-        let len = if wire_len < LONGEST { wire_len } else { LONGEST };
         // With d = bps, `start` lies (d − 1 − rest)/d before its nanosecond, and the packet takes p/d nanoseconds. The
         // first nanosecond not before its end is ⌈(p − d + 1 + rest)/d⌉ = ⌊(p + rest)/d⌋ later, and lies
         // (d − 1 − remainder)/d behind that end.
-        let units = len * BIT_NANOS_PER_BYTE_SECOND + start.rest;
+        let units = wire_len.wrapping_mul(BIT_NANOS_PER_BYTE_SECOND).wrapping_add(start.rest);
         // With m = ⌊(2⁶⁴−1)/d⌋: 2⁶⁴ − d·m ≤ d, so units/d − units·m/2⁶⁴ ≤ units/2⁶⁴ < 1, and the floor of the
         // product is the quotient or one less. One step corrects it.
         let mut whole = high_half(units, self.reciprocal);

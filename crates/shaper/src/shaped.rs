@@ -5,6 +5,7 @@ use sched_core::{
     Scheduler,
 };
 
+use crate::rate::LONGEST;
 use crate::segments::Whole;
 use crate::{Overhead, Rate, Segmentation, Shaper};
 
@@ -118,7 +119,7 @@ fn wire_len_of_lost(link: &Overhead, packet: Packet, of: &impl Segmentation) -> 
 fn wire_len(link: &Overhead, packet: Packet, of: &impl Segmentation) -> u64 {
     match of.segments(packet) {
         None => link.on_wire(packet.len),
-        Some(segments) => link.wire_len_of(segments),
+        Some(segments) => link.wire_len_of(segments).min(LONGEST),
     }
 }
 
@@ -345,9 +346,9 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
         self.forget_idle_time(now);
         let packet = self.inner.dequeue(now, drops)?;
-        // An unlimited line is paid nothing: what a packet is on the wire need not be known.
-        if !self.line.rate().is_unlimited() {
-            self.line.pay(now, wire_len(&self.link, packet, of));
+        // An unlimited line is paid nothing: what a packet is on the wire need not be known. A line that is stopped is never open.
+        if let Some(limited) = self.line.limited() {
+            self.line.pay_open(limited, now, wire_len(&self.link, packet, of));
         }
         Some(packet)
     }

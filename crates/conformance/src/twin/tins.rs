@@ -448,6 +448,9 @@ impl NaiveFlowScheduler for NaiveTins {
             self.tins[at].backlogged.remove(&flow);
         }
         let is_idle = !self.is_backlogged(at);
+        if self.tins.len() > 1 {
+            self.tick();
+        }
         if !self.by_share() {
             let quantum = self.quantum(at);
             let tin = &mut self.tins[at];
@@ -459,7 +462,6 @@ impl NaiveFlowScheduler for NaiveTins {
             }
             return;
         }
-        self.tick();
         let is_of_floor = self.sent >= self.floor_from;
         self.sent += u64::from(len);
         if is_of_floor {

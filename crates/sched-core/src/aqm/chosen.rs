@@ -494,6 +494,10 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
         let tin = if tin < Self::TINS { tin } else { 0 };
         let Self { states, tins, .. } = self;
         let Some(state) = states.as_mut().get_mut(flow.index()) else { return };
+        // Flows seldom change their tin.
+        if state.tin() == usize::from(tin) {
+            return;
+        }
         let choice = |tin: usize| tins.get(tin).map(|setting| setting.choice);
         let (before, after) = (choice(state.tin()), choice(tin.into()));
         let is_same = before.zip(after).is_some_and(|(one, other)| one.is_same_kind(&other));

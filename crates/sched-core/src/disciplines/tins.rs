@@ -8,7 +8,7 @@
 //!
 //! **Cost.** O(1): a multiplication and a few comparisons a packet; a loop over the tins where one comes within its share,
 //! and where none is within it. With one tin, that of [`Drr`](crate::Drr). A flow with [siblings](TinDrr::join) costs a loop
-//! over them, at most seven. Memory: 28 bytes a flow, and 640 for the tins.
+//! over them, at most seven. Memory: 32 bytes a flow, and 768 for the tins.
 //!
 //! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, 2018, §III-D, and RFC 8290 §4 for the flows of
 //! a tin. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
@@ -262,12 +262,7 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         }
         let Some(ring) = self.rings.get_mut(at as usize) else { return };
         let was_idle = ring.front() == NONE;
-        let (nodes, note_at) = (self.nodes.as_mut(), &mut self.note_at);
-        ring.enter(nodes, flow.0, self.sparse_first, |nodes| {
-            if at == 0 {
-                note(nodes, note_at, flow.0);
-            }
-        });
+        ring.enter(self.nodes.as_mut(), flow.0, self.sparse_first, |_| ());
         if was_idle {
             self.choice.backlogged(at);
         }
@@ -280,29 +275,43 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         self.selected = self.first().front();
     }
 
-    /// [`FlowScheduler::served`], with several tins, of a flow that holds more. What is rare is in functions of its own, called
-    /// last: few registers are kept.
+    /// [`FlowScheduler::served`], with several tins, of a flow that holds more.
     #[inline(never)]
     fn served_in_tin(&mut self, flow: FlowId, len: u32) {
+        if self.has_siblings {
+            return self.served_beside_siblings(flow, len);
+        }
+        // Apart from what follows: on some links it takes a call, across which that would have to keep registers.
         let wire_len = self.choice.wire_len(len);
-        let (at, max_len) = (self.choice.front(), self.choice.max_len());
-        let Some(ring) = self.rings.get_mut(at as usize) else { return };
-        if flow.0 != ring.front() || flow.index() >= self.nodes.as_ref().len() {
+        self.charge_in_tin(flow, len, wire_len);
+    }
+
+    /// [`Self::served_in_tin`], where some flows have siblings.
+    #[inline(never)]
+    fn served_beside_siblings(&mut self, flow: FlowId, len: u32) {
+        if flow.0 != self.selected {
             return;
         }
-        let note_at = &mut self.note_at;
-        ring.charge(self.nodes.as_mut(), len, max_len, |nodes| {
-            if at == 0 {
-                note(nodes, note_at, flow.0);
-            }
-        });
+        self.charge_siblings(flow, len);
+        let wire_len = self.choice.wire_len(len);
+        self.charge_in_tin(flow, len, wire_len);
+    }
+
+    /// The rest of [`Self::served_in_tin`], where the packet took `wire_len` bytes on the wire. What is rare is in functions of its own,
+    /// called last: few registers are kept.
+    #[inline(never)]
+    fn charge_in_tin(&mut self, flow: FlowId, len: u32, wire_len: u32) {
+        let (at, max_len) = (self.choice.front(), self.choice.max_len());
+        let Some(ring) = self.rings.get_mut(at as usize) else { return };
+        let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
+        if flow.0 != ring.front() {
+            return;
+        }
+        ring.charge_front(node, flow.0, len, max_len);
         if !self.choice.borrowed(at, len, wire_len) {
-            return self.choose_anew(flow, len, wire_len, false);
+            return self.choose_anew(len, wire_len, false);
         }
         self.note_selected();
-        if self.has_siblings {
-            self.tell_siblings(flow, len);
-        }
     }
 
     /// [`FlowScheduler::served`], with several tins, of a flow that holds nothing more.
@@ -316,23 +325,17 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         }
         ring.leave_front(self.nodes.as_mut(), len, max_len);
         let is_idle = ring.front() == NONE;
-        self.choose_anew(flow, len, wire_len, is_idle);
+        if self.has_siblings {
+            self.charge_siblings(flow, len);
+        }
+        self.choose_anew(len, wire_len, is_idle);
     }
 
-    /// The tin at the front has sent `len` bytes of `flow`, and holds nothing more if it `is_idle`.
+    /// The tin at the front has sent `len` bytes, and holds nothing more if it `is_idle`.
     #[inline(never)]
-    fn choose_anew(&mut self, flow: FlowId, len: u32, wire_len: u32, is_idle: bool) {
+    fn choose_anew(&mut self, len: u32, wire_len: u32, is_idle: bool) {
         self.choice.served_in_full(len, wire_len, is_idle);
         self.note_selected();
-        if self.has_siblings {
-            self.tell_siblings(flow, len);
-        }
-    }
-
-    /// What siblings are charged, where there may be some.
-    #[inline(never)]
-    fn tell_siblings(&mut self, flow: FlowId, len: u32) {
-        self.charge_siblings(flow, len);
     }
 
     /// `flow` of `tin` has left the ring without service.
@@ -419,9 +422,9 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
         }
     }
 
-    /// The old list of tin 0, while this tin is served.
+    /// The old list, where there is one tin: with several nothing is noted.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
-        if self.choice.front() != 0 {
+        if !self.choice.is_one() {
             return 0;
         }
         upcoming(self.first(), self.nodes.as_ref(), self.note_at, ahead)
@@ -434,6 +437,11 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
     fn select(&self) -> Option<FlowId> {
         let front = FlowId(self.selected);
         (front.index() < self.nodes.as_ref().len()).then_some(front)
+    }
+
+    #[inline]
+    fn selected(&self) -> FlowId {
+        FlowId(self.selected)
     }
 
     /// A call for a flow that was not selected changes nothing.

@@ -442,6 +442,11 @@ where
         self.scheduler.select()
     }
 
+    #[inline]
+    fn selected(&self) -> FlowId {
+        self.scheduler.selected()
+    }
+
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         self.scheduler.upcoming(ahead)
     }

@@ -510,6 +510,14 @@ where
             .or_else(|| if Self::HAS_ROOM { self.excess.select() } else { None })
     }
 
+    #[inline]
+    fn selected(&self) -> FlowId {
+        if Self::HAS_ROOM {
+            return self.select().unwrap_or(FlowId::NONE);
+        }
+        self.conforming.selected()
+    }
+
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         let found = self.conforming.upcoming(ahead);
         let rest = ahead.get_mut(found..).unwrap_or_default();

@@ -448,7 +448,7 @@ where
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        let host = self.scheduler.select()?;
+        let host = self.scheduler.selected();
         let front = self.hosts.as_ref().get(host.index())?.ring.front();
         (front != NONE).then_some(FlowId(front))
     }
@@ -504,7 +504,7 @@ where
     /// A call for a flow that was not selected changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let Some(host) = self.scheduler.select() else { return };
+        let host = self.scheduler.selected();
         let Some(HostRing { ring, .. }) = self.hosts.as_mut().get_mut(host.index()) else { return };
         if flow.0 != ring.front() {
             return;

@@ -169,16 +169,6 @@ impl FlowRecord {
         self.came_marked = self.came_marked.wrapping_add(1);
     }
 
-    /// `held`, which is queued, counts elsewhere from now on, as if it had been accepted there.
-    pub fn hand_over(&mut self, held: Backlog) {
-        self.accepted = self.accepted.minus(held.into());
-    }
-
-    /// `held`, which is queued, counts here from now on, as if it had been accepted here.
-    pub fn take_over(&mut self, held: Backlog) {
-        self.accepted = self.accepted.plus(held.into());
-    }
-
     /// The counters of a flow that holds `queued`: what was delivered is what was accepted and neither dropped nor queued.
     #[must_use]
     pub fn counters(&self, queued: Backlog) -> Counters {

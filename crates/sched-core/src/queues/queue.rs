@@ -60,8 +60,20 @@ impl Descriptor {
     /// How long the packet has been queued, to 1.024 µs. Zero if the clock stepped back by up to 64 minutes,
     /// or if the packet has been queued for longer than [`LONGEST_SOJOURN`].
     pub(crate) const fn sojourn(&self, now: Nanos) -> Nanos {
-        let ticks = ticks(now).wrapping_sub(self.arrival);
-        if ticks < LONGEST_SOJOURN { Nanos((ticks as u64) << TICK_SHIFT) } else { Nanos::ZERO }
+        if self.has_sojourn(now) {
+            Nanos((self.ticks_since_arrival(now) as u64) << TICK_SHIFT)
+        } else {
+            Nanos::ZERO
+        }
+    }
+
+    /// Whether [`Self::sojourn`] is the time for which the packet has been queued.
+    pub(crate) const fn has_sojourn(&self, now: Nanos) -> bool {
+        self.ticks_since_arrival(now) < LONGEST_SOJOURN
+    }
+
+    const fn ticks_since_arrival(&self, now: Nanos) -> u32 {
+        ticks(now).wrapping_sub(self.arrival)
     }
 }
 

@@ -492,20 +492,35 @@ impl Ring {
         drawn: impl FnOnce(&mut [F]),
     ) {
         let front = self.front;
-        let Some(node) = node_mut(nodes, front) else { return };
+        let Some(node) = nodes.get_mut(front as usize) else { return };
+        if self.charge_front(node, front, len, max_len) {
+            drawn(nodes);
+        }
+    }
+
+    /// [`Self::charge`] of `node`, which is that of the `front`. Returns whether the turn is over.
+    #[inline(always)]
+    pub(crate) fn charge_front<F: OnRing>(
+        &mut self,
+        node: &mut F,
+        front: u32,
+        len: u32,
+        max_len: u32,
+    ) -> bool {
+        let node = node.on_ring_mut();
         let charged = node.charged.wrapping_add(len);
         if charged < node.quantum {
             node.charged = charged;
             node.standing = node.standing.begun();
-            return;
+            return false;
         }
         node.charged = debt(charged, node.quantum, max_len);
         node.standing = self.draw();
         self.front = node.next;
-        drawn(nodes);
         if front == self.last_new {
             self.last_new = NONE;
         }
+        true
     }
 
     /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it. It keeps

@@ -35,16 +35,16 @@
 //! than a second: then time goes on from the new reading. A step forward counts for at most ten hours.
 //!
 //! **Cost.** O(1): a multiplication and a few comparisons a packet; a loop over the tins where one comes within its share,
-//! and where none is within it. Nothing with one tin. Memory: 520 bytes.
+//! and where none is within it. Nothing with one tin. Memory: 640 bytes.
 //!
 //! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
 
 use super::TinConfig;
-use super::tin::{FAR, Tin, TinTime, bits};
+use super::tin::{LATEST, NEVER, Tin, TinTime, bits};
 use crate::disciplines::drr::ring::debt;
 use crate::flow_scheduler::ConfigError;
 use crate::hosts::token_bucket::{AsBooked, WireLength};
-use crate::{Imbalance, Nanos, Packet};
+use crate::{Imbalance, Nanos, Packet, Volume};
 
 /// The most bytes of the floor. A tin waits for at most as many of each of the others, which is less than the count of
 /// bytes sent can tell apart: 2^32.
@@ -101,26 +101,23 @@ enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinChoice<L = AsBooked> {
     pub(super) tins: [Tin; TINS],
-    /// The clocks of the tins that are backlogged; for all others an instant that is later than any clock. Those of the first
-    /// [`FEW`] are looked at.
+    /// The clocks of the tins that are backlogged; for all others [`NEVER`]. Those of the first [`FEW`] are looked at.
     clocks: [u64; TINS],
-    /// When all of these were noted.
-    noted_at: u64,
     /// How many tins there are. All others are idle.
     count: u8,
     rule: Rule,
     /// Whether the rule is by share, among [`FEW`] tins at most.
     is_among_few: bool,
-    /// Whether it is so, and no tin is in `within`.
-    is_borrowing: bool,
     /// The tin served next, if any is backlogged.
     front: u32,
     /// Bit `t` is set if and only if tin `t` is backlogged. Not kept with one tin.
     backlogged: u32,
     /// The backlogged tins that were within their share when that was last looked at.
     within: u32,
-    /// No tin that is backlogged and not in `within` comes within its share before.
+    /// No tin that is backlogged and not in `within` comes within its share before. At most [`LATEST`].
     next_within: u64,
+    /// The same, where few tins share and none of them is in `within`; 0 otherwise.
+    borrowing_until: u64,
     time: TinTime,
     /// Whether the tin at the front has been sent something in its turn by weight.
     has_begun: bool,
@@ -149,16 +146,15 @@ impl<L: WireLength> TinChoice<L> {
         let floor = max_len.wrapping_mul(Self::FLOOR);
         let mut choice = Self {
             tins: [Tin::IDLE; TINS],
-            clocks: [0; TINS],
-            noted_at: 0,
+            clocks: [NEVER; TINS],
             count: 0,
             rule: Rule::One,
             is_among_few: false,
-            is_borrowing: false,
             front: 0,
             backlogged: 0,
             within: 0,
-            next_within: FAR,
+            next_within: LATEST,
+            borrowing_until: 0,
             time: TinTime::START,
             has_begun: false,
             sent: 0,
@@ -207,7 +203,7 @@ impl<L: WireLength> TinChoice<L> {
             (_, true) => Rule::ByShare,
             (_, false) => Rule::ByWeight,
         };
-        let now = self.time.tick();
+        let now = self.now();
         let least = tins.iter().map(|tin| tin.weight).min().unwrap_or(1);
         let longest = self.longest();
         for ((above, config), tin) in (0..count).rev().zip(tins).zip(&mut self.tins) {
@@ -222,7 +218,7 @@ impl<L: WireLength> TinChoice<L> {
         (self.rule, self.has_begun) = (rule, false);
         self.count = u8::try_from(tins.len()).unwrap_or(0);
         self.is_among_few = rule == Rule::ByShare && tins.len() <= FEW;
-        self.is_borrowing = false;
+        self.borrowing_until = 0;
         self.look_anew(now, backlogged);
         Ok(())
     }
@@ -256,7 +252,7 @@ impl<L: WireLength> TinChoice<L> {
     /// What packets are on the wire, from the next on that leaves. `backlogged` as in [`Self::set_tins`].
     pub fn set_link(&mut self, link: L, backlogged: u32) {
         self.link = link;
-        let (now, longest) = (self.time.tick(), self.longest());
+        let (now, longest) = (self.now(), self.longest());
         for (above, tin) in (0..self.tins()).rev().zip(&mut self.tins) {
             tin.set_rate(tin.config().bits_per_second, above, longest, now);
         }
@@ -299,12 +295,12 @@ impl<L: WireLength> TinChoice<L> {
         if self.rule == Rule::One || at >= self.tins() {
             return;
         }
-        let now = self.time.tick();
+        let now = self.now();
         let was_idle = self.backlogged == 0;
-        let (sent, longest) = (self.sent, self.longest());
+        let sent = self.sent;
         let Some(tin) = self.tin_mut(at) else { return };
         tin.served_at = sent;
-        let is_ahead = tin.begin(longest, now);
+        let is_ahead = tin.begin(now);
         let clock = tin.clock;
         self.backlogged |= 1 << at;
         if self.rule == Rule::ByWeight {
@@ -328,6 +324,8 @@ impl<L: WireLength> TinChoice<L> {
         if self.is_one() {
             return;
         }
+        // No queue takes a longer one; others may tell of one.
+        let len = len.min(self.max_len);
         let wire_len = self.wire_len(len);
         if is_idle || !self.borrowed(self.front, len, wire_len) {
             self.served_in_full(len, wire_len, is_idle);
@@ -340,28 +338,33 @@ impl<L: WireLength> TinChoice<L> {
         self.link.wire_len(len)
     }
 
+    /// What `tin` has been sent, as booked, since there are several tins, or since there is this one; nothing if there is no such
+    /// tin.
+    #[must_use]
+    pub fn served_in(&self, tin: u32) -> Volume {
+        self.tins.get(tin as usize).map_or(Volume::ZERO, Tin::served)
+    }
+
     /// [`Self::served`], of tin `at`, which holds more, where few tins are all beyond their shares and stay so. Returns whether
     /// it is so; nothing has changed if not. Most packets of a line that is full leave like this: nothing is called here.
     #[inline(always)]
     #[must_use]
     pub(super) fn borrowed(&mut self, at: u32, len: u32, wire_len: u32) -> bool {
-        if !self.is_borrowing {
-            return false;
-        }
         let Some(now) = self.time.tick_plainly() else { return false };
-        let sent = self.sent.wrapping_add(len.min(self.max_len));
-        if self.is_look_due(now) || self.is_floor_due_at(sent) {
+        let sent = self.sent.wrapping_add(len);
+        if now >= self.borrowing_until || self.is_floor_due_at(sent) {
             return false;
         }
         self.sent = sent;
         let at = (at & (TinConfig::MAX_TINS - 1)) as usize;
         if let (Some(tin), Some(clock)) = (self.tins.get_mut(at), self.clocks.get_mut(at)) {
             tin.served_at = sent;
+            tin.count(len);
             tin.charge_beyond(wire_len, now);
             *clock = tin.clock;
         }
-        let (first, ahead) = earliest(&self.clocks, now);
-        (self.front, self.next_within) = (first, now.wrapping_add(ahead));
+        (self.front, self.borrowing_until) = earliest(&self.clocks);
+        self.next_within = self.borrowing_until;
         true
     }
 
@@ -384,8 +387,8 @@ impl<L: WireLength> TinChoice<L> {
         self.backlogged &= !(1 << (at & 31));
         self.within &= !(1 << (at & 31));
         if self.rule == Rule::ByShare {
-            let now = self.time.tick();
-            self.note_clock(at, later_than_any(now));
+            let now = self.now();
+            self.note_clock(at, NEVER);
             return self.choose(now);
         }
         if is_front {
@@ -414,6 +417,13 @@ impl<L: WireLength> TinChoice<L> {
                 let (kept, held) = (self.backlogged >> at & 1, backlogged >> at & 1);
                 Imbalance::check("a tin is backlogged", at, held.into(), kept.into())?;
             }
+            if self.rule == Rule::ByShare {
+                for (at, (tin, noted)) in (0..).zip(self.tins.iter().zip(&self.clocks)) {
+                    let is_held = self.backlogged >> at & 1 == 1;
+                    let clock = if is_held { tin.clock } else { NEVER };
+                    Imbalance::check("the clock of a tin", at, clock, *noted)?;
+                }
+            }
             let idle = self.within & !self.backlogged;
             Imbalance::check("tins within their share hold packets", 0, 0, idle.into())?;
         }
@@ -433,7 +443,7 @@ impl<L: WireLength> TinChoice<L> {
         if self.rule == Rule::ByWeight && self.backlogged >> (self.front & 31) & 1 == 0 {
             return self.turn_to_next();
         }
-        self.note_clocks(now);
+        self.note_clocks();
         self.choose(now);
     }
 
@@ -446,7 +456,8 @@ impl<L: WireLength> TinChoice<L> {
         if self.is_look_due(now) {
             self.look(now);
         }
-        self.is_borrowing = self.is_among_few && self.within == 0;
+        let is_borrowing = self.is_among_few && self.within == 0;
+        self.borrowing_until = if is_borrowing { self.next_within } else { 0 };
         if self.is_floor_due()
             && let Some(tin) = self.starving()
         {
@@ -459,17 +470,17 @@ impl<L: WireLength> TinChoice<L> {
             // One tin, or none.
             self.backlogged.trailing_zeros() & (TinConfig::MAX_TINS - 1)
         } else {
-            self.earliest(now)
+            self.earliest()
         };
     }
 
     /// Whether a tin may have come within its share.
     #[inline(always)]
     const fn is_look_due(&self, now: u64) -> bool {
-        now.wrapping_sub(self.next_within).cast_signed() >= 0
+        now >= self.next_within
     }
 
-    /// Notes the clock of tin `at`, which is backlogged, or [none](later_than_any).
+    /// Notes the clock of tin `at`, which is backlogged, or [`NEVER`].
     #[inline(always)]
     fn note_clock(&mut self, at: u32, clock: u64) {
         if let Some(noted) = self.clocks.get_mut(at as usize) {
@@ -480,14 +491,10 @@ impl<L: WireLength> TinChoice<L> {
     /// Which tins have come within their share, and when the next one does.
     #[inline(never)]
     fn look(&mut self, now: u64) {
-        self.next_within = now.wrapping_add(FAR);
-        // A look comes once in the time `FAR` at least, and a step of the time is half as long at most.
-        if now.wrapping_sub(self.noted_at) >= FAR >> 2 {
-            self.note_clocks(now);
-        }
+        self.next_within = LATEST;
         for tin in bits(self.backlogged & !self.within) {
             let Some(clock) = self.tins.get(tin as usize).map(|tin| tin.clock) else { return };
-            if clock.wrapping_sub(now).cast_signed() <= 0 {
+            if clock <= now {
                 self.within |= 1 << tin;
             } else {
                 self.note_within(clock);
@@ -496,19 +503,34 @@ impl<L: WireLength> TinChoice<L> {
     }
 
     /// Notes all clocks anew.
-    #[cold]
-    fn note_clocks(&mut self, now: u64) {
-        self.noted_at = now;
+    fn note_clocks(&mut self) {
         for ((at, tin), noted) in (0..).zip(&self.tins).zip(&mut self.clocks) {
             let is_idle = self.backlogged >> at & 1 == 0;
-            *noted = if is_idle { later_than_any(now) } else { tin.clock };
+            *noted = if is_idle { NEVER } else { tin.clock };
         }
+    }
+
+    /// The time as of the last reading that was told.
+    #[inline]
+    fn now(&mut self) -> u64 {
+        let now = self.time.tick();
+        if now < LATEST { now } else { self.move_time_back() }
+    }
+
+    /// Moves all instants back, long before they would reach the end of their type; returns what time it is then.
+    #[cold]
+    fn move_time_back(&mut self) -> u64 {
+        let span = self.time.move_back();
+        self.tins.iter_mut().for_each(|tin| tin.move_back(span));
+        self.next_within = self.next_within.saturating_sub(span);
+        self.note_clocks();
+        self.time.tick()
     }
 
     /// A tin that is backlogged comes within its share at `clock`.
     #[inline]
     const fn note_within(&mut self, clock: u64) {
-        if clock.wrapping_sub(self.next_within).cast_signed() < 0 {
+        if clock < self.next_within {
             self.next_within = clock;
         }
     }
@@ -516,13 +538,12 @@ impl<L: WireLength> TinChoice<L> {
     /// Of the backlogged tins the one that comes within its share first, the highest of those that do at once; tin 0 if none
     /// is backlogged.
     #[inline(never)]
-    fn earliest(&self, now: u64) -> u32 {
-        let (mut first, mut least) = (0, i64::MAX);
+    fn earliest(&self) -> u32 {
+        let (mut first, mut least) = (0, NEVER);
         for tin in bits(self.backlogged) {
             let Some(clock) = self.tins.get(tin as usize).map(|tin| tin.clock) else { break };
-            let ahead = clock.wrapping_sub(now).cast_signed();
-            if ahead <= least {
-                (first, least) = (tin, ahead);
+            if clock <= least {
+                (first, least) = (tin, clock);
             }
         }
         first
@@ -568,18 +589,19 @@ impl<L: WireLength> TinChoice<L> {
 
     #[inline(always)]
     fn charge_share(&mut self, len: u32, wire_len: u32, is_idle: bool) {
-        let (now, at) = (self.time.tick(), self.front);
+        let (now, at) = (self.now(), self.front);
         let was_floor_due = self.is_floor_due();
-        self.sent = self.sent.wrapping_add(len.min(self.max_len));
+        self.sent = self.sent.wrapping_add(len);
         if was_floor_due {
             self.floor_at = self.sent.wrapping_add(self.floor);
         }
         let sent = self.sent;
         let Some(tin) = self.tin_mut(at) else { return };
         tin.served_at = sent;
+        tin.count(len);
         let is_ahead = tin.charge(wire_len, now);
         let clock = tin.clock;
-        self.note_clock(at, if is_idle { later_than_any(now) } else { clock });
+        self.note_clock(at, if is_idle { NEVER } else { clock });
         if is_idle {
             self.backlogged &= !(1 << at);
             self.within &= !(1 << at);
@@ -591,9 +613,12 @@ impl<L: WireLength> TinChoice<L> {
     }
 
     fn charge_turn(&mut self, len: u32, is_idle: bool) {
+        // Counted here too, so that time is as late as it is under the other rule.
+        self.now();
         let (at, max_len) = (self.front, self.max_len);
         let Some(tin) = self.tin_mut(at) else { return };
-        let charged = tin.charged.saturating_add(len.min(max_len));
+        tin.count(len);
+        let charged = tin.charged.saturating_add(len);
         let is_used_up = charged >= tin.quantum;
         tin.charged = match (is_used_up, is_idle) {
             (true, _) => debt(charged, tin.quantum, max_len),
@@ -611,24 +636,19 @@ impl<L: WireLength> TinChoice<L> {
     }
 }
 
-/// What is noted as the clock of a tin that is idle. The time from `now` on is longer than that of any clock, and stays so
-/// for twice the time [`FAR`].
+/// [`TinChoice::earliest`] of few tins, which are all beyond their shares and have these `clocks`, and when it comes within its own. One
+/// of them at least is backlogged. Without branches: which tin it is, no processor foresees.
 #[inline(always)]
-const fn later_than_any(now: u64) -> u64 {
-    now.wrapping_sub(1)
-}
-
-/// [`TinChoice::earliest`] of few tins, which are all beyond their shares and have these `clocks`, and after which time it comes
-/// within its own. One of them at least is backlogged. Without branches: which tin it is, no processor foresees.
-#[inline(always)]
-fn earliest(clocks: &[u64; TINS], now: u64) -> (u32, u64) {
+fn earliest(clocks: &[u64; TINS]) -> (u32, u64) {
     let [clock, others @ ..] = clocks;
-    let (mut first, mut least) = (0, clock.wrapping_sub(now));
+    let (mut first, mut least) = (0, *clock);
     for (tin, clock) in (1..).zip(others.iter().take(FEW - 1)) {
-        let ahead = clock.wrapping_sub(now);
-        if ahead <= least {
-            (first, least) = (tin, ahead);
+        if *clock <= least {
+            (first, least) = (tin, *clock);
         }
     }
     (first, least)
 }
+
+#[cfg(test)]
+mod tests;

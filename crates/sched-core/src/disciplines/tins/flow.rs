@@ -4,34 +4,30 @@ use crate::disciplines::drr::Noted;
 use crate::disciplines::drr::ring::{OnRing, RingFlow};
 use crate::hosts::siblings::{NextSibling, Sibling};
 
-/// What [`TinDrr`](super::TinDrr) knows of one flow: 28 bytes.
+/// What [`TinDrr`](super::TinDrr) knows of one flow: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinFlow {
     pub(super) flow: RingFlow,
-    /// The tin in the high bits, and in the others a note ([`Noted`]). A note of a flow beyond them is a wrong guess.
-    tin_and_note: u32,
+    tin: u32,
+    /// [`Noted`].
+    note: u32,
     /// Those of one owner in other tins.
     sibling: NextSibling,
 }
 
-/// The bits of a [`TinFlow`] that are a note.
-const NOTE: u32 = u32::MAX >> 3;
-/// Above these bits is the tin.
-const NOTE_BITS: u32 = 29;
-
 impl TinFlow {
     /// A flow that was not added, of tin 0.
     pub const EMPTY: Self =
-        Self { flow: RingFlow::EMPTY, tin_and_note: 0, sibling: NextSibling::NONE };
+        Self { flow: RingFlow::EMPTY, tin: 0, note: 0, sibling: NextSibling::NONE };
 
     pub(super) const fn tin(&self) -> u32 {
-        self.tin_and_note >> NOTE_BITS
+        self.tin
     }
 
     /// Puts the flow, on no ring, into `tin`, as if it had just been added.
     pub(super) const fn renew(&mut self, tin: u32) {
         self.flow = self.flow.renewed();
-        self.tin_and_note = self.tin_and_note & NOTE | tin << NOTE_BITS;
+        self.tin = tin;
     }
 }
 
@@ -67,11 +63,11 @@ impl OnRing for TinFlow {
 impl Noted for TinFlow {
     #[inline]
     fn noted(&self) -> u32 {
-        self.tin_and_note & NOTE
+        self.note
     }
 
     #[inline]
     fn set_noted(&mut self, flow: u32) {
-        self.tin_and_note = self.tin_and_note & !NOTE | flow & NOTE;
+        self.note = flow;
     }
 }

@@ -3,22 +3,30 @@
 use core::num::NonZeroU64;
 
 use super::TinConfig;
-use crate::Nanos;
 use crate::bounds::guarantee::ceil;
 use crate::disciplines::drr::ring::RingFlow;
+use crate::{Nanos, Volume};
 
-/// Time is in units of 2⁻¹⁶ ns, and wraps: two instants compare by the sign of their difference.
+/// Time is in units of 2⁻¹⁶ ns. It does not wrap: from [`LATEST`] on all instants are moved back together.
 const UNIT_BITS: u32 = 16;
 /// Bits in a byte × units in a second.
 const BIT_UNITS_PER_BYTE_SECOND: u128 = 8_000_000_000 << UNIT_BITS;
-/// More time than any that a clock may be from now.
-pub(super) const FAR: u64 = 1 << 62;
+/// The time of the first call, and to which time is moved back: no credit reaches below 0.
+pub(super) const BEGIN: u64 = 1 << 62;
+/// Time that is later than this is moved back. A step of time is at most 2⁶¹, and no clock is ahead of now by more than 2⁶²: none
+/// reaches the end of the type.
+pub(super) const LATEST: u64 = BEGIN + (1 << 61);
+/// Stands for the clock of a tin that is idle: later than any.
+pub(super) const NEVER: u64 = u64::MAX;
 /// The most credit, ten hours in units.
 const MOST_CREDIT: u64 = 1 << 61;
 
-/// One tin: 48 bytes.
+/// One tin: 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tin {
+    /// How many packets the tin has been sent, while there were several. Not beside their bytes: one addition each takes fewer
+    /// instructions than both in one vector.
+    served_packets: u64,
     /// What all tins had been sent together when this one was served last, or became backlogged.
     pub(super) served_at: u32,
     /// The instant from which the tin is within its share.
@@ -34,11 +42,14 @@ pub(super) struct Tin {
     /// 0 without a rate.
     bits_per_second: u64,
     weight: u32,
+    /// The bytes of `served_packets`, as booked.
+    served_bytes: u64,
 }
 
 impl Tin {
     /// Without packets and without a rate.
     pub(super) const IDLE: Self = Self {
+        served_packets: 0,
         served_at: 0,
         clock: 0,
         per_byte: 0,
@@ -47,6 +58,7 @@ impl Tin {
         charged: 0,
         bits_per_second: 0,
         weight: 0,
+        served_bytes: 0,
     };
 
     pub(super) const fn config(&self) -> TinConfig {
@@ -55,6 +67,18 @@ impl Tin {
             rate => Some(rate),
         };
         TinConfig { bits_per_second, weight: self.weight }
+    }
+
+    /// The tin has been sent a packet of `len` bytes.
+    #[inline(always)]
+    pub(super) const fn count(&mut self, len: u32) {
+        self.served_packets = self.served_packets.wrapping_add(1);
+        self.served_bytes = self.served_bytes.wrapping_add(len as u64);
+    }
+
+    /// What the tin has been sent.
+    pub(super) const fn served(&self) -> Volume {
+        Volume { packets: self.served_packets, bytes: self.served_bytes }
     }
 
     /// The weight is that of `config`, where the least of all tins is `least`: a turn of `max_len` bytes.
@@ -76,16 +100,14 @@ impl Tin {
         // With less a tin would lose what the tins above delay it: the proof of its share. `above` is below 8.
         let packets = (4_u64 << (above & 7)).wrapping_sub(1);
         self.credit = packet.saturating_mul(packets).min(MOST_CREDIT);
-        let ahead = self.clock.wrapping_sub(now).cast_signed();
         let scaled = |span: u64| {
             let span = u128::from(span).saturating_mul(self.per_byte.into());
             let scaled = span.checked_div(before.into()).unwrap_or(0);
             u64::try_from(scaled).unwrap_or(u64::MAX)
         };
-        self.clock = if ahead > 0 {
-            now.wrapping_add(scaled(ahead.unsigned_abs()).min(packet))
-        } else {
-            now.wrapping_sub(scaled(ahead.unsigned_abs()).min(self.credit))
+        self.clock = match self.clock.checked_sub(now) {
+            Some(ahead) => now.wrapping_add(scaled(ahead).min(packet)),
+            None => now.wrapping_sub(scaled(now.wrapping_sub(self.clock)).min(self.credit)),
         };
     }
 
@@ -98,35 +120,31 @@ impl Tin {
     /// The tin, backlogged until now, is sent `wire_len` bytes; returns whether it is beyond its share then.
     #[inline]
     pub(super) fn charge(&mut self, wire_len: u32, now: u64) -> bool {
-        let time = self.time_of(wire_len).cast_signed();
-        let behind = now.wrapping_sub(self.clock).cast_signed();
-        let most = self.credit.cast_signed();
-        // What is borrowed is charged, to no more than this packet beyond now. A clock that would stay where it is, further
-        // ahead than any packet, was passed so long ago that it wrapped.
-        let beyond = 0_i64.wrapping_sub(behind).min(most);
-        let ahead = time.wrapping_sub(behind.min(most).max(0)).max(beyond);
-        self.clock = now.wrapping_add_signed(ahead);
-        ahead > 0
+        let paid = self.clock.min(now).max(now.wrapping_sub(self.credit));
+        // What is borrowed is charged, to no more than this packet beyond now.
+        self.clock = self.clock.max(paid.wrapping_add(self.time_of(wire_len)));
+        self.clock > now
     }
 
     /// [`Self::charge`] of a tin whose clock is ahead of now: it stays beyond its share.
     #[inline(always)]
     pub(super) fn charge_beyond(&mut self, wire_len: u32, now: u64) {
-        let beyond = self.clock.wrapping_sub(now).cast_signed().min(self.credit.cast_signed());
-        let ahead = self.time_of(wire_len).cast_signed().max(beyond);
-        self.clock = now.wrapping_add_signed(ahead);
+        self.clock = self.clock.max(now.wrapping_add(self.time_of(wire_len)));
     }
 
     /// The tin, idle until now, is backlogged; returns whether it is beyond its share. It has no credit.
     #[inline]
-    pub(super) fn begin(&mut self, longest: u32, now: u64) -> bool {
-        let ahead = self.clock.wrapping_sub(now);
-        // A clock that is further ahead has been passed so long ago that it wrapped.
-        let is_ahead = ahead != 0 && ahead <= self.time_of(longest);
+    pub(super) fn begin(&mut self, now: u64) -> bool {
+        let is_ahead = self.clock > now;
         if !is_ahead {
             self.clock = now;
         }
         is_ahead
+    }
+
+    /// All instants are `span` earlier.
+    pub(super) const fn move_back(&mut self, span: u64) {
+        self.clock = self.clock.saturating_sub(span);
     }
 }
 
@@ -150,7 +168,7 @@ pub(super) struct TinTime {
     /// The latest reading that was counted.
     mark: Nanos,
     /// What the time is more than that reading. It stays while the clock goes on.
-    more: u64,
+    pub(super) more: u64,
 }
 
 impl TinTime {
@@ -160,7 +178,7 @@ impl TinTime {
     /// can be told.
     const A_STEP_BITS: u32 = 45;
 
-    pub(super) const START: Self = Self { told: Nanos::ZERO, mark: Nanos::ZERO, more: 0 };
+    pub(super) const START: Self = Self { told: Nanos::ZERO, mark: Nanos::ZERO, more: BEGIN };
 
     /// The time as of the latest reading that was counted.
     #[inline(always)]
@@ -172,6 +190,13 @@ impl TinTime {
     const fn set(&mut self, now: u64) {
         self.mark = self.told;
         self.more = now.wrapping_sub(self.told.0 << UNIT_BITS);
+    }
+
+    /// Moves time back to where it began; returns how far.
+    pub(super) const fn move_back(&mut self) -> u64 {
+        let span = self.now().saturating_sub(BEGIN);
+        self.more = self.more.wrapping_sub(span);
+        span
     }
 
     #[inline]

@@ -208,23 +208,36 @@ impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
         }
     }
 
-    /// Moves host `at` to the class of the bytes it holds.
+    /// Moves host `at` to the class of the bytes it holds. In three functions, each with the registers it needs.
     #[inline(never)]
     fn relist(&mut self, at: u32) {
         let Some(host) = self.get(at) else { return };
         if host.high == 0 {
-            return self.list(at);
+            return self.list_first(at);
         }
-        if host.bytes != 0 {
-            return self.list_anew(at);
+        if host.bytes == 0 {
+            return self.unlist_last(at);
         }
-        self.unlist(at);
+        self.list_anew(at);
     }
 
+    /// Host `at`, which held nothing, comes to a class.
+    #[inline(never)]
+    fn list_first(&mut self, at: u32) {
+        self.list(at);
+    }
+
+    /// Host `at` comes to another class.
     #[inline(never)]
     fn list_anew(&mut self, at: u32) {
         self.unlist(at);
         self.list(at);
+    }
+
+    /// Host `at`, which holds nothing more, leaves its class.
+    #[inline(never)]
+    fn unlist_last(&mut self, at: u32) {
+        self.unlist(at);
     }
 
     /// Puts host `at`, in no class, into the class of the bytes it holds, behind the others.

@@ -240,6 +240,22 @@ const fn is_marked(verdict: Verdict, packet: Packet) -> bool {
     matches!(verdict, Verdict::Signal) && packet.ecn.is_capable()
 }
 
+/// What the AQM says at a glance of the packet in `descriptor`, first of the queue of `flow`, which holds `held`.
+#[inline(always)]
+pub(super) fn glance<A: Aqm>(
+    (scheduler, aqm): (&impl FlowScheduler, &mut A),
+    now: Nanos,
+    flow: FlowId,
+    descriptor: &Descriptor,
+    held: Backlog,
+) -> Verdict {
+    // A clock that stepped back is looked at closely: then a sojourn time is one here, and need not be asked again.
+    if size_of::<A>() > 0 && !descriptor.has_sojourn(now) {
+        return Verdict::Unclear;
+    }
+    aqm.judge(flow, unpaced(scheduler, flow, head_of(now, descriptor, held)), Look::Glance)
+}
+
 /// What an AQM knows of the packet in `descriptor`, first of a queue that holds `held`.
 #[inline(always)]
 pub(super) fn head_of(now: Nanos, descriptor: &Descriptor, held: Backlog) -> Head {

@@ -1,10 +1,10 @@
 //! The contract with packets. In line is what every packet pays for; the rest is in functions of their own.
 
 use super::FlowQueues;
-use super::dequeue::{deliver, head_of, unpaced};
+use super::dequeue::{deliver, glance};
 use super::enqueue::{parts_of, takes, tell_grown};
 use super::touch::CHUNK;
-use crate::aqm::{Admission, Aqm, Look, Offer, Verdict};
+use crate::aqm::{Admission, Aqm, Offer, Verdict};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, FlowState, Table};
 use crate::queues::counters::{Counters, FlowRecords};
@@ -79,8 +79,9 @@ where
         };
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let descriptors = self.descriptors.as_mut();
-        let head = head_of(now, descriptors.get(queue.head() as usize)?, queue.backlog());
-        let verdict = self.aqm.judge(flow, unpaced(&self.scheduler, flow, head), Look::Glance);
+        let descriptor = descriptors.get(queue.head() as usize)?;
+        let parts = (&self.scheduler, &mut self.aqm);
+        let verdict = glance(parts, now, flow, descriptor, queue.backlog());
         if verdict != Verdict::Pass {
             // In parts: a packet that is returned as a whole has a place in memory, on the way in line too.
             let Packet { handle, len, ecn } = self.deliver_judged(now, flow, verdict, drops)?;
