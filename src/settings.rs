@@ -1,5 +1,7 @@
 //! The settings of a whole queue in the words of `tc`: `bandwidth 20mbit diffserv4 dual-srchost nat wash rtt 30ms pppoe-ptm`.
 
+#[cfg(feature = "serde")]
+mod as_text;
 mod display;
 mod error;
 mod parse;
@@ -63,6 +65,8 @@ pub use error::{SettingsError, SettingsProblem};
 /// assert_eq!(QueueSettings::from_words(&settings.to_string()), Ok(settings));
 /// # Ok::<(), freeboard::SettingsError<'_>>(())
 /// ```
+///
+/// With the feature `serde` settings are a string of these words, in both directions.
 ///
 /// An error points at the word, and says what is accepted there:
 ///

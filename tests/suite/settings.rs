@@ -369,6 +369,8 @@ proptest! {
             let printed = settings.to_string();
             prop_assert_eq!(read(&printed), settings, "{}: {}", words, printed);
             prop_assert_eq!(read(&printed).to_string(), printed);
+            let text = serde_json::to_string(&settings).unwrap();
+            prop_assert_eq!(serde_json::from_str::<QueueSettings>(&text).unwrap(), settings);
             prop_assert_eq!(QueueSettings::NONE.and(settings), settings);
             prop_assert_eq!(settings.and(QueueSettings::NONE), settings);
         }
@@ -433,4 +435,24 @@ fn later_settings_hold_where_they_say_something() {
     let both = first.and(read("bandwidth 20mbit nowash codel"));
     assert_eq!(both, read("bandwidth 20mbit diffserv3 nat nowash codel"));
     assert_eq!(both.aqm, Some(AqmKind::CoDel));
+}
+
+/// Goal: a configuration file of the caller's holds settings as their text, and what it refuses is named as by `from_words`.
+#[test]
+fn settings_are_a_string_for_serde() {
+    let words = "bandwidth 20mbit diffserv4 map NQB voice nat wash regional overhead 34 ptm";
+    let text = serde_json::to_string(&read(words)).unwrap();
+    assert_eq!(text, format!("\"{words}\""));
+    assert_eq!(serde_json::from_str::<QueueSettings>(&text).unwrap(), read(words));
+    // An escape in the text: the string is not a part of what is read.
+    let escaped = serde_json::from_str::<QueueSettings>("\"nat\\twash\"").unwrap();
+    assert_eq!(escaped, read("nat wash"));
+    assert_eq!(serde_json::from_str::<QueueSettings>("\"\"").unwrap(), QueueSettings::NONE);
+
+    let refused = |text: &str| serde_json::from_str::<QueueSettings>(text).unwrap_err().to_string();
+    let wrong = "bandwidth 20mbit difserv4";
+    let said = QueueSettings::from_words(wrong).unwrap_err().to_string();
+    assert!(refused(&format!("\"{wrong}\"")).starts_with(&said));
+    assert!(refused("20").contains("expected settings in words"));
+    assert!(refused("null").contains("expected settings in words"));
 }
