@@ -40,7 +40,7 @@
 //! use freeboard::shaper::Rate;
 //!
 //! let key = [42; 16]; // 16 random bytes
-//! let mut uplink = SmartQueue::upload(Rate::megabits_per_second(1)?).link("pppoe-llcsnap")?.frames(key)?;
+//! let mut uplink = SmartQueue::upload(Rate::megabits_per_second(1)?).framing("pppoe-llcsnap")?.frames(key)?;
 //! uplink.push(Nanos(0), &[0; 60])?; // a frame that came in
 //! while let Some(frame) = uplink.pop(Nanos(0)) {
 //!     println!("{} bytes leave now", frame.len());

@@ -42,7 +42,7 @@ pub use error::{SettingsError, SettingsProblem};
 /// | `l4s`, `no-l4s` | [`l4s`](Self::l4s) |
 /// | `memlimit 4mb`, `memlimit by-rate` | [`memory_limit`](Self::memory_limit) |
 /// | `split-gso`, `no-split-gso` | [`split_gso`](Self::split_gso) |
-/// | `overhead 44 mpu 96 atm`, `wireguard pppoe-ptm ether-vlan` | [`link`](Self::link), by [`Overhead::from_keywords`] |
+/// | `overhead 44 mpu 96 atm`, `wireguard pppoe-ptm ether-vlan` | [`framing`](Self::framing), by [`Overhead::from_keywords`] |
 ///
 /// Two words of `tc` are refused by name, since no queue here does what they say ([`SettingsProblem::NotOffered`]):
 /// `flowblind`, which has no flows to isolate, and `interplanetary`, which is beyond the longest [`Rtt`].
@@ -116,7 +116,7 @@ pub struct QueueSettings {
     /// Whether super-packets are to be split into their segments: for the caller, who has the bytes.
     pub split_gso: Option<bool>,
     /// What a packet is on the wire, for lengths of Ethernet frames and of IP packets.
-    pub link: Option<(Overhead, Overhead)>,
+    pub framing: Option<(Overhead, Overhead)>,
 }
 
 impl QueueSettings {
@@ -138,7 +138,7 @@ impl QueueSettings {
         l4s: None,
         memory_limit: None,
         split_gso: None,
-        link: None,
+        framing: None,
     };
 
     /// What these words say, separated by white space.
@@ -171,14 +171,14 @@ impl QueueSettings {
             l4s: later.l4s.or(self.l4s),
             memory_limit: later.memory_limit.or(self.memory_limit),
             split_gso: later.split_gso.or(self.split_gso),
-            link: later.link.or(self.link),
+            framing: later.framing.or(self.framing),
         }
     }
 
     /// What a packet is on the wire, for lengths that begin with a header of this layer.
     #[must_use]
     pub fn overhead(&self, layer: LinkLayer) -> Option<Overhead> {
-        self.link.map(|(of_frames, of_packets)| match layer {
+        self.framing.map(|(of_frames, of_packets)| match layer {
             LinkLayer::Ethernet => of_frames,
             LinkLayer::RawIp => of_packets,
         })

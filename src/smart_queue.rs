@@ -61,7 +61,7 @@ use outlet::Outlet;
 /// - **AQM**: COBALT ([`AqmKind`]) for round-trip times of 100 ms ([`Rtt::INTERNET`]), its target raised on slow lines
 ///   ([`Rtt::aqm`]); and for packets with ECT(1) a shallow threshold in the queue of their flow ([`Rtt::l4s`]).
 /// - **Limits**: what the rate carries in four round-trip times, and no more frames than there are buffers.
-/// - **Overhead**: none; [`SmartQueueBuilder::link`] takes the words of the link, `"pppoe-ptm"` for one.
+/// - **Overhead**: none; [`SmartQueueBuilder::framing`] takes the words of the link, `"pppoe-ptm"` for one.
 ///
 /// There are two levels, and a queue is of one of them, the parameter `P`:
 ///

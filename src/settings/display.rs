@@ -77,7 +77,7 @@ impl fmt::Display for QueueSettings {
             }
         }
         line.put_one_of(self.split_gso, "split-gso", "no-split-gso")?;
-        match self.link {
+        match self.framing {
             Some((of_frames, _)) => line.put(format_args!("{of_frames}")),
             None => Ok(()),
         }

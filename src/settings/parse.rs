@@ -216,7 +216,7 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError<'_>> {
         }
     }
     if link_at.is_some() {
-        settings.link = Some(link(text, &words)?);
+        settings.framing = Some(link(text, &words)?);
     }
     let plan = match (mode, named.at) {
         (Some(mode), _) => Some(mode.plan()),

@@ -32,7 +32,7 @@ use crate::tins::{Fwmark, TinBy, TinMode, TinPlan};
 ///
 /// let key = [42; 16]; // 16 random bytes
 /// let builder = SmartQueue::upload(Rate::megabits_per_second(10)?).rtt(Rtt::REGIONAL);
-/// let queue = builder.link("pppoe-ptm ether-vlan")?.frames(key)?;
+/// let queue = builder.framing("pppoe-ptm ether-vlan")?.frames(key)?;
 /// assert_eq!(queue.isolation(), Isolation::DualSrcHost);
 /// assert_eq!(queue.overhead().wire_len(1_514), 1_558);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -51,7 +51,7 @@ pub struct SmartQueueBuilder {
     fwmark: Fwmark,
     ack_filter: AckFilter,
     /// For Ethernet frames and for IP packets.
-    pub(super) link: (Overhead, Overhead),
+    pub(super) framing: (Overhead, Overhead),
     pub(super) layer: LinkLayer,
     pub(super) max_len: Option<u32>,
     pub(super) limits: Option<Limits>,
@@ -124,7 +124,7 @@ impl SmartQueueBuilder {
             tin_by: TinBy::Dscp,
             fwmark: Fwmark::ALL,
             ack_filter: AckFilter::Off,
-            link: (Overhead::RAW, Overhead::RAW),
+            framing: (Overhead::RAW, Overhead::RAW),
             layer: LinkLayer::Ethernet,
             max_len: None,
             limits: None,
@@ -295,21 +295,21 @@ impl SmartQueueBuilder {
         Self { ack_filter: filter, ..self }
     }
 
-    /// The link in its words: `"docsis"`, `"pppoe-ptm ether-vlan"`, `"overhead 44 mpu 96 atm"`
+    /// What the link adds to a packet, in words: `"docsis"`, `"pppoe-ptm ether-vlan"`, `"overhead 44 mpu 96 atm"`
     /// ([`Overhead::from_keywords`]).
     ///
     /// # Errors
     /// [`KeywordError`] names the word.
-    pub fn link(self, words: &str) -> Result<Self, KeywordError<'_>> {
+    pub fn framing(self, words: &str) -> Result<Self, KeywordError<'_>> {
         let of_frames = Overhead::from_keywords(words, 14)?;
         let of_packets = Overhead::from_keywords(words, 0)?;
-        Ok(Self { link: (of_frames, of_packets), ..self })
+        Ok(Self { framing: (of_frames, of_packets), ..self })
     }
 
     /// What a packet is on the wire; the length that is given includes whatever header the packets have.
     #[must_use]
     pub const fn overhead(self, link: Overhead) -> Self {
-        Self { link: (link, link), ..self }
+        Self { framing: (link, link), ..self }
     }
 
     /// Packets begin with the IP header, as on a TUN device, and not with an Ethernet header.
@@ -554,8 +554,8 @@ impl SmartQueueBuilder {
         let config = IsolatedConfig::new(max_len, limits);
         let config = config.isolated_by(isolation).with_local_side(local_side);
         let link = match layer {
-            LinkLayer::Ethernet => self.link.0,
-            LinkLayer::RawIp => self.link.1,
+            LinkLayer::Ethernet => self.framing.0,
+            LinkLayer::RawIp => self.framing.1,
         };
         // Before the AQM, so that a length out of range is named as such.
         let within = max_len.clamp(1, Packet::MAX_LEN);

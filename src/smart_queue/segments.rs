@@ -42,7 +42,7 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
     /// use freeboard::shaper::{Rate, Segments, SplitPolicy};
     ///
     /// let rate = Rate::megabits_per_second(1_000)?;
-    /// let builder = SmartQueue::upload(rate).link("ethernet")?.max_len(65_536);
+    /// let builder = SmartQueue::upload(rate).framing("ethernet")?.max_len(65_536);
     /// let mut queue = builder.descriptors()?;
     /// // What the device said of the frame in buffer 0: 45 segments.
     /// let segments = Segments::of_offload(65_226, 66, 1_448)?;

@@ -65,8 +65,8 @@ impl SmartQueueBuilder {
         if let Some(limit) = settings.memory_limit {
             builder = builder.memory_limit(limit);
         }
-        if let Some(link) = settings.link {
-            builder.link = link;
+        if let Some(framing) = settings.framing {
+            builder.framing = framing;
         }
         if let Some(tin_by) = settings.tin_by {
             builder = builder.tin_by(tin_by);
@@ -144,14 +144,14 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
             aqm: Some(self.aqm()),
             l4s: Some(self.is_l4s()),
             memory_limit: self.memory.map(|memory| memory.setting),
-            link: link_of(self.overhead(), self.layer),
+            framing: framing_of(self.overhead(), self.layer),
             ..QueueSettings::NONE
         }
     }
 }
 
 /// `link`, for packets of `layer`, as words would give it for frames and for packets.
-fn link_of(link: Overhead, layer: LinkLayer) -> Option<(Overhead, Overhead)> {
+fn framing_of(link: Overhead, layer: LinkLayer) -> Option<(Overhead, Overhead)> {
     let header = match layer {
         LinkLayer::Ethernet => Overhead::ETHERNET_HEADER,
         LinkLayer::RawIp => 0,

@@ -31,7 +31,7 @@ fn the_line_is_charged_segment_by_segment() {
     {
         let mut random = Xorshift::new(turn as u64);
         let rate = Rate::bits_per_second(1_000 + u64::from(random.below(999_999_937))).unwrap();
-        let builder = SmartQueue::upload(rate).link(words).unwrap().catch_up(Nanos::ZERO);
+        let builder = SmartQueue::upload(rate).framing(words).unwrap().catch_up(Nanos::ZERO);
         let mut queue = builder.max_len(1 << 17).buffers(HANDLES).descriptors().unwrap();
         let link: Overhead = queue.overhead();
         let mut twin = Shaper::new(rate).with_catch_up(Nanos::ZERO);
@@ -72,7 +72,7 @@ fn the_line_is_charged_segment_by_segment() {
 
 fn behind_the_bottleneck(buffers: u32) -> SmartQueueBuilder {
     let rate = Rate::megabits_per_second(8).unwrap();
-    let builder = SmartQueue::download(rate).link("ethernet").unwrap().ingress(true);
+    let builder = SmartQueue::download(rate).framing("ethernet").unwrap().ingress(true);
     builder.catch_up(Nanos::ZERO).max_len(1 << 17).buffers(buffers)
 }
 

@@ -33,7 +33,7 @@ fn the_words_of_tc_say_what_they_say_there() {
     assert_eq!(read("memlimit by-rate").memory_limit, Some(MemoryLimit::ByRate));
     assert_eq!((settings.fwmark, settings.aqm, settings.l4s), (Some(0xf0), None, None));
     let link = Overhead::from_keywords("pppoe-ptm ether-vlan overhead 10 mpu 96", 14).unwrap();
-    assert_eq!(settings.link.map(|(frames, _)| frames), Some(link));
+    assert_eq!(settings.framing.map(|(frames, _)| frames), Some(link));
 
     let opposite = read("unlimited besteffort nonat nowash no-ack-filter egress no-split-gso l4s");
     assert_eq!(opposite.rate, Some(Rate::UNLIMITED));
@@ -327,7 +327,7 @@ fn settings_are_those_in_force() {
     assert_eq!(queue.settings().to_string(), said);
     // Lengths of frames, all of which count.
     queue.set_overhead(Overhead::PPPOE_PTM);
-    assert_eq!(queue.settings().link, None);
+    assert_eq!(queue.settings().framing, None);
 
     let packets = SmartQueue::download(Rate::UNLIMITED).raw_ip().overhead(Overhead::PPPOE_PTM);
     let mut queue = packets.descriptors().unwrap();
@@ -335,7 +335,7 @@ fn settings_are_those_in_force() {
     let said = "bandwidth unlimited besteffort dual-dsthost no-ack-filter egress internet cobalt l4s memlimit by-rate overhead 30 ptm";
     assert_eq!(queue.settings().to_string(), said);
     queue.set_overhead(Overhead::PPPOE_PTM.for_frames(14));
-    assert_eq!(queue.settings().link, None);
+    assert_eq!(queue.settings().framing, None);
 }
 
 /// Goal: no buffer is said to be shorter than what has to fit into it.
@@ -398,7 +398,7 @@ proptest! {
             // `overhead 0` is `raw` where there is no header.
             let layer = if is_raw_ip { LinkLayer::RawIp } else { LinkLayer::Ethernet };
             if expected.overhead(layer) == in_force_there.overhead(layer) {
-                expected.link = in_force_there.link;
+                expected.framing = in_force_there.framing;
             }
             if in_force_there.wash.is_none() {
                 expected.wash = None;

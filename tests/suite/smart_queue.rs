@@ -496,7 +496,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     }
     let odd = text(builder.tables(48, 8).descriptors().expect_err("no power of two"));
     assert!(odd.contains("48"), "{odd}");
-    assert!(builder.link("pppoe-ptn").is_err());
+    assert!(builder.framing("pppoe-ptn").is_err());
 
     let memory = IsolatedMemory::<Heap>::allocate(64, 16, 64);
     let short = builder.descriptors_in(memory, Vec::new()).map(|_| ());

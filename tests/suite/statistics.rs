@@ -260,7 +260,7 @@ fn few_places_are_enough_for_few_entries() {
 fn the_json_is_that_of_the_guide() {
     let builder = SmartQueue::upload(Rate::megabits_per_second(1).unwrap());
     let builder = builder.tables(8, 8).limits(Limits { packets: 3, bytes: 10_000 });
-    let mut queue = builder.link("docsis").unwrap().descriptors().unwrap();
+    let mut queue = builder.framing("docsis").unwrap().descriptors().unwrap();
     let mut delays = DelayHistogram::new();
     let drops = &mut |_: Packet, _: DropReason| {};
     for (handle, host) in [(0, 1), (1, 1), (2, 1), (3, 2)] {

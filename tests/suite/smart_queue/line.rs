@@ -153,7 +153,7 @@ fn a_device_takes_no_more_than_it_says() {
 #[test]
 fn the_words_of_the_link_reach_the_line() -> Result<(), RateError> {
     let builder = SmartQueue::upload(Rate::megabits_per_second(10)?);
-    let builder = builder.link("pppoe-ptm ether-vlan").expect("known words");
+    let builder = builder.framing("pppoe-ptm ether-vlan").expect("known words");
     let queue = builder.frames(KEY).expect("a queue");
     assert_eq!(queue.overhead().wire_len(1_514), 1_558);
     let queue = builder.raw_ip().frames(KEY).expect("a queue");
