@@ -5,7 +5,9 @@ use freeboard::sched_core::{
     Descriptor, DropReason, Fifo, FlowId, Limits, Nanos, Packet, Scheduler,
 };
 use freeboard::shaper::Rate;
-use freeboard::{Labelled, MemoryLimit, MemoryLimitError, Rtt, SmartQueue, SmartQueueError};
+use freeboard::{
+    InTin, Labelled, MemoryLimit, MemoryLimitError, Rtt, SmartQueue, SmartQueueError, TinMode,
+};
 
 struct Flow(u32);
 
@@ -179,4 +181,49 @@ fn limits_within_memory_are_exact_for_the_longest() {
         assert!(held <= 40_000, "{held}");
     }
     assert_eq!(fifo.backlog().packets, 6);
+}
+
+/// Goal: with times that stand, jump and run backwards and rates from 0 to the largest, every packet in tins comes out once, by
+/// `dequeue` or as a drop, and the limit holds. Method: a queue at each rate that meets each of these times, and then has no line.
+#[test]
+fn no_time_and_no_rate_loses_a_packet() {
+    let largest = (0..64).rev().find_map(|bit| Rate::bits_per_second(1 << bit).ok()).unwrap();
+    let slowest = (0..64).find_map(|bit| Rate::bits_per_second(1 << bit).ok()).unwrap();
+    let times = [0, 1, u64::MAX, 0, u64::MAX - 1, 1 << 63, (1 << 32) - 1, u64::MAX, u64::MAX, 5];
+    for rate in [Rate::STOPPED, slowest, largest, Rate::UNLIMITED] {
+        let builder = SmartQueue::upload(rate).tins(TinMode::Diffserv8).ingress(true);
+        let builder = builder.memory_limit(MemoryLimit::Bytes(8_000)).buffers(64);
+        let mut queue = builder.framing("overhead -64 mpu 256 atm").unwrap().descriptors().unwrap();
+        let (mut inside, mut overflown) = ([false; 64], 0);
+        for (turn, at) in times.into_iter().cycle().take(400).enumerate() {
+            let mut lost = Vec::new();
+            let mut sink = |packet: Packet, _: DropReason| lost.push(packet.handle);
+            let (handle, number) = ((turn % 64) as u32, turn as u32);
+            let labels = InTin { labels: Flow(number % 7), tin: (number % 9) as u8 };
+            if !inside[handle as usize] {
+                let packet = Packet::new(handle, 1 + number * 37 % 1_500);
+                let taken = queue.enqueue(Nanos(at), &labels, packet, &mut sink).is_ok();
+                inside[handle as usize] = taken;
+            }
+            let asks = turn % 3 == 0;
+            let left = if asks { queue.dequeue(Nanos(at), &mut sink) } else { None };
+            overflown += lost.len();
+            for handle in lost.into_iter().chain(left.map(|packet| packet.handle)) {
+                assert!(core::mem::take(&mut inside[handle as usize]), "{rate:?}: {handle} twice");
+            }
+            assert!(queue.memory_held() <= 8_000);
+            let held = inside.iter().filter(|&&is_inside| is_inside).count();
+            assert_eq!(queue.backlog().packets as usize, held, "{rate:?}, turn {turn}");
+        }
+        assert!(overflown > 0 && queue.backlog().packets > 0, "{rate:?}");
+        queue.set_rate(Nanos(u64::MAX), Rate::UNLIMITED);
+        let mut dropped = 0;
+        let mut left = 0;
+        let before = queue.backlog().packets;
+        while queue.dequeue(Nanos(u64::MAX), &mut |_: Packet, _: DropReason| dropped += 1).is_some()
+        {
+            left += 1;
+        }
+        assert_eq!((left + dropped, queue.backlog().packets), (before, 0), "{rate:?}");
+    }
 }
