@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use freeboard::flowhash::{HostError, HostMember};
+use freeboard::flowhash::{HostBy, HostError, HostMember};
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate};
 use freeboard::{AqmKind, Isolation};
@@ -69,7 +69,7 @@ impl RawOptions {
                 format!("{option} {word:?}: accepted is ADDRESS:PORT, such as 127.0.0.1:9100")
             })
         })?;
-        let names = self.names()?;
+        let names = self.names(kind)?;
         let stats = self.read("--stats", &self.stats, |option, word| match word {
             "" => Err(format!("{option} \"\": accepted is a path for a socket")),
             path => Ok(PathBuf::from(path)),
@@ -227,9 +227,13 @@ impl RawOptions {
     }
 
     /// What a host is.
-    fn names(&self) -> Result<Names, String> {
-        let by = self.read("--host-by", &self.host_by, host_by)?;
-        let mut names = Names::new(by.unwrap_or_default());
+    fn names(&self, kind: QueueKind) -> Result<Names, String> {
+        let by = self.read("--host-by", &self.host_by, host_by)?.unwrap_or_default();
+        if kind == QueueKind::Fifo && by != HostBy::default() {
+            let why = "--queue fifo tells no hosts apart; accepted is address";
+            return Err(self.not_with("--host-by", &self.host_by, why));
+        }
+        let mut names = Names::new(by);
         let mut written = Vec::new();
         for (name, words) in &self.names {
             let first = words.first();

@@ -153,18 +153,25 @@ fn finite(option: &str, word: &str) -> Result<Rate, String> {
 fn reflectors(option: &str, word: &str) -> Result<Vec<IpAddr>, String> {
     let refused = || {
         format!(
-            "{option} {word:?}: accepted are 1 to {MOST_REFLECTORS} addresses that answer ping, with commas between them, or off"
+            "{option} {word:?}: accepted are 1 to {MOST_REFLECTORS} addresses that answer ping, with commas between them, or off; none of one link only, as fe80::1 is"
         )
     };
     if word == "off" {
         return Ok(Vec::new());
     }
     let parse = |text: &str| {
-        text.trim()
-            .parse::<IpAddr>()
-            .ok()
-            .filter(|address| !address.is_unspecified() && !address.is_multicast())
+        text.trim().parse::<IpAddr>().ok().filter(|address| {
+            !address.is_unspecified() && !address.is_multicast() && !is_of_a_link(*address)
+        })
     };
     let all: Option<Vec<IpAddr>> = word.split(',').map(parse).collect();
     all.filter(|all| all.len() <= MOST_REFLECTORS).ok_or_else(refused)
+}
+
+/// Whether an address is of one link only, so that it is reached by way of an interface that is not told, or of all its hosts.
+const fn is_of_a_link(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
 }

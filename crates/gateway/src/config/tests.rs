@@ -91,6 +91,12 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "[weights]\n\"fd00::1\" = 1\n\"fd00:0::1\" = 2",
             "weights \"fd00::1\": given twice; accepted is one",
         ),
+        (
+            "queue = \"fifo\"\nhost-by = \"mac\"",
+            "--host-by \"mac\": --queue fifo tells no hosts apart; accepted is address",
+        ),
+        ("autorate = \"1.1.1.1,fe80::1\"", "none of one link only, as fe80::1 is"),
+        ("autorate = \"255.255.255.255\"", "none of one link only, as fe80::1 is"),
         ("host-by = \"port\"", "--host-by \"port\": accepted are address, mac, vlan, prefix"),
         ("host-by = \"prefix/32/129\"", "prefix length 129; accepted are 0 to 128"),
         (
