@@ -40,7 +40,7 @@
 //! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
 
 use super::TinConfig;
-use super::tin::{LATEST, NEVER, Tin, TinTime, bits};
+use super::tin::{A_SHORT_PACKET, LATEST, NEVER, Tin, TinTime, bits};
 use crate::disciplines::drr::ring::debt;
 use crate::flow_scheduler::ConfigError;
 use crate::hosts::token_bucket::{AsBooked, WireLength};
@@ -106,7 +106,8 @@ pub struct TinChoice<L = AsBooked> {
     /// How many tins there are. All others are idle.
     count: u8,
     rule: Rule,
-    /// Whether the rule is by share, among [`FEW`] tins at most.
+    /// Whether the rule is by share, among [`FEW`] tins at most, none of which is so slow that a packet is not
+    /// [short](A_SHORT_PACKET).
     is_among_few: bool,
     /// The tin served next, if any is backlogged.
     front: u32,
@@ -217,7 +218,6 @@ impl<L: WireLength> TinChoice<L> {
         self.tins.iter_mut().skip(tins.len()).for_each(|tin| *tin = Tin::IDLE);
         (self.rule, self.has_begun) = (rule, false);
         self.count = u8::try_from(tins.len()).unwrap_or(0);
-        self.is_among_few = rule == Rule::ByShare && tins.len() <= FEW;
         self.borrowing_until = 0;
         self.look_anew(now, backlogged);
         Ok(())
@@ -443,6 +443,11 @@ impl<L: WireLength> TinChoice<L> {
         if self.rule == Rule::ByWeight && self.backlogged >> (self.front & 31) & 1 == 0 {
             return self.turn_to_next();
         }
+        let longest = self.longest();
+        let is_short = |tin: &Tin| tin.time_of(longest) <= A_SHORT_PACKET;
+        self.is_among_few = self.rule == Rule::ByShare
+            && usize::from(self.count) <= FEW
+            && self.tins.iter().all(is_short);
         self.note_clocks();
         self.choose(now);
     }

@@ -16,6 +16,10 @@ pub(super) const BEGIN: u64 = 1 << 62;
 /// Time that is later than this is moved back. A step of time is at most 2⁶¹, and no clock is ahead of now by more than 2⁶²: none
 /// reaches the end of the type.
 pub(super) const LATEST: u64 = BEGIN + (1 << 61);
+/// The longest time of a packet with which few tins leave by the short way: 67 ms. That way moves no time back. It ends when the floor
+/// is due, after 1,024 of the longest packets at most. Those that take most are single bytes, of up to 566 on the wire: 2⁶²
+/// together, so that time stays below the end of the type.
+pub(super) const A_SHORT_PACKET: u64 = 1 << 42;
 /// Stands for the clock of a tin that is idle: later than any.
 pub(super) const NEVER: u64 = u64::MAX;
 /// The most credit, ten hours in units.
@@ -113,7 +117,7 @@ impl Tin {
 
     /// At most 2³⁹ · 2²³: a packet of 2²⁰ bytes is less than 2²³ on any wire.
     #[inline]
-    const fn time_of(&self, wire_len: u32) -> u64 {
+    pub(super) const fn time_of(&self, wire_len: u32) -> u64 {
         self.per_byte.wrapping_mul(wire_len as u64)
     }
 
