@@ -148,6 +148,12 @@ fn a_limit_below_a_packet_is_refused() {
     let before = queue.limits();
     assert_eq!(queue.set_memory_limit(Some(MemoryLimit::Bytes(1_000))), Err(error));
     assert_eq!((queue.memory_limit(), queue.limits()), (None, before));
+    for bytes in [0, 1] {
+        let refused = queue.set_memory_limit(Some(MemoryLimit::Bytes(bytes)));
+        assert_eq!(refused, Err(MemoryLimitError { given: bytes, needed: 1_522 }));
+    }
+    assert_eq!(queue.set_memory_limit(Some(MemoryLimit::Bytes(u32::MAX))), Ok(()));
+    assert_eq!(queue.limits(), before, "as many as without");
 }
 
 /// Goal: limits made for buffers as they are keep queues of the bare core within the memory, and no packet fewer than must.
@@ -187,8 +193,8 @@ fn limits_within_memory_are_exact_for_the_longest() {
 /// `dequeue` or as a drop, and the limit holds. Method: a queue at each rate that meets each of these times, and then has no line.
 #[test]
 fn no_time_and_no_rate_loses_a_packet() {
-    let largest = (0..64).rev().find_map(|bit| Rate::bits_per_second(1 << bit).ok()).unwrap();
-    let slowest = (0..64).find_map(|bit| Rate::bits_per_second(1 << bit).ok()).unwrap();
+    let largest = Rate::bits_per_second(Rate::MAX_BITS_PER_SECOND).unwrap();
+    let slowest = Rate::bits_per_second(Rate::MIN_BITS_PER_SECOND).unwrap();
     let times = [0, 1, u64::MAX, 0, u64::MAX - 1, 1 << 63, (1 << 32) - 1, u64::MAX, u64::MAX, 5];
     for rate in [Rate::STOPPED, slowest, largest, Rate::UNLIMITED] {
         let builder = SmartQueue::upload(rate).tins(TinMode::Diffserv8).ingress(true);
