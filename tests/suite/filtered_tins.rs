@@ -8,7 +8,10 @@ use conformance::effort::effort;
 use freeboard::flowhash::{Ack, Labels, Parser, mix};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, Scheduler};
 use freeboard::shaper::Rate;
-use freeboard::{AckFilter, AqmKind, DescriptorQueue, InTin, Isolation, SmartQueue, TinMode};
+use freeboard::{
+    AckFilter, AqmKind, DescriptorQueue, InTin, Isolation, MemoryLimit, Rekeyed, SmartQueue,
+    TinMode,
+};
 
 /// As many handles there are.
 const HANDLES: u32 = 400;
@@ -19,30 +22,57 @@ const TINS: usize = 4;
 struct Books {
     accepted: u64,
     delivered: u64,
-    dropped: [u64; 3],
+    dropped: [u64; REASONS.len()],
+}
+
+/// A packet that is queued.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// The tin that it named.
+    tin: usize,
+    flow: u32,
+    /// What it acknowledges.
+    number: u32,
+    has_payload: bool,
 }
 
 /// The reasons that are counted.
-const REASONS: [DropReason; 3] = [DropReason::Filtered, DropReason::Aqm, DropReason::Overflow];
+const REASONS: [DropReason; 4] =
+    [DropReason::Filtered, DropReason::Aqm, DropReason::Overflow, DropReason::LimitLowered];
 
 struct Uplink {
     queue: DescriptorQueue,
     frames: Vec<Vec<u8>>,
-    /// The tin of each handle that is queued.
-    inside: BTreeMap<u32, usize>,
+    /// What each handle is that is queued.
+    inside: BTreeMap<u32, Sent>,
     free: Vec<u32>,
     books: [Books; TINS],
     /// The acknowledgement number of each flow.
     numbers: BTreeMap<u32, u32>,
     now: Nanos,
+    /// Flows are numbered below this.
+    flows: u32,
+    /// The number of the key in force.
+    key: u32,
 }
 
 impl Uplink {
     fn new(aqm: AqmKind, filter: AckFilter, isolation: Isolation) -> Self {
+        Self::of_flows(8, 64, aqm, filter, isolation)
+    }
+
+    /// So many flows, in a table of as many queues as are said.
+    fn of_flows(
+        flows: u32,
+        queues: usize,
+        aqm: AqmKind,
+        filter: AckFilter,
+        isolation: Isolation,
+    ) -> Self {
         let rate = Rate::kilobits_per_second(2_000).unwrap();
         let builder = SmartQueue::upload(rate).aqm(aqm).ack_filter(filter).isolation(isolation);
         let builder = builder.tins(TinMode::Diffserv4).limits(Limits::packets(90));
-        let queue = builder.tables(64, 8).buffers(HANDLES).descriptors().expect("in range");
+        let queue = builder.tables(queues, 8).buffers(HANDLES).descriptors().expect("in range");
         Self {
             queue,
             frames: vec![Vec::new(); HANDLES as usize],
@@ -51,7 +81,16 @@ impl Uplink {
             books: Default::default(),
             numbers: BTreeMap::new(),
             now: Nanos::from_secs(1),
+            flows,
+            key: 0,
         }
+    }
+
+    /// The labels of a packet of `flow`, under the key of this number.
+    fn labels(flow: u32, key: u32) -> Labels {
+        let label = |number: u32| mix(number ^ key << 16);
+        let (src_host, dst_host) = (label(1_000 + flow % 3), label(7 + flow % 2));
+        Labels { flow: label(flow), src_host, dst_host }
     }
 
     /// A packet of `flow`: an acknowledgement of what came since, of the same, or data of the flow's own.
@@ -61,7 +100,9 @@ impl Uplink {
         *number = number.wrapping_add(if random.below(8) == 0 { 0 } else { 1_448 });
         let mut segment = Segment::ack(*number);
         segment.port = flow as u8;
-        if random.below(2) == 0 {
+        let sent_number = *number;
+        let has_payload = random.below(2) == 0;
+        if has_payload {
             segment.payload = 1 + random.below(1_300) as usize;
         }
         if random.below(3) == 0 {
@@ -73,13 +114,23 @@ impl Uplink {
             let frame = &frames[packet.handle as usize];
             Ack::read(frame, &Parser::default().ethernet(frame))
         };
-        let (src_host, tin) = (mix(1_000 + flow % 3), (flow % TINS as u32) as usize);
-        let labels = Labels { flow: mix(flow), src_host, dst_host: mix(7 + flow % 2) };
-        let labels = InTin { labels, tin: tin as u8 };
+        let tin = (flow % TINS as u32) as usize;
+        let [before, after] =
+            [self.key.saturating_sub(1), self.key].map(|key| Self::labels(flow, key));
+        let labels = Rekeyed { before, after: InTin { labels: after, tin: tin as u8 } };
         let packet = Packet::new(handle, frames[handle as usize].len() as u32);
-        self.inside.insert(handle, tin);
+        let sent = Sent { tin, flow, number: sent_number, has_payload };
+        self.inside.insert(handle, sent);
         let (inside, free, books) = (&mut self.inside, &mut self.free, &mut self.books);
-        let drops = &mut |packet: Packet, why| Self::dropped(inside, free, books, packet, why);
+        let drops = &mut |packet: Packet, why| {
+            let lost = Self::dropped(inside, free, books, packet, why);
+            if why == DropReason::Filtered {
+                assert!(inside.contains_key(&handle), "what says the same is queued");
+                assert!(lost.flow == flow && !lost.has_payload, "{lost:?} for {sent:?}");
+                let newer = sent_number.wrapping_sub(lost.number);
+                assert!((1..1 << 31).contains(&newer), "{lost:?} for {sent:?}");
+            }
+        };
         let taken = self.queue.enqueue_with_acks(self.now, &labels, packet, &acks, drops);
         match taken {
             Ok(()) => self.books[tin].accepted += 1,
@@ -92,26 +143,81 @@ impl Uplink {
     }
 
     fn dropped(
-        inside: &mut BTreeMap<u32, usize>,
+        inside: &mut BTreeMap<u32, Sent>,
         free: &mut Vec<u32>,
         books: &mut [Books; TINS],
         packet: Packet,
         why: DropReason,
-    ) {
-        let tin = inside.remove(&packet.handle).expect("what is dropped is queued, once");
+    ) -> Sent {
+        let sent = inside.remove(&packet.handle).expect("what is dropped is queued, once");
         free.push(packet.handle);
         let reason = REASONS.iter().position(|reason| *reason == why).expect("no other reason");
-        books[tin].dropped[reason] += 1;
+        books[sent.tin].dropped[reason] += 1;
+        sent
     }
 
     fn pop(&mut self) {
         let (inside, free, books) = (&mut self.inside, &mut self.free, &mut self.books);
-        let drops = &mut |packet: Packet, why| Self::dropped(inside, free, books, packet, why);
+        let drops = &mut |packet: Packet, why| {
+            Self::dropped(inside, free, books, packet, why);
+        };
         let Some(packet) = self.queue.dequeue(self.now, drops) else { return };
-        let tin = self.inside.remove(&packet.handle).expect("what leaves is queued, once");
+        let sent = self.inside.remove(&packet.handle).expect("what leaves is queued, once");
         assert_eq!(packet.len as usize, self.frames[packet.handle as usize].len());
         self.free.push(packet.handle);
-        self.books[tin].delivered += 1;
+        self.books[sent.tin].delivered += 1;
+    }
+
+    /// Packets give way to other limits.
+    fn limit(&mut self, limits: Limits, memory: Option<MemoryLimit>) {
+        let (inside, free, books) = (&mut self.inside, &mut self.free, &mut self.books);
+        let drops = &mut |packet: Packet, why| {
+            Self::dropped(inside, free, books, packet, why);
+        };
+        self.queue.set_limits(limits, drops);
+        self.queue.set_memory_limit(memory, drops).expect("as much as the longest packet takes");
+    }
+
+    /// Another key, if nothing is queued under the one before.
+    fn rotate(&mut self) {
+        if self.queue.rotate().is_ok() {
+            self.key += 1;
+        }
+    }
+
+    /// The sum of all tins, whichever they are, is what was counted by hand, and as much as is not in tin 0 is in the others.
+    fn check_sums(&self) {
+        assert_eq!(self.queue.recount(), Ok(()));
+        let counters = self.queue.counters();
+        let sum = |count: fn(&Books) -> u64| self.books.iter().map(count).sum::<u64>();
+        assert_eq!(counters.accepted.packets, sum(|books| books.accepted));
+        assert_eq!(counters.delivered.packets, sum(|books| books.delivered));
+        for (at, reason) in REASONS.into_iter().enumerate() {
+            let by_hand: u64 = self.books.iter().map(|books| books.dropped[at]).sum();
+            assert_eq!(counters.dropped_for(reason).packets, by_hand, "{reason:?}");
+        }
+        assert_eq!(self.queue.backlog().packets as usize, self.inside.len());
+        let tins = (0..self.queue.isolated().tins()).filter_map(|tin| self.queue.tin_counters(tin));
+        let (mut accepted, mut delivered, mut held) = (0, 0, 0);
+        for tin in tins {
+            accepted += tin.counters.accepted.packets;
+            delivered += tin.counters.delivered.packets;
+            held += tin.backlog.packets as usize;
+            let gone = tin.counters.delivered.packets + tin.counters.dropped_total().packets;
+            assert_eq!(tin.counters.accepted.packets, gone + u64::from(tin.backlog.packets));
+        }
+        assert_eq!((accepted, held), (counters.accepted.packets, self.inside.len()));
+        assert_eq!(delivered, counters.delivered.packets);
+    }
+
+    /// All that is queued comes out, and every handle is free.
+    fn drain(&mut self) {
+        self.queue.set_rate(self.now, Rate::UNLIMITED);
+        while self.queue.backlog().packets > 0 {
+            self.pop();
+        }
+        assert_eq!(self.free.len(), HANDLES as usize, "every handle came out");
+        assert!(self.inside.is_empty());
     }
 
     fn check(&self) {
@@ -123,7 +229,7 @@ impl Uplink {
             let dropped = REASONS.map(|reason| counters.dropped_for(reason).packets);
             let (accepted, delivered) = (counters.accepted.packets, counters.delivered.packets);
             assert_eq!(Books { accepted, delivered, dropped }, *books, "tin {tin}");
-            let held = self.inside.values().filter(|of| **of == tin).count();
+            let held = self.inside.values().filter(|sent| sent.tin == tin).count();
             assert_eq!(found.backlog.packets as usize, held, "tin {tin}");
         }
     }
@@ -135,7 +241,7 @@ impl Uplink {
 /// recounted after each call. Filter, AQM, isolation, rate and limits change meanwhile.
 #[test]
 fn what_is_filtered_leaves_the_books_of_its_tin_its_host_and_its_aqm() {
-    let mut dropped = [[0; 3]; 2];
+    let mut dropped = [[0; REASONS.len()]; 2];
     for (number, aqm) in [AqmKind::Cobalt, AqmKind::CoDel].into_iter().enumerate() {
         for filter in [AckFilter::Conservative, AckFilter::Aggressive] {
             for isolation in [Isolation::DualSrcHost, Isolation::TripleIsolate, Isolation::Flows] {
@@ -174,15 +280,85 @@ fn what_is_filtered_leaves_the_books_of_its_tin_its_host_and_its_aqm() {
                         *sum += packets;
                     }
                 }
-                uplink.queue.set_rate(uplink.now, Rate::UNLIMITED);
-                while uplink.queue.backlog().packets > 0 {
-                    uplink.pop();
-                }
+                uplink.drain();
                 uplink.check();
-                assert_eq!(uplink.free.len(), HANDLES as usize, "every handle came out");
             }
         }
     }
-    let of_all_reasons = dropped.iter().all(|of_aqm| of_aqm.iter().all(|packets| *packets > 20));
+    let of_all_reasons =
+        dropped.iter().all(|of_aqm| of_aqm[..3].iter().all(|packets| *packets > 20));
     assert!(of_all_reasons, "{dropped:?} for {REASONS:?}");
+}
+
+/// Changes a setting, whatever is queued.
+fn change(uplink: &mut Uplink, random: &mut Xorshift) {
+    let value = random.below(1_000);
+    let choice = value as usize;
+    match random.below(12) {
+        0 | 1 => uplink.queue.set_tins(TinMode::ALL[choice % 5]).expect("eight ways"),
+        2 => uplink.queue.set_hosts_across_tins(value % 2 == 0),
+        3 => uplink.queue.set_isolation(Isolation::ALL[choice % 7]).expect("there is room"),
+        4 => uplink.queue.set_ack_filter(AckFilter::ALL[choice % 3]),
+        5 => {
+            let kinds = [AqmKind::Cobalt, AqmKind::CoDel, AqmKind::None];
+            uplink.queue.set_aqm(kinds[choice % 3]);
+        }
+        6 => {
+            let limits = match value % 4 {
+                0 => Limits::packets(value / 4 % 64),
+                1 => Limits::bytes(1_500 + value * 64),
+                _ => Limits::NONE,
+            };
+            let memory = (value % 3 == 0).then(|| MemoryLimit::Bytes(4_096 + value * 100));
+            uplink.limit(limits, memory);
+        }
+        7 => {
+            let rate = if value % 9 == 0 {
+                Ok(Rate::STOPPED)
+            } else {
+                Rate::kilobits_per_second(300 + u64::from(value) * 4)
+            };
+            uplink.queue.set_rate(uplink.now, rate.expect("in range"));
+        }
+        8 => uplink.rotate(),
+        9 => drop(uplink.queue.finish_rotation()),
+        10 => uplink.queue.set_ingress(value % 2 == 0),
+        _ => uplink.now = Nanos(uplink.now.0 - uplink.now.0.min(u64::from(value) * 30_000)),
+    }
+}
+
+/// Goal: whatever setting changes while acknowledgements are filtered, every handle comes out once, the books are right, and no
+/// acknowledgement is filtered for one that is not queued, or of another flow. Method: 24 flows in a table of eight queues, so that
+/// flows share queues and spare ones; tins in number and in name, hosts across them, isolation, limits, key, AQM and filter change.
+#[test]
+fn whatever_changes_every_handle_comes_out_once_and_no_flow_filters_another() {
+    let mut dropped = [0; REASONS.len()];
+    for seed in 1..=effort(12, 100) {
+        let mut random = Xorshift::new(seed);
+        // So that there is room for it.
+        let isolation = Isolation::TripleIsolate;
+        let mut uplink = Uplink::of_flows(24, 8, AqmKind::Cobalt, AckFilter::Aggressive, isolation);
+        for step in 0..2_000 {
+            match random.below(400) {
+                0..10 => change(&mut uplink, &mut random),
+                10..240 => {
+                    let flow = random.below(uplink.flows);
+                    uplink.push(&mut random, flow);
+                }
+                240..370 => uplink.pop(),
+                _ => uplink.now = uplink.now.plus(Nanos(u64::from(random.below(20_000_000)))),
+            }
+            if step % effort(4, 1) == 0 {
+                uplink.check_sums();
+            }
+        }
+        uplink.drain();
+        uplink.check_sums();
+        for books in &uplink.books {
+            for (sum, packets) in dropped.iter_mut().zip(books.dropped) {
+                *sum += packets;
+            }
+        }
+    }
+    assert!(dropped.iter().all(|packets| *packets > 20), "{dropped:?} for {REASONS:?}");
 }

@@ -160,9 +160,11 @@ impl NaiveLoadDrr {
             NaiveLoadDrrFlow { quantum, hosts, tin, ..NaiveLoadDrrFlow::default() };
     }
 
-    /// `host` counts its flows together with those of `other`, and of all with which that does.
+    /// `host` counts its flows together with those of `other`, and of all with which that does, if there are both.
     pub fn join(&mut self, side: usize, host: u32, other: u32) {
-        self.siblings[side].join(FlowId(host), FlowId(other));
+        if [host, other].into_iter().all(|host| self.is_known(side, host).is_ok()) {
+            self.siblings[side].join(FlowId(host), FlowId(other));
+        }
     }
 
     /// `host` counts its flows alone.

@@ -19,3 +19,4 @@ mod judged;
 mod known_failures;
 mod pie;
 mod qfq_rules;
+mod siblings;
