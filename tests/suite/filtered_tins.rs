@@ -296,7 +296,7 @@ fn change(uplink: &mut Uplink, random: &mut Xorshift) {
     let choice = value as usize;
     match random.below(12) {
         0 | 1 => uplink.queue.set_tins(TinMode::ALL[choice % 5]).expect("eight ways"),
-        2 => uplink.queue.set_hosts_across_tins(value % 2 == 0),
+        2 => uplink.queue.set_hosts_across_tins(value.is_multiple_of(2)),
         3 => uplink.queue.set_isolation(Isolation::ALL[choice % 7]).expect("there is room"),
         4 => uplink.queue.set_ack_filter(AckFilter::ALL[choice % 3]),
         5 => {
@@ -309,11 +309,11 @@ fn change(uplink: &mut Uplink, random: &mut Xorshift) {
                 1 => Limits::bytes(1_500 + value * 64),
                 _ => Limits::NONE,
             };
-            let memory = (value % 3 == 0).then(|| MemoryLimit::Bytes(4_096 + value * 100));
+            let memory = (value.is_multiple_of(3)).then(|| MemoryLimit::Bytes(4_096 + value * 100));
             uplink.limit(limits, memory);
         }
         7 => {
-            let rate = if value % 9 == 0 {
+            let rate = if value.is_multiple_of(9) {
                 Ok(Rate::STOPPED)
             } else {
                 Rate::kilobits_per_second(300 + u64::from(value) * 4)
@@ -322,7 +322,7 @@ fn change(uplink: &mut Uplink, random: &mut Xorshift) {
         }
         8 => uplink.rotate(),
         9 => drop(uplink.queue.finish_rotation()),
-        10 => uplink.queue.set_ingress(value % 2 == 0),
+        10 => uplink.queue.set_ingress(value.is_multiple_of(2)),
         _ => uplink.now = Nanos(uplink.now.0 - uplink.now.0.min(u64::from(value) * 30_000)),
     }
 }
