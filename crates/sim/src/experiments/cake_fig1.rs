@@ -286,11 +286,12 @@ fn sentences(rows: &[Row]) -> Vec<Sentence> {
     let measured = crossover(rows, |row| row.cells[2].probability() - row.cells[0].probability());
     let chance = crossover(rows, |row| formula(row.flows, 8) - formula(row.flows, 1));
     let near = measured.zip(chance).is_some_and(|(measured, chance)| {
-        (1_050.0..=1_150.0).contains(&chance) && (measured - chance).abs() <= 10.0
+        [measured, chance].iter().all(|at| (1_050.0..=1_150.0).contains(at))
+            && (measured - chance).abs() <= 10.0
     });
     sentences.push(Sentence {
-        claim: "8 ways beat the plain hash until flows exceed queues: the lines of chance cross at 1,050 \
-                to 1,150 flows, the measured ones within 10 of there"
+        claim: "8 ways beat the plain hash until flows exceed queues: the lines cross at 1,050 to 1,150 flows, \
+                the measured ones within 10 of those of chance"
             .to_owned(),
         measured: format!(
             "at {} flows, by chance at {}",
