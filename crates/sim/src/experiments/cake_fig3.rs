@@ -3,6 +3,7 @@
 //! The scenario is [`crate::experiments::cake_fig3::scenario`]. Beside what the rule of each isolation gives stand
 //! the shares that Linux 6.1 gave, with another TCP and CAKE's own AQM.
 
+mod columns;
 pub mod scenario;
 
 use std::thread;
@@ -208,7 +209,8 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     let variants =
         Mode::all().flat_map(|mode| mode.drops().iter().map(move |&drops| (mode, drops)));
     let variants: Vec<_> = variants.collect();
-    progress.expect(variants.iter().map(|(mode, _)| u64::from(mode.seeds(seeds))).sum());
+    let runs: u64 = variants.iter().map(|(mode, _)| u64::from(mode.seeds(seeds))).sum();
+    progress.expect(runs + columns::runs(seeds));
     // Side by side: no run knows of another.
     let measured: Vec<Measured> = thread::scope(|scope| {
         let runs: Vec<_> = variants
@@ -217,9 +219,11 @@ fn run(seeds: u32, progress: &Progress) -> Report {
             .collect();
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
     });
-    let text = format!("{}\n{}", heading(seeds), table(&measured));
+    let columns = columns::measure(seeds, progress);
+    let text = format!("{}\n{}\n{}", heading(seeds), table(&measured), columns::table(&columns));
+    let sentences = [sentences(&measured), columns::sentences(&columns)].concat();
     let picture = Picture { file: "cake-fig3.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], sentences: sentences(&measured) }
+    Report { text, pictures: vec![picture], sentences }
 }
 
 fn measure(mode: Mode, drops: Drops, seeds: u32, progress: &Progress) -> Measured {
