@@ -73,6 +73,11 @@ pub trait Bottleneck: Scheduler {
     /// What `flow` has queued; `None` where there is one queue for all, or flows are named by hash.
     fn flow_backlog(&self, flow: FlowId) -> Option<Backlog>;
 
+    /// What the tin of this number has queued; `None` where there are none, or flows are numbered.
+    fn tin_backlog(&self, _tin: u8) -> Option<Backlog> {
+        None
+    }
+
     /// Enqueues a packet whose key is known: the number of its flow is the key's hash, unless the queue
     /// makes more of the key.
     ///

@@ -71,6 +71,10 @@ impl Bottleneck for DescriptorQueue {
         None
     }
 
+    fn tin_backlog(&self, tin: u8) -> Option<Backlog> {
+        self.tin_counters(tin).map(|counters| counters.backlog)
+    }
+
     fn enqueue_key(
         &mut self,
         now: Nanos,

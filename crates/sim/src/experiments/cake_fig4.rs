@@ -128,7 +128,8 @@ CAKE Fig. 4: four uploads and four downloads of CUBIC with the code points BE, B
 for a round trip of 100 ms, or of 1 s, which is a target of 50 ms;
 acknowledgements have the code point of their data
 shares of the goodput of a direction, in %; beyond: the most that EF and CS5 together were sent above a quarter of the
-line in any span in which best effort was backlogged, in longest packets; backlogged: that part of the time, in %
+line in any span in which best effort was backlogged, in longest packets; backlogged: that part of the time, in %, of
+the flow behind TinDrr, of the tin with its acknowledgements behind SmartQueue
 {} s after a warm-up of {} s, {seeds} seeds
 ",
         ROUND_TRIP.0 / 1_000_000,
@@ -156,10 +157,9 @@ fn table(measured: &[Measured]) -> String {
         for (way, name) in WAYS.into_iter().enumerate() {
             let [be, bk, cs5, ef] = of.shares(way).map(|share| fixed(share, 2));
             let goodput = fixed(of.goodput(way), 3);
-            let has_tins = of.mode != TinMode::BestEffort && !of.assembled;
+            let has_tins = of.mode != TinMode::BestEffort;
             let beyond = if has_tins { fixed(of.beyond(way), 2) } else { String::new() };
-            let backlogged = of.mean(|outcome| outcome.backlogged[way] * 100.0);
-            let backlogged = if of.assembled { String::new() } else { fixed(backlogged, 1) };
+            let backlogged = fixed(of.mean(|outcome| outcome.backlogged[way] * 100.0), 1);
             table.row([&"", &name, &be, &bk, &cs5, &ef, &goodput, &beyond, &backlogged]);
         }
     }
@@ -184,7 +184,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             Sentence { claim, measured, holds }
         })
         .collect();
-    let tins = measured.iter().filter(|of| of.mode != TinMode::BestEffort && !of.assembled);
+    let tins = measured.iter().filter(|of| of.mode != TinMode::BestEffort);
     let beyond = tins.flat_map(|of| [0, 1].map(|way| of.beyond(way))).fold(0.0, f64::max);
     sentences.push(Sentence {
         claim: format!(

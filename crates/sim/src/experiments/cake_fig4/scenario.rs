@@ -25,6 +25,8 @@ pub const MARKS: [(&str, Dscp); FLOWS] =
     [("BE", Dscp::CS0), ("BK", Dscp::CS1), ("CS5", Dscp::CS5), ("EF", Dscp::EF)];
 /// The flow whose tin has what the others leave.
 const BEST_EFFORT: usize = 0;
+/// The number of its tin.
+const BEST_EFFORT_TIN: u8 = 0;
 /// The flows of the tin with priority.
 const VOICE: [usize; 2] = [2, 3];
 
@@ -49,9 +51,10 @@ pub struct Outcome {
     /// Bytes of each upload and of each download that arrived in order.
     pub bytes: [[u64; FLOWS]; 2],
     /// What EF and CS5 together were sent beyond a quarter of the line, in any span in which best effort was backlogged,
-    /// up and down: the most, in longest packets. 0 where the queue does not tell what a flow has queued.
+    /// up and down: the most, in longest packets.
     pub beyond: [f64; 2],
-    /// The part of the time in which best effort was backlogged.
+    /// The part of the time in which best effort was backlogged: its flow, or its tin with the acknowledgements in it where the
+    /// queue does not tell what a flow has queued.
     pub backlogged: [f64; 2],
     /// Whether every packet is accounted for.
     pub recount: Result<(), Imbalance>,
@@ -118,7 +121,9 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
         for (at, way) in [Way::Up, Way::Down].into_iter().enumerate() {
             // Connections are numbered as they were added.
             let best_effort = FlowId((FLOWS * at + BEST_EFFORT) as u32);
-            let queued = network.link(way).queue().flow_backlog(best_effort);
+            let queue = network.link(way).queue();
+            let of_tin = || queue.tin_backlog(BEST_EFFORT_TIN);
+            let queued = queue.flow_backlog(best_effort).or_else(of_tin);
             if queued.is_none_or(|queued| queued.packets == 0) {
                 voice[at].pause();
                 continue;
