@@ -235,10 +235,11 @@ impl Autorate {
         self.set(self.bps);
     }
 
-    /// The path has become another: forgets baseline and cuts. The rate stays until the next decision.
+    /// The path has become another: forgets baseline, samples and cuts. The rate stays until the next decision, and a silence goes on: a
+    /// caller that tries one path after another hears of none.
     pub fn forget_path(&mut self) {
-        let Self { params, rate, bps, since, .. } = *self;
-        *self = Self { rate, bps, since, ..Self::new(params) };
+        let Self { params, rate, bps, since, bytes, quiet, state, .. } = *self;
+        *self = Self { rate, bps, since, bytes, quiet, state, ..Self::new(params) };
     }
 
     /// Begins an interval.

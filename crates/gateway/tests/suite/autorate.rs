@@ -17,6 +17,7 @@ use crate::traffic::{Bulk, Heading, Paced, percentile};
 /// The gateway's own address on the side of the line, and one that no machine has.
 const OWN: &str = "10.9.0.9";
 const SILENT: &str = "10.9.0.77";
+const SILENT_TOO: &str = "10.9.0.78";
 
 fn socket(test: &str) -> PathBuf {
     std::env::temp_dir().join(format!("freeboard-{}-{test}", std::process::id()))
@@ -151,8 +152,8 @@ fn the_rate_down_follows_arrivals() {
     modem.end();
 }
 
-/// Goal: a reflector that is silent gives way to the next one; without any answer the rate is at most the base. A reload
-/// takes other reflectors, bounds, or none.
+/// Goal: a reflector that is silent gives way to the next one; without any answer the rate is at most the base, however
+/// many there are to be asked in turn. A reload takes other reflectors, bounds, or none.
 #[test]
 fn a_silent_reflector_gives_way_to_the_next() {
     let Some((row, _)) = with_modem("reflectors") else { return };
@@ -187,11 +188,12 @@ fn a_silent_reflector_gives_way_to_the_next() {
             && report["directions"][0]["autorate"]["baseline_ms"].as_f64() < Some(100.0)
     });
     assert!(reflector(&socket)["delay_ms"].as_f64().unwrap() < 1_000.0);
-    file.write(&text(SILENT, "2mbit"));
+    let silent = format!("{SILENT},{SILENT_TOO}");
+    file.write(&text(&silent, "2mbit"));
     assert_eq!(
         gateway.reads_again(1),
         [format!(
-            "freeboard-gateway: autorate: {SILENT}, {near}, up 1mbit to 8mbit -> {SILENT}, up 2mbit to 8mbit"
+            "freeboard-gateway: autorate: {SILENT}, {near}, up 1mbit to 8mbit -> {SILENT}, {SILENT_TOO}, up 2mbit to 8mbit"
         )]
     );
     wait("silence", &|report| {
@@ -202,7 +204,8 @@ fn a_silent_reflector_gives_way_to_the_next() {
     });
     file.write("up = \"8mbit\"\ndown = \"8mbit\"\n");
     let said = gateway.reads_again(1);
-    assert_eq!(said, [format!("freeboard-gateway: autorate: {SILENT}, up 2mbit to 8mbit -> off")]);
+    let asked = format!("{SILENT}, {SILENT_TOO}");
+    assert_eq!(said, [format!("freeboard-gateway: autorate: {asked}, up 2mbit to 8mbit -> off")]);
     assert!(told(&socket)["reflector"].is_null());
     gateway.end();
     // What is off at the start has no sockets.

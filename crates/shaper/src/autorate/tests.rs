@@ -239,6 +239,35 @@ fn without_samples_the_rate_stays_and_then_is_at_most_the_base() {
     assert_eq!(autorate.bps, 5_000_000, "below the base it stays");
 }
 
+/// Goal: a caller that tries another path each second, and hears of none, is in a silence too; bytes sent before count.
+#[test]
+fn a_silence_goes_on_over_paths_that_are_tried() {
+    let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
+    let decisions = |count| (1..=count).map(|at: u64| Nanos(INTERVAL.0 * at));
+    let mut now = Nanos::ZERO;
+    for _ in decisions(20) {
+        now = now.plus(INTERVAL);
+        autorate.delay_sample(Nanos(40 * MS));
+        autorate.update(now, autorate.bps / 40);
+    }
+    let high = autorate.bps;
+    assert!(high > 20_000_000);
+    for after in decisions(10) {
+        autorate.update(now.plus(after), autorate.bps / 40);
+        if after.0 % 1_000_000_000 == 0 {
+            autorate.forget_path();
+        }
+    }
+    now = now.plus(Nanos::from_secs(2));
+    assert_eq!((autorate.bps, autorate.state()), (10_000_000, AutorateState::Silent));
+    // Half an interval's bytes, a new path, the other half: the line is full.
+    autorate.update(now.plus(Nanos(INTERVAL.0 / 2)), 125_000);
+    autorate.forget_path();
+    autorate.delay_sample(Nanos(40 * MS));
+    autorate.update(now.plus(INTERVAL), 125_000);
+    assert_eq!((autorate.bps, autorate.state()), (10_625_000, AutorateState::Growing));
+}
+
 /// Goal: the delay of the path rises for good by three thresholds on a line that is full, and the rate comes back.
 #[test]
 fn a_path_that_has_become_longer_is_learned() {
