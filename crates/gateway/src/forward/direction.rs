@@ -526,11 +526,14 @@ impl Direction {
         }
     }
 
-    /// The tins, if there are several, with what has happened in each. Cost: O(queues) each.
+    /// The tins, if there are several, as marks number them, with what has happened in each. Cost: O(queues) each.
     pub(crate) fn tins(&self) -> impl Iterator<Item = (&Tin, TinCounters)> {
         let plan = self.plan.treatment.tins.as_ref();
-        let tins = plan.map_or(&[][..], TinPlan::tins);
-        (0..).zip(tins).filter_map(|(number, tin)| Some((tin, self.queue.tin_counters(number)?)))
+        let shown =
+            plan.into_iter().flat_map(|plan| plan.shown().iter().map(move |of| (plan, *of)));
+        shown.filter_map(|(plan, number)| {
+            Some((plan.tin(number)?, self.queue.tin_counters(number)?))
+        })
     }
 
     /// How many flows hold packets, and how many hosts on the LAN side, where the queue knows both. A host with packets in two tins is

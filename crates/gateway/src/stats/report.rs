@@ -179,7 +179,7 @@ pub(crate) struct DirectionReport {
     /// Where the queue knows flows and hosts.
     #[serde(default)]
     pub(crate) totals: Option<TotalsReport>,
-    /// Where there are several, the lowest first.
+    /// Where there are several, as marks number them.
     #[serde(default)]
     pub(crate) tins: Vec<TinReport>,
     /// The hosts that hold or send most come first.

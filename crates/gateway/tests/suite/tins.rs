@@ -125,7 +125,8 @@ fn a_tin_is_named_by_the_header_that_was_asked_for() {
 }
 
 /// Goal: a mark of the firewall names the tin of what the machine's own stack hands over, by the bits that were asked for; where
-/// it names none the code point does; the bits change on a reload; and a gateway that was started without does not begin.
+/// it names none the code point does; marks count the tins as the report has them; the bits change on a reload; and a gateway that was
+/// started without does not begin.
 /// Method: rules that mark by port, and the gateway between a veth pair of the stack and the line.
 #[test]
 fn a_mark_names_the_tin_of_what_the_own_stack_sends() {
@@ -178,6 +179,10 @@ fn a_mark_names_the_tin_of_what_the_own_stack_sends() {
     let words = format!("--lan fb --wan wan --config {} --stats {}", file.path(), socket.display());
     let gateway = Gateway::start_with(&row.gw, &words);
     assert_eq!([9, 10, 11].map(&sent_to), ["voice", "best-effort", "best-effort"]);
+    let report = told(&socket);
+    let tins = report["directions"][0]["tins"].as_array().unwrap();
+    let names: Vec<&str> = tins.iter().map(|tin| tin["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["bulk", "best-effort", "video", "voice"], "as marks 1, 2, 3 and 4");
     file.write(&text("0xff00"));
     assert_eq!(gateway.reads_again(1), ["freeboard-gateway: fwmark: 0xff -> 0xff00"]);
     assert_eq!([9, 10, 11].map(&sent_to), ["bulk", "video", "best-effort"]);
