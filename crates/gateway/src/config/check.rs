@@ -241,7 +241,8 @@ impl RawOptions {
             check_name(name).map_err(named)?;
             if words.is_empty() {
                 return Err(named(
-                    "accepted is a list of addresses, prefixes, ranges and MACs".into(),
+                    "is empty; accepted are one and more addresses, prefixes, ranges and MACs"
+                        .into(),
                 ));
             }
             let begin = written.len();

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -114,15 +114,18 @@ impl Source {
 
 /// Reads the words behind the program's name.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
-    let words = [OsString::from("freeboard-gateway")].into_iter().chain(words);
-    let line = match CommandLine::try_parse_from(words) {
+    let name = OsString::from("freeboard-gateway");
+    let words: Vec<OsString> = [name].into_iter().chain(words).collect();
+    let line = match CommandLine::try_parse_from(&words) {
         Ok(line) => line,
         Err(asked)
             if matches!(asked.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
             return Ok(Request::Say(asked.to_string()));
         }
-        Err(error) => return Err(one_line(&error.to_string())),
+        Err(error) => {
+            return Err(stray(&error, &words).unwrap_or_else(|| one_line(&error.to_string())));
+        }
     };
     Ok(match line.command {
         Some(Command::Top { stats }) => Request::Top(stats),
@@ -137,6 +140,36 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request
             Request::Say(String::from_utf8_lossy(&script).into_owned())
         }
         None => Request::Run(Box::new(Source { words: line.words, file: line.config })),
+    })
+}
+
+/// What is wrong with a word that stands where an option should, which clap takes for a command.
+fn stray(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(stray)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let line = CommandLine::command();
+    if line.find_subcommand(stray).is_some() {
+        return None;
+    }
+    let option_of = |word: &OsString| {
+        let name = word.to_str()?.strip_prefix("--")?;
+        line.get_arguments().find(|option| option.get_long() == Some(name))
+    };
+    // Behind another option such a word is the option's value.
+    let (before, option) = words.windows(2).find_map(|pair| {
+        let [before, word] = pair else { return None };
+        let option = option_of(before);
+        let is_value = option.is_some_and(|option| !option.is_require_equals_set());
+        (word == stray.as_str() && !is_value).then_some((before.to_string_lossy(), option))
+    })?;
+    if option.is_some() {
+        return Some(format!(
+            "{before} \"{stray}\": accepted is a value behind =, as {before}={stray}"
+        ));
+    }
+    (error.kind() == ErrorKind::ArgumentConflict).then(|| {
+        format!("\"{stray}\" behind \"{before}\": accepted are options; a value of several words stands in quotes")
     })
 }
 
@@ -257,6 +290,17 @@ mod tests {
                 "--lan a --wan b --up 1mbit --down 1mbit --io tap --tins diffserv4 --fwmark 1",
                 "with --io tap accepted is 0: a TAP gives no marks",
             ),
+            (
+                "--lan a --split-gso off",
+                "--split-gso \"off\": accepted is a value behind =, as --split-gso=off",
+            ),
+            ("--lan up --wash up", "--wash \"up\": accepted is a value behind ="),
+            ("--wash up --lan a", "--wash \"up\": accepted is a value behind =, as --wash=up"),
+            (
+                "--tins diffserv4 map EF",
+                "\"map\" behind \"diffserv4\": accepted are options; a value of several",
+            ),
+            ("--lan a --wan b --up -5 --down 1mbit", "--up \"-5\": a rate must be bits per second"),
             ("--overhead -65 --lan a --wan b --up 1mbit --down 1mbit", "-64 to 256"),
         ] {
             let error = config(line).unwrap_err();

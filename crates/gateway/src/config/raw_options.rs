@@ -30,10 +30,20 @@ pub(crate) struct RawOptions {
     #[arg(long, value_name = "DEV", help_heading = "Devices and rates")]
     pub(crate) wan: Option<Word>,
     /// 10mbit, 512kbit, 1gbit, unlimited, or bits per second.
-    #[arg(long, value_name = "RATE", help_heading = "Devices and rates")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        help_heading = "Devices and rates",
+        allow_negative_numbers = true
+    )]
     pub(crate) up: Option<Word>,
     /// The same for the way back.
-    #[arg(long, value_name = "RATE", help_heading = "Devices and rates")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        help_heading = "Devices and rates",
+        allow_negative_numbers = true
+    )]
     pub(crate) down: Option<Word>,
     /// The rates follow the line, by how long echo requests to these addresses take: one at a time is
     /// asked, 20 times a second, the next one if it is silent. --up and --down are what the line usually
@@ -41,16 +51,36 @@ pub(crate) struct RawOptions {
     #[arg(long, value_name = "ADDR,...", help_heading = "Rates that follow the line")]
     pub(crate) autorate: Option<Word>,
     /// The least rate up; without it --up is fixed.
-    #[arg(long, value_name = "RATE", help_heading = "Rates that follow the line")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        help_heading = "Rates that follow the line",
+        allow_negative_numbers = true
+    )]
     pub(crate) up_min: Option<Word>,
     /// The greatest rate up [default: --up].
-    #[arg(long, value_name = "RATE", help_heading = "Rates that follow the line")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        help_heading = "Rates that follow the line",
+        allow_negative_numbers = true
+    )]
     pub(crate) up_max: Option<Word>,
     /// The least rate down; without it --down is fixed.
-    #[arg(long, value_name = "RATE", help_heading = "Rates that follow the line")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        help_heading = "Rates that follow the line",
+        allow_negative_numbers = true
+    )]
     pub(crate) down_min: Option<Word>,
     /// The greatest rate down [default: --down].
-    #[arg(long, value_name = "RATE", help_heading = "Rates that follow the line")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        help_heading = "Rates that follow the line",
+        allow_negative_numbers = true
+    )]
     pub(crate) down_max: Option<Word>,
     /// How many milliseconds more than the path takes are a queue in the modem, 1 to 1000 [default: 15].
     #[arg(

@@ -111,6 +111,7 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "[names]\na = [\"10.0.0.0/8\"]\nb = [\"10.9.9.9\"]",
             "names b \"10.9.9.9\": has an address of names a \"10.0.0.0/8\"; accepted is one",
         ),
+        ("[names]\na = []", "names \"a\": is empty; accepted are one and more addresses"),
         ("[names]\na = [\"::1\", \"0::1\"]", "names a \"0::1\": has an address of names a"),
         (
             "[names]\ntv = [\"10.0.0.1\"]\n[rates]\n\"10.0.0.1\" = 5000",
