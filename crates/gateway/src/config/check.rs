@@ -235,9 +235,9 @@ impl RawOptions {
         }
         let mut names = Names::new(by);
         let mut written = Vec::new();
-        for (name, words) in &self.names {
-            let first = words.first();
-            let named = |why: String| format!("{}names {name:?}: {why}", self.place(first));
+        for (name, list) in &self.names {
+            let (place, words) = (self.place_at(Some(list.span().start)), list.get_ref());
+            let named = |why: String| format!("{place}names {name:?}: {why}");
             check_name(name).map_err(named)?;
             if words.is_empty() {
                 return Err(named(

@@ -210,7 +210,7 @@ pub(crate) struct RawOptions {
     /// Lists of addresses that are one host, by name.
     #[arg(skip)]
     #[serde(default)]
-    pub(crate) names: BTreeMap<String, Vec<Word>>,
+    pub(crate) names: BTreeMap<String, Spanned<Vec<Word>>>,
     /// By address, as it is written.
     #[arg(skip)]
     #[serde(default)]
@@ -347,7 +347,12 @@ impl RawOptions {
 
     /// What stands in front of what is wrong with `word`: the file and the line, of a word in a file.
     pub(super) fn place(&self, word: Option<&Word>) -> String {
-        match (&self.origin, word.and_then(|word| word.begin)) {
+        self.place_at(word.and_then(|word| word.begin))
+    }
+
+    /// The same of what begins there in the file.
+    pub(super) fn place_at(&self, begin: Option<usize>) -> String {
+        match (&self.origin, begin) {
             (Some(origin), Some(begin)) => {
                 Origin::named(&origin.path, &format!("line {}: ", origin.line(begin).0))
             }
