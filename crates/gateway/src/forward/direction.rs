@@ -6,8 +6,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use freeboard::flowhash::{
-    Ack, HostIdentity as _, HostKey, HostMap, HostMember, Labeller, Labels, LinkEnd, LinkHeader,
-    Parsed, Parser, SipHash13, parse,
+    Ack, HostBy, HostIdentity as _, HostKey, HostMap, HostMember, Labeller, Labels, LinkEnd,
+    LinkHeader, Parsed, Parser, SipHash13, parse,
 };
 use freeboard::sched_core::{Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _};
 use freeboard::shaper::{ArrivalRate, Overhead, Rate};
@@ -524,6 +524,11 @@ impl Direction {
             let number = from.tin(seen.tin).and_then(|tin| to.number_of(tin.name()));
             seen.tin = number.unwrap_or(to.default_tin());
         }
+    }
+
+    /// What tells hosts on the LAN side apart that are on no list.
+    pub(crate) fn host_by(&self) -> HostBy {
+        self.identity.by()
     }
 
     /// The tins, if there are several, as marks number them, with what has happened in each. Cost: O(queues) each.

@@ -5,6 +5,7 @@ use core::fmt::Write as _;
 use freeboard::sched_core::Nanos;
 
 use crate::config::handling::{rtt_word, tins_word};
+use crate::config::hosts::host_by_word;
 use crate::config::keywords::{Switch, Words as _};
 use crate::forward::direction::Direction;
 use crate::forward::follow::Following;
@@ -228,6 +229,7 @@ fn info(direction: &Direction) -> String {
         ("direction", direction.heading().name().to_owned()),
         ("queue", share.kind.word().to_owned()),
         ("hosts", share.hosts.word().to_owned()),
+        ("host_by", host_by_word(direction.host_by())),
         ("aqm", share.aqm.word().to_owned()),
         ("l4s", switch(share.l4s)),
         ("rtt", rtt_word(share.rtt)),
@@ -240,6 +242,7 @@ fn info(direction: &Direction) -> String {
         ("ingress", switch(treatment.is_ingress)),
         ("hosts_across_tins", switch(treatment.hosts_across_tins)),
         ("link", direction.link().to_string()),
+        ("catch_up", treatment.late.word()),
     ];
     let labels = labels.map(|(name, value)| format!("{name}=\"{value}\""));
     format!("{{{}}}", labels.join(","))

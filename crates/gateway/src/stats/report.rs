@@ -5,6 +5,7 @@ use freeboard::{AckFilter, FlowTotals, Tin, TinCounters};
 use serde::{Deserialize, Serialize};
 
 use crate::config::handling::{self, Treatment, rtt_word};
+use crate::config::hosts::host_by_word;
 use crate::config::keywords::{Words as _, rate_word};
 use crate::forward::direction::Direction;
 use crate::forward::follow::Following;
@@ -112,6 +113,9 @@ pub(crate) struct DirectionReport {
     pub(crate) autorate: Option<Followed>,
     pub(crate) queue: String,
     pub(crate) hosts: String,
+    /// What tells hosts apart.
+    #[serde(default)]
+    pub(crate) host_by: String,
     #[serde(default)]
     pub(crate) aqm: String,
     /// Whether packets with ECT(1) are marked above a shallow threshold.
@@ -150,6 +154,12 @@ pub(crate) struct DirectionReport {
     /// Their bytes.
     #[serde(default)]
     pub(crate) limit_bytes: u32,
+    /// What the buffers of queued frames may take; null if nothing is said of that.
+    #[serde(default)]
+    pub(crate) memory_limit_bytes: Option<u32>,
+    /// How late a timer may be without the line losing time.
+    #[serde(default)]
+    pub(crate) catch_up: String,
     pub(crate) received: u64,
     pub(crate) sent: u64,
     pub(crate) sent_bytes: u64,
@@ -324,6 +334,7 @@ impl DirectionReport {
             autorate: None,
             queue: plan.share.kind.word().to_owned(),
             hosts: plan.share.hosts.word().to_owned(),
+            host_by: host_by_word(direction.host_by()),
             aqm: plan.share.aqm.word().to_owned(),
             l4s: plan.share.l4s,
             rtt: rtt_word(plan.share.rtt),
@@ -340,6 +351,8 @@ impl DirectionReport {
             link: direction.link().to_string(),
             limit_packets: direction.limits().packets,
             limit_bytes: direction.limits().bytes,
+            memory_limit_bytes: plan.treatment.memory_limit,
+            catch_up: plan.treatment.late.word(),
             received: outside.received,
             sent: outside.sent,
             sent_bytes: outside.sent_bytes,

@@ -250,3 +250,28 @@ fn a_link_has_words() {
     );
     gateway.end();
 }
+
+/// Goal: what tells hosts apart, what memory may be taken and how late a timer may be are read back, at the start and after a
+/// reload.
+#[test]
+fn what_is_set_is_read_back() {
+    let Some(row) = Row::new("readback") else { return };
+    let socket = socket("readback");
+    let line = "up = \"10mbit\"\ndown = \"10mbit\"\n";
+    let file = file("readback", line);
+    let words = format!("--config {} --stats {}", file.path(), socket.display());
+    let gateway = Gateway::start(&row.gw, &words);
+    let read = || {
+        let up = told(&socket)["directions"][0].clone();
+        ["host_by", "memory_limit_bytes", "catch_up"].map(|field| up[field].to_string())
+    };
+    assert_eq!(read(), ["\"address\"", "null", "\"10 ms\""]);
+    let more = "host-by = \"prefix/24/56\"\nmemory-limit = \"1mb\"\nburst = 9000\n";
+    file.write(&format!("{line}{more}"));
+    assert_eq!(gateway.reads_again(3).len(), 3);
+    assert_eq!(read(), ["\"prefix/24/56\"", "1048576", "\"9000 bytes\""]);
+    file.write(&format!("{line}host-by = \"vlan\"\nmemory-limit = \"by-rate\"\ncatch-up = 3\n"));
+    assert_eq!(gateway.reads_again(3).len(), 3);
+    assert_eq!(read(), ["\"vlan\"", "4194304", "\"3 ms\""]);
+    gateway.end();
+}
