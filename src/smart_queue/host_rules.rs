@@ -15,7 +15,7 @@ pub struct HostTerms {
     /// Above this rate the host has what others leave: [`Labelled::host_committed_rate`]. Without effect where the memory
     /// has [no room for rates](crate::IsolatedMemory::with_rates).
     pub committed_rate: Option<CommittedRate>,
-    /// Above this rate the host is not served: [`Labelled::host_ceiling`]. Needs the same room.
+    /// Above this rate the host is not served, whatever its committed rate is: [`Labelled::host_ceiling`]. Needs the same room.
     pub ceiling: Option<Ceiling>,
 }
 

@@ -179,7 +179,8 @@ fn weights_of_hosts_hold_and_change_while_frames_are_queued() {
 }
 
 /// Goal: rates and ceilings of hosts bind with frames as they do by descriptor, where the memory has room. Method: a
-/// ceiling of 8 Mbit/s, 1 ms a frame, on a line without a rate; a committed rate beside a host without one.
+/// ceiling of 8 Mbit/s, 1 ms a frame, on a line without a rate, alone and with a committed rate above it; a committed rate
+/// beside a host without one.
 #[test]
 fn ceilings_and_rates_of_hosts_bind() {
     let queue = |terms: HostTerms| {
@@ -192,19 +193,24 @@ fn ceilings_and_rates_of_hosts_bind() {
         queue.with_host_rules(rules)
     };
     let ceiling = Some(Ceiling::new(8_000_000, 2_000).expect("in range"));
-    let mut bound = queue(HostTerms { ceiling, ..HostTerms::default() });
-    for number in 0..20 {
-        bound.push(Nanos(0), &frame(1, 1, number)).expect("there is room");
+    // Of a rate ten times the ceiling, the ceiling is what the host gets.
+    let above = CommittedRate::new(80_000_000, 2_000).expect("in range");
+    for committed_rate in [None, Some(above)] {
+        let mut bound = queue(HostTerms { ceiling, committed_rate, ..HostTerms::default() });
+        for number in 0..20 {
+            bound.push(Nanos(0), &frame(1, 1, number)).expect("there is room");
+        }
+        let mut now = Nanos(0);
+        let mut at = Vec::new();
+        while bound.pop(now).is_some() {
+            at.push(now);
+            now = bound.poll_at(now).unwrap_or(now);
+        }
+        assert_eq!(at.len(), 20);
+        let span = at[19].since(at[3]);
+        assert!(span >= Nanos::from_millis(15) && span <= Nanos::from_millis(17), "{span:?}");
+        bound.recount().expect("the books are right");
     }
-    let mut now = Nanos(0);
-    let mut at = Vec::new();
-    while bound.pop(now).is_some() {
-        at.push(now);
-        now = bound.poll_at(now).unwrap_or(now);
-    }
-    assert_eq!(at.len(), 20);
-    let span = at[19].since(at[3]);
-    assert!(span >= Nanos::from_millis(15) && span <= Nanos::from_millis(17), "{span:?}");
 
     let committed_rate = Some(CommittedRate::new(8_000, 1_000).expect("in range"));
     let mut shared = queue(HostTerms { committed_rate, ..HostTerms::default() });
