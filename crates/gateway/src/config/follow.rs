@@ -165,7 +165,16 @@ fn reflectors(option: &str, word: &str) -> Result<Vec<IpAddr>, String> {
         })
     };
     let all: Option<Vec<IpAddr>> = word.split(',').map(parse).collect();
-    all.filter(|all| all.len() <= MOST_REFLECTORS).ok_or_else(refused)
+    let all = all.filter(|all| all.len() <= MOST_REFLECTORS).ok_or_else(refused)?;
+    // The next one that is asked must be another one.
+    let is_seen =
+        |(at, address): &(usize, &IpAddr)| all.iter().take(*at).any(|seen| seen == *address);
+    match all.iter().enumerate().find(is_seen) {
+        Some((_, address)) => {
+            Err(format!("{option} {word:?}: has {address} twice; accepted is each address once"))
+        }
+        None => Ok(all),
+    }
 }
 
 /// Whether an address is of one link only, so that it is reached by way of an interface that is not told, or of all its hosts.

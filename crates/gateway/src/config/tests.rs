@@ -97,6 +97,7 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ),
         ("autorate = \"1.1.1.1,fe80::1\"", "none of one link only, as fe80::1 is"),
         ("autorate = \"255.255.255.255\"", "none of one link only, as fe80::1 is"),
+        ("autorate = \"::1,1.1.1.1,0::1\"", "has ::1 twice; accepted is each address once"),
         ("host-by = \"port\"", "--host-by \"port\": accepted are address, mac, vlan, prefix"),
         ("host-by = \"prefix/32/129\"", "prefix length 129; accepted are 0 to 128"),
         (
