@@ -57,6 +57,16 @@ impl Host {
         Ok(Self::Named(text.to_owned()))
     }
 
+    /// The host of this address, the first of a prefix where prefixes tell hosts apart.
+    pub(crate) const fn of_address(address: IpAddr, by: HostBy) -> Self {
+        let (most, len) = match (address, by) {
+            (IpAddr::V4(_), HostBy::Prefix(lengths)) => (32, lengths.v4()),
+            (IpAddr::V6(_), HostBy::Prefix(lengths)) => (128, lengths.v6()),
+            _ => return Self::Address(address),
+        };
+        if len < most { Self::Prefix(address, len) } else { Self::Address(address) }
+    }
+
     /// The key of a host that is told apart as this, and how many bits of it count: all of an address.
     fn key(&self, names: &Names) -> Option<(HostKey, u8)> {
         Some(match self {

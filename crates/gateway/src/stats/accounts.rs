@@ -78,14 +78,12 @@ impl Accounts {
         }
     }
 
-    /// Lists have other names: one whose number another list had before begins an account of its own.
+    /// Hosts have other names: a list whose number another list had before begins an account of its own, and so does a prefix
+    /// whose first address another prefix had.
     pub(crate) fn forget_others(&mut self, name: impl Fn(&HostKey) -> String) {
         let Self { places, accounts, .. } = self;
-        places.retain(|host, place| match host {
-            HostKey::Named(_) => {
-                accounts.get(usize::from(*place)).is_some_and(|of| of.name == name(host))
-            }
-            _ => true,
+        places.retain(|host, place| {
+            accounts.get(usize::from(*place)).is_some_and(|of| of.name == name(host))
         });
     }
 
@@ -124,6 +122,8 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
+    use freeboard::flowhash::{HostBy, PrefixLengths};
+
     use super::*;
     use crate::config::hosts::Names;
     use crate::stats::display;
@@ -150,6 +150,27 @@ mod tests {
         assert_eq!(accounts.arrived(Nanos(1), list(2).0, 100, || unreachable!()), places[1]);
         let names: Vec<&str> = accounts.all().iter().map(|account| &*account.name).collect();
         assert_eq!(names, ["other", "list 1", "list 2", "another"]);
+    }
+
+    /// Goal: another length of prefixes begins accounts of its own, and one that stays keeps its own.
+    #[test]
+    fn a_prefix_of_another_length_has_another_account() {
+        let by = |v4, v6| Names::new(HostBy::Prefix(PrefixLengths::new(v4, v6).unwrap()));
+        let (v4, v6) = (HostKey::V4([10, 0, 0, 0]), HostKey::V6([0xfd; 16]));
+        let (before, after) = (by(24, 128), by(16, 128));
+        let mut accounts = Accounts::new();
+        let places = [v4, v6]
+            .map(|host| accounts.arrived(Nanos(0), host, 100, || display::host(&host, &before)));
+        for names in [&before, &after] {
+            accounts.forget_others(|host| display::host(host, names));
+        }
+        let again = [v4, v6]
+            .map(|host| accounts.arrived(Nanos(1), host, 100, || display::host(&host, &after)));
+        assert_ne!(again[0], places[0]);
+        assert_eq!(again[1], places[1], "an address is the same host");
+        let names: Vec<&str> = accounts.all().iter().map(|account| &*account.name).collect();
+        let address = "fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd";
+        assert_eq!(names, ["other", "10.0.0.0/24", address, "10.0.0.0/16"]);
     }
 
     /// Goal: however many addresses there are, names are few, nothing goes uncounted, and a name is given to another

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use freeboard::flowhash::{FlowKey, HostKey, Transport};
 
-use crate::config::hosts::Names;
+use crate::config::hosts::{Host, Names};
 
 /// The host of all frames without an IP address: ARP, and protocols that the gateway does not know.
 const NOT_IP: &str = "not IP";
@@ -54,11 +54,15 @@ fn between(src: IpAddr, dst: IpAddr, transport: Transport) -> String {
     }
 }
 
-/// A host by its address, or by the name of its list.
+/// A host by its address, its prefix or the name of its list, as a table of hosts takes it.
 pub(crate) fn host(key: &HostKey, names: &Names) -> String {
     match *key {
-        HostKey::V4(address) => Ipv4Addr::from(address).to_string(),
-        HostKey::V6(address) => Ipv6Addr::from(address).to_string(),
+        HostKey::V4(address) => {
+            Host::of_address(Ipv4Addr::from(address).into(), names.by).to_string()
+        }
+        HostKey::V6(address) => {
+            Host::of_address(Ipv6Addr::from(address).into(), names.by).to_string()
+        }
         HostKey::NotIp => NOT_IP.to_owned(),
         HostKey::Mac(address) => mac(address),
         HostKey::Vlan([outer, 0]) => format!("vlan {outer}"),
@@ -73,6 +77,8 @@ fn mac(address: [u8; 6]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use freeboard::flowhash::{HostBy, PrefixLengths};
+
     use super::*;
 
     #[test]
@@ -83,6 +89,12 @@ mod tests {
         let named = |key| host(&key, &Names::default());
         assert_eq!(named(v4.src_host()), "10.0.0.1");
         assert_eq!(named(HostKey::Mac([2; 6])), "02:02:02:02:02:02");
+        let by_prefix = Names::new(HostBy::Prefix(PrefixLengths::new(24, 56).unwrap()));
+        let v6 = [0xfd, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(host(&HostKey::V4([10, 0, 0, 0]), &by_prefix), "10.0.0.0/24");
+        assert_eq!(host(&HostKey::V6(v6), &by_prefix), "fd00:0:0:700::/56");
+        let subnets = Names::new(HostBy::Prefix(PrefixLengths::SUBNETS));
+        assert_eq!(host(&v4.src_host(), &subnets), "10.0.0.1", "an IPv4 address is whole there");
         assert_eq!(
             (named(HostKey::Vlan([7, 0])), named(HostKey::Vlan([7, 9]))),
             ("vlan 7".into(), "vlan 7.9".into())

@@ -193,12 +193,10 @@ impl Watch {
         }
     }
 
-    /// Lists have these names from now on, where they are named anew.
+    /// Hosts have these names from now on: those of lists and of prefixes may be others.
     pub(crate) fn set_names(&mut self, names: Names) {
         for (host, &place) in &self.hosts.places {
-            if let (HostKey::Named(_), Some(tally)) =
-                (host, &mut self.hosts.tallies[usize::from(place)])
-            {
+            if let Some(tally) = &mut self.hosts.tallies[usize::from(place)] {
                 tally.name = display::host(host, &names);
             }
         }

@@ -2,8 +2,10 @@
 //! and the link in words.
 
 use core::time::Duration;
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::thread;
+use std::time::Instant;
 
 use conformance::measurement::settles;
 
@@ -11,7 +13,7 @@ use crate::gateway::{Gateway, dropped, told};
 use crate::host_rates::{megabits, sent_megabits};
 use crate::raw::{Raw, millis};
 use crate::refusals::file;
-use crate::topology::{HOSTS, Row};
+use crate::topology::{FAR, HOSTS, Row};
 use crate::traffic::{Bulk, Heading, Paced};
 
 fn socket(test: &str) -> PathBuf {
@@ -270,8 +272,24 @@ fn what_is_set_is_read_back() {
     file.write(&format!("{line}{more}"));
     assert_eq!(gateway.reads_again(3).len(), 3);
     assert_eq!(read(), ["\"prefix/24/56\"", "1048576", "\"9000 bytes\""]);
+    // A host that is a prefix is reported as a table takes it.
+    let (prefix, deadline) = ("10.9.0.0/24", Instant::now() + Duration::from_secs(10));
+    let is_seen = || {
+        row.c.within(|| {
+            UdpSocket::bind((HOSTS[0], 0)).unwrap().send_to(b"seen?", (FAR, 9)).unwrap()
+        });
+        let seen = told(&socket)["directions"][0]["hosts_seen"].clone();
+        seen.as_array().unwrap().iter().any(|host| host["name"] == prefix)
+    };
+    while !is_seen() {
+        assert!(Instant::now() < deadline, "{prefix} is not in the report");
+        thread::sleep(millis(100));
+    }
+    file.write(&format!("{line}{more}[ceils]\n\"{prefix}\" = \"9mbit\"\n"));
+    let said = gateway.reads_again(1);
+    assert!(said[0].contains(prefix), "{said:?}");
     file.write(&format!("{line}host-by = \"vlan\"\nmemory-limit = \"by-rate\"\ncatch-up = 3\n"));
-    assert_eq!(gateway.reads_again(3).len(), 3);
+    assert_eq!(gateway.reads_again(4).len(), 4);
     assert_eq!(read(), ["\"vlan\"", "4194304", "\"3 ms\""]);
     gateway.end();
 }
