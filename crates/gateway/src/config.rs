@@ -66,6 +66,8 @@ pub(crate) struct Config {
     pub(crate) user: String,
     /// What a host on the LAN side is.
     pub(crate) names: Names,
+    /// The lists of hosts, as they are written.
+    pub(crate) lists: BTreeMap<String, Vec<String>>,
     /// The weights of hosts on the LAN side; the others have 1.
     pub(crate) weights: BTreeMap<Host, u32>,
     /// The committed rates of hosts on the LAN side, each way; the others have none.

@@ -91,6 +91,7 @@ impl Config {
             nat,
             stats_every,
             names,
+            lists,
             weights,
             rates,
             ceils,
@@ -101,7 +102,7 @@ impl Config {
         (self.up, self.down, self.share, self.link) = (up, down, share, link);
         (self.handling, self.follow, self.stats_every) = (handling, follow, stats_every);
         self.nat = nat;
-        self.names = names.numbered_as(&self.names);
+        (self.names, self.lists) = (names.numbered_as(&self.names), lists);
         (self.weights, self.rates, self.ceils) = (weights, rates, ceils);
         (self.hints, self.places) = (hints, places);
         said

@@ -102,6 +102,7 @@ impl RawOptions {
             rates: self.rates(hosts, &names)?,
             ceils: self.ceils(hosts, &names)?,
             names,
+            lists: self.lists(),
             hints: if self.caps.is_empty() { Vec::new() } else { vec![CAPS_ARE_RATES] },
             places: self.places(),
         })
@@ -224,6 +225,12 @@ impl RawOptions {
             (_, Some(Switch::On)) => refused("--l4s", &self.l4s, "off"),
             _ => Ok((AqmKind::None, false)),
         }
+    }
+
+    /// The lists of hosts, as they are written.
+    fn lists(&self) -> BTreeMap<String, Vec<String>> {
+        let words = |list: &[Word]| list.iter().map(|word| word.text().to_owned()).collect();
+        self.names.iter().map(|(name, list)| (name.clone(), words(list.get_ref()))).collect()
     }
 
     /// What a host is.

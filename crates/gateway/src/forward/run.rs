@@ -29,6 +29,7 @@ use crate::io::privileges::Runner;
 use crate::io::sys::{self, BATCH};
 use crate::log::{print, say};
 use crate::stats::flow_stats::Watched;
+use crate::stats::host_terms::HostTerms;
 use crate::stats::metrics::metrics;
 use crate::stats::report::{Reloads, Report};
 use crate::stats::serve::{Exhausted, Metrics, Stats};
@@ -476,7 +477,9 @@ impl Gateway {
         let [up, down] = &self.directions;
         let directions = [(up, self.overruns[0]), (down, self.overruns[1])];
         let nat = self.nat.connections();
-        Report::new(now.since(self.started), &self.reloads, &directions, &self.following, nat)
+        let since = now.since(self.started);
+        let report = Report::new(since, &self.reloads, &directions, &self.following, nat);
+        Report { host_terms: HostTerms::all(&self.config), ..report }
     }
 
     fn count_overruns(&mut self) {

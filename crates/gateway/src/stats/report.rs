@@ -11,6 +11,7 @@ use crate::forward::direction::Direction;
 use crate::forward::follow::Following;
 use crate::stats::flow_stats::{DEVICE, Tally, reasons};
 use crate::stats::histogram::Histogram;
+use crate::stats::host_terms::HostTerms;
 
 /// Of the format of reports, which `docs/guide/statistics.md` describes.
 pub(super) const VERSION: u32 = 1;
@@ -75,6 +76,9 @@ pub(crate) struct Report {
     /// Connections that are known to be translated; null if hosts behind a translation are not looked for.
     #[serde(default)]
     pub(crate) nat: Option<u64>,
+    /// What is set for lists and single hosts, in both directions.
+    #[serde(default)]
+    pub(crate) host_terms: Vec<HostTerms>,
     pub(crate) directions: Vec<DirectionReport>,
 }
 
@@ -313,6 +317,7 @@ impl Report {
             reloads: reloads.clone(),
             reflector: following.reflected(),
             nat,
+            host_terms: Vec::new(),
             directions,
         }
     }

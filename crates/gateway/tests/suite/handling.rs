@@ -291,5 +291,23 @@ fn what_is_set_is_read_back() {
     file.write(&format!("{line}host-by = \"vlan\"\nmemory-limit = \"by-rate\"\ncatch-up = 3\n"));
     assert_eq!(gateway.reads_again(4).len(), 4);
     assert_eq!(read(), ["\"vlan\"", "4194304", "\"3 ms\""]);
+    assert_eq!(told(&socket)["host_terms"], serde_json::json!([]));
+    let lists =
+        "[names]\ntv = [\"10.9.0.8-10.9.0.11\", \"02:00:00:00:00:01\"]\nspare = [\"::9\"]\n";
+    let terms = "[weights]\ntv = 3\n[rates]\n\"fd00::/64\" = \"2mbit\"\n[ceils]\ntv = \"5mbit\"\n";
+    file.write(&format!("{line}{lists}{terms}"));
+    assert_eq!(gateway.reads_again(7).len(), 7);
+    let host = |host, members: &[&str], weight: Option<u32>, rates: [Option<u32>; 2]| {
+        serde_json::json!({
+            "host": host, "members": members, "weight": weight,
+            "committed_bits_per_second": rates[0], "ceil_bits_per_second": rates[1],
+        })
+    };
+    let expected = [
+        host("fd00::/64", &[], None, [Some(2_000_000), None]),
+        host("spare", &["::9"], None, [None, None]),
+        host("tv", &["10.9.0.8-10.9.0.11", "02:00:00:00:00:01"], Some(3), [None, Some(5_000_000)]),
+    ];
+    assert_eq!(told(&socket)["host_terms"], serde_json::json!(expected));
     gateway.end();
 }

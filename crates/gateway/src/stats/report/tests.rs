@@ -63,6 +63,14 @@ fn the_page_names_what_there_is() {
     let directions = [(&up, 0), (&down, 0)];
     let following = following();
     let report = Report::new(Nanos::from_secs(3), &Reloads::new(), &directions, &following, None);
+    let terms = HostTerms {
+        host: "tv".to_owned(),
+        members: Vec::new(),
+        weight: None,
+        committed_bits_per_second: None,
+        ceil_bits_per_second: None,
+    };
+    let report = Report { host_terms: vec![terms], ..report };
     let mut fields = BTreeSet::new();
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["version"], 1);
