@@ -218,18 +218,19 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError<'_>> {
     if link_at.is_some() {
         settings.framing = Some(link(text, &words)?);
     }
-    let plan = match (mode, named.at) {
-        (Some(mode), _) => Some(mode.plan()),
+    let at_tin = |at, error| words.error(at, SettingsProblem::Tins(error));
+    settings.tins = match (mode, named.at) {
+        (Some(mode), _) => Some(with_points(text, mode.plan())?),
         (None, Some(at)) => {
             let tins = named.tins.get(..named.count).unwrap_or_default();
-            let plan = TinPlan::new(tins);
-            Some(plan.map_err(|error| words.error(at, SettingsProblem::Tins(error)))?)
+            let plan = TinPlan::of_any_sum(tins).map_err(|error| at_tin(at, error))?;
+            let plan = with_points(text, plan)?;
+            // Last: the sum is the fault of no single word.
+            plan.check_sum().map_err(|error| at_tin(at, error))?;
+            Some(plan)
         }
-        (None, None) => names_points.then(TinPlan::default),
-    };
-    settings.tins = match plan {
-        Some(plan) => Some(with_points(text, plan)?),
-        None => None,
+        (None, None) if names_points => Some(with_points(text, TinPlan::default())?),
+        (None, None) => None,
     };
     Ok(settings)
 }

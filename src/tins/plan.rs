@@ -116,6 +116,13 @@ impl TinPlan {
     /// [`TinPlanError`]: no tins or more than eight, two of one name, or tins above the first that have all of the line
     /// together.
     pub fn new(tins: &[Tin]) -> Result<Self, TinPlanError> {
+        let plan = Self::of_any_sum(tins)?;
+        plan.check_sum()?;
+        Ok(plan)
+    }
+
+    /// [`TinPlan::new`] before [`TinPlan::check_sum`].
+    pub(crate) fn of_any_sum(tins: &[Tin]) -> Result<Self, TinPlanError> {
         let (given, mut all) = (tins.len(), [Tin::NONE; Self::MAX_TINS]);
         let count = u8::try_from(given).ok().filter(|_| (1..=Self::MAX_TINS).contains(&given));
         let count = count.ok_or(TinPlanError::Tins { given })?;
@@ -124,12 +131,6 @@ impl TinPlan {
                 return Err(TinPlanError::SameName(tin.name));
             }
             *place = *tin;
-        }
-        let above: u64 = tins.iter().skip(1).map(|tin| tin.share.of_2_32()).sum();
-        if above >= 1 << 32 {
-            let thousandths = above.saturating_mul(1_000).div_ceil(1 << 32);
-            let thousandths = u32::try_from(thousandths).unwrap_or(u32::MAX);
-            return Err(TinPlanError::Crowded { thousandths });
         }
         Ok(Self {
             mode: None,
@@ -142,6 +143,17 @@ impl TinPlan {
             follow: u64::MAX,
             shown: [0, 1, 2, 3, 4, 5, 6, 7],
         })
+    }
+
+    /// Whether the tins above the first leave it something.
+    pub(crate) fn check_sum(&self) -> Result<(), TinPlanError> {
+        let above: u64 = self.tins().iter().skip(1).map(|tin| tin.share.of_2_32()).sum();
+        if above < 1 << 32 {
+            return Ok(());
+        }
+        let thousandths = above.saturating_mul(1_000).div_ceil(1 << 32);
+        let thousandths = u32::try_from(thousandths).unwrap_or(u32::MAX);
+        Err(TinPlanError::Crowded { thousandths })
     }
 
     /// The plan of a mode. `map` has numbers below `count`.

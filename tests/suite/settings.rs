@@ -169,6 +169,32 @@ fn an_error_points_at_the_word() {
     assert!(text.contains("did you mean `wash`?") && text.contains(" ether-vlan"), "{text}");
 }
 
+/// Goal: a fault of one word is told before the sum of the shares, which is the fault of no single word. Method: shares that
+/// take the whole line, with each fault of a code point or a default tin behind them; without this fault the sum is told.
+#[test]
+fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
+    let crowded = SettingsProblem::Tins(TinPlanError::Crowded { thousandths: 1_000 });
+    for (fault, at) in [
+        ("map EF c", "c"),
+        ("map XX b", "XX"),
+        ("map EF,EF b", "EF"),
+        ("default-tin c", "c"),
+        ("default-tin b default-tin a", "a"),
+        ("overhead 257", "overhead"),
+        ("wush", "wush"),
+    ] {
+        let words = format!("tin a tin b {fault}");
+        let error = QueueSettings::from_words(&words).unwrap_err();
+        assert_eq!(error.word, at, "{words}: {error}");
+        assert_ne!(error.problem, crowded, "{words}");
+    }
+    for words in ["tin a tin b map EF b default-tin a", "map EF b tin a tin b wash"] {
+        let error = QueueSettings::from_words(words).unwrap_err();
+        let last = words.rfind("tin b").unwrap();
+        assert_eq!((error.offset, error.problem), (last, crowded), "{words}");
+    }
+}
+
 /// Words that say something, each valid by itself.
 fn phrase() -> impl Strategy<Value = String> {
     let flags = prop::sample::select(vec![

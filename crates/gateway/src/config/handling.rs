@@ -4,7 +4,7 @@ use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
     AckFilter, Fwmark, Isolation, MemoryLimit, QueueSettings, Rtt, SettingsError, SettingsProblem,
-    TinBy, TinMode, TinPlan,
+    TinBy, TinMode, TinPlan, TinPlanError,
 };
 
 use crate::config::keywords::{HostMode, Io, QueueKind, Switch, Words, number};
@@ -346,21 +346,41 @@ impl RawOptions {
 fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
     let accepted = "accepted are besteffort, precedence, diffserv3, diffserv4, diffserv8, \
                     or tins of your own such as \"tin rest tin calls share 1/4 map EF calls\"";
-    let settings = QueueSettings::from_words(words).map_err(|error| match error.problem {
+    let why = match (QueueSettings::from_words(words), other_than_tins(words)) {
         // The words of a whole queue are known there, and no other ones here.
-        SettingsProblem::Unknown { nearest } => {
+        (Err(SettingsError { offset, word, problem: SettingsProblem::Unknown { nearest } }), _) => {
             let meant = nearest.map_or(String::new(), |word| format!("did you mean `{word}`? "));
-            let SettingsError { offset, word, .. } = error;
-            format!(
-                "{option} {words:?}: at byte {offset}, `{word}`: no such word; {meant}{accepted}"
-            )
+            format!("at byte {offset}, `{word}`: no such word; {meant}{accepted}")
         }
-        _ => format!("{option} {words:?}: {error}"),
-    })?;
-    let mut only = QueueSettings::NONE;
-    only.tins = settings.tins;
-    let plan = settings.tins.filter(|_| only == settings);
-    plan.ok_or_else(|| format!("{option} {words:?}: {accepted}"))
+        (Err(error), None) => error.to_string(),
+        (Err(error), Some(_)) if !is_of_the_sum(&error) => error.to_string(),
+        (_, Some(word)) => format!("`{word}` says nothing of tins; {accepted}"),
+        (Ok(settings), None) => match settings.tins {
+            Some(plan) => return Ok(plan),
+            None => accepted.to_owned(),
+        },
+    };
+    Err(format!("{option} {words:?}: {why}"))
+}
+
+/// Whether it is the fault of all tins together, and of no single word.
+const fn is_of_the_sum(error: &SettingsError<'_>) -> bool {
+    matches!(error.problem, SettingsProblem::Tins(TinPlanError::Crowded { .. }))
+}
+
+/// The first of `words`, those of a queue's settings, that says something else than tins.
+fn other_than_tins(words: &str) -> Option<&str> {
+    let mut words = words.split_ascii_whitespace();
+    while let Some(word) = words.next() {
+        let values = match word {
+            "tin" | "share" | "weight" | "default-tin" => 1,
+            "map" => 2,
+            _ if word.parse::<TinMode>().is_ok() => 0,
+            _ => return Some(word),
+        };
+        words.by_ref().take(values).for_each(drop);
+    }
+    None
 }
 
 /// A mask of bits, as `tc` writes it.

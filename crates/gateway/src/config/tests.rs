@@ -164,7 +164,11 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "memory-limit = \"0\"",
             "--memory-limit \"0\": accepted are by-rate, and sizes of 1 to 4294967295",
         ),
-        ("tins = \"diffserv4 wash\"", "--tins \"diffserv4 wash\": accepted are besteffort"),
+        (
+            "tins = \"diffserv4 wash\"",
+            "--tins \"diffserv4 wash\": `wash` says nothing of tins; accepted are besteffort",
+        ),
+        ("tins = \"\"", "--tins \"\": accepted are besteffort"),
         ("queue = \"sqf\"\ntins = \"diffserv4\"", "with --queue sqf accepted is besteffort"),
         ("tin-by = \"priority\"", "--tin-by \"priority\": without several --tins accepted is dscp"),
         (
@@ -196,6 +200,25 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             error.strip_prefix("--config x.toml: line ").unwrap_or_else(|| panic!("{error}"));
         let line: usize = line.split([' ', ':']).next().unwrap().parse().unwrap();
         assert!((5..=4 + more.lines().count()).contains(&line), "{more}: {error}");
+    }
+}
+
+/// Goal: a fault of one word is told before the sum of the shares, which is the fault of no single word. Method: shares that
+/// take the whole line, with each fault of one word behind them.
+#[test]
+fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
+    for (words, why) in [
+        ("tin a tin b map EF c", "at byte 19, `c`: no tin is named `c`"),
+        ("tin a tin b map XX b", "at byte 16, `XX`: accepted is code points"),
+        ("tin a tin b default-tin c", "at byte 24, `c`: no tin is named `c`"),
+        ("tin a tin b dscp", "at byte 12, `dscp`: no such word; "),
+        ("tin a tin b wash", "`wash` says nothing of tins; accepted are besteffort"),
+        ("tin a rtt 30ms tin b map EF a", "`rtt` says nothing of tins; accepted are besteffort"),
+        ("tin wash tin b map EF wash", "at byte 9, `tin`: the tins above the first have 1000/1000"),
+    ] {
+        let error = with(&format!("tins = \"{words}\"")).unwrap_err();
+        let begin = format!("--config x.toml: line 5: --tins {words:?}: {why}");
+        assert!(error.starts_with(&begin), "{error}");
     }
 }
 
