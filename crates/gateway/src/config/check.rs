@@ -12,7 +12,7 @@ use freeboard::{AqmKind, Isolation};
 use crate::config::handling::rtt;
 use crate::config::hosts::{Host, Names, check_name, host_by, member};
 use crate::config::keywords::{
-    HostMode, Io, Limit, QueueKind, Switch, Words, number, rate, rate_word,
+    HostMode, Io, Limit, QueueKind, Switch, Words, finite_rate, number, rate, rate_word,
 };
 use crate::config::{Config, DEFAULT_MAX_HOSTS, MAX_WEIGHT, Places, RawOptions, Sharing, Word};
 use crate::io::frame::ETHERNET_HEADER;
@@ -379,11 +379,7 @@ impl RawOptions {
             let placed = |why: String| self.place(Some(word)) + &why;
             let host = host(table, address, names).map_err(placed)?;
             let option = format!("{table} {address}");
-            let rate = rate(&option, word.text()).map_err(placed)?;
-            if rate == Rate::UNLIMITED {
-                let word = word.text();
-                return Err(placed(format!("{option} {word:?}: accepted is a rate such as 5mbit")));
-            }
+            let rate = finite_rate(&option, word.text()).map_err(placed)?;
             if rates.insert(host, rate).is_some() {
                 return Err(placed(format!("{table} {address:?}: given twice; accepted is one")));
             }

@@ -6,7 +6,7 @@ use freeboard::sched_core::Nanos;
 use freeboard::shaper::{AutorateParams, Rate};
 
 use crate::config::RawOptions;
-use crate::config::keywords::{Switch, Words as _, rate, rate_word};
+use crate::config::keywords::{LEAST_RATE, MOST_RATE, Switch, Words as _, finite_rate, rate_word};
 use crate::forward::queue::Heading;
 
 /// What is asked for of rates that follow the line. The base of a direction is its rate.
@@ -68,21 +68,27 @@ impl RawOptions {
                 .map(|(end, word)| (format!("--{}-{end}", heading.name()), word));
             let [(least_option, _), (most_option, _)] = &options;
             let is_by_arrivals = by_arrivals && heading == Heading::Down;
-            for (option, word) in &options {
-                if word.is_some() && !is_on && !is_by_arrivals {
-                    return Err(self.not_with(option, word, "accepted with --autorate"));
-                }
+            let given = options.iter().find(|(_, word)| word.is_some());
+            if let Some((option, word)) = given
+                && !is_on
+                && !is_by_arrivals
+            {
+                let why = match heading {
+                    Heading::Up => "accepted with --autorate",
+                    Heading::Down => "accepted with --autorate or --autorate-ingress",
+                };
+                return Err(self.not_with(option, word, why));
             }
-            let least = self.read(least_option, least_word, finite)?;
-            let most = self.read(most_option, most_word, finite)?;
-            if base == Rate::UNLIMITED && (least.is_some() || most.is_some()) {
+            let least = self.read(least_option, least_word, finite_rate)?;
+            let most = self.read(most_option, most_word, finite_rate)?;
+            if let Some((beside, _)) = given
+                && base == Rate::UNLIMITED
+            {
                 let word = if heading == Heading::Up { &self.up } else { &self.down };
-                let option = format!("--{}", heading.name());
-                return Err(self.not_with(
-                    &option,
-                    word,
-                    "with --autorate accepted is a rate such as 10mbit",
-                ));
+                let why = format!(
+                    "with {beside} accepted are rates from {LEAST_RATE} to {MOST_RATE}, as 10mbit"
+                );
+                return Err(self.not_with(&format!("--{}", heading.name()), word, &why));
             }
             let Some(least) = least else {
                 if let Some(word) = most_word {
@@ -94,13 +100,17 @@ impl RawOptions {
             let most = most.unwrap_or(base);
             let bits = |rate: Rate| rate.as_bits_per_second().unwrap_or(0);
             if bits(least) > bits(base) {
+                let base = rate_word(base);
+                let name = heading.name();
                 let why =
-                    format!("accepted are rates up to --{}, {}", heading.name(), rate_word(base));
+                    format!("accepted are rates from {LEAST_RATE} to {base}, that of --{name}");
                 return Err(self.not_with(least_option, least_word, &why));
             }
             if bits(most) < bits(base) {
+                let base = rate_word(base);
+                let name = heading.name();
                 let why =
-                    format!("accepted are rates from --{} on, {}", heading.name(), rate_word(base));
+                    format!("accepted are rates from {base}, that of --{name}, to {MOST_RATE}");
                 return Err(self.not_with(most_option, most_word, &why));
             }
             if is_by_arrivals {
@@ -138,14 +148,6 @@ impl RawOptions {
             ));
         }
         Ok(follow)
-    }
-}
-
-/// A rate that is not unlimited.
-fn finite(option: &str, word: &str) -> Result<Rate, String> {
-    match rate(option, word)? {
-        Rate::UNLIMITED => Err(format!("{option} {word:?}: accepted is a rate such as 5mbit")),
-        rate => Ok(rate),
     }
 }
 

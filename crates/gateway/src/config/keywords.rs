@@ -124,6 +124,18 @@ pub(crate) fn rate(option: &str, word: &str) -> Result<Rate, String> {
     word.parse().map_err(|why| format!("{option} {word:?}: {why}"))
 }
 
+/// The least and the greatest rate, as they are written.
+pub(crate) const LEAST_RATE: &str = "1kbit";
+pub(crate) const MOST_RATE: &str = "400gbit";
+
+/// A rate that is not unlimited.
+pub(crate) fn finite_rate(option: &str, word: &str) -> Result<Rate, String> {
+    let rate = word.parse().ok().filter(|rate| *rate != Rate::UNLIMITED);
+    rate.ok_or_else(|| {
+        format!("{option} {word:?}: accepted are rates from {LEAST_RATE} to {MOST_RATE}, as 5mbit")
+    })
+}
+
 /// A rate as it is written, for what the gateway says.
 pub(crate) fn rate_word(rate: Rate) -> String {
     let Some(bits) = rate.as_bits_per_second() else { return "unlimited".to_owned() };
@@ -214,6 +226,22 @@ mod tests {
             assert!(
                 error.starts_with(&format!("--up {word:?}: ")) && !error.contains('\n'),
                 "{error}"
+            );
+        }
+    }
+
+    /// Goal: the range that is said is the range that is accepted, end by end.
+    #[test]
+    fn a_finite_rate_is_refused_with_the_range() {
+        let (least, most) = (Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND);
+        for (word, bits) in [(LEAST_RATE, least), (MOST_RATE, most)] {
+            assert_eq!(finite_rate("--up-min", word), Ok(Rate::bits_per_second(bits).unwrap()));
+            assert_eq!(finite_rate("--up-min", word).map(rate_word), Ok(word.to_owned()));
+        }
+        for word in ["unlimited", "UNLIMITED", "fast", "999", "401gbit", "10mbps", "stopped", ""] {
+            assert_eq!(
+                finite_rate("--up-min", word).unwrap_err(),
+                format!("--up-min {word:?}: accepted are rates from 1kbit to 400gbit, as 5mbit")
             );
         }
     }

@@ -5,6 +5,8 @@ use freeboard::shaper::Framing;
 use super::keywords::rate_word;
 use super::*;
 
+mod follow;
+
 fn read(text: &str) -> Result<Config, String> {
     RawOptions::from_text(Path::new("x.toml"), text.to_owned())?.check()
 }
@@ -50,9 +52,15 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ("[rates]\n\"home\" = \"1mbit\"", "rates \"home\": accepted is an address, a prefix"),
         ("[rates]\n\"10.0.0.1\" = \"fast\"", "rates 10.0.0.1 \"fast\": "),
         ("[rates]\n\"::1\" = 5000\n\"0::1\" = 5000", "given twice; accepted is one"),
-        ("[rates]\n\"10.0.0.1\" = \"unlimited\"", "accepted is a rate such as 5mbit"),
+        (
+            "[rates]\n\"10.0.0.1\" = \"unlimited\"",
+            "accepted are rates from 1kbit to 400gbit, as 5mbit",
+        ),
         ("[ceils]\n\"home\" = \"1mbit\"", "ceils \"home\": accepted is an address, a prefix"),
-        ("[ceils]\n\"10.0.0.1\" = \"unlimited\"", "accepted is a rate such as 5mbit"),
+        (
+            "[ceils]\n\"10.0.0.1\" = \"unlimited\"",
+            "accepted are rates from 1kbit to 400gbit, as 5mbit",
+        ),
         ("hosts = \"flows\"\n[ceils]\n\"10.0.0.1\" = 5000", "ceils: with --hosts flows"),
         (
             "[rates]\n\"::1\" = \"2mbit\"\n[ceils]\n\"0::1\" = \"1mbit\"",

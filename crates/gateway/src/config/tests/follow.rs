@@ -1,0 +1,104 @@
+//! What is refused of rates that follow the line.
+
+use super::{LINE, read};
+
+/// Goal: each refusal names the place, the option, its value and what is accepted. Method: the whole text of every one that
+/// words can lead to.
+#[test]
+fn a_refusal_names_the_value_and_the_range() {
+    const AUTORATE: &str = "autorate = \"9.9.9.9\"\n";
+    const ARRIVALS: &str = "autorate-ingress = true\n";
+    let addresses = "1 to 16 addresses that answer ping, with commas between them, or off; none of one link only, as fe80::1 is";
+    let reflectors = format!("accepted are {addresses}");
+    let seventeen: Vec<String> = (1..=17).map(|last| format!("10.0.0.{last}")).collect();
+    let seventeen = seventeen.join(",");
+    let rates = "accepted are rates from 1kbit to 400gbit, as 5mbit";
+    for (before, option, value, why) in [
+        ("", "autorate", "", &*reflectors),
+        ("", "autorate", "router", &reflectors),
+        ("", "autorate", "0.0.0.0", &reflectors),
+        ("", "autorate", "224.0.0.1", &reflectors),
+        ("", "autorate", "1.1.1.1,fe80::1", &reflectors),
+        ("", "autorate", &seventeen, &reflectors),
+        ("", "autorate", "::1,1.1.1.1,0::1", "has ::1 twice; accepted is each address once"),
+        ("", "autorate", "9.9.9.9", "accepted with --up-min, --down-min or both"),
+        ("", "autorate-ingress", "down", "accepted are on, off"),
+        ("", "autorate-ingress", "on", "accepted with --down-min, below which the rate never is"),
+        ("", "autorate-delay", "0", "accepted are 1 to 1000"),
+        ("", "autorate-delay", "1001", "accepted are 1 to 1000"),
+        ("", "autorate-delay", "15ms", "accepted are 1 to 1000"),
+        ("", "autorate-delay", "15", "accepted with --autorate"),
+        (
+            "autorate-ingress = true\ndown-min = \"1mbit\"\n",
+            "autorate-delay",
+            "15",
+            "accepted with --autorate",
+        ),
+        ("", "up-min", "500kbit", "accepted with --autorate"),
+        ("", "up-max", "2mbit", "accepted with --autorate"),
+        (ARRIVALS, "up-min", "500kbit", "accepted with --autorate"),
+        ("", "down-min", "5mbit", "accepted with --autorate or --autorate-ingress"),
+        ("", "down-max", "20mbit", "accepted with --autorate or --autorate-ingress"),
+        (AUTORATE, "up-min", "unlimited", rates),
+        (AUTORATE, "up-max", "fast", rates),
+        (AUTORATE, "down-min", "999", rates),
+        (ARRIVALS, "down-max", "401gbit", rates),
+        (AUTORATE, "up-max", "2mbit", "accepted with --up-min"),
+        (AUTORATE, "down-max", "20mbit", "accepted with --down-min"),
+        (ARRIVALS, "down-max", "20mbit", "accepted with --down-min"),
+        (AUTORATE, "up-min", "1001kbit", "accepted are rates from 1kbit to 1mbit, that of --up"),
+        (AUTORATE, "down-min", "17mbit", "accepted are rates from 1kbit to 16mbit, that of --down"),
+        (ARRIVALS, "down-min", "17mbit", "accepted are rates from 1kbit to 16mbit, that of --down"),
+        (
+            "autorate = \"9.9.9.9\"\nup-min = \"500kbit\"\n",
+            "up-max",
+            "999kbit",
+            "accepted are rates from 1mbit, that of --up, to 400gbit",
+        ),
+        (
+            "autorate-ingress = true\ndown-min = \"5mbit\"\n",
+            "down-max",
+            "15mbit",
+            "accepted are rates from 16mbit, that of --down, to 400gbit",
+        ),
+    ] {
+        let text = format!("{LINE}{before}{option} = \"{value}\"\n");
+        let line = text.lines().count();
+        let said = format!("--config x.toml: line {line}: --{option} {value:?}: {why}");
+        assert_eq!(read(&text).unwrap_err(), said);
+    }
+}
+
+/// Goal: a base without a limit is refused at the base, beside the option that needs one.
+#[test]
+fn a_rate_without_a_limit_cannot_follow() {
+    let text = LINE.replace("1mbit", "unlimited").replace("16000000", "\"unlimited\"");
+    for (autorate, beside, line, base) in [
+        ("autorate = \"9.9.9.9\"", "up-min", 3, "up"),
+        ("autorate = \"9.9.9.9\"", "up-max", 3, "up"),
+        ("autorate = \"9.9.9.9\"", "down-min", 4, "down"),
+        ("autorate-ingress = true", "down-min", 4, "down"),
+        ("autorate-ingress = true", "down-max", 4, "down"),
+    ] {
+        let error = read(&format!("{text}{autorate}\n{beside} = \"5mbit\"\n")).unwrap_err();
+        let said = format!(
+            "--config x.toml: line {line}: --{base} \"unlimited\": with --{beside} accepted are rates from 1kbit to \
+             400gbit, as 10mbit"
+        );
+        assert_eq!(error, said);
+    }
+}
+
+/// Goal: the ends of the ranges that refusals name are accepted.
+#[test]
+fn what_a_refusal_names_is_accepted() {
+    for more in [
+        "autorate = \"9.9.9.9\"\nup-min = \"1kbit\"\nup-max = \"400gbit\"\nautorate-delay = 1000",
+        "autorate = \"9.9.9.9\"\nup-min = \"1mbit\"\nup-max = \"1mbit\"\nautorate-delay = 1",
+        "autorate-ingress = true\ndown-min = \"16mbit\"\ndown-max = \"16mbit\"",
+        "autorate = \"off\"",
+    ] {
+        let config = read(&format!("{LINE}{more}"));
+        assert!(config.is_ok(), "{more}: {}", config.unwrap_err());
+    }
+}
