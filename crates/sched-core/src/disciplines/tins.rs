@@ -73,6 +73,8 @@ pub struct TinDrr<N, L = AsBooked> {
     is_lent: bool,
     /// Whether flows have had siblings: turns may have been charged before they began.
     has_siblings: bool,
+    /// Whether there are several tins and no flow has had siblings: one question for most packets.
+    is_plain: bool,
 }
 
 impl<N: Table<TinFlow>> TinDrr<N> {
@@ -103,8 +105,18 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         nodes.as_mut().fill(TinFlow::EMPTY);
         let rings = [Ring::IDLE; TINS];
         let (selected, note_at, sparse_first) = (NONE, 0, false);
-        let (is_lent, has_siblings) = (false, false);
-        Ok(Self { nodes, rings, choice, selected, note_at, sparse_first, is_lent, has_siblings })
+        let (is_lent, has_siblings, is_plain) = (false, false, false);
+        Ok(Self {
+            nodes,
+            rings,
+            choice,
+            selected,
+            note_at,
+            sparse_first,
+            is_lent,
+            has_siblings,
+            is_plain,
+        })
     }
 
     /// With sparse flows first inside each tin, as [`Drr::sparse_first`](crate::Drr::sparse_first). They overtake flows of
@@ -159,7 +171,13 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         self.rings.iter_mut().skip(tins.len()).for_each(|ring| *ring = Ring::IDLE);
         self.choice.set_tins(tins, self.backlogged_tins())?;
         self.note_selected();
+        self.note_plainness();
         Ok(())
+    }
+
+    /// To be told when there are other tins, or siblings.
+    const fn note_plainness(&mut self) {
+        self.is_plain = !self.choice.is_one() && !self.has_siblings;
     }
 
     /// How many tins there are.
@@ -238,7 +256,7 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         &self.choice
     }
 
-    /// The choice among tins, for those to whom it is [lent](TinDrr::lend).
+    /// The choice among tins, for those to whom it is [lent](TinDrr::lend). It is to stay one of as many tins.
     #[inline(always)]
     pub const fn choice_mut(&mut self) -> &mut TinChoice<L> {
         &mut self.choice
@@ -275,12 +293,9 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         self.selected = self.first().front();
     }
 
-    /// [`FlowScheduler::served`], with several tins, of a flow that holds more.
+    /// [`FlowScheduler::served`], with several tins, of a flow that holds more, where no flow has siblings.
     #[inline(never)]
     fn served_in_tin(&mut self, flow: FlowId, len: u32) {
-        if self.has_siblings {
-            return self.served_beside_siblings(flow, len);
-        }
         // Apart from what follows: on some links it takes a call, across which that would have to keep registers.
         let wire_len = self.choice.wire_len(len);
         self.charge_in_tin(flow, len, wire_len);
@@ -301,12 +316,12 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
     /// called last: few registers are kept.
     #[inline(never)]
     fn charge_in_tin(&mut self, flow: FlowId, len: u32, wire_len: u32) {
-        let (at, max_len) = (self.choice.front(), self.choice.max_len());
-        let Some(ring) = self.rings.get_mut(at as usize) else { return };
-        let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
-        if flow.0 != ring.front() {
+        if flow.0 != self.selected {
             return;
         }
+        let (at, max_len) = (self.choice.front(), self.choice.max_len());
+        let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
+        let Some(ring) = self.rings.get_mut(at as usize) else { return };
         ring.charge_front(node, flow.0, len, max_len);
         if !self.choice.borrowed(at, len, wire_len) {
             return self.choose_anew(len, wire_len, false);
@@ -447,9 +462,15 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
     /// A call for a flow that was not selected changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        if !self.choice.is_one() {
+        if self.is_plain {
             return match next_head {
                 Some(_) => self.served_in_tin(flow, len),
+                None => self.serve_last_in_tin(flow, len),
+            };
+        }
+        if !self.choice.is_one() {
+            return match next_head {
+                Some(_) => self.served_beside_siblings(flow, len),
                 None => self.serve_last_in_tin(flow, len),
             };
         }
@@ -548,6 +569,8 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
         let front = self.first().front();
         Imbalance::check("the flow served next", 0, front.into(), self.selected.into())?;
         self.recount_siblings()?;
+        let is_plain = !self.choice.is_one() && !self.has_siblings;
+        Imbalance::check("tins without siblings", 0, is_plain.into(), self.is_plain.into())?;
         self.choice.recount(self.backlogged_tins())
     }
 }

@@ -101,8 +101,8 @@ enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinChoice<L = AsBooked> {
     pub(super) tins: [Tin; TINS],
-    /// The clocks of the tins that are backlogged; for all others [`NEVER`]. Those of the first [`FEW`] are looked at.
-    clocks: [u64; TINS],
+    /// By share, the clocks of the tins that are backlogged; for all others [`NEVER`].
+    pub(super) clocks: [u64; TINS],
     /// How many tins there are. All others are idle.
     count: u8,
     rule: Rule,
@@ -115,7 +115,8 @@ pub struct TinChoice<L = AsBooked> {
     backlogged: u32,
     /// The backlogged tins that were within their share when that was last looked at.
     within: u32,
-    /// No tin that is backlogged and not in `within` comes within its share before. At most [`LATEST`].
+    /// No tin that is backlogged and not in `within` comes within its share before. At most [`LATEST`]. Not kept while
+    /// `borrowing_until` is.
     next_within: u64,
     /// The same, where few tins share and none of them is in `within`; 0 otherwise.
     borrowing_until: u64,
@@ -205,6 +206,7 @@ impl<L: WireLength> TinChoice<L> {
             (_, false) => Rule::ByWeight,
         };
         let now = self.now();
+        self.return_clocks();
         let least = tins.iter().map(|tin| tin.weight).min().unwrap_or(1);
         let longest = self.longest();
         for ((above, config), tin) in (0..count).rev().zip(tins).zip(&mut self.tins) {
@@ -253,6 +255,7 @@ impl<L: WireLength> TinChoice<L> {
     pub fn set_link(&mut self, link: L, backlogged: u32) {
         self.link = link;
         let (now, longest) = (self.now(), self.longest());
+        self.return_clocks();
         for (above, tin) in (0..self.tins()).rev().zip(&mut self.tins) {
             tin.set_rate(tin.config().bits_per_second, above, longest, now);
         }
@@ -360,11 +363,9 @@ impl<L: WireLength> TinChoice<L> {
         if let (Some(tin), Some(clock)) = (self.tins.get_mut(at), self.clocks.get_mut(at)) {
             tin.served_at = sent;
             tin.count(len);
-            tin.charge_beyond(wire_len, now);
-            *clock = tin.clock;
+            *clock = tin.charged_beyond(*clock, wire_len, now);
         }
         (self.front, self.borrowing_until) = earliest(&self.clocks);
-        self.next_within = self.borrowing_until;
         true
     }
 
@@ -388,7 +389,7 @@ impl<L: WireLength> TinChoice<L> {
         self.within &= !(1 << (at & 31));
         if self.rule == Rule::ByShare {
             let now = self.now();
-            self.note_clock(at, NEVER);
+            self.return_clock(at);
             return self.choose(now);
         }
         if is_front {
@@ -418,10 +419,9 @@ impl<L: WireLength> TinChoice<L> {
                 Imbalance::check("a tin is backlogged", at, held.into(), kept.into())?;
             }
             if self.rule == Rule::ByShare {
-                for (at, (tin, noted)) in (0..).zip(self.tins.iter().zip(&self.clocks)) {
-                    let is_held = self.backlogged >> at & 1 == 1;
-                    let clock = if is_held { tin.clock } else { NEVER };
-                    Imbalance::check("the clock of a tin", at, clock, *noted)?;
+                for (at, clock) in (0..).zip(&self.clocks) {
+                    let (is_held, has_clock) = (self.backlogged >> at & 1 == 1, *clock != NEVER);
+                    Imbalance::check("a clock", at, is_held.into(), has_clock.into())?;
                 }
             }
             let idle = self.within & !self.backlogged;
@@ -485,7 +485,7 @@ impl<L: WireLength> TinChoice<L> {
         now >= self.next_within
     }
 
-    /// Notes the clock of tin `at`, which is backlogged, or [`NEVER`].
+    /// Tin `at` is backlogged, and has this clock.
     #[inline(always)]
     fn note_clock(&mut self, at: u32, clock: u64) {
         if let Some(noted) = self.clocks.get_mut(at as usize) {
@@ -493,12 +493,28 @@ impl<L: WireLength> TinChoice<L> {
         }
     }
 
+    /// Tin `at` is idle from now on, and keeps its clock itself.
+    #[inline]
+    fn return_clock(&mut self, at: u32) {
+        let at = at as usize;
+        if let (Some(tin), Some(clock)) = (self.tins.get_mut(at), self.clocks.get_mut(at))
+            && *clock != NEVER
+        {
+            tin.clock = core::mem::replace(clock, NEVER);
+        }
+    }
+
+    /// All tins keep their clocks themselves, until these are [noted](Self::note_clocks).
+    fn return_clocks(&mut self) {
+        (0..TinConfig::MAX_TINS).for_each(|at| self.return_clock(at));
+    }
+
     /// Which tins have come within their share, and when the next one does.
     #[inline(never)]
     fn look(&mut self, now: u64) {
         self.next_within = LATEST;
         for tin in bits(self.backlogged & !self.within) {
-            let Some(clock) = self.tins.get(tin as usize).map(|tin| tin.clock) else { return };
+            let Some(&clock) = self.clocks.get(tin as usize) else { return };
             if clock <= now {
                 self.within |= 1 << tin;
             } else {
@@ -507,8 +523,11 @@ impl<L: WireLength> TinChoice<L> {
         }
     }
 
-    /// Notes all clocks anew.
+    /// Notes the clocks of tins that are backlogged, by share.
     fn note_clocks(&mut self) {
+        if self.rule != Rule::ByShare {
+            return;
+        }
         for ((at, tin), noted) in (0..).zip(&self.tins).zip(&mut self.clocks) {
             let is_idle = self.backlogged >> at & 1 == 0;
             *noted = if is_idle { NEVER } else { tin.clock };
@@ -518,6 +537,9 @@ impl<L: WireLength> TinChoice<L> {
     /// The time as of the last reading that was told.
     #[inline]
     fn now(&mut self) -> u64 {
+        if self.borrowing_until != 0 {
+            self.next_within = self.borrowing_until;
+        }
         let now = self.time.tick();
         if now < LATEST { now } else { self.move_time_back() }
     }
@@ -526,6 +548,7 @@ impl<L: WireLength> TinChoice<L> {
     #[cold]
     fn move_time_back(&mut self) -> u64 {
         let span = self.time.move_back();
+        self.return_clocks();
         self.tins.iter_mut().for_each(|tin| tin.move_back(span));
         self.next_within = self.next_within.saturating_sub(span);
         self.note_clocks();
@@ -546,7 +569,7 @@ impl<L: WireLength> TinChoice<L> {
     fn earliest(&self) -> u32 {
         let (mut first, mut least) = (0, NEVER);
         for tin in bits(self.backlogged) {
-            let Some(clock) = self.tins.get(tin as usize).map(|tin| tin.clock) else { break };
+            let Some(&clock) = self.clocks.get(tin as usize) else { break };
             if clock <= least {
                 (first, least) = (tin, clock);
             }
@@ -601,16 +624,17 @@ impl<L: WireLength> TinChoice<L> {
             self.floor_at = self.sent.wrapping_add(self.floor);
         }
         let sent = self.sent;
-        let Some(tin) = self.tin_mut(at) else { return };
+        let noted = self.clocks.get_mut(at as usize);
+        let (Some(tin), Some(noted)) = (self.tins.get_mut(at as usize), noted) else { return };
         tin.served_at = sent;
         tin.count(len);
-        let is_ahead = tin.charge(wire_len, now);
-        let clock = tin.clock;
-        self.note_clock(at, if is_idle { NEVER } else { clock });
+        let clock = tin.charged(*noted, wire_len, now);
+        *noted = clock;
         if is_idle {
+            self.return_clock(at);
             self.backlogged &= !(1 << at);
             self.within &= !(1 << at);
-        } else if is_ahead {
+        } else if clock > now {
             self.within &= !(1 << at);
             self.note_within(clock);
         }
@@ -645,14 +669,11 @@ impl<L: WireLength> TinChoice<L> {
 /// of them at least is backlogged. Without branches: which tin it is, no processor foresees.
 #[inline(always)]
 fn earliest(clocks: &[u64; TINS]) -> (u32, u64) {
-    let [clock, others @ ..] = clocks;
-    let (mut first, mut least) = (0, *clock);
-    for (tin, clock) in (1..).zip(others.iter().take(FEW - 1)) {
-        if *clock <= least {
-            (first, least) = (tin, *clock);
-        }
-    }
-    (first, least)
+    const { assert!(FEW == 4) };
+    let [a, b, c, d, ..] = *clocks;
+    let (low, of_low) = if b <= a { (1, b) } else { (0, a) };
+    let (high, of_high) = if d <= c { (3, d) } else { (2, c) };
+    if of_high <= of_low { (high, of_high) } else { (low, of_low) }
 }
 
 #[cfg(test)]

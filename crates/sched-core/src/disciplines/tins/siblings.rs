@@ -21,6 +21,7 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
     /// there are not, for the same flow, and if `other` has as many siblings as there may be tins. Cost: O(tins).
     pub fn join(&mut self, flow: FlowId, other: FlowId) {
         self.has_siblings |= siblings::join(self.nodes.as_mut(), flow, other);
+        self.note_plainness();
     }
 
     /// `flow` has no siblings from now on. Cost: O(tins).

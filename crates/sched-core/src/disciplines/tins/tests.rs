@@ -229,7 +229,7 @@ fn another_rate_finds_the_clock_as_many_bytes_ahead() {
     line.put(1, L);
     line.put(1, L);
     line.step();
-    let ahead = |line: &Line| (line.link.scheduler.choice.tins[1].clock - tin::BEGIN) >> 16;
+    let ahead = |line: &Line| (line.link.scheduler.choice.clocks[1] - tin::BEGIN) >> 16;
     assert_eq!(ahead(&line), 10_000_000, "a packet at a tenth of the line");
     for (thousandths, nanos) in [(200, 5_000_000), (50, 20_000_000), (100, 10_000_000)] {
         line.link.scheduler.set_tins(&[share(1_000), share(thousandths)]).unwrap();

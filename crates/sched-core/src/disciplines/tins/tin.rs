@@ -33,7 +33,7 @@ pub(super) struct Tin {
     served_packets: u64,
     /// What all tins had been sent together when this one was served last, or became backlogged.
     pub(super) served_at: u32,
-    /// The instant from which the tin is within its share.
+    /// The instant from which the tin is within its share, while it is idle: the choice keeps those of the others.
     pub(super) clock: u64,
     /// The time of a byte at the rate, rounded up: at most 2³⁹. 0 without a rate.
     per_byte: u64,
@@ -121,19 +121,18 @@ impl Tin {
         self.per_byte.wrapping_mul(wire_len as u64)
     }
 
-    /// The tin, backlogged until now, is sent `wire_len` bytes; returns whether it is beyond its share then.
+    /// The clock of the tin, backlogged until now, when it is sent `wire_len` bytes.
     #[inline]
-    pub(super) fn charge(&mut self, wire_len: u32, now: u64) -> bool {
-        let paid = self.clock.min(now).max(now.wrapping_sub(self.credit));
+    pub(super) fn charged(&self, clock: u64, wire_len: u32, now: u64) -> u64 {
+        let paid = clock.min(now).max(now.wrapping_sub(self.credit));
         // What is borrowed is charged, to no more than this packet beyond now.
-        self.clock = self.clock.max(paid.wrapping_add(self.time_of(wire_len)));
-        self.clock > now
+        clock.max(paid.wrapping_add(self.time_of(wire_len)))
     }
 
-    /// [`Self::charge`] of a tin whose clock is ahead of now: it stays beyond its share.
+    /// [`Self::charged`] of a clock that is ahead of now: the tin stays beyond its share.
     #[inline(always)]
-    pub(super) fn charge_beyond(&mut self, wire_len: u32, now: u64) {
-        self.clock = self.clock.max(now.wrapping_add(self.time_of(wire_len)));
+    pub(super) fn charged_beyond(&self, clock: u64, wire_len: u32, now: u64) -> u64 {
+        clock.max(now.wrapping_add(self.time_of(wire_len)))
     }
 
     /// The tin, idle until now, is backlogged; returns whether it is beyond its share. It has no credit.

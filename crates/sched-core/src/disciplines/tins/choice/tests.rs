@@ -70,7 +70,7 @@ impl TinChoice {
         self.clocks.iter_mut().filter(|clock| **clock != NEVER).for_each(|clock| *clock += span);
         self.next_within = LATEST.min(self.next_within + span);
         if self.borrowing_until > 0 {
-            self.borrowing_until = self.next_within;
+            self.borrowing_until = LATEST.min(self.borrowing_until + span);
         }
     }
 }
