@@ -82,10 +82,11 @@ use ring::Head;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)] // The flows not first, as in `HostIndex`.
 pub struct LongestHostDrop<F, H, C> {
-    flows: F,
     /// Of each host as many bytes as its flows hold. Each backlogged flow is on the list of its class, of its host.
     hosts: HostIndex<H, C>,
+    flows: F,
     drop_from: DropFrom,
 }
 
@@ -194,10 +195,11 @@ where
         let after = HeldFlow::of(host, bytes);
         if before.is_backlogged() && before.class() != after.class() {
             *entry = after;
-            if let Some(list) = self.hosts.list_of(before) {
+            let lists = self.hosts.lists_of(host);
+            if let Some(list) = lists.get_mut(before.class() as usize) {
                 list.unlink(flows, flow.0, before.links);
             }
-            if let Some(list) = self.hosts.list_of(after) {
+            if let Some(list) = lists.get_mut(after.class() as usize) {
                 list.append(flows, flow.0);
             }
         }

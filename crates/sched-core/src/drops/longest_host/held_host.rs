@@ -113,12 +113,16 @@ const fn word_of(class: u32) -> usize {
 }
 
 /// Hosts in the memory `H`, those that hold packets in classes in the memory `C`.
+///
+/// In this order, so that neither table is at the address of the whole: compilers keep an address that they also hand to a
+/// call, and then read what lies there in two instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub(super) struct HostIndex<H, C> {
-    hosts: H,
-    classes: C,
     /// Bit `c` of word `w` is set if and only if a host is in class `32·w + c`.
     used: [u32; WORDS as usize],
+    hosts: H,
+    classes: C,
     unit_bits: u32,
     /// The backlogged flows of no host, by their classes.
     hostless: [Head; FLOW_CLASSES],
@@ -180,11 +184,17 @@ impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
         &self.hostless
     }
 
+    /// The lists of the flows of host `at`, or of those without a host, by their classes.
+    #[inline]
+    pub(super) fn lists_of(&mut self, at: u32) -> &mut [Head; FLOW_CLASSES] {
+        let host = self.hosts.as_mut().get_mut(at as usize);
+        host.map_or(&mut self.hostless, |host| &mut host.flows)
+    }
+
     /// The list of the class of `flow`, of its host or of flows without a host.
     #[inline]
     pub(super) fn list_of(&mut self, flow: HeldFlow) -> Option<&mut Head> {
-        let host = self.hosts.as_mut().get_mut(flow.host() as usize);
-        host.map_or(&mut self.hostless, |host| &mut host.flows).get_mut(flow.class() as usize)
+        self.lists_of(flow.host()).get_mut(flow.class() as usize)
     }
 
     /// Host `at`, if there is such a host, holds `len` bytes more. No sum overflows: all hosts together hold at most
