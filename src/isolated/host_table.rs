@@ -120,18 +120,11 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         (1..=self.ways).map(move |step| entry & !within | entry.wrapping_add(step) & within)
     }
 
-    /// Whether `entry`, just claimed, leaves its set a free way for each tin that has none there.
-    fn leaves_ways(&self, entry: u32, of: InTins) -> bool {
+    /// Whether `entry`, just claimed, leaves its set a free way for each tin that has none there, where `free` ways are free with it.
+    fn leaves_ways(&self, entry: u32, of: InTins, free: u32) -> bool {
         let first = entry & !self.ways.wrapping_sub(1);
         let ways = first as usize..first.wrapping_add(self.ways) as usize;
         let set = self.flows.as_ref().get(ways).unwrap_or_default();
-        // Nothing counts in `entry` so far: it is among the free ones. Without branches, so that compilers use vectors.
-        let held = set.iter().map(|packed| u32::from(packed & ((1 << TIN_SHIFT) - 1) != 0));
-        let free = self.ways.saturating_sub(held.sum());
-        // Most sets have more free ways than there are tins: which tins have none there need not be known.
-        if free > of.tins.into() {
-            return true;
-        }
         let tins = set.iter().filter(|packed| *packed & ((1 << TIN_SHIFT) - 1) != 0);
         let present = tins.fold(0_u32, |present, packed| present | 1 << (packed >> TIN_SHIFT & 7));
         let absent = u32::from(of.tins).saturating_sub(present.count_ones());
@@ -142,20 +135,38 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
     #[cold]
     fn in_tin(&mut self, entry: u32, outcome: Outcome, of: InTins) -> (u32, bool) {
         match outcome {
-            Outcome::Hit => return (entry, false),
-            Outcome::Claimed if self.leaves_ways(entry, of) => {
-                self.set_tin(entry, of.tin);
-                return (entry, true);
-            }
+            Outcome::Hit => (entry, false),
             Outcome::Claimed => {
-                self.table.release(entry);
+                // Nothing counts in `entry` so far: it is among the free ones.
+                let free = self.table.free_in_set(entry).saturating_add(1);
+                // Most sets have more free ways than there are tins: which tins have none there need not be known.
+                if free <= of.tins.into() {
+                    return self.in_crowded_set(entry, of, free);
+                }
+                self.set_tin(entry, of.tin);
+                (entry, true)
             }
-            Outcome::Collision => {}
+            Outcome::Collision => (self.own_way(entry, of), false),
         }
+    }
+
+    /// [`Self::in_tin`], where `entry` is claimed and as many ways are free as there are tins at most.
+    #[inline(never)]
+    fn in_crowded_set(&mut self, entry: u32, of: InTins, free: u32) -> (u32, bool) {
+        if self.leaves_ways(entry, of, free) {
+            self.set_tin(entry, of.tin);
+            return (entry, true);
+        }
+        self.table.release(entry);
+        (self.own_way(entry, of), false)
+    }
+
+    /// An entry of this tin in the set of `entry`. There is one, unless other tins were set while hosts were backlogged.
+    #[inline(never)]
+    fn own_way(&self, entry: u32, of: InTins) -> u32 {
         let is_own = |other: &u32| self.flows_in(*other) > 0 && self.tin_of(*other) == of.tin;
         let own = [entry].into_iter().chain(self.set_behind(entry)).find(is_own);
-        // There is one, unless other tins were set while hosts were backlogged.
-        (own.unwrap_or(entry), false)
+        own.unwrap_or(entry)
     }
 
     /// The entry of the host with this label, for one flow more. A host whose set is full shares the entry of

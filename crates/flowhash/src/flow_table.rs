@@ -471,6 +471,17 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         self.is(queue, USED)
     }
 
+    /// How many queues of the set that `queue` is in are free. 0 beyond the table. Cost: O(1).
+    #[must_use]
+    #[inline]
+    pub fn free_in_set(&self, queue: u32) -> u32 {
+        let (at, lane) = place(queue);
+        let is_two_lines = self.shape.neighbour();
+        let lanes = if is_two_lines { EACH } else { self.shape.set(lane) };
+        let free = |at: usize| self.lines.as_ref().get(at).map_or(0, |line| line.count_free(lanes));
+        free(at) + if is_two_lines { free(at ^ 1) } else { 0 }
+    }
+
     /// The number of claimed queues.
     #[must_use]
     pub fn occupied(&self) -> u32 {

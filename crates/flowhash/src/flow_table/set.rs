@@ -132,6 +132,14 @@ impl TagLine {
         !self.word() & set
     }
 
+    /// How many of `lanes`, as [`Shape::set`] has them, are free.
+    #[inline]
+    pub(super) fn count_free(&self, lanes: u64) -> u32 {
+        // The sum of all bytes, each of them 0 or 1, is the highest byte of the product.
+        let [.., sum] = self.free_of(lanes).wrapping_mul(EACH).to_le_bytes();
+        sum.into()
+    }
+
     /// How many lanes have this bit.
     pub(super) fn count(&self, bit: u8) -> u32 {
         (self.word() >> bit.trailing_zeros() & EACH).count_ones()

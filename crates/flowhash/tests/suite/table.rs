@@ -133,3 +133,28 @@ fn a_claim_is_a_return_if_and_only_if_the_flow_was_remembered() {
         assert!(returns > 1_000 && claims > returns + 1_000, "{ways} ways: {returns} of {claims}");
     }
 }
+
+/// Goal: the free queues of a set are those that are not in use. Method: after each of 20,000 lookups and releases of few hashes, for
+/// every queue of a small table of each number of ways, counted one by one.
+#[test]
+fn free_queues_of_a_set_are_those_not_in_use() {
+    for ways in [1, 2, 4, 8, 16] {
+        let mut table = FlowTable::new([TagLine::EMPTY; 4], 32, ways).expect("32 queues");
+        let (mut state, mut seen) = (1_u64, [false; 17]);
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            table.lookup((state >> 32) as u32 % 256);
+            for _ in 0..(state >> 40) % 3 {
+                table.release((state >> 45) as u32 % 32);
+            }
+            for queue in 0..32 {
+                let set = queue / ways * ways..queue / ways * ways + ways;
+                let free = set.filter(|queue| !table.is_used(*queue)).count();
+                assert_eq!(table.free_in_set(queue), free as u32, "{ways} ways, queue {queue}");
+                seen[free] = true;
+            }
+        }
+        assert!(seen[..=ways as usize].iter().all(|free| *free), "{ways} ways: {seen:?}");
+        assert_eq!(table.free_in_set(32), 0, "beyond the table");
+    }
+}
