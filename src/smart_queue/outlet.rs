@@ -24,13 +24,14 @@ impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
     /// Whether the packet that leaves next at `now` fits into the device, if there is one.
     #[inline]
     fn fits(&self, now: Nanos) -> bool {
-        let room = self.device.room();
-        room >= self.max_len || self.next_fits(now, room)
+        self.device == DeviceRoom::Ready || self.next_fits(now)
     }
 
-    #[cold]
-    fn next_fits(&self, now: Nanos, room: u32) -> bool {
-        room > 0 && self.line.peek(now).is_some_and(|packet| packet.len <= room)
+    #[inline(never)]
+    fn next_fits(&self, now: Nanos) -> bool {
+        let room = self.device.room();
+        let is_fit = |packet: Packet| packet.len <= room;
+        room >= self.max_len || room > 0 && self.line.peek(now).is_some_and(is_fit)
     }
 
     #[inline(always)] // as that of the queues by number
