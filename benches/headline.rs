@@ -24,7 +24,7 @@ const BOTH: &[Pattern] = &[Pattern::Full, Pattern::Small];
 const ALL: &[Pattern] = &[Pattern::Full, Pattern::Small, Pattern::Overload];
 
 /// In words, by its name in `workload`, and in which workloads.
-const ROWS: [(&str, &str, &[Pattern]); 15] = [
+const ROWS: [(&str, &str, &[Pattern]); 17] = [
     ("DRR, flow given", "drr", BOTH),
     ("QFQ, equal weights", "qfq", BOTH),
     ("QFQ, weights 1 to 16", "qfq_mixed", FULL),
@@ -38,6 +38,8 @@ const ROWS: [(&str, &str, &[Pattern]); 15] = [
     ("triple-isolate, a host a flow", "isolated_triple", ALL),
     ("whole queue, labels given", "smart_queue_shaped", ALL),
     ("whole queue, parse and hash", "smart_queue_parsed", ALL),
+    ("whole queue, four tins, labels given", "smart_queue_tins4", ALL),
+    ("whole queue, four tins, parse and hash", "smart_queue_tins4_parsed", ALL),
     ("lookup, flow has a queue", "lookup", FULL),
     ("lookup, set full", "lookup_collision", FULL),
 ];

@@ -4,7 +4,9 @@ use freeboard::flowhash::{Labeller, Labels, Parser, SipHash13};
 use freeboard::sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
 };
-use freeboard::{ByLabeller, InTin, Isolated, Labelled, LabelledScheduler, SmartQueue, Storage};
+use freeboard::{
+    ByLabeller, InTin, Isolated, Labelled, LabelledScheduler, SmartQueue, Storage, TinBy, TinPlan,
+};
 
 /// The queue `S`, into which `W` enqueues.
 #[derive(Debug)]
@@ -119,11 +121,12 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// Frames of UDP over IPv4 for `packets` packets, whose flows go in turn as those of the loop do. Each flow is that
-    /// of a source of its own.
+    /// of a source of its own, and has one of the code points CS0 to CS3.
     pub(crate) fn new(packets: usize, flows: usize) -> Self {
         let frame = |handle: usize| {
             let mut frame = [0; 64];
-            frame[12..24].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+            let class = ((handle % flows % 4) << 5) as u8;
+            frame[12..24].copy_from_slice(&[0x08, 0, 0x45, class, 0, 46, 0, 0, 0, 0, 64, 17]);
             frame[26..30].copy_from_slice(&(0x0a00_0000 + (handle % flows) as u32).to_be_bytes());
             frame[30..38].copy_from_slice(&[192, 0, 2, 1, 0x13, 0x88, 0x01, 0xbb]);
             frame
@@ -145,6 +148,31 @@ impl<S: Storage> Way<SmartQueue<S>> for Frames {
     ) -> Result<(), Rejected> {
         let parsed = self.parser.ethernet(&self.frames[packet.handle as usize]);
         let labels = ByLabeller { parsed: &parsed, labeller: &self.labeller };
+        queue.enqueue(now, &labels, packet, drops)
+    }
+}
+
+/// The same, and the code point of each frame says its tin.
+#[derive(Debug)]
+pub(crate) struct FramesInTins {
+    pub(crate) frames: Frames,
+    pub(crate) plan: TinPlan,
+}
+
+impl<S: Storage> Way<SmartQueue<S>> for FramesInTins {
+    #[inline(always)]
+    fn enqueue(
+        &self,
+        queue: &mut SmartQueue<S>,
+        now: Nanos,
+        _flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let Frames { frames, parser, labeller } = &self.frames;
+        let parsed = parser.ethernet(&frames[packet.handle as usize]);
+        let tin = self.plan.of_dscp(TinBy::Dscp.dscp(&parsed, || None));
+        let labels = InTin { labels: ByLabeller { parsed: &parsed, labeller }, tin };
         queue.enqueue(now, &labels, packet, drops)
     }
 }

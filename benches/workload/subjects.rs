@@ -15,11 +15,11 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue, Tin, TinMode, TinName,
-    TinPlan, TinShare,
+    Dscp, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue, Tin, TinMode,
+    TinName, TinPlan, TinShare,
 };
 
-use super::enqueued_by::{EnqueuedBy, Frames, HostsByHash, OneFlow, TinsByHash};
+use super::enqueued_by::{EnqueuedBy, Frames, FramesInTins, HostsByHash, OneFlow, TinsByHash};
 use super::null::{LIMITED, LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
 use super::{Loop, Pattern};
 
@@ -29,7 +29,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
 /// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 69] = [
+pub(crate) const NAMES: [&str; 70] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -75,6 +75,7 @@ pub(crate) const NAMES: [&str; 69] = [
     "smart_queue_tins4",
     "smart_queue_tins4_within",
     "smart_queue_parsed",
+    "smart_queue_tins4_parsed",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -218,10 +219,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         }
         "smart_queue_tins4" => {
             let mut queue = smart_queue(flows, fastest());
-            let share = TinShare::new(1, 100).expect("a hundredth");
-            let tin = |name| Tin::new(TinName::new(name).expect("a name"), share);
-            let plan = TinPlan::new(&["a", "b", "c", "d"].map(tin)).expect("four names");
-            queue.set_tins(plan).expect("no more tins than ways");
+            queue.set_tins(four_tins()).expect("no more tins than ways");
             standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| {
                 by.queue.backlogged_hosts().0
             })
@@ -243,6 +241,14 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "smart_queue_parsed" => {
             let way = Frames::new(descriptors_for(flows), flows);
             closed(EnqueuedBy { queue: smart_queue(flows, fastest()), way }, call, true)
+        }
+        // Four tins as above, which the code points of the frames say.
+        "smart_queue_tins4_parsed" => {
+            let mut queue = smart_queue(flows, fastest());
+            queue.set_tins(four_tins()).expect("no more tins than ways");
+            let frames = Frames::new(descriptors_for(flows), flows);
+            let way = FramesInTins { frames, plan: four_tins() };
+            standing(EnqueuedBy { queue, way }, call, |by| by.queue.backlogged_hosts().0)
         }
         "wf2q" => alone(Wf2q, 1, |_| 1, call),
         // Up to 32 classes of at least 32 flows.
@@ -353,6 +359,17 @@ fn smart_queue(flows: usize, rate: Rate) -> SmartQueue<Boxes> {
     let aqm = Boxes(memory.queues()).of(ChosenAqmState::EMPTY);
     let builder = SmartQueue::upload(rate).rtt(Rtt::SATELLITE).max_len(MTU);
     builder.descriptors_in(memory, aqm).expect("powers of two")
+}
+
+/// Four tins with a hundredth of the line each, for CS0 to CS3.
+fn four_tins() -> TinPlan {
+    let share = TinShare::new(1, 100).expect("a hundredth");
+    let tin = |name| Tin::new(TinName::new(name).expect("a name"), share);
+    let plan = TinPlan::new(&["a", "b", "c", "d"].map(tin)).expect("four names");
+    let dscp = |value| Dscp::new(value).expect("below 64");
+    [(8, "b"), (16, "c"), (24, "d")]
+        .into_iter()
+        .fold(plan, |plan, (value, tin)| plan.with(dscp(value), tin).expect("each once"))
 }
 
 fn fastest() -> Rate {
