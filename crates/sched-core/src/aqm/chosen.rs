@@ -255,6 +255,8 @@ pub struct ChosenAqm<T> {
     states: T,
     tins: [Setting; TINS],
     /// The least of all tins: a packet of a queue without a history that waited less passes, whatever it is.
+    any_passes_below: Nanos,
+    /// The same, of packets without ECT(1).
     passes_below: Nanos,
     random: Random,
     /// The last arrival: an overflow has no time of its own.
@@ -274,8 +276,9 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
         let setting = Setting { choice, law: choice.law()?, l4s: None };
         states.as_mut().fill(ChosenAqmState::EMPTY);
         let random = Random::new(seed);
-        let (passes_below, now) = (Nanos::ZERO, Nanos::ZERO);
-        let mut aqm = Self { states, tins: [setting; TINS], passes_below, random, now };
+        let (any_passes_below, passes_below, now) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+        let tins = [setting; TINS];
+        let mut aqm = Self { states, tins, any_passes_below, passes_below, random, now };
         aqm.follow();
         Ok(aqm)
     }
@@ -380,6 +383,8 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
 
     fn follow(&mut self) {
         let least = self.tins.iter().map(Setting::any_passes_below).min();
+        self.any_passes_below = least.unwrap_or(Nanos::ZERO);
+        let least = self.tins.iter().map(Setting::passes_below).min();
         self.passes_below = least.unwrap_or(Nanos::ZERO);
     }
 
@@ -390,9 +395,12 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
     }
 
     /// A glance at a queue without a history, where the packet waited for longer than any that passes in every tin.
-    #[cold]
     #[inline(never)]
     fn glance_again(&self, flow: FlowId, head: Head) -> Verdict {
+        // A standing queue below the target: most packets wait for longer than the threshold of L4S there.
+        if head.ecn != Ecn::Ect1 && head.sojourn < self.passes_below {
+            return Verdict::Pass;
+        }
         let Some(state) = self.states.as_ref().get(flow.index()) else { return Verdict::Unclear };
         let setting = self.setting_of(state);
         let passes_below = match head.ecn {
@@ -450,7 +458,7 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
         if !state.is_some_and(ChosenAqmState::is_quiet) {
             return Verdict::Unclear;
         }
-        if head.sojourn < self.passes_below {
+        if head.sojourn < self.any_passes_below {
             return Verdict::Pass;
         }
         self.glance_again(flow, head)
