@@ -71,9 +71,6 @@ impl fmt::Display for SettingsError<'_> {
             SettingsProblem::Missing { accepted } => write!(f, "needs {accepted} behind it"),
             SettingsProblem::Value { accepted } => write!(f, "accepted is {accepted}"),
             SettingsProblem::Link(KeywordError::Range(_, error)) => error.fmt(f),
-            SettingsProblem::Link(KeywordError::Number(_)) => {
-                f.write_str("needs a whole number behind it")
-            }
             SettingsProblem::Link(error) => error.fmt(f),
             SettingsProblem::Tins(error) => error.fmt(f),
             SettingsProblem::NoTin => f.write_str("belongs behind `tin NAME`"),

@@ -108,7 +108,7 @@ pub(super) const OF_THE_LINK: [&str; 46] = [
 
 /// Whether a number belongs to `word`, a word of the link.
 pub(super) fn needs_number(word: &str) -> bool {
-    matches!(Overhead::from_keywords(word, 0), Err(KeywordError::Number(_)))
+    matches!(Overhead::from_keywords(word, 0), Err(KeywordError::Number(..)))
 }
 
 /// What there is in the place of a word of `tc` that is not offered.

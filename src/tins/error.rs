@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Dscp, TinName, TinPlan, TinShare};
+use super::{Dscp, Tin, TinMode, TinName, TinPlan, TinShare};
 
 /// A refused plan of tins, with what was given and what is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,12 @@ pub enum TinPlanError {
     /// Two tins have this name.
     SameName(TinName),
     /// No tin has this name.
-    UnknownTin(TinName),
+    UnknownTin {
+        /// The name.
+        name: TinName,
+        /// The mode whose tins there are; `None` for tins of the caller's.
+        mode: Option<TinMode>,
+    },
     /// A code point was given a tin twice.
     Twice(Dscp),
     /// The default tin was given twice.
@@ -68,7 +73,15 @@ impl fmt::Display for TinPlanError {
             Self::SameName(name) => {
                 write!(f, "two tins are named `{name}`; each needs a name of its own")
             }
-            Self::UnknownTin(name) => write!(f, "no tin is named `{name}`"),
+            Self::UnknownTin { name, mode: None } => {
+                write!(f, "no tin is named `{name}`; accepted are the names of the caller's tins")
+            }
+            Self::UnknownTin { name, mode: Some(mode) } => {
+                write!(f, "no tin of {mode} is named `{name}`; accepted are")?;
+                let plan = mode.plan();
+                let shown = plan.shown().iter().filter_map(|&number| plan.tin(number));
+                shown.map(Tin::name).try_for_each(|name| write!(f, " {name}"))
+            }
             Self::Twice(dscp) => {
                 write!(f, "code point {dscp} is given a tin twice; accepted is once")
             }

@@ -216,7 +216,7 @@ impl TinPlan {
     /// The number of the tin of this name.
     fn named(&self, name: &str) -> Result<u8, TinPlanError> {
         let name = TinName::new(name)?;
-        self.number_of(&name).ok_or(TinPlanError::UnknownTin(name))
+        self.number_of(&name).ok_or(TinPlanError::UnknownTin { name, mode: self.mode })
     }
 
     /// The number of the tin of this name; `None` if there is none.

@@ -4,6 +4,7 @@ mod ack_filter;
 mod ahead;
 mod buffers;
 mod bursts;
+mod error_texts;
 mod filtered_tins;
 mod hashed;
 mod ingress;

@@ -87,7 +87,9 @@ fn tins_of_the_caller_are_read() {
 fn an_error_points_at_the_word() {
     let unknown = |nearest| SettingsProblem::Unknown { nearest };
     let tins = SettingsProblem::Tins;
-    let name = |name| TinName::new(name).unwrap();
+    let no_tin =
+        |name, mode| tins(TinPlanError::UnknownTin { name: TinName::new(name).unwrap(), mode });
+    let number = |word, given| SettingsProblem::Link(KeywordError::Number(word, given));
     for (words, at, problem) in [
         ("nat difserv4", "difserv4", unknown(Some("diffserv4"))),
         ("pppoe-ptn", "pppoe-ptn", unknown(Some("pppoe-ptm"))),
@@ -99,18 +101,22 @@ fn an_error_points_at_the_word() {
             let range = OverheadError::Overhead(257);
             SettingsProblem::Link(KeywordError::Range("overhead", range))
         }),
-        ("overhead nat", "overhead", SettingsProblem::Link(KeywordError::Number("overhead"))),
-        ("overhead nat 44", "overhead", SettingsProblem::Link(KeywordError::Number("overhead"))),
-        ("atm mpu rtt 30ms 96", "mpu", SettingsProblem::Link(KeywordError::Number("mpu"))),
-        ("pad diffserv4 16", "pad", SettingsProblem::Link(KeywordError::Number("pad"))),
+        ("nat overhead", "overhead", number("overhead", None)),
+        ("overhead nat", "overhead", number("overhead", Some("nat"))),
+        ("overhead nat 44", "overhead", number("overhead", Some("nat"))),
+        ("atm mpu rtt 30ms 96", "mpu", number("mpu", Some("rtt"))),
+        ("pad diffserv4 16", "pad", number("pad", Some("diffserv4"))),
         ("tin a tin b share 5/4", "5/4", tins(TinPlanError::Share { parts: 5, whole: 4 })),
         ("tin a tin b share 0", "0", tins(TinPlanError::Share { parts: 0, whole: 1 })),
         ("tin a tin b share all", "all", tins(TinPlanError::NoShare)),
         ("diffserv4 map EF,EF voice", "EF", tins(TinPlanError::Twice(Dscp::EF))),
-        ("diffserv4 map EF game", "game", tins(TinPlanError::UnknownTin(name("game")))),
-        ("diffserv4 default-tin game", "game", tins(TinPlanError::UnknownTin(name("game")))),
-        ("map EF voice", "voice", tins(TinPlanError::UnknownTin(name("voice")))),
-        ("tin a tin b share 1/2 tin a", "tin", tins(TinPlanError::SameName(name("a")))),
+        ("diffserv4 map EF game", "game", no_tin("game", Some(TinMode::Diffserv4))),
+        ("diffserv4 default-tin game", "game", no_tin("game", Some(TinMode::Diffserv4))),
+        ("map EF voice", "voice", no_tin("voice", Some(TinMode::BestEffort))),
+        ("tin a map EF voice", "voice", no_tin("voice", None)),
+        ("tin a tin b share 1/2 tin a", "tin", {
+            tins(TinPlanError::SameName(TinName::new("a").unwrap()))
+        }),
         ("nat share 1/4", "share", SettingsProblem::NoTin),
         ("weight 5 tin a", "weight", SettingsProblem::NoTin),
         ("tin a diffserv4", "diffserv4", SettingsProblem::TwoPlans),

@@ -238,9 +238,20 @@ fn a_faulty_plan_is_refused_with_what_is_accepted() {
     assert_eq!(planned("a", "0.0001").weight(), 1);
 
     let plan = TinMode::Diffserv4.plan();
-    let unknown = TinPlanError::UnknownTin(TinName::new("game").unwrap());
+    let name = TinName::new("game").unwrap();
+    let unknown = TinPlanError::UnknownTin { name, mode: Some(TinMode::Diffserv4) };
     assert_eq!(plan.with(Dscp::EF, "game"), Err(unknown));
     assert_eq!(plan.with_default("game"), Err(unknown));
+    assert_eq!(
+        unknown.to_string(),
+        "no tin of diffserv4 is named `game`; accepted are bulk best-effort video voice"
+    );
+    let own = TinPlan::new(&[planned("rest", "1")]).unwrap().with_default("game").unwrap_err();
+    assert_eq!(own, TinPlanError::UnknownTin { name, mode: None });
+    assert_eq!(
+        own.to_string(),
+        "no tin is named `game`; accepted are the names of the caller's tins"
+    );
     assert_eq!(plan.with(Dscp::EF, "no name"), Err(TinPlanError::Name));
     let once = plan.with(Dscp::EF, "video").unwrap();
     assert_eq!(once.with(Dscp::EF, "voice"), Err(TinPlanError::Twice(Dscp::EF)));

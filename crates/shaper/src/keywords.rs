@@ -74,16 +74,18 @@ impl Overhead {
         let mut raw = true;
         while let Some(word) = words.next() {
             let range = |error| KeywordError::Range(word, error);
-            let mut number = || {
-                let text = words.next().filter(|text| !text.starts_with('+'));
-                let value = text.and_then(|text| text.parse::<i32>().ok());
-                value.ok_or(KeywordError::Number(word))
+            let mut number = |least: i32| {
+                let given = words.next();
+                let unsigned = given.filter(|text| !text.starts_with('+'));
+                let value = unsigned.and_then(|text| text.parse::<i32>().ok());
+                let value = value.filter(|&value| value >= least);
+                value.ok_or(KeywordError::Number(word, given))
             };
-            let natural = |value: i32| u32::try_from(value).map_err(|_| KeywordError::Number(word));
+            let mut natural = || number(0).map(i32::unsigned_abs);
             let layer = match word {
-                "add" => Some(Layer::header(natural(number()?)?)),
-                "least" => Some(Layer { least: natural(number()?)?, ..Layer::NONE }),
-                "pad" => Some(Layer { multiple: natural(number()?)?, ..Layer::NONE }),
+                "add" => Some(Layer::header(natural()?)),
+                "least" => Some(Layer { least: natural()?, ..Layer::NONE }),
+                "pad" => Some(Layer { multiple: natural()?, ..Layer::NONE }),
                 _ => Layer::named(word),
             };
             if let Some(layer) = layer {
@@ -101,10 +103,10 @@ impl Overhead {
                 "ptm-paper" => (Framing::PtmPaper, 0, link.mpu()),
                 "gem" => (Framing::Gem, 0, link.mpu()),
                 "xgem" => (Framing::Xgem, 0, link.mpu()),
-                "mpu" => (link.framing(), 0, natural(number()?)?),
+                "mpu" => (link.framing(), 0, natural()?),
                 "overhead" => {
                     raw = false;
-                    (link.framing(), number()?, link.mpu())
+                    (link.framing(), number(i32::MIN)?, link.mpu())
                 }
                 "ether-vlan" => {
                     raw = false;
@@ -236,8 +238,8 @@ impl fmt::Display for Overhead {
 pub enum KeywordError<'a> {
     /// No such word.
     Unknown(&'a str),
-    /// The word needs a whole number after it (`mpu`: not negative).
-    Number(&'a str),
+    /// The word needs a whole number after it (all but `overhead`: not negative), and there is this word, or none.
+    Number(&'a str, Option<&'a str>),
     /// At this word, a figure left its range.
     Range(&'a str, OverheadError),
 }
@@ -247,7 +249,7 @@ impl<'a> KeywordError<'a> {
     #[must_use]
     pub const fn word(&self) -> &'a str {
         match self {
-            Self::Unknown(word) | Self::Number(word) | Self::Range(word, _) => word,
+            Self::Unknown(word) | Self::Number(word, _) | Self::Range(word, _) => word,
         }
     }
 
@@ -273,9 +275,24 @@ impl fmt::Display for KeywordError<'_> {
                  wireguard, wireguard6, esp, esp6, esp-udp, gre, gre6, vxlan, vxlan6, gtp, ipip, \
                  6in4, 4in6, ds-lite, mpls, add N, least N, pad N)"
             ),
-            Self::Number(word) => write!(f, "`{word}` needs a whole number after it"),
+            Self::Number(word, given) => {
+                let (kind, least, most) = accepted(word);
+                write!(f, "`{word}` needs a {kind} in {least}..={most} after it")?;
+                given.map_or(Ok(()), |given| write!(f, ", and has `{given}`"))
+            }
             Self::Range(word, error) => write!(f, "at `{word}`: {error}"),
         }
+    }
+}
+
+/// What the number behind `word` is, its least and its most.
+fn accepted(word: &str) -> (&'static str, i32, u32) {
+    const WHOLE: &str = "whole number";
+    match word {
+        "overhead" => (WHOLE, Overhead::MIN_OVERHEAD, Overhead::MAX_OVERHEAD.unsigned_abs()),
+        "mpu" => (WHOLE, 0, Overhead::MAX_MPU),
+        "pad" => ("power of two", 1, Layer::MAX_MULTIPLE),
+        _ => (WHOLE, 0, Layer::MAX_BYTES),
     }
 }
 
@@ -293,10 +310,10 @@ mod tests {
     #[test]
     fn a_word_that_is_wrong_is_named() {
         assert_eq!(link("docsis adsl"), Err(KeywordError::Unknown("adsl")));
-        assert_eq!(link("overhead"), Err(KeywordError::Number("overhead")));
-        assert_eq!(link("mpu -1"), Err(KeywordError::Number("mpu")));
-        assert_eq!(link("overhead +4"), Err(KeywordError::Number("overhead")));
-        assert_eq!(link("overhead 1.5"), Err(KeywordError::Number("overhead")));
+        assert_eq!(link("overhead"), Err(KeywordError::Number("overhead", None)));
+        assert_eq!(link("mpu -1"), Err(KeywordError::Number("mpu", Some("-1"))));
+        assert_eq!(link("overhead +4"), Err(KeywordError::Number("overhead", Some("+4"))));
+        assert_eq!(link("overhead 1.5"), Err(KeywordError::Number("overhead", Some("1.5"))));
         let far = KeywordError::Range("overhead", OverheadError::Overhead(257));
         assert_eq!(link("overhead 257"), Err(far));
         assert_eq!(far.to_string(), "at `overhead`: overhead 257 is outside -64..=256");
@@ -305,6 +322,34 @@ mod tests {
         assert!(link("adsl").unwrap_err().to_string().starts_with("unknown link option `adsl`"));
         let sum = OverheadError::Overhead(i32::MAX);
         assert_eq!(link("ethernet overhead 2147483647"), Err(KeywordError::Range("overhead", sum)));
+    }
+
+    /// Goal: the range that is named is the range that is accepted, of each word that needs a number. Method: both ends, and
+    /// what is beyond them.
+    #[test]
+    fn a_number_that_is_none_is_named_with_its_range() {
+        for (word, kind, least, most) in [
+            ("overhead", "whole number", -64, 256),
+            ("mpu", "whole number", 0, 256),
+            ("add", "whole number", 0, 256),
+            ("least", "whole number", 0, 256),
+            ("pad", "power of two", 1, 128),
+        ] {
+            let needs = std::format!("`{word}` needs a {kind} in {least}..={most} after it");
+            assert_eq!(link(word).unwrap_err().to_string(), needs);
+            for given in ["atm", "+1", "1.5", "4294967296"] {
+                let words = std::format!("{word} {given}");
+                let error = Overhead::from_keywords(&words, 14).unwrap_err();
+                assert_eq!(error.to_string(), std::format!("{needs}, and has `{given}`"));
+            }
+            let is_accepted = |number: i32| {
+                let words = std::format!("{word} {number}");
+                Overhead::from_keywords(&words, 14).is_ok()
+            };
+            assert!(is_accepted(least) && is_accepted(most), "{word}");
+            let beyond = if word == "pad" { 2 * most } else { most + 1 };
+            assert!(!is_accepted(least - 1) && !is_accepted(beyond), "{word}");
+        }
     }
 
     #[test]
@@ -367,8 +412,8 @@ mod tests {
         });
         assert_eq!(at("gre wireguard gre overhead 173").1, 18);
         assert_eq!(at("add 200 add 57").1, 8);
-        assert_eq!(at("add").2, KeywordError::Number("add"));
-        assert_eq!(at("least -1").2, KeywordError::Number("least"));
+        assert_eq!(at("add").2, KeywordError::Number("add", None));
+        assert_eq!(at("least -1").2, KeywordError::Number("least", Some("-1")));
         assert_eq!(at("  mpu 300").1, 2);
         let error = link("docsis adsl").unwrap_err();
         assert_eq!(error.offset_in("another text"), None);

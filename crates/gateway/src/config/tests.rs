@@ -131,7 +131,10 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "ceils \"10.9.0.0/16\": is on the list tv; accepted is its name",
         ),
         ("catch-up = \"+4\"", "--catch-up \"+4\": accepted are 0 to 1000"),
-        ("link = \"overhead +4\"", "`overhead` needs a whole number"),
+        (
+            "link = \"overhead +4\"",
+            "`overhead` needs a whole number in -64..=256 after it, and has `+4`",
+        ),
         (
             "host-by = \"mac\"\n[weights]\n\"10.0.0.1\" = 5",
             "weights \"10.0.0.1\": with --host-by mac accepted are MACs and names",

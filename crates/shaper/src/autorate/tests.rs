@@ -352,15 +352,20 @@ fn a_new_path_is_begun_anew_at_the_same_rate() {
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     let mbit = |mbps| Rate::megabits_per_second(mbps).unwrap();
-    for (floor, base, ceiling, message) in [
-        (Rate::STOPPED, mbit(2), mbit(3), "floor of stopped is no finite rate"),
-        (mbit(1), Rate::UNLIMITED, mbit(3), "base of unlimited is no finite rate"),
-        (mbit(1), mbit(2), Rate::UNLIMITED, "ceiling of unlimited is no finite rate"),
-        (mbit(3), mbit(2), mbit(3), "accepted: floor ≤ base ≤ ceiling"),
-        (mbit(1), mbit(4), mbit(3), "accepted: floor ≤ base ≤ ceiling"),
+    let said = |result: Result<_, AutorateError>| std::format!("{}", result.unwrap_err());
+    let [stopped, unlimited] = [Rate::STOPPED, Rate::UNLIMITED];
+    for (floor, base, ceiling, what) in [
+        (stopped, mbit(2), mbit(3), "floor of stopped"),
+        (mbit(1), unlimited, mbit(3), "base of unlimited"),
+        (mbit(1), mbit(2), unlimited, "ceiling of unlimited"),
     ] {
-        let error = AutorateParams::new(floor, base, ceiling).unwrap_err();
-        assert!(std::string::ToString::to_string(&error).contains(message), "{error}");
+        let range = "is no finite rate: accepted: 1000 to 400000000000 bit/s";
+        assert_eq!(said(AutorateParams::new(floor, base, ceiling)), std::format!("{what} {range}"));
+    }
+    for (floor, base) in [(mbit(3), mbit(2)), (mbit(1), mbit(4))] {
+        let order = "ceiling of 3000000 bit/s: accepted: floor ≤ base ≤ ceiling";
+        let message = std::format!("floor of {floor}, base of {base}, {order}");
+        assert_eq!(said(AutorateParams::new(floor, base, mbit(3))), message);
     }
     let params = AutorateParams::new(mbit(1), mbit(1), mbit(1)).unwrap();
     for span in [Nanos::ZERO, Nanos(999_999), Nanos(60_000_000_001), Nanos::MAX] {
@@ -368,6 +373,9 @@ fn settings_that_make_no_sense_are_refused() {
             Err(AutorateError::Span { name, span: told }) if told == span => name,
             other => panic!("{other:?}"),
         };
+        let range = "accepted: 1000000 to 60000000000 ns";
+        let message = std::format!("threshold of {} ns: {range}", span.0);
+        assert_eq!(said(params.with_threshold(span)), message);
         assert_eq!(name(params.with_threshold(span)), "threshold");
         assert_eq!(name(params.with_interval(span)), "interval");
         assert_eq!(name(params.with_silence(span)), "silence");
