@@ -1,6 +1,7 @@
 //! All tests in one binary, so that what every file uses is built once.
 
 mod ack_filter;
+mod ack_options;
 mod aqm;
 mod catalog;
 mod contract;
