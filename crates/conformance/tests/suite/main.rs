@@ -21,3 +21,4 @@ mod known_failures;
 mod pie;
 mod qfq_rules;
 mod siblings;
+mod weights;

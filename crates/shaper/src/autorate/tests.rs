@@ -490,3 +490,19 @@ fn a_line_that_makes_up_for_lateness_is_no_faster_line() {
         assert!(accepted.contains(&most), "{bps} bit/s, turns of {turn} ns: {most}");
     }
 }
+
+/// Goal: a window of a multiple of 2^32 ns is one of its length, and not of nothing (CAKE, 8a8946b). Method: packets so far apart, and
+/// a nanosecond more and less; the estimate is their rate.
+#[test]
+fn windows_of_multiples_of_2_to_the_32_nanoseconds_have_their_length() {
+    for times in 1..=3_u64 {
+        for gap in [(times << 32) - 1, times << 32, (times << 32) + 1] {
+            let mut arrivals = ArrivalRate::new();
+            let wire_len = 1 << 30;
+            (0..20).for_each(|packet| arrivals.arrived(Nanos(packet * gap), wire_len));
+            let rate = u64::from(wire_len) * 8_000_000_000 / gap;
+            let estimate = arrivals.estimate().expect("windows have ended");
+            assert!(estimate.abs_diff(rate) <= 1, "{estimate}, gap {gap} ns: {rate}");
+        }
+    }
+}
