@@ -22,8 +22,8 @@ fn share_by_weight<O: FlowScheduler>(
 ) {
     let sum: u64 = weights.iter().copied().map(u64::from).sum();
     let least = u64::from(*weights.iter().min().expect("two flows"));
-    // Whole rounds of DRR, in which the least has 10 and, at full depth, 400.
-    let packets = sum * (effort(10, 400) as u64).div_ceil(least);
+    // Whole rounds of DRR, in which the least has 10 and, at full depth, 100.
+    let packets = sum * (effort(10, 100) as u64).div_ceil(least);
     let mut sent = vec![0_u64; weights.len()];
     (0..weights.len() as u32).for_each(|flow| scheduler.backlogged(FlowId(flow), LEN));
     for packet in 0..packets {
