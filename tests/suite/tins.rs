@@ -346,3 +346,51 @@ fn a_tin_of_a_mode_is_read_back_in_another_plan() {
         assert!(word.parse::<TinShare>().is_err(), "{word}");
     }
 }
+
+/// Goal: the page says where each code point goes. Method: the rows of its table against the plans; what it does not name is in the tin of
+/// the last row.
+#[test]
+fn the_page_of_tins_says_where_each_code_point_goes() {
+    let page = include_str!("../../docs/disciplines/tins.md");
+    let cells = |row: &'static str| -> Vec<&str> {
+        row.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect()
+    };
+    let mut rows = page.lines().skip_while(|line| !line.starts_with("| code points |")).map(cells);
+    let head = rows.next().expect("a table");
+    let modes: Vec<TinMode> = head[1..].iter().map(|word| word.parse().expect("a mode")).collect();
+    assert_eq!(modes, TinMode::ALL[1..]);
+    let mut said = vec![None; 64];
+    let rows: Vec<_> = rows.skip(1).take_while(|row| row.len() == head.len()).collect();
+    let (others, named) = rows.split_last().expect("rows");
+    assert_eq!(others[0], "all others");
+    for row in named {
+        for dscp in row[0].split(", ").map(|code| code.parse::<Dscp>().expect(code)) {
+            let before = said[usize::from(dscp.get())].replace(&row[1..]);
+            assert_eq!(before, None, "{} stands twice", row[0]);
+        }
+    }
+    for (number, said) in (0_u8..).zip(said) {
+        let dscp = Dscp::new(number).expect("below 64");
+        for (place, mode) in modes.iter().enumerate() {
+            let plan = mode.plan();
+            let tin = plan.tin(plan.of_dscp(dscp)).expect("a tin").name().to_string();
+            let expected = match said {
+                Some(row) => row[place].to_owned(),
+                None if *mode == TinMode::Precedence => format!("tin{}", number >> 3),
+                None => others[place + 1].to_owned(),
+            };
+            assert_eq!(tin, expected, "{mode}, code point {number}");
+        }
+    }
+    for mode in TinMode::ALL {
+        let plan = mode.plan();
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{mode}` |")));
+        let row = row.unwrap_or_else(|| panic!("{mode} has no row"));
+        let names = plan.tins().iter().map(|tin| tin.name().to_string());
+        // Of eight tins the first and the last are named.
+        let is_named = |(at, _): &(usize, String)| plan.count() < 8 || at % 7 == 0;
+        for (_, name) in names.enumerate().filter(is_named) {
+            assert!(row.contains(&format!("`{name}`")), "{mode}: {name}");
+        }
+    }
+}
