@@ -11,6 +11,7 @@ mod ecn;
 mod every_aqm;
 mod every_discipline;
 mod exhaustive;
+mod failures_page;
 mod fuzz_corpus;
 mod hierarchy;
 mod hosts;
