@@ -10,10 +10,11 @@ const FOLDERS: [&str; 3] = ["tests", "src", "crates"];
 fn named(page: &str) -> impl Iterator<Item = &str> {
     let rows = page.lines().filter(|line| line.starts_with('|'));
     let words = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
-    words.filter(|word| word.matches('_').count() > 1)
+    let names = words.filter(|word| word.contains("::") || word.matches('_').count() > 1);
+    names.filter_map(|word| word.rsplit("::").next())
 }
 
-/// Functions that `cargo test` runs: those with the attribute, and those that are run on every discipline.
+/// What `cargo test` knows by name: functions with the attribute, and modules that try one thing on every discipline.
 fn run(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut is_test = false;
@@ -23,7 +24,7 @@ fn run(text: &str) -> Vec<&str> {
         }
         is_test = line == "#[test]" || is_test && line.starts_with("#[");
         if let Some(entry) = line.strip_prefix("every_discipline!(") {
-            found.extend(entry.split("super::").nth(1).and_then(|name| name.split(')').next()));
+            found.extend(entry.split(',').next());
         }
     }
     found
@@ -63,8 +64,8 @@ fn every_test_on_the_page_of_failures_runs() {
 #[test]
 fn tests_are_found_in_any_form() {
     let text = "#[test]\nfn plain() {}\n#[test]\n#[ignore]\nfn slow_one() {}\nfn helper() {}\n\
-        every_discipline!(module, super::on_all);\n";
+        every_discipline!(on_all, super::inside);\n";
     assert_eq!(run(text), ["plain", "slow_one", "on_all"]);
-    let page = "| a | `one_two_three` and `poll_at` |\n`not_in_table_rows`\n";
-    assert!(named(page).eq(["one_two_three"]));
+    let page = "| a | `one_two_three`, `a::file`, `poll_at` |\n`not_in_table_rows`\n";
+    assert!(named(page).eq(["one_two_three", "file"]));
 }
