@@ -1,7 +1,8 @@
 //! The disciplines by name, over boxed memory and behind a line: what experiments compare.
 //!
 //! All but the FIFO keep a queue for each flow, found by hash, and drop from the head of the longest
-//! queue when the limit is reached. So they differ in the flow scheduler alone.
+//! queue when the limit is reached. So they differ in the flow scheduler alone, except for the
+//! [`SmartQueue`](freeboard::SmartQueue), which also isolates hosts and has an AQM.
 
 mod flow_lists;
 mod isolated;
@@ -21,7 +22,7 @@ use freeboard::sched_core::{
     QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestQueue, Table, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
-use freeboard::{Dscp, Hashed};
+use freeboard::{AqmKind, Dscp, Hashed, Isolation};
 
 pub use flow_lists::FlowLists;
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
@@ -48,6 +49,9 @@ pub enum Discipline {
     SqfFloorFlush,
     /// Quick fair queueing with equal weights.
     Qfq,
+    /// A [`SmartQueue`](freeboard::SmartQueue) as the gateway assembles it for an uplink: hosts of the
+    /// sources, flows inside them, sparse flows first, COBALT.
+    Smart,
 }
 
 /// How long a queue was not served that is dropped whole.
@@ -198,10 +202,11 @@ where
 
 impl Discipline {
     /// The disciplines that are compared, in the order of tables.
-    pub const ALL: [Self; 5] = [Self::Fifo, Self::Drr, Self::Sqf, Self::SqfFloor, Self::Qfq];
+    pub const ALL: [Self; 6] =
+        [Self::Smart, Self::Fifo, Self::Drr, Self::Sqf, Self::SqfFloor, Self::Qfq];
 
     /// All that have a name.
-    pub const NAMED: [Self; 7] = [
+    pub const NAMED: [Self; 8] = [
         Self::Fifo,
         Self::Drr,
         Self::Sqf,
@@ -209,12 +214,13 @@ impl Discipline {
         Self::SqfFlush,
         Self::SqfFloorFlush,
         Self::Qfq,
+        Self::Smart,
     ];
 
     /// The options of shortest queue first, its floor and its flushes; `None` for every other discipline.
     const fn options_of_sqf(self) -> Option<(FloorShare, Option<Nanos>)> {
         match self {
-            Self::Fifo | Self::Drr | Self::Qfq => None,
+            Self::Fifo | Self::Drr | Self::Qfq | Self::Smart => None,
             Self::Sqf => Some((FloorShare::NONE, None)),
             Self::SqfFloor => Some((FloorShare::EIGHTH, None)),
             Self::SqfFlush => Some((FloorShare::NONE, Some(UNSERVED))),
@@ -248,6 +254,7 @@ impl Discipline {
             Self::SqfFlush => "sqf+flush",
             Self::SqfFloorFlush => "sqf+floor+flush",
             Self::Qfq => "qfq",
+            Self::Smart => "smart_queue",
         }
     }
 
@@ -297,6 +304,10 @@ impl Discipline {
                     qfq.configure(FlowId(flow), config, None).expect(within);
                 }
                 Box::new(Shaped::new(hashed(qfq, longest(), limits), line, link))
+            }
+            Self::Smart => {
+                let (isolation, aqm, l4s) = (Isolation::DualSrcHost, AqmKind::Cobalt, true);
+                isolated_smart(isolation, aqm, l4s, line, link, limits, max_len)
             }
         }
     }
@@ -433,7 +444,7 @@ mod tests {
     /// Goal: the wiring is what the name says. Method: flow 0 sends four packets of 1,000 bytes, flow
     /// 1 two of 100, into room for five. A FIFO rejects the last arrival and keeps the order; the
     /// others drop the first packet of flow 0. DRR then gives flow 0 its turn of 1,500 bytes, two
-    /// packets. SQF sends flow 1 first, also with a floor, which needs more bytes sent. QFQ rounds starts down to
+    /// packets, and so does the smart queue, to which both flows are of one host. SQF sends flow 1 first, also with a floor, which needs more bytes sent. QFQ rounds starts down to
     /// 2,048 bytes, so that flow 0 sends its third packet (start 2,000) before flow 1.
     #[test]
     fn each_discipline_serves_and_drops_in_its_own_order() {
@@ -445,6 +456,7 @@ mod tests {
             (Discipline::SqfFlush, (0, DropReason::Overflow), vec![4, 5, 1, 2, 3]),
             (Discipline::SqfFloorFlush, (0, DropReason::Overflow), vec![4, 5, 1, 2, 3]),
             (Discipline::Qfq, (0, DropReason::Overflow), vec![1, 2, 3, 4, 5]),
+            (Discipline::Smart, (0, DropReason::Overflow), vec![1, 2, 4, 5, 3]),
         ] {
             let line = Shaper::new(Rate::UNLIMITED);
             let mut queue = discipline.behind(line, Overhead::RAW, Limits::packets(5), 1_500);
@@ -482,8 +494,8 @@ mod tests {
             let burst: Vec<_> = flows.zip((0..).map(|handle| Packet::new(handle, 9))).collect();
             queue.enqueue_burst(Nanos(0), &burst, &mut |_, _| unreachable!("there is room"));
             let expected = flowhash::Counts { hits: 1, claims: 2, collisions: 0 };
-            let told_apart = discipline != Discipline::Fifo;
-            assert_eq!(queue.lookups(), told_apart.then_some(expected));
+            let is_counted = ![Discipline::Fifo, Discipline::Smart].contains(&discipline);
+            assert_eq!(queue.lookups(), is_counted.then_some(expected));
             assert_eq!(queue.line().rate(), Rate::UNLIMITED);
         }
     }

@@ -82,7 +82,7 @@ impl Load {
     }
 }
 
-const LOADS: [Load; 8] = [
+const LOADS: [Load; 9] = [
     load("4 uploads of its host", 10, 4, 0, Wanted::NearCake([0.68, 1.83, 2.27]))
         .beside_fq_codel([0.56, 1.74, 2.29]),
     load("24 uploads of its host", 10, 24, 0, Wanted::NearCake([1.07, 2.39, 5.42]))
@@ -95,6 +95,7 @@ const LOADS: [Load; 8] = [
     // For 30 hosts CAKE was not measured: the wait of a sparse host must not grow with the number of others.
     load("30 other hosts", 10, 0, 30, Wanted::NearCake(CAKE_12_HOSTS)).without_cake(),
     load("8 uploads of its host, 3 other hosts", 10, 8, 3, Wanted::Packets(2)),
+    load("8 uploads of its host, 12 other hosts", 10, 8, 12, Wanted::Packets(2)),
 ];
 
 /// A queue of the tables.

@@ -34,7 +34,7 @@ pub struct Options {
     /// What the link adds to a packet, as in "pppoe-llcsnap" or "overhead 44 atm".
     #[arg(long, value_name = "WORDS", default_value = "raw", value_parser = framing)]
     link: Overhead,
-    /// This queue only; without it fifo, drr, sqf, sqf with its repairs, and qfq.
+    /// This queue only; without it smart_queue, fifo, drr, sqf, sqf with its floor, and qfq.
     #[arg(long, value_name = "NAME", value_parser = notation::discipline())]
     scheduler: Option<Discipline>,
     /// Where the delays of the calls are drawn.

@@ -100,6 +100,9 @@ pub fn table(outcomes: &[Outcome]) -> String {
     row("packets offered to the uplink", &|outcome| outcome.uplink.entered.to_string());
     row("  not accepted: full", &|outcome| outcome.uplink.rejected.to_string());
     row("  dropped: overflow", &|outcome| dropped(outcome, DropReason::Overflow));
+    if outcomes.iter().any(|outcome| outcome.discipline == Discipline::Smart) {
+        row("  dropped: by the AQM", &|outcome| dropped(outcome, DropReason::Aqm));
+    }
     if outcomes.iter().any(|outcome| outcome.discipline.flushes()) {
         row("  dropped: unserved", &|outcome| dropped(outcome, DropReason::Unserved));
     }
