@@ -402,7 +402,7 @@ pub enum CutError {
 impl fmt::Display for CutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Segments(why) => write!(f, "{why}"),
+            Self::Segments(why) => why.fmt(f),
             Self::Truncated => f.write_str("frame that ends before its headers or its packet do"),
             Self::Malformed => f.write_str("header that contradicts itself"),
             Self::NotIp => f.write_str("no IP packet; accepted are IPv4 and IPv6"),
@@ -420,14 +420,8 @@ impl fmt::Display for CutError {
     }
 }
 
-impl core::error::Error for CutError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Segments(why) => Some(why),
-            _ => None,
-        }
-    }
-}
+/// Without a source: the text has all of it.
+impl core::error::Error for CutError {}
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,8 @@ mod parse;
 mod units;
 mod vocabulary;
 
+use core::str::FromStr;
+
 use shaper::{Overhead, Rate};
 
 use crate::ack_filter::AckFilter;
@@ -62,8 +64,8 @@ pub use error::{SettingsError, SettingsProblem};
 ///     settings.to_string(),
 ///     "bandwidth 20mbit diffserv4 map NQB voice nat wash regional overhead 34 ptm",
 /// );
-/// assert_eq!(QueueSettings::from_words(&settings.to_string()), Ok(settings));
-/// # Ok::<(), freeboard::SettingsError<'_>>(())
+/// assert_eq!(settings.to_string().parse(), Ok(settings));
+/// # Ok::<(), freeboard::SettingsError>(())
 /// ```
 ///
 /// With the feature `serde` settings are a string of these words, in both directions.
@@ -74,7 +76,7 @@ pub use error::{SettingsError, SettingsProblem};
 /// use freeboard::QueueSettings;
 ///
 /// let error = QueueSettings::from_words("bandwidth 20mbit difserv4").unwrap_err();
-/// assert_eq!((error.offset, error.word), (17, "difserv4"));
+/// assert_eq!((error.offset, error.word.as_str()), (17, "difserv4"));
 /// assert!(error.to_string().starts_with("at byte 17, `difserv4`: no such word; did you mean `diffserv4`?"));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,7 +149,7 @@ impl QueueSettings {
     ///
     /// # Errors
     /// [`SettingsError`] points at the first word that is not known, or whose value is not accepted.
-    pub fn from_words(words: &str) -> Result<Self, SettingsError<'_>> {
+    pub fn from_words(words: &str) -> Result<Self, SettingsError> {
         parse::parse(words)
     }
 
@@ -182,5 +184,14 @@ impl QueueSettings {
             LinkLayer::Ethernet => of_frames,
             LinkLayer::RawIp => of_packets,
         })
+    }
+}
+
+/// By [`QueueSettings::from_words`].
+impl FromStr for QueueSettings {
+    type Err = SettingsError;
+
+    fn from_str(words: &str) -> Result<Self, SettingsError> {
+        Self::from_words(words)
     }
 }

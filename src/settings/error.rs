@@ -2,28 +2,31 @@
 
 use core::fmt;
 
-use shaper::KeywordError;
+use shaper::{KeywordProblem, QuotedWord};
 
 use super::vocabulary::{OF_THE_LINK, OURS};
 use crate::tins::TinPlanError;
 
 /// A word that is not accepted, and where it stands.
+///
+/// It owns what it quotes, so that `?` makes a `Box<dyn Error>` of it whatever becomes of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct SettingsError<'a> {
+#[non_exhaustive]
+pub struct SettingsError {
     /// Where the word begins in the text, in bytes.
     pub offset: usize,
     /// The word.
-    pub word: &'a str,
+    pub word: QuotedWord,
     /// What is wrong with it.
-    pub problem: SettingsProblem<'a>,
+    pub problem: SettingsProblem,
 }
 
 /// What is wrong with a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum SettingsProblem<'a> {
+pub enum SettingsProblem {
     /// There is no such word.
     Unknown {
         /// The known word that is nearest to it, if one is near.
@@ -45,7 +48,7 @@ pub enum SettingsProblem<'a> {
         accepted: &'static str,
     },
     /// What is said of the link.
-    Link(KeywordError<'a>),
+    Link(KeywordProblem),
     /// What is said of the tins.
     Tins(TinPlanError),
     /// A share or a weight that no tin stands before.
@@ -54,7 +57,7 @@ pub enum SettingsProblem<'a> {
     TwoPlans,
 }
 
-impl fmt::Display for SettingsError<'_> {
+impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at byte {}, `{}`: ", self.offset, self.word)?;
         match self.problem {
@@ -70,8 +73,7 @@ impl fmt::Display for SettingsError<'_> {
             SettingsProblem::NotOffered { instead } => write!(f, "not offered; {instead}"),
             SettingsProblem::Missing { accepted } => write!(f, "needs {accepted} behind it"),
             SettingsProblem::Value { accepted } => write!(f, "accepted is {accepted}"),
-            SettingsProblem::Link(KeywordError::Range(_, error)) => error.fmt(f),
-            SettingsProblem::Link(error) => error.fmt(f),
+            SettingsProblem::Link(problem) => problem.fmt(f),
             SettingsProblem::Tins(error) => error.fmt(f),
             SettingsProblem::NoTin => f.write_str("belongs behind `tin NAME`"),
             SettingsProblem::TwoPlans => f.write_str(
@@ -81,4 +83,4 @@ impl fmt::Display for SettingsError<'_> {
     }
 }
 
-impl core::error::Error for SettingsError<'_> {}
+impl core::error::Error for SettingsError {}

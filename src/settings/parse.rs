@@ -3,7 +3,7 @@
 use core::str::SplitAsciiWhitespace;
 
 use sched_core::Nanos;
-use shaper::{KeywordError, Overhead, Rate};
+use shaper::{KeywordProblem, Overhead, QuotedWord, Rate};
 
 use super::QueueSettings;
 use super::error::{SettingsError, SettingsProblem};
@@ -38,9 +38,9 @@ impl<'a> Words<'a> {
     }
 
     /// What is wrong with `word`, a part of the text.
-    fn error(&self, word: &'a str, problem: SettingsProblem<'a>) -> SettingsError<'a> {
+    fn error(&self, word: &str, problem: SettingsProblem) -> SettingsError {
         let offset = word.as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
-        SettingsError { offset, word, problem }
+        SettingsError { offset, word: QuotedWord::new(word), problem }
     }
 
     /// The value behind `word`, and what `read` makes of it.
@@ -49,7 +49,7 @@ impl<'a> Words<'a> {
         word: &'a str,
         accepted: &'static str,
         read: impl FnOnce(&'a str) -> Option<V>,
-    ) -> Result<V, SettingsError<'a>> {
+    ) -> Result<V, SettingsError> {
         let value = self.raw_value(word, accepted)?;
         read(value).ok_or_else(|| self.error(value, SettingsProblem::Value { accepted }))
     }
@@ -59,7 +59,7 @@ impl<'a> Words<'a> {
         &mut self,
         word: &'a str,
         accepted: &'static str,
-    ) -> Result<&'a str, SettingsError<'a>> {
+    ) -> Result<&'a str, SettingsError> {
         self.rest.next().ok_or_else(|| self.error(word, SettingsProblem::Missing { accepted }))
     }
 }
@@ -135,7 +135,7 @@ impl<'a> Named<'a> {
     }
 }
 
-pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError<'_>> {
+pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError> {
     let mut settings = QueueSettings::NONE;
     let (mut mode, mut names_points) = (None, false);
     let nameless = Tin::new(TinName::NONE, TinShare::ALL);
@@ -236,24 +236,25 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError<'_>> {
 }
 
 /// The link, of the words that are not ours.
-fn link<'a>(text: &'a str, words: &Words<'a>) -> Result<(Overhead, Overhead), SettingsError<'a>> {
+fn link<'a>(text: &'a str, words: &Words<'a>) -> Result<(Overhead, Overhead), SettingsError> {
     let of = |header| {
-        Overhead::from_words(others(text), header).map_err(|error| match error {
-            KeywordError::Unknown(word) => words.error(
-                word,
-                match not_offered(word) {
-                    Some(instead) => SettingsProblem::NotOffered { instead },
-                    None => SettingsProblem::Unknown { nearest: nearest(word) },
-                },
-            ),
-            error => words.error(error.word(), SettingsProblem::Link(error)),
+        Overhead::from_words(others(text), header).map_err(|error| {
+            let word = others(text).nth(error.index).unwrap_or_default();
+            let problem = match (error.problem, not_offered(word)) {
+                (KeywordProblem::Unknown, Some(instead)) => SettingsProblem::NotOffered { instead },
+                (KeywordProblem::Unknown, None) => {
+                    SettingsProblem::Unknown { nearest: nearest(word) }
+                }
+                (problem, _) => SettingsProblem::Link(problem),
+            };
+            words.error(word, problem)
         })
     };
     Ok((of(Overhead::ETHERNET_HEADER)?, of(0)?))
 }
 
 /// The plan with the default and the code points that the text names.
-fn with_points(text: &str, mut plan: TinPlan) -> Result<TinPlan, SettingsError<'_>> {
+fn with_points(text: &str, mut plan: TinPlan) -> Result<TinPlan, SettingsError> {
     let mut words = Words::of(text);
     while let Some(word) = words.next() {
         match word {

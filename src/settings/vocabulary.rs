@@ -1,6 +1,6 @@
 //! The words, and the nearest one to a word that is none.
 
-use shaper::{KeywordError, Overhead};
+use shaper::{KeywordProblem, Overhead};
 
 /// Each word of ours with the number of values behind it.
 pub(super) const OURS: [(&str, usize); 50] = [
@@ -108,7 +108,8 @@ pub(super) const OF_THE_LINK: [&str; 46] = [
 
 /// Whether a number belongs to `word`, a word of the link.
 pub(super) fn needs_number(word: &str) -> bool {
-    matches!(Overhead::from_keywords(word, 0), Err(KeywordError::Number(..)))
+    let problem = Overhead::from_keywords(word, 0).map_err(|error| error.problem);
+    matches!(problem, Err(KeywordProblem::Number { .. }))
 }
 
 /// What there is in the place of a word of `tc` that is not offered.
@@ -174,28 +175,27 @@ mod tests {
 
     use std::string::String;
 
-    use shaper::{KeywordError, Overhead};
-
     use super::*;
 
     /// Goal: words that a misspelt one is compared with are words of the link, which its error names, and no word is of both
     /// kinds.
     #[test]
     fn the_words_of_the_link_are_read_by_the_link() {
-        let unknown = std::format!("{}", KeywordError::Unknown("?"));
+        let unknown = Overhead::from_keywords("?", 14).err().map(|error| std::format!("{error}"));
+        let unknown = unknown.unwrap_or_default();
         let named: std::vec::Vec<&str> = unknown.split(['(', ',', ')', ' ']).collect();
         for word in OF_THE_LINK {
             assert!(named.contains(&word), "{word} is not in: {unknown}");
             let read = Overhead::from_words([word, "16"].into_iter(), 14);
-            assert!(
-                !matches!(read, Err(KeywordError::Unknown(unknown)) if unknown == word),
-                "{word}"
-            );
+            let is_unknown = |error: shaper::KeywordError| {
+                error.index == 0 && error.problem == KeywordProblem::Unknown
+            };
+            assert!(!read.is_err_and(is_unknown), "{word}");
             assert_eq!(values(word), None, "{word}");
         }
         for (word, _) in OURS {
-            let read = Overhead::from_keywords(word, 14);
-            assert_eq!(read, Err(KeywordError::Unknown(word)));
+            let read = Overhead::from_keywords(word, 14).map_err(|error| error.problem);
+            assert_eq!(read, Err(KeywordProblem::Unknown), "{word}");
         }
     }
 

@@ -208,7 +208,7 @@ impl SmartQueueBuilder {
     /// let mut queue = builder.raw_ip().frames([42; 16])?;
     /// queue.push(Nanos(0), &ip(0, 2))?;
     /// queue.push(Nanos(0), &ip(46, 3))?;
-    /// assert_eq!(queue.pop(Nanos(0)), Some(&ip(46, 3)[..]), "voice goes first");
+    /// assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&ip(46, 3)[..]), "voice goes first");
     /// assert_eq!(queue.tin_counters(0).map(|best_effort| best_effort.backlog.packets), Some(1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -300,7 +300,7 @@ impl SmartQueueBuilder {
     ///
     /// # Errors
     /// [`KeywordError`] names the word.
-    pub fn framing(self, words: &str) -> Result<Self, KeywordError<'_>> {
+    pub fn framing(self, words: &str) -> Result<Self, KeywordError> {
         let of_frames = Overhead::from_keywords(words, 14)?;
         let of_packets = Overhead::from_keywords(words, 0)?;
         Ok(Self { framing: (of_frames, of_packets), ..self })

@@ -293,7 +293,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames(key)?;
     /// // In earnest a device reads into the place.
     /// queue.push_with(Nanos(0), 60, |place| place.fill(7))?;
-    /// assert_eq!(queue.pop(Nanos(0)), Some(&[7; 60][..]));
+    /// assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&[7; 60][..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn push_with(
@@ -572,11 +572,25 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     }
 
     /// The frame that leaves next, if one may leave at `now`: with the mark of congestion written into its IP header
-    /// where the AQM set one. It is the caller's until the next [`push`](Self::push) or `pop`, which frees its buffer.
+    /// where the AQM set one. It is the caller's, to be changed too, until the next [`push`](Self::push) or `pop`, which
+    /// frees its buffer.
     ///
     /// Cost: that of a dequeue, and for a frame that the AQM has marked that of the write into its
     /// header.
-    pub fn pop(&mut self, now: Nanos) -> Option<&[u8]> {
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
+    /// queue.push(Nanos(0), &[0; 60])?;
+    /// while let Some(frame) = queue.pop(Nanos(0)) {
+    ///     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]); // the address of the card that sends it
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pop(&mut self, now: Nanos) -> Option<&mut [u8]> {
         self.packets.take_back();
         let packet = self.outlet.dequeue(now, &mut self.packets.pool)?;
         self.packets.out = Some(packet.handle);
@@ -586,7 +600,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         if self.packets.config.wash {
             self.packets.clear_dscp(packet.handle);
         }
-        Some(self.packets.pool.frame(packet.handle))
+        Some(self.packets.pool.frame_mut(packet.handle))
     }
 
     /// Drops all that is queued; buffers, tables and settings stay. Cost: O(frames).

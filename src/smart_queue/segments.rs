@@ -97,7 +97,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// let mut queue = builder.frames([42; 16])?; // 16 random bytes
     /// assert_eq!(queue.push_segments(Nanos(0), Segmenter::ip(&packet, 1_200)?)?, 3);
     /// assert_eq!(queue.backlog().packets, 3);
-    /// assert_eq!(queue.pop(Nanos(0)).map(<[u8]>::len), Some(1_228));
+    /// assert_eq!(queue.pop(Nanos(0)).as_deref().map(<[u8]>::len), Some(1_228));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn push_segments(

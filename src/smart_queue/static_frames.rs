@@ -30,7 +30,7 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 /// let rate = Rate::kilobits_per_second(500)?;
 /// let mut queue = SmartQueue::upload(rate).frames_in(&mut memory, [42; 16])?;
 /// queue.push(Nanos(0), &[0; 60])?;
-/// assert_eq!(queue.pop(Nanos(0)), Some(&[0; 60][..]));
+/// assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&[0; 60][..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

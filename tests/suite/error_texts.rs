@@ -1,6 +1,9 @@
 //! What errors say: the value that was given, and what is accepted in its place.
 
-use freeboard::QueueSettings;
+use core::error::Error;
+
+use freeboard::shaper::{Rate, Segments};
+use freeboard::{CutError, QueueSettings, SmartQueue};
 
 /// Goal: what is wrong with a word of the settings is said with its value and what is accepted. Method: the whole text.
 #[test]
@@ -24,9 +27,43 @@ fn settings_name_the_value_and_what_is_accepted() {
         ),
         (
             "nat overhead wash",
-            "at byte 4, `overhead`: `overhead` needs a whole number in -64..=256 after it, and has `wash`",
+            "at byte 4, `overhead`: needs a whole number in -64..=256 after it, and has `wash`",
         ),
     ] {
         assert_eq!(QueueSettings::from_words(words).unwrap_err().to_string(), text);
     }
+}
+
+/// Goal: an error of settings or of a link outlives the text, so that `?` boxes it. Method: words that end before the error
+/// is read.
+#[test]
+fn errors_of_words_are_boxed_by_the_question_mark() {
+    fn settings(words: String) -> Result<QueueSettings, Box<dyn Error>> {
+        Ok(words.parse()?)
+    }
+    fn framing(words: String) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let _builder = SmartQueue::upload(Rate::UNLIMITED).framing(&words)?;
+        Ok(())
+    }
+    let error = settings("nat wush".into()).unwrap_err().to_string();
+    assert!(error.starts_with("at byte 4, `wush`: no such word; did you mean `wash`?"), "{error}");
+    let error = framing("ether-vlan pppoe-ptn".into()).unwrap_err().to_string();
+    assert!(error.starts_with("unknown link option `pppoe-ptn`"), "{error}");
+    let long = "a".repeat(100);
+    let error = settings(long).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("at byte 0, `{}…`: ", "a".repeat(30))), "{error}");
+}
+
+/// Goal: what an error prints is not said again by its sources. Method: the error with another error inside, and the texts
+/// of its chain.
+#[test]
+fn an_error_does_not_repeat_its_source() {
+    let why = Segments::one(0).unwrap_err();
+    let error = CutError::Segments(why);
+    let (mut texts, mut next) = (vec![], Some(&error as &dyn Error));
+    while let Some(error) = next {
+        texts.push(error.to_string());
+        next = error.source();
+    }
+    assert_eq!(texts, [why.to_string()]);
 }

@@ -232,7 +232,7 @@ fn a_frame_that_is_cut_counts_as_its_segments() {
     let (mut now, mut left) = (Nanos(0), 0);
     while queue.backlog().packets > 0 {
         now = queue.poll_at(now).expect("something is queued");
-        let sent = queue.pop(now).map(<[u8]>::len);
+        let sent = queue.pop(now).as_deref().map(<[u8]>::len);
         assert_eq!(sent, Some(each as usize));
         left += 1;
         // 1,538 bytes on the wire at a microsecond each.

@@ -2,7 +2,7 @@
 
 use conformance::effort::effort;
 use freeboard::sched_core::{ConfigError, Nanos};
-use freeboard::shaper::{KeywordError, Overhead, OverheadError, Rate};
+use freeboard::shaper::{KeywordProblem, Overhead, OverheadError, QuotedWord, Rate};
 use freeboard::{
     AqmKind, Dscp, Isolation, LinkLayer, MemoryLimit, QueueSettings, Rtt, SettingsProblem,
     SmartQueue, SmartQueueBuilder, SmartQueueError, Tin, TinMode, TinName, TinPlan, TinPlanError,
@@ -89,7 +89,11 @@ fn an_error_points_at_the_word() {
     let tins = SettingsProblem::Tins;
     let no_tin =
         |name, mode| tins(TinPlanError::UnknownTin { name: TinName::new(name).unwrap(), mode });
-    let number = |word, given| SettingsProblem::Link(KeywordError::Number(word, given));
+    let number = |accepted, given: Option<&str>| {
+        let given = given.map(QuotedWord::new);
+        SettingsProblem::Link(KeywordProblem::Number { accepted, given })
+    };
+    let overhead = |given| number("whole number in -64..=256", given);
     for (words, at, problem) in [
         ("nat difserv4", "difserv4", unknown(Some("diffserv4"))),
         ("pppoe-ptn", "pppoe-ptn", unknown(Some("pppoe-ptm"))),
@@ -99,13 +103,13 @@ fn an_error_points_at_the_word() {
         ("rtt 30ms 44", "44", unknown(None)),
         ("diffserv3 overhead 257", "overhead", {
             let range = OverheadError::Overhead(257);
-            SettingsProblem::Link(KeywordError::Range("overhead", range))
+            SettingsProblem::Link(KeywordProblem::Range(range))
         }),
-        ("nat overhead", "overhead", number("overhead", None)),
-        ("overhead nat", "overhead", number("overhead", Some("nat"))),
-        ("overhead nat 44", "overhead", number("overhead", Some("nat"))),
-        ("atm mpu rtt 30ms 96", "mpu", number("mpu", Some("rtt"))),
-        ("pad diffserv4 16", "pad", number("pad", Some("diffserv4"))),
+        ("nat overhead", "overhead", overhead(None)),
+        ("overhead nat", "overhead", overhead(Some("nat"))),
+        ("overhead nat 44", "overhead", overhead(Some("nat"))),
+        ("atm mpu rtt 30ms 96", "mpu", number("whole number in 0..=256", Some("rtt"))),
+        ("pad diffserv4 16", "pad", number("power of two in 1..=128", Some("diffserv4"))),
         ("tin a tin b share 5/4", "5/4", tins(TinPlanError::Share { parts: 5, whole: 4 })),
         ("tin a tin b share 0", "0", tins(TinPlanError::Share { parts: 0, whole: 1 })),
         ("tin a tin b share all", "all", tins(TinPlanError::NoShare)),
@@ -123,7 +127,7 @@ fn an_error_points_at_the_word() {
         ("diffserv4 tin a", "tin", SettingsProblem::TwoPlans),
     ] {
         let error = QueueSettings::from_words(words).unwrap_err();
-        assert_eq!((error.word, error.problem), (at, problem), "{words}");
+        assert_eq!((error.word, error.problem), (QuotedWord::new(at), problem), "{words}");
         assert_eq!(words.get(error.offset..error.offset + at.len()), Some(at), "{words}");
         let begin = format!("at byte {}, `{at}`: ", error.offset);
         assert!(error.to_string().starts_with(&begin), "{error}");
@@ -168,7 +172,7 @@ fn an_error_points_at_the_word() {
     for word in "bandwidth rtt memlimit fwmark tin-by tin default-tin map".split(' ') {
         let words = format!("wash {word}");
         let error = QueueSettings::from_words(&words).unwrap_err();
-        assert_eq!((error.offset, error.word), (5, word));
+        assert_eq!((error.offset, error.word.as_str()), (5, word));
         assert!(matches!(error.problem, SettingsProblem::Missing { .. }), "{error}");
     }
     let text = QueueSettings::from_words("nat wush").unwrap_err().to_string();
@@ -339,7 +343,7 @@ fn a_queue_is_built_of_words() {
     for word in ["flowblind", "interplanetary"] {
         let words = format!("nat {word} lan");
         let error = QueueSettings::from_words(&words).unwrap_err();
-        assert_eq!((error.offset, error.word), (4, word));
+        assert_eq!((error.offset, error.word.as_str()), (4, word));
         assert!(matches!(error.problem, SettingsProblem::NotOffered { .. }), "{error}");
         assert!(error.to_string().contains("not offered"), "{error}");
     }
@@ -453,8 +457,8 @@ proptest! {
         ],
     ) {
         if let Err(error) = QueueSettings::from_words(&text) {
-            let found = text.get(error.offset..).is_some_and(|rest| rest.starts_with(error.word));
-            prop_assert!(found && !error.word.is_empty(), "{:?}", error);
+            let found = text.get(error.offset..).is_some_and(|rest| rest.starts_with(error.word.as_str()));
+            prop_assert!(found && !error.word.as_str().is_empty(), "{:?}", error);
             prop_assert!(error.to_string().len() > 20);
         }
     }

@@ -277,6 +277,22 @@ fn other_limits_drop_what_exceeds_them_and_stay() {
     assert_eq!((queue.backlog().packets, queue.backlogged_hosts().0), (5, 2));
 }
 
+/// Goal: a frame that is popped is the caller's to change, and what it writes there disturbs no other frame. Method: every
+/// byte of each frame overwritten, with frames queued behind it.
+#[test]
+fn a_popped_frame_is_the_callers_to_change() {
+    let mut queue = SmartQueue::upload(Rate::UNLIMITED).buffers(4).frames(KEY).expect("a queue");
+    for number in 0..4 {
+        queue.push(Nanos(0), &[number; 60]).expect("there is room");
+    }
+    for number in 0..4 {
+        let popped = queue.pop(Nanos(0)).expect("a frame");
+        assert_eq!(popped, [number; 60]);
+        popped.fill(0xff);
+        queue.recount().expect("the books are right");
+    }
+}
+
 /// Goal: a frame that is written in place is as one that is copied, and nothing is asked for in vain. Method: the same
 /// history both ways, over few buffers, so that frames give way; lengths out of range.
 #[test]

@@ -6,7 +6,7 @@
 use core::fmt;
 
 use crate::layer::Step;
-use crate::{Framing, Layer, Overhead, OverheadError};
+use crate::{Framing, Layer, Overhead, OverheadError, QuotedWord};
 
 impl Overhead {
     /// The link that `options`, words separated by white space, describe.
@@ -47,10 +47,10 @@ impl Overhead {
     ///
     /// let words = "ether-vlan pppoe-ptn";
     /// let error = Overhead::from_keywords(words, 14).unwrap_err();
-    /// assert_eq!((error.word(), error.offset_in(words)), ("pppoe-ptn", Some(11)));
-    /// # Ok::<(), shaper::KeywordError<'_>>(())
+    /// assert_eq!((error.word.as_str(), error.offset_in(words)), ("pppoe-ptn", Some(11)));
+    /// # Ok::<(), shaper::KeywordError>(())
     /// ```
-    pub fn from_keywords(options: &str, header: u8) -> Result<Self, KeywordError<'_>> {
+    pub fn from_keywords(options: &str, header: u8) -> Result<Self, KeywordError> {
         Self::from_words(options.split_ascii_whitespace(), header)
     }
 
@@ -66,20 +66,23 @@ impl Overhead {
     /// assert_eq!(Overhead::from_words(words, 0), Ok(Overhead::PPPOE_PTM));
     /// ```
     pub fn from_words<'a>(
-        mut words: impl Iterator<Item = &'a str>,
+        words: impl Iterator<Item = &'a str>,
         header: u8,
-    ) -> Result<Self, KeywordError<'a>> {
+    ) -> Result<Self, KeywordError> {
+        let mut words = words.enumerate();
         let mut link = Self::RAW;
         let mut inside = Inside::NOTHING;
         let mut raw = true;
-        while let Some(word) = words.next() {
-            let range = |error| KeywordError::Range(word, error);
+        while let Some((index, word)) = words.next() {
+            let wrong = |problem| KeywordError { index, word: QuotedWord::new(word), problem };
+            let range = |error| wrong(KeywordProblem::Range(error));
             let mut number = |least: i32| {
-                let given = words.next();
+                let given = words.next().map(|(_, given)| given);
                 let unsigned = given.filter(|text| !text.starts_with('+'));
                 let value = unsigned.and_then(|text| text.parse::<i32>().ok());
                 let value = value.filter(|&value| value >= least);
-                value.ok_or(KeywordError::Number(word, given))
+                let (accepted, given) = (accepted(word), given.map(QuotedWord::new));
+                value.ok_or_else(|| wrong(KeywordProblem::Number { accepted, given }))
             };
             let mut natural = || number(0).map(i32::unsigned_abs);
             let layer = match word {
@@ -118,7 +121,7 @@ impl Overhead {
                     (Framing::None, -link.overhead(), link.mpu())
                 }
                 _ => {
-                    let named = Self::named(word).ok_or(KeywordError::Unknown(word))?;
+                    let named = Self::named(word).ok_or_else(|| wrong(KeywordProblem::Unknown))?;
                     raw = false;
                     let mpu = if named.mpu() > 0 { named.mpu() } else { link.mpu() };
                     let assigned = if word == "conservative" { link.overhead() } else { 0 };
@@ -235,38 +238,49 @@ impl fmt::Display for Overhead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum KeywordError<'a> {
-    /// No such word.
-    Unknown(&'a str),
-    /// The word needs a whole number after it (all but `overhead`: not negative), and there is this word, or none.
-    Number(&'a str, Option<&'a str>),
-    /// At this word, a figure left its range.
-    Range(&'a str, OverheadError),
+pub struct KeywordError {
+    /// The number of the word among those that were read, from 0.
+    pub index: usize,
+    /// The word.
+    pub word: QuotedWord,
+    /// What is wrong with it.
+    pub problem: KeywordProblem,
 }
 
-impl<'a> KeywordError<'a> {
-    /// The word that is wrong, or lacks its number, or leads out of range.
-    #[must_use]
-    pub const fn word(&self) -> &'a str {
-        match self {
-            Self::Unknown(word) | Self::Number(word, _) | Self::Range(word, _) => word,
-        }
-    }
+/// What is wrong with a word of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum KeywordProblem {
+    /// No such word.
+    Unknown,
+    /// The word needs a whole number after it (all but `overhead`: not negative).
+    Number {
+        /// The numbers that are accepted.
+        accepted: &'static str,
+        /// The word that stands there; `None` if there is none.
+        given: Option<QuotedWord>,
+    },
+    /// At this word, a figure left its range.
+    Range(OverheadError),
+}
 
-    /// Where the [word](Self::word) begins in `text`, in bytes; `None` if it is a word of another text. For a caller
-    /// that points at the word.
+impl KeywordError {
+    /// Returns the offset in bytes at which the word begins in `text`, the words that were read, for a caller that
+    /// points at the word; `None` if it is a word of another text.
     #[must_use]
     pub fn offset_in(&self, text: &str) -> Option<usize> {
-        let word = self.word();
+        let word = text.split_ascii_whitespace().nth(self.index)?;
         let offset = word.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
-        (offset.checked_add(word.len())? <= text.len()).then_some(offset)
+        (QuotedWord::new(word) == self.word).then_some(offset)
     }
 }
 
-impl fmt::Display for KeywordError<'_> {
+impl fmt::Display for KeywordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(word) => write!(
+        let word = &self.word;
+        match &self.problem {
+            KeywordProblem::Unknown => write!(
                 f,
                 "unknown link option `{word}` (raw, conservative, overhead N, mpu N, atm, ptm, \
                  ptm-paper, noatm, pppoa-vcmux, pppoa-llc, pppoe-vcmux, pppoe-llcsnap, \
@@ -275,53 +289,70 @@ impl fmt::Display for KeywordError<'_> {
                  wireguard, wireguard6, esp, esp6, esp-udp, gre, gre6, vxlan, vxlan6, gtp, ipip, \
                  6in4, 4in6, ds-lite, mpls, add N, least N, pad N)"
             ),
-            Self::Number(word, given) => {
-                let (kind, least, most) = accepted(word);
-                write!(f, "`{word}` needs a {kind} in {least}..={most} after it")?;
-                given.map_or(Ok(()), |given| write!(f, ", and has `{given}`"))
-            }
-            Self::Range(word, error) => write!(f, "at `{word}`: {error}"),
+            KeywordProblem::Number { .. } => write!(f, "`{word}` {}", self.problem),
+            KeywordProblem::Range(error) => write!(f, "at `{word}`: {error}"),
         }
     }
 }
 
-/// What the number behind `word` is, its least and its most.
-fn accepted(word: &str) -> (&'static str, i32, u32) {
-    const WHOLE: &str = "whole number";
-    match word {
-        "overhead" => (WHOLE, Overhead::MIN_OVERHEAD, Overhead::MAX_OVERHEAD.unsigned_abs()),
-        "mpu" => (WHOLE, 0, Overhead::MAX_MPU),
-        "pad" => ("power of two", 1, Layer::MAX_MULTIPLE),
-        _ => (WHOLE, 0, Layer::MAX_BYTES),
+/// Without the word, which stands before it.
+impl fmt::Display for KeywordProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("unknown link option"),
+            Self::Number { accepted, given } => {
+                write!(f, "needs a {accepted} after it")?;
+                given.map_or(Ok(()), |given| write!(f, ", and has `{given}`"))
+            }
+            Self::Range(error) => error.fmt(f),
+        }
     }
 }
 
-impl core::error::Error for KeywordError<'_> {}
+/// The numbers that are accepted behind `word`.
+fn accepted(word: &str) -> &'static str {
+    match word {
+        "overhead" => "whole number in -64..=256",
+        "pad" => "power of two in 1..=128",
+        _ => "whole number in 0..=256",
+    }
+}
+
+impl core::error::Error for KeywordError {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::string::ToString;
 
-    fn link(options: &str) -> Result<Overhead, KeywordError<'_>> {
+    fn link(options: &str) -> Result<Overhead, KeywordError> {
         Overhead::from_keywords(options, 14)
+    }
+
+    fn wrong(index: usize, word: &str, problem: KeywordProblem) -> KeywordError {
+        KeywordError { index, word: QuotedWord::new(word), problem }
+    }
+
+    fn number(word: &str, given: Option<&str>) -> KeywordError {
+        let (accepted, given) = (accepted(word), given.map(QuotedWord::new));
+        wrong(0, word, KeywordProblem::Number { accepted, given })
     }
 
     #[test]
     fn a_word_that_is_wrong_is_named() {
-        assert_eq!(link("docsis adsl"), Err(KeywordError::Unknown("adsl")));
-        assert_eq!(link("overhead"), Err(KeywordError::Number("overhead", None)));
-        assert_eq!(link("mpu -1"), Err(KeywordError::Number("mpu", Some("-1"))));
-        assert_eq!(link("overhead +4"), Err(KeywordError::Number("overhead", Some("+4"))));
-        assert_eq!(link("overhead 1.5"), Err(KeywordError::Number("overhead", Some("1.5"))));
-        let far = KeywordError::Range("overhead", OverheadError::Overhead(257));
+        assert_eq!(link("docsis adsl"), Err(wrong(1, "adsl", KeywordProblem::Unknown)));
+        assert_eq!(link("overhead"), Err(number("overhead", None)));
+        assert_eq!(link("mpu -1"), Err(number("mpu", Some("-1"))));
+        assert_eq!(link("overhead +4"), Err(number("overhead", Some("+4"))));
+        assert_eq!(link("overhead 1.5"), Err(number("overhead", Some("1.5"))));
+        let far = wrong(0, "overhead", KeywordProblem::Range(OverheadError::Overhead(257)));
         assert_eq!(link("overhead 257"), Err(far));
         assert_eq!(far.to_string(), "at `overhead`: overhead 257 is outside -64..=256");
-        let mpu = KeywordError::Range("mpu", OverheadError::Mpu(300));
+        let mpu = wrong(0, "mpu", KeywordProblem::Range(OverheadError::Mpu(300)));
         assert_eq!(link("mpu 300"), Err(mpu));
         assert!(link("adsl").unwrap_err().to_string().starts_with("unknown link option `adsl`"));
-        let sum = OverheadError::Overhead(i32::MAX);
-        assert_eq!(link("ethernet overhead 2147483647"), Err(KeywordError::Range("overhead", sum)));
+        let sum = KeywordProblem::Range(OverheadError::Overhead(i32::MAX));
+        assert_eq!(link("ethernet overhead 2147483647"), Err(wrong(1, "overhead", sum)));
     }
 
     /// Goal: the range that is named is the range that is accepted, of each word that needs a number. Method: both ends, and
@@ -400,23 +431,36 @@ mod tests {
     fn a_layer_that_is_wrong_is_named_at_its_word() {
         let at = |words: &'static str| {
             let error = link(words).unwrap_err();
-            (error.word(), error.offset_in(words).unwrap(), error)
+            (error.word, error.offset_in(words).unwrap(), error.problem)
         };
-        let (word, offset, error) = at("wireguard pad 12 wireguard");
-        assert_eq!((word, offset), ("pad", 10));
-        assert_eq!(error, KeywordError::Range("pad", OverheadError::Multiple(12)));
+        let (word, offset, problem) = at("wireguard pad 12 wireguard");
+        assert_eq!((word.as_str(), offset), ("pad", 10));
+        assert_eq!(problem, KeywordProblem::Range(OverheadError::Multiple(12)));
         // The fourth, not the first that has its name.
         assert_eq!(at("esp esp esp esp").1, 12);
         assert_eq!(at("overhead 200 gre add 33 mpu 9").2, {
-            KeywordError::Range("add", OverheadError::Overhead(257))
+            KeywordProblem::Range(OverheadError::Overhead(257))
         });
         assert_eq!(at("gre wireguard gre overhead 173").1, 18);
         assert_eq!(at("add 200 add 57").1, 8);
-        assert_eq!(at("add").2, KeywordError::Number("add", None));
-        assert_eq!(at("least -1").2, KeywordError::Number("least", Some("-1")));
+        assert_eq!(at("add").2, number("add", None).problem);
+        assert_eq!(at("least -1").2, number("least", Some("-1")).problem);
         assert_eq!(at("  mpu 300").1, 2);
         let error = link("docsis adsl").unwrap_err();
         assert_eq!(error.offset_in("another text"), None);
+    }
+
+    /// Goal: an error outlives the text that it quotes, as `?` into a boxed error needs.
+    #[test]
+    fn an_error_outlives_the_text() {
+        fn read(
+            words: std::string::String,
+        ) -> Result<Overhead, std::boxed::Box<dyn core::error::Error>> {
+            Ok(Overhead::from_keywords(&words, 14)?)
+        }
+        let error = read("docsis overhead atm".into()).unwrap_err();
+        let text = "`overhead` needs a whole number in -64..=256 after it, and has `atm`";
+        assert_eq!(error.to_string(), text);
     }
 
     /// Goal: what is printed is the link, for any that can be made. Method: every combination of framings, overheads and

@@ -228,7 +228,7 @@ proptest! {
                 }
                 Step::Pop => {
                     let polled = queue.poll_at(now);
-                    let popped = queue.pop(now).map(<[u8]>::to_vec);
+                    let popped = queue.pop(now).as_deref().map(<[u8]>::to_vec);
                     assert_eq!(polled == Some(now), popped.is_some(), "{polled:?}");
                     popped.iter().for_each(|bytes| twin.popped(bytes));
                 }

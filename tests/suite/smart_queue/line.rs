@@ -106,7 +106,7 @@ fn a_rate_spaces_frames_out_whatever_the_clock_does() {
         for back in [Nanos(0), start, Nanos(due.0 - 1)] {
             assert!(turn == 0 || queue.pop(back).is_none());
         }
-        assert_eq!(queue.pop(due).map(<[u8]>::len), Some(1_250));
+        assert_eq!(queue.pop(due).as_deref().map(<[u8]>::len), Some(1_250));
     }
     assert_eq!(queue.poll_at(start), None);
 }
@@ -128,16 +128,16 @@ fn a_device_takes_no_more_than_it_says() {
         let mut now = late;
         while let Some(at) = queue.poll_at(now) {
             now = at;
-            sent += queue.pop(now).map_or(0, <[u8]>::len);
+            sent += queue.pop(now).as_deref().map_or(0, <[u8]>::len);
         }
         assert_eq!((sent, queue.device()), (2_000, DeviceRoom::Takes(999)));
         assert_eq!(queue.pop(now.plus(late)), None, "a frame of 1,000 bytes does not fit");
         queue.add_room(1);
-        assert_eq!(queue.pop(now.plus(late)).map(<[u8]>::len), Some(1_000));
+        assert_eq!(queue.pop(now.plus(late)).as_deref().map(<[u8]>::len), Some(1_000));
         assert_eq!(queue.device(), DeviceRoom::Takes(0));
         queue.set_device(DeviceRoom::Ready);
         queue.set_rate(now, Rate::UNLIMITED);
-        let left = core::iter::from_fn(|| queue.pop(now).map(<[u8]>::len)).count();
+        let left = core::iter::from_fn(|| queue.pop(now).as_deref().map(<[u8]>::len)).count();
         let dropped = queue.counters().dropped_total().packets as usize;
         assert_eq!(
             left + dropped,

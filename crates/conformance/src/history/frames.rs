@@ -232,7 +232,7 @@ impl Twin {
 
     fn pop<S: Storage, K: Storage, T: Storage>(&mut self, queue: &mut Played<S, K, T>, now: Nanos) {
         let polled = queue.poll_at(now);
-        let Some(frame) = queue.pop(now).map(<[u8]>::to_vec) else {
+        let Some(frame) = queue.pop(now).as_deref().map(<[u8]>::to_vec) else {
             assert_ne!(polled, Some(now), "a packet is ready");
             return;
         };

@@ -348,7 +348,12 @@ fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
                     or tins of your own such as \"tin rest tin calls share 1/4 map EF calls\"";
     let why = match (QueueSettings::from_words(words), other_than_tins(words)) {
         // The words of a whole queue are known there, and no other ones here.
-        (Err(SettingsError { offset, word, problem: SettingsProblem::Unknown { nearest } }), _) => {
+        (
+            Err(SettingsError {
+                offset, word, problem: SettingsProblem::Unknown { nearest }, ..
+            }),
+            _,
+        ) => {
             let meant = nearest.map_or(String::new(), |word| format!("did you mean `{word}`? "));
             format!("at byte {offset}, `{word}`: no such word; {meant}{accepted}")
         }
@@ -364,7 +369,7 @@ fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
 }
 
 /// Whether it is the fault of all tins together, and of no single word.
-const fn is_of_the_sum(error: &SettingsError<'_>) -> bool {
+const fn is_of_the_sum(error: &SettingsError) -> bool {
     matches!(error.problem, SettingsProblem::Tins(TinPlanError::Crowded { .. }))
 }
 

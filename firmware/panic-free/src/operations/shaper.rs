@@ -44,7 +44,7 @@ fn overhead() {
     seen(link.wire_len(any()));
     seen((link.framing(), link.overhead(), link.mpu(), link.header()));
     let words = Overhead::from_keywords(black_box(""), black_box(14));
-    seen(words.map_err(|error| (error.word(), error.offset_in(black_box("")))));
+    seen(words.map_err(|error| (error.word, error.offset_in(black_box("")))));
     let [inside, least, multiple, outside] = [any(), any(), any(), any()];
     seen(
         link.carrying(Layer { inside, least, multiple, outside }).map(|link| link.wire_len(any())),
