@@ -7,6 +7,7 @@ pub(crate) mod handling;
 pub(crate) mod hosts;
 pub(crate) mod keywords;
 pub(crate) mod memory;
+mod mistakes;
 pub(crate) mod options;
 pub(crate) mod per_host;
 mod raw_options;

@@ -25,12 +25,16 @@ fn main() -> ExitCode {
     use config::options::Request;
     use forward::run::Failure;
 
+    let print = |text: String| {
+        // The reader has seen enough: `… --help | head`.
+        let _ = stdout().write_all(text.as_bytes());
+    };
     let done = match config::options::parse(std::env::args_os().skip(1)) {
         Ok(Request::Run(source)) => forward::run::run(&source),
+        Ok(Request::Check(source)) => source.approve().map(print).map_err(Failure::Refused),
         Ok(Request::Top(socket)) => top::run(&socket),
         Ok(Request::Say(text)) => {
-            // The reader has seen enough: `… --help | head`.
-            let _ = stdout().write_all(text.as_bytes());
+            print(text);
             Ok(())
         }
         Err(why) => Err(Failure::Refused(why)),

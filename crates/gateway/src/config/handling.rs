@@ -181,6 +181,9 @@ pub(super) fn rtt(option: &str, word: &str) -> Result<Rtt, String> {
         QueueSettings::from_words(&words).ok().filter(|_| has_unit)?.rtt
     };
     preset.or_else(read).ok_or_else(|| {
+        if !word.is_empty() && word.bytes().all(|digit| digit.is_ascii_digit()) {
+            return format!("{option} {word:?}: has no unit (expected such as {word}ms)");
+        }
         let presets = Rtt::PRESETS.map(|(word, _)| word).join(", ");
         format!(
             "{option} {word:?}: accepted are {presets}, and times from 20480ns to 8589934591ns, as 30ms; for ends \
@@ -406,12 +409,17 @@ pub(crate) fn fwmark_word(fwmark: Fwmark) -> String {
     if fwmark == Fwmark::NONE { String::new() } else { format!("{:#x}", fwmark.mask()) }
 }
 
-/// A memory limit: `by-rate`, or a size as `tc` writes it.
-fn memory_limit(option: &str, word: &str) -> Result<MemoryLimit, String> {
+/// Reads a size as `tc` writes it, or `by-rate`.
+pub(super) fn size(word: &str) -> Option<MemoryLimit> {
     let words = format!("memlimit {word}");
     let settings =
         QueueSettings::from_words(&words).ok().filter(|_| !word.contains(char::is_whitespace));
-    settings.and_then(|settings| settings.memory_limit).ok_or_else(|| {
+    settings?.memory_limit
+}
+
+/// A memory limit: `by-rate`, or a size as `tc` writes it.
+fn memory_limit(option: &str, word: &str) -> Result<MemoryLimit, String> {
+    size(word).ok_or_else(|| {
         format!(
             "{option} {word:?}: accepted are {BY_RATE}, and sizes of 1 to {} bytes such as 4mb, 512kb, 300000",
             u32::MAX

@@ -2,7 +2,9 @@
 
 use freeboard::sched_core::Limits;
 use freeboard::shaper::{Framing, Rate};
-use freeboard::{AqmKind, Isolation};
+use freeboard::{AqmKind, Isolation, MemoryLimit};
+
+use crate::config::handling::size;
 
 /// How frames reach us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,17 +155,20 @@ impl Limit {
     pub(crate) fn parse(option: &str, word: &str) -> Result<Self, String> {
         let refused = || {
             format!(
-                "{option} {word:?}: accepted are {} to {} bytes, or 1p to {}p packets",
+                "{option} {word:?}: accepted are {} to {} bytes, also as 300kb or 4mb, or 1p to {}p packets",
                 Self::MIN_BYTES,
                 Limits::MAX_BYTES,
                 Self::MAX_PACKETS
             )
         };
-        let number = |word: &str| digits(word)?.parse::<u32>().ok();
-        let limit = match word.strip_suffix('p') {
-            Some(packets) => Self::Packets(number(packets).ok_or_else(refused)?),
-            None => Self::Bytes(number(word).ok_or_else(refused)?),
+        let limit = match (word.strip_suffix('p'), size(word)) {
+            (Some(packets), _) => {
+                digits(packets).and_then(|number| number.parse().ok()).map(Self::Packets)
+            }
+            (None, Some(MemoryLimit::Bytes(bytes))) => Some(Self::Bytes(bytes)),
+            _ => None,
         };
+        let limit = limit.ok_or_else(refused)?;
         let in_range = match limit {
             Self::Packets(packets) => (1..=Self::MAX_PACKETS).contains(&packets),
             Self::Bytes(bytes) => (Self::MIN_BYTES..=Limits::MAX_BYTES).contains(&bytes),
@@ -249,8 +254,25 @@ mod tests {
     #[test]
     fn limits_are_bytes_or_packets() {
         assert_eq!(Limit::parse("--limit", "1000p"), Ok(Limit::Packets(1_000)));
-        assert_eq!(Limit::parse("--limit", "300000"), Ok(Limit::Bytes(300_000)));
-        for word in ["", "p", "0p", "0", "9999", "500001p", "5000000000", "-1", "+9p", "1kb"] {
+        for (word, bytes) in
+            [("300000", 300_000), ("1mb", 1 << 20), ("4Mb", 4 << 20), ("64kb", 64 << 10)]
+        {
+            assert_eq!(Limit::parse("--limit", word), Ok(Limit::Bytes(bytes)), "{word}");
+        }
+        for word in [
+            "",
+            "p",
+            "0p",
+            "0",
+            "9999",
+            "500001p",
+            "5000000000",
+            "-1",
+            "+9p",
+            "1kb",
+            "by-rate",
+            "1mbit",
+        ] {
             assert!(Limit::parse("--limit", word).unwrap_err().contains("1p to 500000p"), "{word}");
         }
     }

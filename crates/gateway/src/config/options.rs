@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -21,6 +21,7 @@ use crate::config::{Config, RawOptions};
     long_about = None,
     after_help = AFTER,
     override_usage = "freeboard-gateway --lan DEV --wan DEV --up RATE --down RATE [OPTIONS]\n       \
+                      freeboard-gateway --check FILE [OPTIONS]\n       \
                       freeboard-gateway top --stats SOCKET\n       \
                       freeboard-gateway completions SHELL",
     args_conflicts_with_subcommands = true,
@@ -35,6 +36,9 @@ struct CommandLine {
     /// The same options without dashes, as TOML; words win. Read again on SIGHUP.
     #[arg(long, value_name = "FILE", help_heading = "Running")]
     config: Option<PathBuf>,
+    /// Reads this file as --config would, says what is wrong with it, and ends. Devices are not opened.
+    #[arg(long, value_name = "FILE", help_heading = "Running", conflicts_with = "config")]
+    check: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -76,6 +80,8 @@ does not give it.";
 #[derive(Debug)]
 pub(crate) enum Request {
     Run(Box<Source>),
+    /// To read this, and to say whether it is accepted.
+    Check(Box<Source>),
     Top(PathBuf),
     /// To print this text: the help, the version, or what completes words in a shell.
     Say(String),
@@ -98,6 +104,19 @@ impl Source {
     pub(crate) fn read(&self) -> Result<Config, String> {
         let file = self.file.as_deref().map(RawOptions::from_file).transpose()?;
         self.words.clone().over(file.unwrap_or_default()).check()
+    }
+
+    /// Reads and checks all; one line says that it is accepted, after one for each hint.
+    pub(crate) fn approve(&self) -> Result<String, String> {
+        // What is wrong is named by the option that was given.
+        let renamed = |why: String| match why.strip_prefix("--config ") {
+            Some(rest) => format!("--check {rest}"),
+            None => why,
+        };
+        let hints = self.read().map_err(renamed)?.hints;
+        let file = self.file.as_deref().unwrap_or(Path::new("")).display();
+        let hints: String = hints.iter().map(|hint| format!("{hint}\n")).collect();
+        Ok(format!("{hints}--check {file}: accepted\n"))
     }
 
     /// The same while frames wait, if there is a file at all.
@@ -139,7 +158,13 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request
             );
             Request::Say(String::from_utf8_lossy(&script).into_owned())
         }
-        None => Request::Run(Box::new(Source { words: line.words, file: line.config })),
+        None => {
+            let source = |file| Box::new(Source { words: line.words, file });
+            match line.check {
+                Some(file) => Request::Check(source(Some(file))),
+                None => Request::Run(source(line.config)),
+            }
+        }
     })
 }
 
@@ -348,6 +373,37 @@ mod tests {
             }
         }
         assert!(said("completions bash").contains("fifo sqf drr qfq"));
+    }
+
+    /// Goal: a file is checked as it would be read, with words over it, and no device is looked for.
+    #[test]
+    fn a_file_is_checked_without_devices() {
+        let name = format!("freeboard-check-{}.toml", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let check = |text: &str, more: &str| {
+            std::fs::write(&file, text).unwrap();
+            match words(&format!("--check {} {more}", file.display()))? {
+                Request::Check(source) => source.approve(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let line = "lan = \"nowhere\"\nwan = \"elsewhere\"\nup = \"1mbit\"\ndown = \"1mbit\"\n";
+        let path = file.display();
+        assert_eq!(check(line, ""), Ok(format!("--check {path}: accepted\n")));
+        let old = check(&format!("{line}[caps]\n\"10.0.0.1\" = 5000"), "").unwrap();
+        assert!(old.starts_with("caps: ") && old.lines().count() == 2, "{old}");
+        let wrong = check(&format!("{line}queue = \"cake\""), "");
+        assert_eq!(
+            wrong,
+            Err(format!(
+                "--check {path}: line 5: --queue \"cake\": accepted are fifo, sqf, drr, qfq"
+            ))
+        );
+        assert_eq!(check("", "").map_err(|why| why.contains("--lan is missing")), Err(true));
+        assert!(check(&line.replace("\"1mbit\"", "\"fast\""), "--up 1mbit --down 1mbit").is_ok());
+        std::fs::remove_file(&file).unwrap();
+        let both = words("--check a --config b").unwrap_err();
+        assert!(both.contains("'--check <FILE>' cannot be used with '--config <FILE>'"), "{both}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use toml::Spanned;
 
 use crate::config::handling::Ways;
 use crate::config::keywords::{HostMode, Io, QueueKind, Switch, Words};
+use crate::config::mistakes;
 
 /// Options as they were written: in the file, or as words. Each may be absent. The comment of an option is
 /// what the help says of it.
@@ -117,9 +118,9 @@ pub(crate) struct RawOptions {
     /// outer side of it: the kernel's table of connections knows them [default: off; alone: on].
     #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) nat: Option<Word>,
-    /// What each direction may hold: bytes, and at most 8192 packets then, or packets with a p behind
-    /// them. Each takes memory: the MTU and about 300 bytes [default: 4194304; with fifo 1000p, as
-    /// many as a modem holds].
+    /// What each direction may hold: a size such as 4mb or 300000, and at most 8192 packets then, or
+    /// packets with a p behind them. Each takes memory: the MTU and about 300 bytes [default: 4mb; with
+    /// fifo 1000p, as many as a modem holds].
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) limit: Option<Word>,
     /// With sqf: a queue that has to make room and was not served for this many milliseconds is dropped
@@ -333,13 +334,18 @@ impl RawOptions {
 
     /// Reads the text of the file at `path`.
     pub(crate) fn from_text(path: &Path, text: String) -> Result<Self, String> {
-        let read = toml::from_str::<Self>(&text);
+        let read = match mistakes::find(&text) {
+            Some(mistake) => Err(mistake),
+            None => toml::from_str::<Self>(&text).map_err(|error| {
+                let at = error.span().map_or(0, |span| span.start);
+                (at, error.message().replace('\n', ", "))
+            }),
+        };
         let origin = Origin { path: path.to_owned(), text };
         match read {
             Ok(written) => Ok(Self { origin: Some(origin), ..written }),
-            Err(error) => {
-                let (number, line) = origin.line(error.span().map_or(0, |span| span.start));
-                let why = error.message().replace('\n', ", ");
+            Err((at, why)) => {
+                let (number, line) = origin.line(at);
                 Err(Origin::named(path, &format!("line {number} {line:?}: {why}")))
             }
         }
@@ -371,8 +377,9 @@ impl RawOptions {
         parse(option, word.text()).map(Some).map_err(|why| self.place(Some(word)) + &why)
     }
 
-    /// What `self` says, and where it says nothing, what `file` says.
+    /// What the command line (`self`) says, and where it says nothing, what `file` says.
     pub(crate) fn over(self, file: Self) -> Self {
+        let file = file.without_what_is_said_otherwise(&self);
         let names = if self.names.is_empty() { file.names } else { self.names };
         let weights = if self.weights.is_empty() { file.weights } else { self.weights };
         let rates = if self.rates.is_empty() { file.rates } else { self.rates };
@@ -425,8 +432,28 @@ impl RawOptions {
             rates,
             ceils,
             caps,
-            // The words of `self` are those of the command line.
             origin: file.origin,
         }
+    }
+
+    /// Takes out what `line`, the command line, says in different words.
+    fn without_what_is_said_otherwise(mut self, line: &Self) -> Self {
+        if line.link.is_some() {
+            (self.overhead, self.mpu, self.framing) = (None, None, None);
+        }
+        if line.overhead.is_some() || line.mpu.is_some() || line.framing.is_some() {
+            self.link = None;
+        }
+        if line.catch_up.is_some() {
+            self.burst = None;
+        }
+        if line.burst.is_some() {
+            self.catch_up = None;
+        }
+        // Those hosts have one flow scheduler.
+        if line.hosts.as_ref().is_some_and(|hosts| hosts.text() == HostMode::UsersSqf.word()) {
+            self.queue = None;
+        }
+        self
     }
 }

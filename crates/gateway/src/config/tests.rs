@@ -2,6 +2,7 @@ use std::path::Path;
 
 use freeboard::shaper::Framing;
 
+use super::handling::Late;
 use super::keywords::rate_word;
 use super::*;
 
@@ -148,7 +149,7 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ("metrics = \"127.0.0.1:0\"", "ADDRESS:PORT"),
         ("stats-every = 0", "--stats-every \"0\": accepted are 1 to 86400"),
         ("stats = \"\"", "--stats \"\": accepted is a path"),
-        ("speed = 1", "unknown field `speed`"),
+        ("speed = 1", "speed: no such option"),
         ("mpu = 1.5", "a string, a whole number, true or false"),
         ("ack-filter = \"some\"", "--ack-filter \"some\": accepted are off, conservative"),
         (
@@ -274,6 +275,69 @@ fn a_wrong_value_is_found_by_its_line() {
     assert_eq!(config.places.of("--limit")("gone".into()), "gone");
 }
 
+/// Goal: the usual mistakes in a file are told by what they are, with the line. Method: each behind a file that is right.
+#[test]
+fn usual_mistakes_in_a_file_are_named() {
+    for (text, why) in [
+        (
+            "overhed = 18",
+            "line 5 \"overhed = 18\": overhed: no such option; did you mean overhead?",
+        ),
+        ("up_min = 5000", "up_min: no such option; did you mean up-min?"),
+        ("colour = 1", "line 5 \"colour = 1\": colour: no such option; see --help"),
+        ("config = \"b\"", "config: no such option"),
+        ("weigths = 1", "weigths: no such option; did you mean weights?"),
+        (
+            "[gateway]\nqueue = \"sqf\"",
+            "gateway: no such table (expected names, weights, rates, ceils, caps); options stand above",
+        ),
+        (
+            "[weights]\n\"10.0.0.1\" = 2\nqueue = \"sqf\"",
+            "line 7 \"queue = \\\"sqf\\\"\": queue: is an option, and stands in the table [weights] (expected above the first table)",
+        ),
+        ("[rates]\nrtt = \"30ms\"", "rtt: is an option, and stands in the table [rates]"),
+        ("[names]\nrtt = \"30ms\"", "rtt: is an option, and stands in the table [names]"),
+        (
+            "[weights]\n10.0.0.1 = 2",
+            "line 6 \"10.0.0.1 = 2\": 10: a key with dots stands in quotes",
+        ),
+        (
+            "[weights]\nfd00::1 = 2",
+            "line 6 \"fd00::1 = 2\": fd00::1: stands without quotes (expected \"fd00::1\" = …)",
+        ),
+        (
+            "[ceils]\n10.0.0.0/8 = 5000",
+            "10.0.0.0/8: stands without quotes (expected \"10.0.0.0/8\" = …)",
+        ),
+        (
+            "up-min = 5mbit # least",
+            "line 5 \"up-min = 5mbit # least\": up-min: 5mbit stands without quotes (expected up-min = \"5mbit\")",
+        ),
+        ("ack-filter = on", "ack-filter: on stands without quotes (expected ack-filter = \"on\")"),
+        ("autorate = 9.9.9.9,1.1.1.1", "9.9.9.9,1.1.1.1 stands without quotes (expected"),
+        ("stats = /run/s", "stats: /run/s stands without quotes (expected stats = \"/run/s\")"),
+        (
+            "tins = diffserv4\nqueue = \"drr\"",
+            "line 5 \"tins = diffserv4\": tins: diffserv4 stands without quotes",
+        ),
+        ("rtt = 30", "line 5: --rtt \"30\": has no unit (expected such as 30ms)"),
+        ("limit = \"1mbit\"", "line 5: --limit \"1mbit\": accepted are 10000 to "),
+        ("limit = ", "line 5 \"limit =\": "),
+        ("link = \"docsis", "line 5 \"link = \\\"docsis\": "),
+    ] {
+        let error = with(text).unwrap_err();
+        assert!(
+            error.starts_with("--config x.toml: line ") && error.contains(why),
+            "{text}: {error}"
+        );
+        assert!(!error.contains('\n'), "{text}: {error}");
+    }
+    assert_eq!(with("limit = \"1mb\"").unwrap().share.limit, Limit::Bytes(1 << 20));
+    // A list may have the name of an option.
+    let config = with("[names]\nlan = [\"10.0.0.1\"]\n[weights]\nlan = 3").unwrap();
+    assert_eq!(config.weights.len(), 1);
+}
+
 /// Goal: a FIFO without a limit waits as a modem does, 1.2 s at 10 Mbit/s, and not 3.4 s.
 #[test]
 fn a_fifo_holds_what_a_modem_does() {
@@ -348,6 +412,38 @@ fn words_win_over_the_file() {
     let words = RawOptions { up: Some(Word::said("3mbit".into())), ..RawOptions::default() };
     let config = words.over(file).check().unwrap();
     assert_eq!((rate_word(config.up), config.share.kind), ("3mbit".to_owned(), QueueKind::Sqf));
+}
+
+/// Goal: the command line wins also over what the file says in different words; in one place both are refused.
+#[test]
+fn words_win_over_different_words_of_the_file() {
+    let over = |words: RawOptions, text: &str| {
+        let text = format!("{LINE}{text}");
+        words.over(RawOptions::from_text(Path::new("x.toml"), text)?).check()
+    };
+    let said = |text: &str| Some(Word::said(text.into()));
+    let docsis = || RawOptions { link: said("docsis"), ..RawOptions::default() };
+    let alone = over(docsis(), "").unwrap().link;
+    for text in ["overhead = 30", "framing = \"atm\"", "mpu = 96", "link = \"raw\""] {
+        assert_eq!(over(docsis(), text).unwrap().link, alone, "{text}");
+    }
+    let parts = RawOptions { overhead: said("44"), ..RawOptions::default() };
+    let link = over(parts.clone(), "link = \"docsis\"").unwrap().link;
+    assert_eq!((link.overhead(), link.mpu()), (44, 0));
+    let link = over(parts.clone(), "mpu = 96\noverhead = 3").unwrap().link;
+    assert_eq!((link.overhead(), link.mpu()), (44, 96));
+    let burst = RawOptions { burst: said("9000"), ..RawOptions::default() };
+    assert_eq!(over(burst, "catch-up = 3").unwrap().handling.late, Late::Burst(9_000));
+    let catch_up = RawOptions { catch_up: said("3"), ..RawOptions::default() };
+    let late = over(catch_up, "burst = 9000").unwrap().handling.late;
+    assert_eq!(late, Late::CatchUp(Nanos::from_millis(3)));
+    let users = RawOptions { hosts: said("users+sqf"), ..RawOptions::default() };
+    assert_eq!(over(users, "queue = \"drr\"").unwrap().share.kind, QueueKind::Sqf);
+
+    let both = RawOptions { link: said("docsis"), ..parts };
+    assert!(over(both, "").unwrap_err().starts_with("--link \"docsis\": accepted is it, or"));
+    let error = with("link = \"docsis\"\noverhead = 18").unwrap_err();
+    assert!(error.contains("line 5: --link \"docsis\": accepted is it, or"), "{error}");
 }
 
 /// Goal: a long table of which a little has changed makes a short line, and one of which all has changed too.

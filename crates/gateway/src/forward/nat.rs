@@ -12,13 +12,16 @@ mod line;
 
 use core::net::IpAddr;
 use std::collections::HashMap;
+use std::io::ErrorKind;
 
 use freeboard::flowhash::{self, FlowKey, Transport};
 use freeboard::sched_core::Nanos;
+use nix::errno::Errno;
 
 use crate::forward::queue::Heading;
 use crate::io::conntrack::events::{Events, Heard};
 use crate::io::conntrack::{Conntrack, PATH};
+use crate::io::privileges::Capability;
 use crate::log::say;
 use line::Connection;
 
@@ -191,10 +194,15 @@ impl Nat {
         if !is_on {
             return Ok(Self::default());
         }
-        let conntrack = Conntrack::open().map_err(|error| {
-            format!("{PATH}: {error}; needed are root and a kernel that tracks connections")
+        let conntrack = Conntrack::open().map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => format!("{PATH}: {}", Capability::DacOverride.missing()),
+            _ => format!("{PATH}: {error}; a kernel that tracks connections has it"),
         })?;
         let events = Events::open().inspect_err(|error| {
+            let error = match error {
+                Errno::EPERM => Capability::NetAdmin.missing(),
+                error => error.to_string(),
+            };
             let why = format!("{error}; connections are known once {PATH} was read");
             say(&format!("nat: the kernel tells of no connections: {why}"));
         });

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::config::keywords::Io;
 use crate::io::frame::{ETHERNET_HEADER, Frame};
 use crate::io::offloads::{harmful, stop_merging};
+use crate::io::privileges::Capability;
 use crate::io::sys::{self, Arrival, BATCH, Tap};
 
 /// Why a device was not opened: one line.
@@ -53,9 +54,10 @@ impl Device {
     pub(crate) fn open(name: &str, io: Io, splits: bool) -> Result<Self, Refused> {
         let refused = |why: &str| Refused(format!("{name}: {why}"));
         let failed = |error: io::Error| match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => {
-                refused("not permitted: run as root, or with CAP_NET_RAW and CAP_NET_ADMIN")
-            }
+            Some(libc::EPERM | libc::EACCES) => refused(&match io {
+                Io::Packet => Capability::NetRaw.missing(),
+                Io::Tap => Capability::NetAdmin.missing(),
+            }),
             Some(libc::EBUSY) => refused("another program is attached to this TAP"),
             _ => refused(&error.to_string()),
         };
@@ -230,9 +232,7 @@ fn marks_refused(error: &io::Error) -> String {
             "this kernel does not say the marks of frames: SO_RCVMARK is there since Linux 5.19"
                 .to_owned()
         }
-        Some(libc::EPERM | libc::EACCES) => {
-            "not permitted: run as root, or with CAP_NET_RAW".to_owned()
-        }
+        Some(libc::EPERM | libc::EACCES) => Capability::NetRaw.missing(),
         _ => error.to_string(),
     }
 }
@@ -271,7 +271,7 @@ mod tests {
             said(libc::ENOPROTOOPT),
             "this kernel does not say the marks of frames: SO_RCVMARK is there since Linux 5.19"
         );
-        assert!(said(libc::EPERM).starts_with("not permitted: "));
+        assert!(said(libc::EPERM).contains("CAP_NET_RAW"));
         assert!(said(libc::EINVAL).starts_with("Invalid argument"));
     }
 }

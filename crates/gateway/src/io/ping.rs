@@ -8,10 +8,13 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use freeboard::sched_core::Nanos;
+use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, recv,
     send, socket,
 };
+
+use crate::io::privileges::Capability;
 
 /// Requests whose answers are waited for; an answer to an older one is no sample.
 const AWAITED: usize = 256;
@@ -46,7 +49,11 @@ impl Pinger {
         let v4 = open(AddressFamily::Inet, SockProtocol::Icmp);
         let v6 = open(AddressFamily::Inet6, SockProtocol::IcmpV6);
         if let (Err(error), Err(_)) = (&v4, &v6) {
-            return Err(format!("cannot open a socket for ICMP: {}", error.desc()));
+            let why = match error {
+                Errno::EPERM | Errno::EACCES => Capability::NetRaw.missing(),
+                error => error.desc().to_owned(),
+            };
+            return Err(format!("cannot open a socket for ICMP: {why}"));
         }
         let [high, low, secret @ ..] = secret;
         Ok(Self {

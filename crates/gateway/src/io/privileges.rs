@@ -2,8 +2,9 @@
 
 use core::fmt;
 
+use nix::errno::Errno;
 use nix::unistd::{Gid, Uid, User, geteuid, setgroups, setresgid, setresuid};
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 /// The user that the gateway becomes once the devices are open; none if it stays the user that started it.
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +28,15 @@ impl Runner {
     /// Becomes this user and gives up every capability, for good. There is one thread, whose they are.
     pub(crate) fn take_over(self) -> Result<(), String> {
         if let Some((uid, gid)) = self.0 {
-            let dropped = setgroups(&[])
-                .and_then(|()| setresgid(gid, gid, gid))
-                .and_then(|()| setresuid(uid, uid, uid));
-            dropped.map_err(cannot)?;
+            let of = |capability: Capability| {
+                move |error| match error {
+                    Errno::EPERM => cannot(capability.missing()),
+                    error => cannot(error),
+                }
+            };
+            let groups = setgroups(&[]).and_then(|()| setresgid(gid, gid, gid));
+            groups.map_err(of(Capability::SetGid))?;
+            setresuid(uid, uid, uid).map_err(of(Capability::SetUid))?;
         }
         // The user that started it may have had some without being root, and root has them by the name of root.
         let none = CapabilitySet::empty();
@@ -39,6 +45,73 @@ impl Runner {
     }
 }
 
+/// A capability that the gateway needs to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Capability {
+    /// For sockets that send and receive frames, or ICMP.
+    NetRaw,
+    /// For TAP devices.
+    NetAdmin,
+    /// For files that only root may read.
+    DacOverride,
+    /// To become another user.
+    SetUid,
+    /// To leave the groups of root.
+    SetGid,
+}
+
+impl Capability {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::NetRaw => "CAP_NET_RAW",
+            Self::NetAdmin => "CAP_NET_ADMIN",
+            Self::DacOverride => "CAP_DAC_OVERRIDE",
+            Self::SetUid => "CAP_SETUID",
+            Self::SetGid => "CAP_SETGID",
+        }
+    }
+
+    /// Returns why the kernel permits something that takes this capability to no one without it.
+    pub(crate) fn missing(self) -> String {
+        let set = match self {
+            Self::NetRaw => CapabilitySet::NET_RAW,
+            Self::NetAdmin => CapabilitySet::NET_ADMIN,
+            Self::DacOverride => CapabilitySet::DAC_OVERRIDE,
+            Self::SetUid => CapabilitySet::SETUID,
+            Self::SetGid => CapabilitySet::SETGID,
+        };
+        let is_held = capabilities(None).is_ok_and(|held| held.effective.contains(set));
+        self.why(is_held)
+    }
+
+    fn why(self, is_held: bool) -> String {
+        let name = self.name();
+        if is_held {
+            format!(
+                "not permitted, though this process has {name}: a user namespace or a security module withholds it"
+            )
+        } else {
+            format!("not permitted: {name} is missing; run as root, or grant it")
+        }
+    }
+}
+
 fn cannot(error: impl fmt::Display) -> String {
     format!("privileges cannot be dropped: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_capability_is_named() {
+        assert_eq!(
+            Capability::NetRaw.why(false),
+            "not permitted: CAP_NET_RAW is missing; run as root, or grant it"
+        );
+        for capability in [Capability::NetRaw, Capability::NetAdmin, Capability::DacOverride] {
+            assert!(capability.why(true).contains(&format!("has {}:", capability.name())));
+        }
+    }
 }

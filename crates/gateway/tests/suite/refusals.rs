@@ -1,6 +1,7 @@
 //! What the gateway refuses, and that nothing is touched then.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::gateway::{Gateway, run};
 use crate::topology::Row;
@@ -124,7 +125,7 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
     refused(&format!("{line} --config /"), &["--config /: "]);
     for (text, parts) in [
         ("queue = ", &["line 1"][..]),
-        ("\nspeed = 1", &["line 2", "speed"]),
+        ("\nspeed = 1", &["line 2 \"speed = 1\": speed: no such option; see --help"]),
         ("queue = \"cake\"", &["cake", "fifo, sqf, drr, qfq"]),
         ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", &["weights", "drr, qfq"]),
         ("[weights]\nhome = 2", &["home", "accepted is an address, a prefix"]),
@@ -144,6 +145,29 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
     // A file that is none of text.
     std::fs::write(&file, [0xff, 0xfe, 0]).unwrap();
     refused(&format!("{line} --config {}", file.path()), &[&file.path()]);
+}
+
+/// Goal: a start without a capability names the one that is missing.
+#[test]
+fn a_missing_capability_is_named() {
+    let Some(row) = Row::new("capability") else { return };
+    row.gw.ip("tuntap add dev tap0 mode tap");
+    row.gw.ip("tuntap add dev tap1 mode tap");
+    for (lacks, words, device) in [
+        ("net_raw", "--lan lan --wan wan", "--lan lan"),
+        ("net_admin", "--io tap --lan tap0 --wan tap1", "--lan tap0"),
+    ] {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--bounding-set=-{lacks}"));
+        command.arg(env!("CARGO_BIN_EXE_freeboard-gateway"));
+        command.args(words.split(' ')).args(["--up", "1mbit", "--down", "1mbit"]);
+        let output = row.gw.within(move || command.output().unwrap());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let name = format!("CAP_{}", lacks.to_uppercase());
+        let expected = format!("{device}: not permitted: {name} is missing;");
+        assert!(said.contains(&expected), "{said}");
+        assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1));
+    }
 }
 
 /// Goal: a device that both sides are told of by different names is refused as one.

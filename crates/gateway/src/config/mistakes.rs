@@ -1,0 +1,87 @@
+//! Mistakes in the file that the parser of TOML would call by other names.
+
+use clap::{Args as _, Command};
+use toml::de::{DeTable, DeValue, Error};
+
+use crate::config::RawOptions;
+
+/// The tables of the file.
+const TABLES: [&str; 5] = ["names", "weights", "rates", "ceils", "caps"];
+
+/// How alike a key and a known one are, of 1, for the known one to be suggested; as clap has it.
+const NEAR: f64 = 0.7;
+
+/// Finds a mistake in `text`: the byte at which it stands, and what is wrong.
+pub(super) fn find(text: &str) -> Option<(usize, String)> {
+    let table = match DeTable::parse(text) {
+        Ok(table) => table,
+        Err(error) => return without_quotes(text, &error),
+    };
+    let options = options();
+    let is_option = |key: &str| options.iter().any(|option| option == key);
+    let is_list = |name: &str| {
+        let names = table.get_ref().get("names").and_then(|names| names.get_ref().as_table());
+        names.and_then(|names| names.get(name)).is_some_and(|list| list.get_ref().is_array())
+    };
+    let mut found: Vec<(usize, String)> = Vec::new();
+    for (key, value) in table.get_ref() {
+        let (at, key) = (key.span().start, key.get_ref().as_ref());
+        match value.get_ref() {
+            DeValue::Table(hosts) if TABLES.contains(&key) => {
+                for (host, value) in hosts {
+                    let (at, host) = (host.span().start, host.get_ref().as_ref());
+                    if is_option(host) && !is_list(host) {
+                        let why = format!("{host}: is an option, and stands in the table [{key}]");
+                        found.push((at, why + " (expected above the first table)"));
+                    } else if value.get_ref().is_table() {
+                        let why = format!("{host}: a key with dots stands in quotes");
+                        found.push((at, why + " (expected such as \"192.168.1.10\" = …)"));
+                    }
+                }
+            }
+            _ if is_option(key) || TABLES.contains(&key) => {}
+            DeValue::Table(_) => {
+                let why = format!("{key}: no such table (expected {})", TABLES.join(", "));
+                found.push((at, why + "; options stand above the first table"));
+            }
+            _ => found.push((at, format!("{key}: no such option{}", meant(key, &options)))),
+        }
+    }
+    found.into_iter().min()
+}
+
+/// The keys of options, as the command line has them.
+fn options() -> Vec<String> {
+    let command = RawOptions::augment_args(Command::new(""));
+    command.get_arguments().filter_map(|option| option.get_long()).map(str::to_owned).collect()
+}
+
+/// The known key that is most like `key`, as a question.
+fn meant(key: &str, options: &[String]) -> String {
+    let known = options.iter().map(String::as_str).chain(TABLES);
+    // A Rust programmer writes the dash as an underscore.
+    let key = key.replace('_', "-");
+    let near = known.map(|known| (strsim::jaro(&key, known), known));
+    let near = near.filter(|(alike, _)| *alike > NEAR).max_by(|one, two| one.0.total_cmp(&two.0));
+    near.map_or("; see --help".to_owned(), |(_, known)| format!("; did you mean {known}?"))
+}
+
+/// Finds quotes that are missing in the line where the parser gave up.
+fn without_quotes(text: &str, error: &Error) -> Option<(usize, String)> {
+    let at = error.span()?.start.min(text.len());
+    let begin = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(begin..)?.lines().next()?;
+    let (key, value) = line.split_once('=')?;
+    let (key, value) = (key.trim(), value.split('#').next()?.trim());
+    let is_bare = |key: &str| {
+        !key.is_empty()
+            && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    if !is_bare(key) && !key.contains(['"', '\'']) && !key.is_empty() {
+        return Some((begin, format!("{key}: stands without quotes (expected \"{key}\" = …)")));
+    }
+    let is_word = value.starts_with(|first: char| first.is_alphanumeric() || "/.:".contains(first));
+    (is_word && !value.contains(['"', '\''])).then(|| {
+        (begin, format!("{key}: {value} stands without quotes (expected {key} = \"{value}\")"))
+    })
+}
