@@ -8,3 +8,4 @@ pub(crate) mod host_terms;
 pub(crate) mod metrics;
 pub(crate) mod report;
 pub(crate) mod serve;
+pub(crate) mod tin_delays;

@@ -160,7 +160,6 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "rtt = \"near\"",
             "--rtt \"near\": accepted are datacentre, lan, metro, regional, internet",
         ),
-        ("rtt = 30", "--rtt \"30\": accepted are"),
         ("rtt = \"interplanetary\"", "beyond that --aqm none"),
         ("rtt = \"30ms diffserv4 map 0 bests\"", "accepted are datacentre"),
         (

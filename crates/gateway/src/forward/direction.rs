@@ -9,7 +9,9 @@ use freeboard::flowhash::{
     Ack, HostBy, HostIdentity as _, HostKey, HostMap, HostMember, Labeller, Labels, LinkEnd,
     LinkHeader, Parsed, Parser, SipHash13, parse,
 };
-use freeboard::sched_core::{Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _};
+use freeboard::sched_core::{
+    AqmChoice, Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _,
+};
 use freeboard::shaper::{ArrivalRate, Overhead, Rate};
 use freeboard::{AckFilter, Activations, FlowTotals, Tin, TinBy, TinCounters, TinPlan, clear_dscp};
 
@@ -392,7 +394,8 @@ impl Direction {
                 let Some(packet) = self.leaving.pop_front() else { break };
                 let held = self.held[packet.handle as usize];
                 if let Some(watch) = &mut self.watch {
-                    watch.sent(held.place, packet.len, now.since(held.arrived));
+                    let tin = held.seen.map_or(0, |seen| seen.tin);
+                    watch.sent(now, held.place, tin, packet.len, now.since(held.arrived));
                 }
                 self.outside.sent += 1;
                 self.wire_bytes += u64::from(self.link.wire_len(packet.len));
@@ -520,6 +523,7 @@ impl Direction {
         if from == *to {
             return;
         }
+        self.watch.iter_mut().for_each(Watch::forget_tins);
         for seen in self.held.iter_mut().filter_map(|held| held.seen.as_mut()) {
             let number = from.tin(seen.tin).and_then(|tin| to.number_of(tin.name()));
             seen.tin = number.unwrap_or(to.default_tin());
@@ -531,14 +535,26 @@ impl Direction {
         self.identity.by()
     }
 
-    /// The tins, if there are several, as marks number them, with what has happened in each. Cost: O(queues) each.
-    pub(crate) fn tins(&self) -> impl Iterator<Item = (&Tin, TinCounters)> {
+    /// The tins, if there are several, with their numbers, as marks number them, and what has happened in each. Cost: O(queues) each.
+    pub(crate) fn tins(&self) -> impl Iterator<Item = (u8, &Tin, TinCounters)> {
         let plan = self.plan.treatment.tins.as_ref();
         let shown =
             plan.into_iter().flat_map(|plan| plan.shown().iter().map(move |of| (plan, *of)));
         shown.filter_map(|(plan, number)| {
-            Some((plan.tin(number)?, self.queue.tin_counters(number)?))
+            Some((number, plan.tin(number)?, self.queue.tin_counters(number)?))
         })
+    }
+
+    /// Returns the rate within which tin `number` goes before those below it, and the target of its AQM, if it has one.
+    pub(crate) fn tin_terms(&self, number: u8) -> (Rate, Option<Nanos>) {
+        let Plan { rate, share, max_len, .. } = self.plan;
+        let rate = self.plan.treatment.tins().rate(number, rate);
+        let target = match share.rtt.aqm(share.aqm, rate, max_len) {
+            AqmChoice::CoDel(params) => Some(params.target),
+            AqmChoice::Cobalt(params) => Some(params.target_on_line()),
+            _ => None,
+        };
+        (rate, target)
     }
 
     /// How many flows hold packets, and how many hosts on the LAN side, where the queue knows both. A host with packets in two tins is

@@ -9,6 +9,7 @@ use crate::config::hosts::Names;
 use crate::stats::accounts::{Account, Accounts};
 use crate::stats::display;
 use crate::stats::histogram::Histogram;
+use crate::stats::tin_delays::Tins;
 
 /// Flows watched at once; packets of further flows are counted with none.
 const FLOWS: usize = 1_024;
@@ -22,6 +23,8 @@ pub(crate) struct Place {
     host: Option<u16>,
     /// The account of its host, which is that of several where there are many.
     account: u16,
+    /// Whether none of its flow was held when it came, as far as its flow has a place.
+    is_sparse: bool,
 }
 
 /// What is counted of a flow or a host.
@@ -174,6 +177,7 @@ pub(crate) struct Watch {
     total: Histogram,
     /// Of all packets, since the last look.
     recent: Histogram,
+    tins: Tins,
     /// Of hosts that are lists.
     names: Names,
 }
@@ -189,6 +193,7 @@ impl Watch {
             accounts: Accounts::new(),
             total: Histogram::new(),
             recent: Histogram::new(),
+            tins: Tins::default(),
             names,
         }
     }
@@ -218,15 +223,17 @@ impl Watch {
         let account = self.accounts.arrived(now, host, bytes, || display::host(&host, names));
         let flow = self.flows.place(now, key, || display::flow(&key));
         let host = self.hosts.place(now, host, || display::host(&host, names));
+        let is_sparse = self.flows.at(flow).is_some_and(|flow| flow.queued_packets == 0);
         for tally in [self.flows.at(flow), self.hosts.at(host)].into_iter().flatten() {
             tally.queued_bytes += u64::from(bytes);
             tally.queued_packets += 1;
         }
-        Place { flow, host, account }
+        Place { flow, host, account, is_sparse }
     }
 
-    /// The packet leaves, after it waited for `waited`.
-    pub(crate) fn sent(&mut self, place: Place, bytes: u32, waited: Nanos) {
+    /// The packet of this tin leaves at `now`, after it waited for `waited`.
+    pub(crate) fn sent(&mut self, now: Nanos, place: Place, tin: u8, bytes: u32, waited: Nanos) {
+        self.tins.sent(now, tin, waited, place.is_sparse);
         self.total.add(waited.0);
         self.recent.add(waited.0);
         self.accounts.left(place.account, bytes, true);
@@ -279,11 +286,22 @@ impl Watch {
         &self.recent
     }
 
+    /// The delays of tins.
+    pub(crate) fn tins(&self) -> &Tins {
+        &self.tins
+    }
+
+    /// There are other tins: their delays begin anew.
+    pub(crate) fn forget_tins(&mut self) {
+        self.tins = Tins::default();
+    }
+
     /// A client has looked: recent counts begin anew.
     pub(crate) fn looked(&mut self, now: Nanos) {
         self.flows.looked(now);
         self.hosts.looked(now);
         self.recent.clear();
+        self.tins.looked();
     }
 }
 
@@ -308,7 +326,7 @@ mod tests {
         let host = key(1).src_host();
         let first = watch.arrived(Nanos(0), key(1), host, 100);
         let second = watch.arrived(Nanos(0), key(2), host, 200);
-        watch.sent(first, 100, Nanos::from_millis(3));
+        watch.sent(Nanos(0), first, 0, 100, Nanos::from_millis(3));
         let tally = |tallies: Vec<&Tally>, name: &str| {
             let found = tallies.into_iter().find(|tally| tally.name.contains(name)).unwrap();
             (found.sent_bytes, found.queued_bytes, found.drops.iter().sum::<u64>())
@@ -332,7 +350,7 @@ mod tests {
         assert_eq!(late.flow, None);
         // All but one leave, which is active; a look later they are idle.
         for &place in places.iter().skip(1).chain([&late]) {
-            watch.sent(place, 60, Nanos(1));
+            watch.sent(Nanos(0), place, 0, 60, Nanos(1));
         }
         watch.looked(Nanos(0));
         assert_eq!(watch.flows().count(), FLOWS);
@@ -353,7 +371,7 @@ mod tests {
         let at = |millis: u64, port: u16| (Nanos::from_millis(millis), key(port));
         let mut pass = |(now, key): (Nanos, FlowKey)| {
             let place = watch.arrived(now, key, key.src_host(), 60);
-            watch.sent(place, 60, Nanos(1));
+            watch.sent(Nanos(0), place, 0, 60, Nanos(1));
             place.flow.is_some()
         };
         for port in 0..FLOWS as u16 {
@@ -371,7 +389,7 @@ mod tests {
     fn nothing_is_kept_of_flows_that_no_page_shows() {
         let mut watch = Watch::new(Watched::All, 256, Names::default());
         let place = watch.arrived(Nanos(0), key(1), key(1).src_host(), 60);
-        watch.sent(place, 60, Nanos(1));
+        watch.sent(Nanos(0), place, 0, 60, Nanos(1));
         assert_eq!((place.flow, place.host), (None, None));
         assert_eq!((watch.flows().count(), watch.hosts().count()), (0, 0));
         assert_eq!(watch.accounts()[usize::from(place.account)].sent_bytes, 60);

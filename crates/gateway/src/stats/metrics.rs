@@ -13,6 +13,7 @@ use crate::stats::accounts::Account;
 use crate::stats::report::{
     Followed, Reflected, Reloads, TinReport, TotalsReport, VERSION, drops, fwmark_word, tin_by_word,
 };
+use crate::stats::tin_delays::{TinDelays, Waits};
 
 /// A metric in the text format of Prometheus: what it is, and its values behind their labels.
 fn metric(
@@ -141,6 +142,64 @@ fn of_tins(text: &mut String, directions: &[(&Direction, u64)]) {
             })
         });
         metric(text, (name, kind, help), values);
+    }
+    of_tin_delays(text, directions);
+}
+
+/// What is in force for tins, and how long their packets waited.
+fn of_tin_delays(text: &mut String, directions: &[(&Direction, u64)]) {
+    let tins = || {
+        directions.iter().flat_map(|&(direction, _)| {
+            direction.tins().map(move |(number, tin, _)| {
+                let heading = direction.heading().name();
+                (
+                    format!("{{direction=\"{heading}\",tin=\"{}\"}}", tin.name().as_str()),
+                    direction,
+                    number,
+                )
+            })
+        })
+    };
+    let about = (
+        "tin_threshold_bytes_per_second",
+        "gauge",
+        "The rate within which a tin goes before those below it",
+    );
+    let rate = |(labels, direction, number): (String, &Direction, u8)| {
+        let bits = direction.tin_terms(number).0.as_bits_per_second();
+        (labels, bits.map_or(f64::INFINITY, |bits| bits as f64 / 8.0))
+    };
+    metric(text, about, tins().map(rate));
+    let about = ("tin_target_seconds", "gauge", "The target of the AQM, by tin");
+    let target = |(labels, direction, number): (String, &Direction, u8)| {
+        Some((labels, direction.tin_terms(number).1?.0 as f64 / 1e9))
+    };
+    metric(text, about, tins().filter_map(target));
+    let delays = || {
+        tins().filter_map(|(labels, direction, number)| {
+            Some((labels, direction.watch()?.tins().of(number)))
+        })
+    };
+    let about = ("tin_peak_delay_seconds", "gauge", "Longest delay of the last 20 to 40 s, by tin");
+    let peak =
+        |(labels, delays): (String, TinDelays)| (labels, delays.lasting_peak().0 as f64 / 1e9);
+    metric(text, about, delays().map(peak));
+    type Value = fn(&TinDelays) -> Waits;
+    let summaries: [(&str, &str, Value); 2] = [
+        ("tin_delay_seconds", "Time from arrival to departure, by tin", |of| of.total),
+        (
+            "tin_sparse_delay_seconds",
+            "The same of packets before which none of their flow waited",
+            |of| of.total_sparse,
+        ),
+    ];
+    for (name, help, value) in summaries {
+        metric(text, (name, "summary", help), []);
+        for (labels, delays) in delays() {
+            let Waits { packets, nanos } = value(&delays);
+            let _ = writeln!(text, "freeboard_{name}_sum{labels} {}", nanos as f64 / 1e9);
+            let _ = writeln!(text, "freeboard_{name}_count{labels} {packets}");
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::forward::follow::Following;
 use crate::stats::flow_stats::{DEVICE, Tally, reasons};
 use crate::stats::histogram::Histogram;
 use crate::stats::host_terms::HostTerms;
+use crate::stats::tin_delays::TinDelays;
 
 /// Of the format of reports, which `docs/guide/statistics.md` describes.
 pub(super) const VERSION: u32 = 1;
@@ -250,18 +251,53 @@ pub(crate) struct TinReport {
     pub(crate) queued_bytes: u64,
     pub(crate) marked: u64,
     pub(crate) dropped: u64,
+    /// Within this rate it goes before the tins below it; null on a line without a rate.
+    #[serde(default)]
+    pub(crate) threshold_bits_per_second: Option<u64>,
+    /// Of the AQM; null without one.
+    #[serde(default)]
+    pub(crate) target_ms: Option<f64>,
+    /// Since the last report.
+    #[serde(default)]
+    pub(crate) delay: TinDelay,
+}
+
+/// How long packets of a tin waited, in milliseconds; null if there was none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TinDelay {
+    pub(crate) peak_ms: Option<f64>,
+    pub(crate) average_ms: Option<f64>,
+    /// The average of packets before which none of their flow waited.
+    pub(crate) sparse_ms: Option<f64>,
+}
+
+impl TinDelay {
+    fn of(delays: &TinDelays) -> Self {
+        let millis = |nanos: f64| nanos / 1e6;
+        let TinDelays { recent, sparse, peak, .. } = delays;
+        let peak = (recent.packets > 0).then(|| millis(peak.0 as f64));
+        let [average_ms, sparse_ms] = [recent, sparse].map(|waits| waits.mean().map(millis));
+        Self { peak_ms: peak, average_ms, sparse_ms }
+    }
 }
 
 impl TinReport {
     pub(super) fn all(direction: &Direction) -> Vec<Self> {
-        let of = |(tin, TinCounters { counters, backlog }): (&Tin, _)| Self {
-            name: tin.name().as_str().to_owned(),
-            sent: counters.delivered.packets,
-            sent_bytes: counters.delivered.bytes,
-            queued: backlog.packets.into(),
-            queued_bytes: backlog.bytes.into(),
-            marked: counters.marked,
-            dropped: counters.rejected.packets + counters.dropped_total().packets,
+        let of = |(number, tin, TinCounters { counters, backlog }): (u8, &Tin, _)| {
+            let (threshold, target) = direction.tin_terms(number);
+            let delays = direction.watch().map(|watch| watch.tins().of(number));
+            Self {
+                name: tin.name().as_str().to_owned(),
+                sent: counters.delivered.packets,
+                sent_bytes: counters.delivered.bytes,
+                queued: backlog.packets.into(),
+                queued_bytes: backlog.bytes.into(),
+                marked: counters.marked,
+                dropped: counters.rejected.packets + counters.dropped_total().packets,
+                threshold_bits_per_second: threshold.as_bits_per_second(),
+                target_ms: target.map(|target| target.0 as f64 / 1e6),
+                delay: delays.map_or(TinDelay::default(), |delays| TinDelay::of(&delays)),
+            }
         };
         direction.tins().map(of).collect()
     }

@@ -7,7 +7,7 @@ use core::fmt;
 
 use super::Reports;
 use crate::stats::report::{
-    Delay, DirectionReport, Followed, HostOrFlow, Reflected, TinReport, TotalsReport,
+    Delay, DirectionReport, Followed, HostOrFlow, Reflected, TinDelay, TinReport, TotalsReport,
 };
 
 /// How a line is shown.
@@ -68,8 +68,11 @@ impl Page {
             let seconds = last.seconds - before.map_or(0.0, |before| before.seconds);
             let mut head = Self { lines: Vec::new() };
             let texts = [line_of(direction, earlier, seconds), state_of(direction)];
-            for text in texts.into_iter().chain(tins_of(direction, earlier, seconds)) {
+            for text in texts {
                 head.wrap(Kind::Heading, &text, columns);
+            }
+            for tins in Listing::of_tins(direction, earlier, seconds, columns) {
+                tins.write(&mut head.lines, columns);
             }
             let before_hosts = earlier.map(|direction| &direction.hosts_seen[..]);
             let before_flows = earlier.map(|direction| &direction.flows_seen[..]);
@@ -182,6 +185,60 @@ impl Listing {
             return by_reason;
         }
         with(&["dropped"], &|row, _| row.drops.iter().map(|(_, count)| count).sum())
+    }
+
+    /// Tables of tins, if there are several: one, or where that has no room two, of traffic and of delays.
+    fn of_tins(
+        direction: &DirectionReport,
+        before: Option<&DirectionReport>,
+        seconds: f64,
+        columns: usize,
+    ) -> Vec<Self> {
+        const LONG: [&str; 9] = [
+            "of Mbit/s",
+            "Mbit/s",
+            "queued",
+            "marked",
+            "dropped",
+            "target ms",
+            "peak ms",
+            "average ms",
+            "sparse ms",
+        ];
+        const SHORT: [&str; 9] =
+            ["of", "Mbit/s", "queued", "marked", "drops", "target", "peak", "avg", "sparse"];
+        /// How many of them are about traffic.
+        const TRAFFIC: usize = 5;
+        if direction.tins.is_empty() {
+            return Vec::new();
+        }
+        let cells = |(at, tin): (usize, &TinReport)| {
+            let earlier = before.and_then(|before| before.tins.get(at));
+            let earlier = earlier.filter(|earlier| earlier.name == tin.name);
+            let sent = tin.sent_bytes - earlier.map_or(0, |of| of.sent_bytes.min(tin.sent_bytes));
+            let threshold = tin.threshold_bits_per_second;
+            let threshold = threshold.map_or("-".to_owned(), |bits| digits(bits as f64 / 1e6, 3));
+            let counts = [tin.queued, tin.marked, tin.dropped].map(|count| count.to_string());
+            let TinDelay { peak_ms, average_ms, sparse_ms } = tin.delay;
+            let delays = [tin.target_ms, peak_ms, average_ms, sparse_ms].map(millis);
+            let cells = [tin.name.clone(), threshold, mbits(sent, seconds)].into_iter();
+            cells.chain(counts).chain(delays).collect::<Vec<_>>()
+        };
+        let rows: Vec<Vec<String>> = direction.tins.iter().enumerate().map(cells).collect();
+        let table = |titles: &[&str], from: usize| {
+            let name = format!("tin ({})", rows.len());
+            let titles: Vec<String> =
+                [name.as_str()].iter().chain(titles).map(|title| (*title).to_owned()).collect();
+            let columns = 1 + from..from + titles.len();
+            let row = |row: &Vec<String>| [&row[..1], &row[columns.clone()]].concat();
+            Self { titles, rows: rows.iter().map(row).collect(), shown: rows.len() }
+        };
+        let longest = rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
+        let fits = |table: &Self| table.beside() + longest <= columns;
+        match [LONG, SHORT].map(|titles| table(&titles, 0)).into_iter().find(fits) {
+            Some(table) => vec![table],
+            None => vec![table(&SHORT[..TRAFFIC], 0), table(&LONG[TRAFFIC..], TRAFFIC)],
+        }
     }
 
     /// Columns of all cells but the name; each has two spaces before it.
@@ -307,24 +364,6 @@ fn words_of(direction: &DirectionReport) -> Vec<String> {
     words.extend(direction.hosts_across_tins.then(|| "hosts-across-tins".to_owned()));
     words.extend((!link.is_empty() && link != "raw").then(|| link.clone()));
     words
-}
-
-/// Its tins, if it has several.
-fn tins_of(
-    direction: &DirectionReport,
-    before: Option<&DirectionReport>,
-    seconds: f64,
-) -> Option<String> {
-    let of = |(at, tin): (usize, &TinReport)| {
-        let earlier = before.and_then(|before| before.tins.get(at));
-        let earlier = earlier.filter(|earlier| earlier.name == tin.name);
-        let sent = tin.sent_bytes - earlier.map_or(0, |of| of.sent_bytes.min(tin.sent_bytes));
-        let TinReport { name, queued, marked, dropped, .. } = tin;
-        let mbits = mbits(sent, seconds);
-        format!("{name} {mbits} Mbit/s, {queued} queued, {marked} marked, {dropped} dropped")
-    };
-    let tins: Vec<String> = direction.tins.iter().enumerate().map(of).collect();
-    (!tins.is_empty()).then(|| format!("      tins: {}", tins.join("; ")))
 }
 
 /// What has become of its packets.

@@ -22,7 +22,7 @@ fn directions(rate: &str) -> [Direction; 2] {
         let key = freeboard::flowhash::FlowKey::Unknown;
         let watch = direction.watch_mut().unwrap();
         let place = watch.arrived(Nanos(0), key, key.src_host(), 100);
-        watch.sent(place, 100, Nanos(5));
+        watch.sent(Nanos(5), place, 3, 100, Nanos(5_000_000));
         let place = watch.arrived(Nanos(0), key, key.src_host(), 60);
         watch.dropped(place, 60, DropReason::Rejected);
         direction
@@ -73,6 +73,13 @@ fn the_page_names_what_there_is() {
     let report = Report { host_terms: vec![terms], ..report };
     let mut fields = BTreeSet::new();
     let json = serde_json::to_value(&report).unwrap();
+    let voice = &json["directions"][1]["tins"][3];
+    let delay = serde_json::json!({ "peak_ms": 5.0, "average_ms": 5.0, "sparse_ms": 5.0 });
+    assert_eq!((&voice["name"], &voice["delay"]), (&"voice".into(), &delay));
+    assert_eq!(voice["threshold_bits_per_second"], 2_000_000);
+    // One and a half of a frame of 1,522 bytes at 2 Mbit/s.
+    assert_eq!(voice["target_ms"], 9.132);
+    assert_eq!(json["directions"][1]["tins"][0]["delay"]["peak_ms"], serde_json::Value::Null);
     assert_eq!(json["version"], 1);
     keys(&json, &mut fields);
     let page = on_page();
@@ -111,7 +118,8 @@ fn metrics_are_well_formed() {
             let of =
                 ["_bucket", "_sum", "_count"].into_iter().find_map(|end| name.strip_suffix(end));
             assert!(
-                kinds.contains_key(name) || of.is_some_and(|of| kinds[of] == "histogram"),
+                kinds.contains_key(name)
+                    || of.is_some_and(|of| ["histogram", "summary"].contains(&kinds[of])),
                 "{line}"
             );
             let value = line.rsplit_once(' ').unwrap().1;
@@ -129,6 +137,13 @@ fn metrics_are_well_formed() {
         "freeboard_autorate_min_bytes_per_second{direction=\"up\"} 125000",
         "freeboard_autorate_max_bytes_per_second{direction=\"down\"} 1000000",
         "freeboard_tin_sent_packets_total{direction=\"up\",tin=\"voice\"} 0",
+        "freeboard_tin_threshold_bytes_per_second{direction=\"down\",tin=\"voice\"} 250000",
+        "freeboard_tin_threshold_bytes_per_second{direction=\"up\",tin=\"voice\"} +Inf",
+        "freeboard_tin_target_seconds{direction=\"down\",tin=\"best-effort\"} 0.005",
+        "freeboard_tin_peak_delay_seconds{direction=\"up\",tin=\"voice\"} 0.005",
+        "freeboard_tin_delay_seconds_sum{direction=\"up\",tin=\"voice\"} 0.005",
+        "freeboard_tin_delay_seconds_count{direction=\"up\",tin=\"bulk\"} 0",
+        "freeboard_tin_sparse_delay_seconds_count{direction=\"up\",tin=\"voice\"} 1",
         "freeboard_autorate_info{direction=\"down\",state=\"steady\"} 1",
         "freeboard_host_sent_bytes_total{direction=\"up\",host=\"not IP\"} 100",
         "freeboard_host_dropped_packets_total{direction=\"down\",host=\"not IP\"} 1",

@@ -102,6 +102,42 @@ fn names_and_numbers_are_whole() {
     }
 }
 
+/// Goal: tins are a table with their numbers under their titles, in every width, and whole.
+#[test]
+fn tins_are_a_table() {
+    let tin = |name: &str, sent_bytes: u64| -> TinReport {
+        let json = format!(
+            r#"{{"name":"{name}","sent":5,"sent_bytes":{sent_bytes},"queued":12,"queued_bytes":9,"marked":34,
+            "dropped":567,"threshold_bits_per_second":2500000,"target_ms":7.27,
+            "delay":{{"peak_ms":88.5,"average_ms":4.25,"sparse_ms":null}}}}"#
+        );
+        serde_json::from_str(&json).unwrap()
+    };
+    let with = |seconds, sent_bytes| {
+        let mut report = report(seconds, sent_bytes, 2);
+        report.directions[0].tins = vec![tin("best-effort", sent_bytes), tin("voice", 0)];
+        report
+    };
+    let values = ["best-effort", "2.500", "8.000", "12", "34", "567", "7.27", "88.5", "4.25", "-"];
+    for (columns, rows) in [(160, 1), (100, 1), (80, 1), (70, 2), (56, 2)] {
+        let of = reports([with(1.0, 125_000), with(2.0, 1_125_000)]);
+        let page = Page::new(&of, None, (columns, 60)).to_string();
+        let up: Vec<&str> = page.lines().take_while(|line| !line.starts_with("down")).collect();
+        let cells: Vec<&str> = up
+            .iter()
+            .filter(|line| line.trim_start().starts_with("best-effort"))
+            .flat_map(|line| line.split_whitespace().skip(1))
+            .collect();
+        let titles = up.iter().filter(|line| line.trim_start().starts_with("tin (2)")).count();
+        assert_eq!((titles, &cells[..]), (rows, &values[1..]), "{columns}\n{page}");
+        assert!(page.lines().all(|line| line.chars().count() <= columns), "{page}");
+    }
+    // A report of an older gateway has no delays.
+    let old = r#"{"name":"voice","sent":0,"sent_bytes":0,"queued":0,"queued_bytes":0,"marked":0,"dropped":0}"#;
+    let old: TinReport = serde_json::from_str(old).unwrap();
+    assert_eq!((old.target_ms, old.delay), (None, TinDelay::default()));
+}
+
 /// Goal: the lines of a terminal are used, and none is missing.
 #[test]
 fn rows_fill_the_height() {
