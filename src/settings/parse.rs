@@ -34,7 +34,7 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn of(text: &'a str) -> Self {
-        Self { text, rest: text.split_ascii_whitespace() }
+        Self { text, rest: settings_in(text) }
     }
 
     /// What is wrong with `word`, a part of the text.
@@ -72,9 +72,30 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
+/// The words of the text, or those behind `qdisc cake 8001: dev eth0 root refcnt 2` in a line that `tc` has printed.
+fn settings_in(text: &str) -> SplitAsciiWhitespace<'_> {
+    let all = text.split_ascii_whitespace();
+    let mut words = all.clone();
+    if words.next() != Some("qdisc") || words.next() != Some("cake") {
+        return all;
+    }
+    let _handle = words.next();
+    loop {
+        let mut behind = words.clone();
+        match behind.next() {
+            Some("root") => {}
+            Some("dev" | "parent" | "refcnt") => {
+                behind.next();
+            }
+            _ => return words,
+        }
+        words = behind;
+    }
+}
+
 /// The words of the text that are not ours, and the word behind each that needs a number, whatever it is.
 fn others(text: &str) -> impl Iterator<Item = &str> {
-    let mut words = text.split_ascii_whitespace();
+    let mut words = settings_in(text);
     let mut is_number_next = false;
     core::iter::from_fn(move || {
         loop {

@@ -492,3 +492,25 @@ fn settings_are_a_string_for_serde() {
     assert!(refused("20").contains("expected settings in words"));
     assert!(refused("null").contains("expected settings in words"));
 }
+
+/// Goal: what `tc -s qdisc` prints of a CAKE queue can be pasted. Method: the forms of such lines, each beside the same
+/// settings in keywords; an error in one still points into the line.
+#[test]
+fn a_line_that_tc_prints_is_read() {
+    let plain = "bandwidth 20mbit diffserv3 triple-isolate nonat nowash no-ack-filter split-gso rtt 100ms docsis";
+    let numbers = "bandwidth 20Mbit diffserv3 triple-isolate nonat nowash no-ack-filter split-gso \
+                   rtt 100.0ms noatm overhead 18 mpu 64 (docsis)";
+    for prefix in [
+        "",
+        "qdisc cake 8001: root refcnt 2 ",
+        "qdisc cake 8001: dev eth0 root refcnt 9 ",
+        "qdisc cake 8002: dev eth0 parent 1:10 ",
+    ] {
+        let printed = format!("{prefix}{numbers}");
+        assert_eq!(QueueSettings::from_words(&printed), QueueSettings::from_words(plain));
+        let wrong = format!("{prefix}bandwidth 20Mbit difserv3");
+        let error = QueueSettings::from_words(&wrong).unwrap_err();
+        assert_eq!((error.offset, error.word), (wrong.len() - 8, "difserv3"));
+    }
+    assert!(QueueSettings::from_words("qdisc fq_codel 8001: root refcnt 2").is_err());
+}

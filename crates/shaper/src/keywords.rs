@@ -19,7 +19,8 @@ impl Overhead {
     /// overhead; `raw` and `conservative` assign it. `mpu N` assigns; a link's name brings its own
     /// framing and, if it has one, its minimum. `atm`, `ptm`, `gem`, `xgem`, `noatm` choose the framing,
     /// `ptm-paper` the paper's formula ([`Framing::PtmPaper`]). `via-ethernet` is accepted and
-    /// changes nothing.
+    /// changes nothing, as does the name that `tc` prints in parentheses behind the numbers of a link:
+    /// `overhead 18 mpu 64 (docsis)`.
     ///
     /// **What is inside.** Tunnels are named from the inside out, wherever the words of the link stand: `gre wireguard
     /// pppoe-ptm` is GRE in WireGuard on a VDSL2 line with PPPoE. Their names: `wireguard`, `wireguard6`, `esp`, `esp6`,
@@ -100,6 +101,8 @@ impl Overhead {
             }
             let (framing, overhead, mpu) = match word {
                 "via-ethernet" => continue,
+                // Without numbers before it the name would be lost.
+                _ if !raw && is_remark(word) => continue,
                 "noatm" => (Framing::None, 0, link.mpu()),
                 "atm" => (Framing::Atm, 0, link.mpu()),
                 "ptm" => (Framing::Ptm, 0, link.mpu()),
@@ -158,6 +161,12 @@ impl Overhead {
             _ => return None,
         })
     }
+}
+
+/// Whether `word` is the name of a link in parentheses.
+fn is_remark(word: &str) -> bool {
+    let name = word.strip_prefix('(').and_then(|word| word.strip_suffix(')'));
+    name.is_some_and(|name| Overhead::named(name).is_some())
 }
 
 /// Layers inside a link, that are told from the inside out.
@@ -398,6 +407,16 @@ mod tests {
         assert_eq!(link("atm noatm"), Ok(Overhead::RAW));
         let tag = Overhead::new(Framing::None, 4, 0).unwrap().for_frames(14);
         assert_eq!(link("ether-vlan"), Ok(tag));
+    }
+
+    /// As `tc` prints a link.
+    #[test]
+    fn a_name_in_parentheses_behind_numbers_changes_nothing() {
+        assert_eq!(link("noatm overhead 18 mpu 64 (docsis)"), link("docsis"));
+        assert_eq!(link("ptm overhead 34 (pppoe-ptm) ether-vlan"), link("overhead 38 ptm"));
+        for wrong in ["(docsis)", "raw (docsis)", "overhead 18 (docsys)", "overhead 18 (docsis"] {
+            assert!(matches!(link(wrong), Err(KeywordError::Unknown(_))), "{wrong}");
+        }
     }
 
     #[test]
