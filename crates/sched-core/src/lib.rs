@@ -140,7 +140,7 @@ pub use scheduler::{
 #[cfg(feature = "steps")]
 #[doc(hidden)]
 pub use steps::take_steps;
-pub use time::Nanos;
+pub use time::{Nanos, TickClock};
 
 /// The examples of the package's README.
 #[cfg(doctest)]

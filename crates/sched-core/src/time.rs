@@ -3,6 +3,7 @@
 //! No code below the simulator reads a clock (`docs/decisions/0001-time-is-an-argument.md`). Any
 //! sequence of values is legal input: a clock that steps back counts as one that stood still.
 
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 /// Nanoseconds, as an instant since an epoch of the caller's choice or as a span between two.
@@ -78,9 +79,106 @@ impl From<Nanos> for Duration {
     }
 }
 
+/// A clock of [`Nanos`] from a tick counter of 32 bits, which may wrap around.
+///
+/// It starts at zero, counts the ticks that have passed between two readings, and loses no part of a nanosecond between
+/// them; a tick counts as up to 2^-32 ns less than it takes. Read it at least once in 2^31 ticks: every 24 days at 1 kHz,
+/// every 12 seconds at 168 MHz. A longer span counts as a step back.
+///
+/// A counter that steps back by up to a second is no time until it is there again; after a longer step, as of a counter
+/// that was reset, time goes on with the next tick. Cost of a reading: two multiplications.
+///
+/// ```
+/// use core::num::NonZeroU32;
+/// use sched_core::{Nanos, TickClock};
+///
+/// // Milliseconds, shortly before they wrap around after 49 days.
+/// let mut clock = TickClock::new(NonZeroU32::new(1_000).ok_or("no ticks")?);
+/// let start = clock.now(u32::MAX - 9);
+/// assert_eq!(clock.now(0), start.plus(Nanos::from_millis(10)));
+/// assert_eq!(clock.now(90), start.plus(Nanos::from_millis(100)));
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct TickClock {
+    /// Ticks a second.
+    hz: u32,
+    /// What a tick takes: whole nanoseconds, and 2^-32 of one.
+    tick: [u32; 2],
+    latest: u32,
+    now: Nanos,
+    /// What has passed of the next nanosecond, in 2^-32.
+    fraction: u32,
+}
+
+impl TickClock {
+    /// A clock at [`Nanos::ZERO`] on a counter of `hz` ticks a second. Its first reading counts from the counter's zero on
+    /// if it is below 2^31.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "at most 10^9 in the upper half")]
+    pub const fn new(hz: NonZeroU32) -> Self {
+        let tick = match (1_000_000_000_u64 << u32::BITS).checked_div(hz.get() as u64) {
+            Some(tick) => [(tick >> u32::BITS) as u32, tick as u32],
+            None => [0, 0],
+        };
+        Self { hz: hz.get(), tick, latest: 0, now: Nanos::ZERO, fraction: 0 }
+    }
+
+    /// Returns the time when the counter reads `ticks`.
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is left")]
+    pub const fn now(&mut self, ticks: u32) -> Nanos {
+        let passed = ticks.wrapping_sub(self.latest);
+        if passed <= u32::MAX >> 1 {
+            let [whole, parts] = self.tick;
+            // Below 2^31 · 2^30, and below 2^31 · 2^32 + 2^32.
+            let whole = (passed as u64).wrapping_mul(whole as u64);
+            let parts = (passed as u64).wrapping_mul(parts as u64);
+            let parts = parts.wrapping_add(self.fraction as u64);
+            self.now = self.now.plus(Nanos(whole)).plus(Nanos(parts >> u32::BITS));
+            (self.fraction, self.latest) = (parts as u32, ticks);
+        } else if passed.wrapping_neg() > self.hz {
+            self.latest = ticks;
+        }
+        self.now
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: no time is lost or gained, however often a counter is read and wraps around. Method: counters of several
+    /// rates, read after random spans up to the longest, beside the ticks in 128 bits.
+    #[test]
+    fn ticks_add_up_to_their_time() {
+        for hz in [1, 1_000, 32_768, 1_000_000, 168_000_000, 999_999_999, u32::MAX] {
+            let mut clock = TickClock::new(NonZeroU32::new(hz).unwrap());
+            let (mut ticks, mut random) = (0_u128, u64::from(hz) | 1);
+            for _ in 0..2_000 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                ticks += u128::from(random >> 33 >> (random & 31));
+                let now = clock.now((ticks % (1 << 32)) as u32).0;
+                let exact = (ticks * 1_000_000_000 / u128::from(hz)).min(u64::MAX.into());
+                let lag = exact - u128::from(now);
+                assert!(lag <= 1 + (ticks >> 32), "{hz} Hz: {now} at {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_counter_that_steps_back_stands_still_or_begins_anew() {
+        let ms = Nanos::from_millis;
+        let mut clock = TickClock::new(NonZeroU32::new(1_000).unwrap());
+        assert_eq!(clock.now(5_000), ms(5_000));
+        assert_eq!(clock.now(4_000), ms(5_000), "a second back");
+        assert_eq!(clock.now(5_001), ms(5_001));
+        assert_eq!(clock.now(2_000), ms(5_001), "three seconds back");
+        assert_eq!(clock.now(2_010), ms(5_011));
+        let mut late = TickClock::new(NonZeroU32::new(1_000).unwrap());
+        assert_eq!(late.now(1 << 31), Nanos::ZERO);
+        assert_eq!(late.now((1 << 31) + 7), ms(7));
+    }
 
     #[test]
     fn a_duration_becomes_the_nearest_span() {

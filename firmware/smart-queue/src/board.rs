@@ -1,15 +1,22 @@
 //! A board with a clock and a network card that two hosts send to: one from nine ports, without pause, the other a frame
 //! of 100 bytes every 40 ms. Prints what was sent of each and ends after four seconds of its clock.
 
+use core::cell::Cell;
 use core::fmt::Write as _;
+use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use cortex_m::interrupt::{self, Mutex};
 use cortex_m_semihosting::{debug, hio};
 use freeboard::PushError;
-use freeboard::sched_core::Nanos;
+use freeboard::sched_core::{Nanos, TickClock};
 
-/// The clock moves by 1 ms each time that the program looks for a frame.
-static MILLIS: AtomicU32 = AtomicU32::new(0);
+/// What the counter of milliseconds reads at first: it wraps around after two seconds.
+const START: u32 = u32::MAX - 1_999;
+/// The counter moves by 1 ms each time that the program looks for a frame.
+static MILLIS: AtomicU32 = AtomicU32::new(START);
+static CLOCK: Mutex<Cell<TickClock>> =
+    Mutex::new(Cell::new(TickClock::new(NonZeroU32::new(1_000).unwrap())));
 /// Frames of each host that came, were refused, and were sent, and the bytes that were sent.
 static CAME: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 static REFUSED: AtomicU32 = AtomicU32::new(0);
@@ -25,13 +32,18 @@ pub fn random_key() -> [u8; 16] {
 }
 
 pub fn now() -> Nanos {
-    Nanos::from_millis(MILLIS.load(Relaxed).into())
+    interrupt::free(|section| {
+        let mut clock = CLOCK.borrow(section).get();
+        let now = clock.now(MILLIS.load(Relaxed));
+        CLOCK.borrow(section).set(clock);
+        now
+    })
 }
 
 /// Hands each frame that has come to `take`.
 pub fn receive(mut take: impl FnMut(&[u8]) -> Result<(), PushError>) {
-    let millis = MILLIS.load(Relaxed) + 1;
-    MILLIS.store(millis, Relaxed);
+    MILLIS.store(MILLIS.load(Relaxed).wrapping_add(1), Relaxed);
+    let millis = MILLIS.load(Relaxed).wrapping_sub(START);
     if millis == END {
         report();
     }

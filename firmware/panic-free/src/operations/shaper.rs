@@ -1,8 +1,9 @@
 //! The operations of `shaper` beside those of a `Scheduler`, and of instants.
 
 use core::hint::black_box;
+use core::num::NonZeroU32;
 
-use freeboard::sched_core::Nanos;
+use freeboard::sched_core::{Nanos, TickClock};
 use freeboard::shaper::{
     ArrivalRate, Autorate, AutorateParams, Framing, Layer, Overhead, Rate, Segments, Shaper,
     SplitPolicy,
@@ -63,6 +64,9 @@ fn instant() {
     let number = black_box(0);
     seen([Nanos::from_micros(number), Nanos::from_millis(number), Nanos::from_secs(number)]);
     seen((now().since(now()), now().plus(now())));
+    if let Some(hz) = NonZeroU32::new(any()) {
+        seen(black_box(TickClock::new(hz)).now(any()));
+    }
 }
 
 fn autorate() {
