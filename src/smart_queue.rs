@@ -95,7 +95,8 @@ use outlet::Outlet;
 /// ```
 ///
 /// **Time.** The caller passes it in, and [`poll_at`](SmartQueue::poll_at) says when to come again. A clock that
-/// steps back stands still.
+/// steps back by up to a second stands still until it is there again; after a longer step time goes on from the new
+/// reading ([`Shaped`](shaper::Shaped)). [`TickClock`](sched_core::TickClock) makes a clock of a counter of 32 bits.
 ///
 /// **Back-pressure.** [`set_device`](SmartQueue::set_device) says what the device behind takes, with a rate or
 /// [without one](Rate::UNLIMITED). Packets wait here meanwhile, each flow in its own queue, and their waiting counts
@@ -315,9 +316,8 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         self.outlet.line.inner_mut().aqm_mut()
     }
 
-    /// Forgets what the line still carries: the next packet may leave at once. For a clock that was replaced by one
-    /// that reads less, or that ran ahead for a moment in which a packet left; otherwise the line stays closed until
-    /// the clock is there again.
+    /// Forgets what the line still carries: the next packet may leave at once, also by a clock that reads up to a second
+    /// less. After a longer step back the line goes on by itself.
     pub fn reset_line(&mut self) {
         self.outlet.line.reset_line();
     }

@@ -80,6 +80,9 @@ pub struct Shaper {
 }
 
 impl Shaper {
+    /// Clocks of different processors are apart by less.
+    const STEP_BACK: Nanos = Nanos::from_secs(1);
+
     /// A line of this rate on which nothing has been sent. It does not catch up.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
@@ -144,13 +147,6 @@ impl Shaper {
     /// The catch-up that carries `bytes` at `rate`, with the nanosecond in which a line opens; `before`, if it has none.
     const fn span_of(rate: Rate, bytes: u32, before: Nanos) -> Nanos {
         if rate.limited().is_none() { before } else { rate.time_of(bytes).since(Nanos(1)) }
-    }
-
-    /// The same line again.
-    pub(crate) const fn duplicate(&self) -> Self {
-        let Self { rate, next, paid, owed, since, catch_up, burst, is_chosen, backlog_since } =
-            *self;
-        Self { rate, next, paid, owed, since, catch_up, burst, is_chosen, backlog_since }
     }
 
     /// The same line, with this catch-up unless [`with_catch_up`](Self::with_catch_up) chose one.
@@ -267,9 +263,41 @@ impl Shaper {
         }
     }
 
-    /// When a packet left last, or the rate changed.
-    pub(crate) const fn latest(&self) -> Nanos {
-        self.since
+    /// Whether the clock has stepped back by more than [`Self::STEP_BACK`] since a packet left or the rate changed: the
+    /// readings until then were wrong.
+    const fn has_stepped_back(&self, now: Nanos) -> bool {
+        now.0.saturating_add(Self::STEP_BACK.0) < self.since.0
+    }
+
+    /// The first instant at which the line is open, as it turns out at `now`: that of [`due`](Self::due) unless the clock
+    /// has stepped back so that [`rebase`](Self::rebase) changes it.
+    pub(crate) fn due_at(&self, now: Nanos) -> Nanos {
+        let due = self.due();
+        let is_moved = self.rate.limited().is_some() && self.has_stepped_back(now);
+        if is_moved { now.plus(due.since(self.since)) } else { due }
+    }
+
+    /// Whether the line, closed at `now`, is open after a [`rebase`](Self::rebase).
+    #[cold]
+    pub(crate) fn would_reopen(&self, now: Nanos) -> bool {
+        let is_free = self.rate.limited().is_some() && self.next.ns <= self.since;
+        is_free && self.has_stepped_back(now)
+    }
+
+    /// If the clock has stepped back by more than a second, time goes on with `now`: the line opens after the time that it
+    /// had left at the last departure or change of the rate. No lateness is caught up then.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn rebase(&mut self, now: Nanos) {
+        if !self.has_stepped_back(now) {
+            return;
+        }
+        let left = self.next.ns.since(self.since);
+        match self.rate.limited() {
+            Some(_) => self.next.ns = now.plus(left),
+            None => self.paid = now.plus(self.paid.since(self.since)),
+        }
+        (self.since, self.backlog_since) = (now, now);
     }
 
     /// The earliest instant for which a packet may count that leaves at `now`.

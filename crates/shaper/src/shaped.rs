@@ -24,17 +24,21 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 /// A super-packet, several packets in one, is charged segment by segment by
 /// [`dequeue_segmented`](Shaped::dequeue_segmented).
 ///
-/// **Ingress.** Where the bottleneck stands *before* the queue, as on the way down behind a provider's queue, what is
-/// dropped here has already passed it. [`Shaped::set_ingress`] charges the line what is dropped for want of room, by an
-/// AQM or by a filter of acknowledgements, and what is rejected, as CAKE does with the word `ingress`. So arrivals
-/// keep to the rate, not departures, and the queue of the provider stays empty, as soon as senders react.
+/// **Ingress.** With a bottleneck *before* the queue, as on a download behind a provider's queue, a packet dropped here has
+/// already passed it. [`Shaped::set_ingress`] makes the link pay for packets that are rejected or dropped by a full queue,
+/// an AQM or an ACK filter, as CAKE does with the keyword `ingress`. So arrivals keep to the rate, not departures, and
+/// the provider's queue stays empty as soon as senders react.
 ///
-/// - Two thirds of the rate leave, whatever is dropped: senders that do not react cannot stop the line.
-/// - A drop is not charged while the line is closed for more than [`Shaped::INGRESS_AHEAD`], one second. So a flood is
-///   paid for within three seconds after its end: then the line owes nothing.
-/// - What leaves never exceeds the rate: the promises of [`Shaper`] hold as without ingress.
-/// - What [limits](Scheduler::set_limits), [removal](sched_core::DropReason::FlowRemoved) and [`drain`](Scheduler::drain)
-///   drop is not charged: no sender caused it.
+/// - Dropped bytes are a debt. While there is one, each packet that leaves pays for up to half of its own length of it.
+///   So at least two thirds of the rate leave, whatever is dropped: senders that do not react cannot stop the link.
+/// - A debt lasts [`Shaped::INGRESS_DEBT`], one second: what is not paid a second after the first packet that paid for it
+///   is forgiven, with all that is queued then, whether or not it is dropped later. So from a second after a flood on, a
+///   load that fits is served as without ingress, also if the rate is cut meanwhile.
+/// - Idle time in which the link could have carried the whole debt pays it.
+/// - Departures never exceed the rate: the promises of [`Shaper`] hold as without ingress.
+/// - Packets dropped by [limits](Scheduler::set_limits), [removal](sched_core::DropReason::FlowRemoved) and
+///   [`drain`](Scheduler::drain) are not charged, as no sender caused their loss; nor are any while the rate is
+///   [`Rate::STOPPED`] or [`Rate::UNLIMITED`].
 ///
 /// **Late callers.** A caller that a timer or an interrupt wakes comes late. [`Shaped`] makes up for up to
 /// [`Shaped::CATCH_UP`] of that, 10 ms, unless its line was given another span with
@@ -43,6 +47,13 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 /// 1 Gbit/s. There is no burst after idle time, and none for a caller that comes when
 /// [`poll_at`](Scheduler::poll_at) says. Without catching up, packets of 1,250 bytes at 5,000 kbit/s and a timer
 /// of 1 ms that begins anew after each look give 3,440 kbit/s.
+///
+/// **A clock that steps back** by up to a second stops the link for as long at most: it opens when it would have without
+/// the step. After a longer step the readings before it were wrong, and time goes on with the first
+/// [`dequeue`](Scheduler::dequeue) or [`set_rate`](Self::set_rate) that is told it: the next packet waits no longer than
+/// the last one takes on the wire, twice that if [`poll_at`](Scheduler::poll_at) was asked first. So neither a clock that
+/// was set back, nor one reading far ahead, nor a counter that wrapped around stops the link. Rates and ceilings of hosts
+/// have the same rule.
 ///
 /// **The rule of idle time** stands here and nowhere else. Time is idle, and not late, while the queue is empty, and
 /// while none of its packets may leave: above a [ceiling](sched_core::Ceilings), or behind a line of their own. Every
@@ -81,12 +92,67 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 pub struct Shaped<S: ?Sized> {
     line: Shaper,
     link: Overhead,
-    /// Whether the line is charged what is dropped.
-    is_ingress: bool,
-    /// While it is, what is sent and half as much again is charged here, and no drop: a packet may leave where this line
-    /// is open. Neither it nor `line` is open before a line that is charged what is sent.
-    floor: Shaper,
+    /// What was dropped and not paid yet, with ingress.
+    debt: Option<Debt>,
     inner: S,
+}
+
+/// What departures pay for drops.
+#[derive(Clone, Copy, Debug)]
+struct Debt {
+    /// Bytes on the wire that were dropped and are not paid yet. Less than zero: as many may be dropped for nothing, but
+    /// no more than are queued.
+    owed: i64,
+    /// When it is forgiven; [`Nanos::MAX`] until a packet pays for some of it.
+    until: Nanos,
+}
+
+impl Debt {
+    const NONE: Self = Self { owed: 0, until: Nanos::MAX };
+
+    /// Adds bytes that were dropped, with so many still queued. No time is needed: it runs from the first payment on.
+    fn add(&mut self, lost: u64, queued: impl FnOnce() -> u32) {
+        // Bytes of a counter: below 2⁶³.
+        let lost = lost.min(LONGEST).cast_signed();
+        if self.owed < 0 {
+            self.bound_credit(lost.wrapping_add(queued().into()));
+        }
+        self.owed = self.owed.wrapping_add(lost).min(LONGEST.cast_signed());
+    }
+
+    /// No more than what is queued may be dropped for nothing.
+    fn bound_credit(&mut self, queued: i64) {
+        self.owed = self.owed.max(queued.wrapping_neg());
+    }
+
+    /// What a packet of `wire_len` bytes that leaves at `now` pays for, beside itself.
+    fn payment(&mut self, now: Nanos, wire_len: u64, queued: impl FnOnce() -> u32) -> u64 {
+        if self.owed <= 0 {
+            if self.owed < 0 {
+                self.bound_credit(queued().into());
+            }
+            return 0;
+        }
+        let part = wire_len.wrapping_shr(1).min(self.owed.unsigned_abs());
+        self.owed = self.owed.wrapping_sub_unsigned(part);
+        self.until = self.until.min(now.plus(Shaped::<()>::INGRESS_DEBT));
+        if self.owed == 0 {
+            *self = Self::NONE;
+        } else if now >= self.until {
+            // All that has arrived is forgiven, so that drops among what is still queued are no new debt.
+            *self = Self { owed: i64::from(queued()).wrapping_neg(), ..Self::NONE };
+        }
+        part
+    }
+
+    /// The link was idle from `due` to `now`, when there was no packet that could leave.
+    fn idle(&mut self, (due, now): (Nanos, Nanos), rate: Rate, queued: impl FnOnce() -> u32) {
+        if self.owed < 0 {
+            self.bound_credit(queued().into());
+        } else if due.plus(rate.time_of(u32::try_from(self.owed).unwrap_or(u32::MAX))) <= now {
+            *self = Self::NONE;
+        }
+    }
 }
 
 /// Counts what is dropped on its way to another sink.
@@ -128,20 +194,19 @@ impl<S> Shaped<S> {
     /// [`Shaper::with_catch_up`]: 10 ms. The burst that this allows is what the rate carries in it, beside
     /// one packet.
     pub const CATCH_UP: Nanos = Nanos::from_millis(10);
-    /// How far ahead drops may close a line with [ingress](Self::set_ingress): 1 s.
-    pub const INGRESS_AHEAD: Nanos = Nanos::from_secs(1);
+    /// How long packets that leave pay for what was dropped, with [ingress](Self::set_ingress): 1 s.
+    pub const INGRESS_DEBT: Nanos = Nanos::from_secs(1);
 
     /// `inner` in front of `line`; `link` says what a packet is on the wire. The line catches up
     /// [`Shaped::CATCH_UP`], or what it was given.
     pub const fn new(inner: S, line: Shaper, link: Overhead) -> Self {
-        let line = line.or_catch_up(Self::CATCH_UP);
-        Self { floor: line.duplicate(), line, link, is_ingress: false, inner }
+        Self { line: line.or_catch_up(Self::CATCH_UP), link, debt: None, inner }
     }
 
     /// The same with [ingress](Self::set_ingress), or without.
     #[must_use]
     pub const fn ingress(mut self, on: bool) -> Self {
-        self.is_ingress = on;
+        self.debt = if on { Some(Debt::NONE) } else { None };
         self
     }
 
@@ -168,6 +233,7 @@ impl<S: ?Sized> Shaped<S> {
     }
 
     /// Another line, with its rate and what it still owes. It catches up [`Shaped::CATCH_UP`], or what it was given.
+    /// What departures still pay for drops ([ingress](Self::set_ingress)) stays as it is.
     ///
     /// ```
     /// use sched_core::{Descriptor, Fifo, Limits, Nanos};
@@ -183,17 +249,17 @@ impl<S: ?Sized> Shaped<S> {
     /// ```
     pub const fn set_line(&mut self, line: Shaper) {
         self.line = line.or_catch_up(Shaped::<()>::CATCH_UP);
-        self.floor = self.line.duplicate();
     }
 
-    /// Forgets what the line still carries: [`Shaper::reset`].
+    /// Forgets what the line still carries, and drops that are not paid for: [`Shaper::reset`].
     pub fn reset_line(&mut self) {
         self.line.reset();
-        self.floor.reset();
+        self.debt = self.debt.map(|_| Debt::NONE);
     }
 
-    /// Whether the line is charged what is dropped, from now on: for a queue behind the bottleneck.
-    /// [`Shaped`] says what holds then. Off unless set. Cost: an addition a drop, and a second charge a packet.
+    /// Sets whether departures pay for packets that are dropped from now on: for a queue behind the bottleneck.
+    /// [`Shaped`] says what holds then. Off unless set; turned off, it forgets what is not paid yet. Cost: an addition a
+    /// drop and a comparison a packet.
     ///
     /// ```
     /// use sched_core::{CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue};
@@ -212,16 +278,17 @@ impl<S: ?Sized> Shaped<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub const fn set_ingress(&mut self, on: bool) {
-        if on && !self.is_ingress {
-            self.floor = self.line.duplicate();
+        match (on, self.debt) {
+            (true, Some(_)) => {}
+            (true, None) => self.debt = Some(Debt::NONE),
+            (false, _) => self.debt = None,
         }
-        self.is_ingress = on;
     }
 
-    /// Whether the line is charged what is dropped.
+    /// Whether departures pay for what is dropped.
     #[must_use]
     pub const fn is_ingress(&self) -> bool {
-        self.is_ingress
+        self.debt.is_some()
     }
 
     /// What a packet is on the wire.
@@ -232,8 +299,8 @@ impl<S: ?Sized> Shaped<S> {
     /// Changes the rate at `now`, for what is still owed too: see [`Shaper::set_rate`]. What
     /// [`poll_at`](Scheduler::poll_at) said before may be too late afterwards.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
+        self.line.rebase(now);
         self.line.set_rate(now, rate);
-        self.floor.set_rate(now, rate);
     }
 
     /// Changes what a packet is on the wire, from the next that leaves on, queued ones included.
@@ -250,8 +317,8 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
     /// [`enqueue`](Scheduler::enqueue) tells it. That is so whether or not a packet is then accepted.
     #[inline]
     pub fn arrival(&mut self, now: Nanos) -> &mut S {
-        if self.is_ingress {
-            self.forget_idle_time_of_both(now);
+        if self.is_ingress() {
+            self.pay_in_idle_time(now);
         } else {
             self.forget_idle_time(now);
         }
@@ -264,9 +331,9 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
     /// an empty queue, nor when a change made here lets a packet leave. Such a packet counts as having come at the
     /// instant at which it leaves, so that idle time is no lateness. [`arrival`](Self::arrival) tells the line.
     pub fn inner_mut(&mut self) -> &mut S {
-        let due = self.due();
+        let due = self.line.due();
         if self.inner.poll_at(due) != Some(due) {
-            self.wake(Nanos::MAX);
+            self.line.wake(Nanos::MAX);
         }
         &mut self.inner
     }
@@ -300,7 +367,7 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         drops: &mut dyn DropSink,
         enter: impl FnOnce(&mut S, &mut dyn DropSink) -> Result<T, Rejected>,
     ) -> Result<T, Rejected> {
-        if self.is_ingress {
+        if self.is_ingress() {
             return self.arrive_charged(now, of, drops, enter);
         }
         self.forget_idle_time(now);
@@ -336,12 +403,12 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         of: &impl Segmentation,
         drops: &mut dyn DropSink,
     ) -> Option<Packet> {
-        if self.is_ingress {
+        if self.is_ingress() {
             // In parts: a packet that is returned as a whole has a place in memory, on the way without ingress too.
             let Packet { handle, len, ecn } = self.dequeue_charged(now, of, drops)?;
             return Some(Packet { handle, len, ecn });
         }
-        if !self.line.is_open(now) {
+        if !self.line.is_open(now) && !self.reopens(now) {
             return None;
         }
         self.forget_idle_time(now);
@@ -362,13 +429,13 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         drops: &mut dyn DropSink,
         enter: impl FnOnce(&mut S, &mut dyn DropSink) -> Result<T, Rejected>,
     ) -> Result<T, Rejected> {
-        self.forget_idle_time_of_both(now);
+        self.pay_in_idle_time(now);
         let mut lost = 0;
         let mut charging = Charging { drops, link: &self.link, of, lost: &mut lost };
         let taken = enter(&mut self.inner, &mut charging);
         let rejected = taken.as_ref().err().map(|rejected| rejected.packet);
         let rejected = rejected.map_or(0, |packet| wire_len_of_lost(&self.link, packet, of));
-        self.charge_lost(now, lost.saturating_add(rejected));
+        self.charge_lost(lost.saturating_add(rejected));
         taken
     }
 
@@ -383,51 +450,43 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
     }
 
-    /// [`Self::forget_idle_time`], of the floor too.
-    fn forget_idle_time_of_both(&mut self, now: Nanos) {
+    /// [`Self::forget_idle_time`], which may also have been enough to carry the debt.
+    fn pay_in_idle_time(&mut self, now: Nanos) {
         let late_since = self.line.earliest(now);
-        match self.inner.poll_at(late_since) {
-            Some(ready) if ready <= late_since => {}
-            ready => self.wake(ready.map_or(now, |ready| ready.min(now))),
+        let idle_until = match self.inner.poll_at(late_since) {
+            Some(ready) if ready <= late_since => return,
+            ready => ready.map_or(now, |ready| ready.min(now)),
+        };
+        self.line.wake(idle_until);
+        if let Some(debt) = &mut self.debt {
+            let (line, inner) = (&self.line, &self.inner);
+            debt.idle((line.due(), idle_until), line.rate(), || inner.backlog().bytes);
         }
     }
 
-    fn wake(&mut self, now: Nanos) {
-        self.line.wake(now);
-        self.floor.wake(now);
-    }
-
-    /// Whether a packet may leave at `now`.
-    #[inline]
+    /// Whether the line is open at `now`, also after a clock that has stepped back.
     fn is_open(&self, now: Nanos) -> bool {
-        self.line.is_open(now) || (self.is_ingress && self.floor_is_open(now))
+        self.line.is_open(now) || self.line.would_reopen(now)
     }
 
-    /// Whether two thirds of the rate ask for a packet. Not before the floor knows the rate of a line that was changed by
-    /// [`line_mut`](Self::line_mut).
+    /// Whether the line, closed so far, is open because the clock has stepped back.
     #[cold]
-    fn floor_is_open(&self, now: Nanos) -> bool {
-        self.floor.rate() == self.line.rate() && self.floor.is_open(now)
-    }
-
-    /// The first instant at which a packet may leave.
-    fn due(&self) -> Nanos {
-        let due = self.line.due();
-        let has_floor = self.is_ingress && self.floor.rate() == self.line.rate();
-        if has_floor { due.min(self.floor.due()) } else { due }
-    }
-
-    /// The line is charged `lost` bytes on the wire.
     #[inline(never)]
-    fn charge_lost(&mut self, now: Nanos, lost: u64) {
-        let is_far_ahead = self.line.due() > now.plus(Shaped::<()>::INGRESS_AHEAD);
-        if lost > 0 && !is_far_ahead {
-            self.line.pay(now, lost);
+    fn reopens(&mut self, now: Nanos) -> bool {
+        self.line.rebase(now);
+        self.line.is_open(now)
+    }
+
+    /// Departures at a finite rate pay for `lost` bytes on the wire.
+    fn charge_lost(&mut self, lost: u64) {
+        if let Some(debt) = &mut self.debt
+            && self.line.limited().is_some()
+        {
+            debt.add(lost, || self.inner.backlog().bytes);
         }
     }
 
-    /// [`Scheduler::dequeue`], with ingress: the line is charged what is sent, the floor half as much again, and then the
-    /// line what is lost on the way.
+    /// [`Scheduler::dequeue`], with ingress: the line is charged what is sent and a part of what was dropped before.
     #[inline(never)]
     fn dequeue_charged(
         &mut self,
@@ -435,21 +494,23 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         of: &impl Segmentation,
         drops: &mut dyn DropSink,
     ) -> Option<Packet> {
-        if !self.is_open(now) {
+        if !self.line.is_open(now) && !self.reopens(now) {
             return None;
         }
-        self.forget_idle_time_of_both(now);
+        self.pay_in_idle_time(now);
         let mut lost = 0;
         let mut charging = Charging { drops, link: &self.link, of, lost: &mut lost };
         let sent = self.inner.dequeue(now, &mut charging);
-        self.floor.set_rate(now, self.line.rate());
-        if let Some(packet) = sent {
+        self.charge_lost(lost);
+        let packet = sent?;
+        if let Some(limited) = self.line.limited() {
             let wire_len = wire_len(&self.link, packet, of);
-            self.line.pay(now, wire_len);
-            self.floor.pay(now, wire_len.saturating_add(wire_len.div_ceil(2)));
+            let Self { debt, inner, .. } = self;
+            let pay = |debt: &mut Debt| debt.payment(now, wire_len, || inner.backlog().bytes);
+            let paid = debt.as_mut().map_or(0, pay);
+            self.line.pay_open(limited, now, wire_len.saturating_add(paid).min(LONGEST));
         }
-        self.charge_lost(now, lost);
-        sent
+        Some(packet)
     }
 }
 
@@ -462,7 +523,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        if self.is_ingress {
+        if self.is_ingress() {
             // In parts: what a closure refers to has a place in memory, on the way without ingress too.
             let Packet { handle, len, ecn } = packet;
             self.arrive_charged(now, &Whole, drops, move |inner, drops| {
@@ -485,12 +546,14 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
 
     /// The later of what the line and the scheduler inside say. `None` also when packets are
     /// queued and the line never opens: it is stopped, or the end of time comes first.
+    ///
+    /// After a clock that has stepped back by more than a second, the instant is counted from `now` on.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         let ready = self.inner.poll_at(now)?;
-        if self.is_open(now) {
+        if self.line.is_open(now) {
             return Some(ready);
         }
-        let open = self.due();
+        let open = self.line.due_at(now);
         (open < Nanos::MAX).then(|| ready.max(open))
     }
 
@@ -516,14 +579,13 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
 
     /// What gives way is charged with [ingress](Shaped::set_ingress) only.
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        if !self.is_ingress {
+        if !self.is_ingress() {
             return self.inner.evict(drops);
         }
         let mut lost = 0;
         let mut charging = Charging { drops, link: &self.link, of: &Whole, lost: &mut lost };
         let has_dropped = self.inner.evict(&mut charging);
-        // No instant is told: the last departure, or change of the rate, is as late as is known.
-        self.charge_lost(self.line.latest(), lost);
+        self.charge_lost(lost);
         has_dropped
     }
 
@@ -538,15 +600,15 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         burst: &[(FlowId, Packet)],
         drops: &mut dyn DropSink,
     ) -> usize {
-        if !self.is_ingress {
+        if !self.is_ingress() {
             self.forget_idle_time(now);
             return self.inner.enqueue_burst(now, burst, drops);
         }
-        self.forget_idle_time_of_both(now);
+        self.pay_in_idle_time(now);
         let mut lost = 0;
         let mut charging = Charging { drops, link: &self.link, of: &Whole, lost: &mut lost };
         let accepted = self.inner.enqueue_burst(now, burst, &mut charging);
-        self.charge_lost(now, lost);
+        self.charge_lost(lost);
         accepted
     }
 

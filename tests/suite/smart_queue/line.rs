@@ -74,17 +74,20 @@ fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {
     }
 }
 
-/// Goal: a clock that ran ahead for one reading does not close the line for good. Method: a frame leaves an hour ahead;
-/// after a reset the next leaves at the right time, and the one after it is spaced out.
+/// Goal: a clock that ran ahead for one reading does not close the line. Method: a frame leaves an hour ahead; the next
+/// leaves as long after the right time as the first takes, and after a reset at once; then frames are spaced out.
 #[test]
-fn a_line_that_was_reset_is_open() {
-    let mut queue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
+fn a_reading_far_ahead_does_not_close_the_line() {
+    let exact = SmartQueue::upload(mbit(10)).catch_up(Nanos::ZERO);
+    let mut queue = exact.frames(KEY).expect("a queue");
     let (now, ahead) = (Nanos::from_secs(1), Nanos::from_secs(3_601));
     for number in 0..3 {
         queue.push(now, &frame(udp(1, 1, 1_208), number)).expect("there is room");
     }
     assert!(queue.pop(ahead).is_some());
-    assert!(queue.poll_at(now) > Some(Nanos::from_secs(3_600)));
+    assert_eq!(queue.poll_at(now), Some(now.plus(Nanos::from_millis(1))));
+    assert!(queue.pop(now).is_none());
+    assert_eq!(queue.poll_at(now), Some(now.plus(Nanos::from_millis(1))));
     queue.reset_line();
     assert_eq!(queue.poll_at(now), Some(now));
     assert!(queue.pop(now).is_some());
@@ -103,7 +106,7 @@ fn a_rate_spaces_frames_out_whatever_the_clock_does() {
     for turn in 0..10 {
         let due = start.plus(Nanos::from_millis(turn));
         assert_eq!(queue.poll_at(start), Some(due));
-        for back in [Nanos(0), start, Nanos(due.0 - 1)] {
+        for back in [start.since(Nanos::from_millis(900)), start, Nanos(due.0 - 1)] {
             assert!(turn == 0 || queue.pop(back).is_none());
         }
         assert_eq!(queue.pop(due).as_deref().map(<[u8]>::len), Some(1_250));
@@ -271,5 +274,34 @@ fn cobalt_keeps_the_queue_of_deaf_traffic_short() {
         let none = deaf(AqmKind::None, l4s, ecn);
         assert_eq!((none.dropped, 10 * none.marked > 9 * none.sent), (0, marks), "{ecn} {l4s}");
         assert!(marks || none.marked == 0);
+    }
+}
+
+/// Goal: a clock that is set back stops no line, and the AQM learns nothing of it. Method: a load of nine tenths of the
+/// rate, each frame offered and polled for by a clock that is set back by three seconds, that wraps around after 2^32 ms,
+/// or that reads an hour ahead once. All frames leave, with no more than 5 ms between two of them, and none is dropped.
+#[test]
+fn a_clock_that_is_set_back_stops_no_line() {
+    type Clock = fn(u64) -> u64;
+    let clocks: [Clock; 3] = [
+        |ms| if ms < 2_000 { 9_000 + ms } else { 6_000 + ms },
+        |ms| ((1 << 32) - 2_000 + ms) % (1 << 32),
+        |ms| if ms == 2_000 { 3_600_000 } else { ms },
+    ];
+    for (number, clock) in clocks.into_iter().enumerate() {
+        let mut queue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
+        let (mut sent, mut latest) = (0, 0);
+        for ms in 0..4_000 {
+            let now = Nanos::from_millis(clock(ms));
+            if ms % 10 < 9 {
+                queue.push(now, &frame(udp(1, 1, 1_208), 1)).expect("there is room");
+            }
+            while queue.pop(now).is_some() {
+                assert!(ms - latest <= 5, "clock {number}: nothing left for {} ms", ms - latest);
+                (sent, latest) = (sent + 1, ms);
+            }
+        }
+        assert_eq!(sent + queue.backlog().packets, 3_600, "clock {number}");
+        assert!(queue.backlog().packets <= 3, "clock {number}: {:?}", queue.backlog());
     }
 }
