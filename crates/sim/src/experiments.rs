@@ -18,6 +18,7 @@ pub mod cake_fig6;
 pub mod codel_rfc;
 pub mod home_gateway;
 pub mod l4s;
+pub mod narrow_uplink;
 mod options;
 pub mod qfq_fig7;
 pub mod sparse;
@@ -40,6 +41,7 @@ pub const ALL: &[Experiment] = &[
     cake_fig4::EXPERIMENT,
     cake_fig5::EXPERIMENT,
     cake_fig6::EXPERIMENT,
+    narrow_uplink::EXPERIMENT,
     users_sqf::EXPERIMENT,
     sqf_vbr::EXPERIMENT,
     sparse::EXPERIMENT,

@@ -25,6 +25,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const MEASURED: Nanos = Nanos::from_secs(60);
+/// Rate of the uplink, in kbit/s.
+const KILOBITS_UP: u64 = 1_000;
 /// Mbit/s that the paper's figure spans, with a tenth on either side: downloads and uploads.
 const RANGES: [(f64, f64); 2] = [(24.5 * 0.9, 27.5 * 1.1), (0.45 * 0.9, 0.7 * 1.1)];
 
@@ -114,7 +116,8 @@ fn measure(
 ) -> Measured {
     let (queueing, probe) = queue;
     let one = |seed| {
-        let outcome = scenario::run(&Setup { queueing, probe, filter, measured: MEASURED, seed });
+        let (uplink, measured) = (KILOBITS_UP, MEASURED);
+        let outcome = scenario::run(&Setup { queueing, probe, uplink, filter, measured, seed });
         progress.done();
         outcome
     };

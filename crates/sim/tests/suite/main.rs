@@ -12,6 +12,7 @@ mod home_gateway;
 mod host_rates;
 mod isolation;
 mod l4s;
+mod narrow_uplink;
 mod network;
 mod qfq_fig7;
 mod replay;

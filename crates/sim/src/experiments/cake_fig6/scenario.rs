@@ -1,8 +1,8 @@
-//! Four uploads and four downloads on a line that is thirty times slower upwards, behind the assembled queue and behind
-//! CAKE as it is published.
+//! Four uploads and four downloads on a link that is thirty times slower upwards, or sixty, behind the assembled queue and
+//! behind CAKE as it is published.
 //!
 //! ```text
-//! uploads, probe  ─▶ SmartQueue, filter ─▶  1 Mbit/s, 25 ms ─▶ server
+//! uploads, probe  ─▶ SmartQueue, filter ─▶  1 Mbit/s, 25 ms ─▶ server         or 0.5 Mbit/s
 //!         client  ◀─ SmartQueue         ◀─ 30 Mbit/s, 25 ms ◀─ downloads, probe
 //! ```
 //!
@@ -19,6 +19,7 @@ use freeboard::{AckFilter, AqmKind, SmartQueue, TinMode};
 use crate::discipline::{Bottleneck, FlowLists};
 use crate::experiments::cake_fig4::scenario::{FLOWS, MARKS};
 use crate::link::Link;
+use crate::measure::delay::Delays;
 use crate::source::Cbr;
 use crate::tcp::Config;
 use crate::tcp::congestion::Cubic;
@@ -63,6 +64,8 @@ pub struct Setup {
     pub queueing: Queueing,
     /// What measures.
     pub probe: Probe,
+    /// Rate of the uplink, in kbit/s.
+    pub uplink: u64,
     /// The filter of the uplink.
     pub filter: AckFilter,
     /// How long is measured.
@@ -78,6 +81,10 @@ pub struct Outcome {
     pub bytes: [u64; 2],
     /// What a probe waited up and down, mean, its own bits and the propagation left out.
     pub added: [Nanos; 2],
+    /// What each packet of the probe waited up.
+    pub waits: Delays,
+    /// Retransmission timeouts of all downloads since the start.
+    pub timeouts: u64,
     /// Acknowledgements that left the uplink since the start.
     pub acks: u64,
     /// Acknowledgements that the filter dropped since the start.
@@ -92,8 +99,8 @@ pub struct Outcome {
 
 /// What is sent before this instant does not count.
 const WARM_UP: Nanos = Nanos::from_secs(10);
-/// Megabits per second up and down.
-const RATES: [u64; 2] = [1, 30];
+/// Kilobits per second of the downlink.
+const DOWNLINK: u64 = 30_000;
 /// There and back, without what is queued.
 const ROUND_TRIP: Nanos = Nanos::from_millis(50);
 /// The longest packet, in bytes.
@@ -118,7 +125,8 @@ fn control(queueing: Queueing) -> Cubic {
 pub fn run(setup: &Setup) -> Outcome {
     let end = WARM_UP.plus(setup.measured);
     let streams = Streams::new(setup.seed);
-    let rates = RATES.map(|rate| Rate::megabits_per_second(rate).expect("a rate that lines have"));
+    let rates = [setup.uplink, DOWNLINK];
+    let rates = rates.map(|rate| Rate::kilobits_per_second(rate).expect("a rate that links have"));
     let mut keys = streams.stream("flow-hash");
     let mut link = |way: usize| {
         let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
@@ -165,11 +173,15 @@ pub fn run(setup: &Setup) -> Outcome {
         network.add_source(way, [1, 1], source)
     });
     network.run_until(end);
-    let added = [0, 1].map(|way| {
+    let waits = [0, 1].map(|way| {
         let alone = Nanos(ROUND_TRIP.0 / 2).plus(rates[way].time_of(payload + 28 + HEADER));
         let delays = network.delays(probes[way]).samples();
-        let waits: u64 = delays.iter().map(|delay| delay.since(alone).0).sum();
-        Nanos(waits / u64::try_from(delays.len().max(1)).expect("fits"))
+        delays.iter().map(|delay| delay.since(alone)).collect::<Delays>()
+    });
+    let added = [0, 1].map(|way| {
+        let delays = waits[way].samples();
+        let sum: u64 = delays.iter().map(|delay| delay.0).sum();
+        Nanos(sum / u64::try_from(delays.len().max(1)).expect("fits"))
     });
     let up = network.link(Way::Up);
     let counters = up.queue().counters();
@@ -179,6 +191,8 @@ pub fn run(setup: &Setup) -> Outcome {
         bytes: connections
             .map(|ids| ids.into_iter().map(|id| network.goodput(id).bytes()).sum::<u64>()),
         added,
+        waits: { waits }.into_iter().next().unwrap_or_default(),
+        timeouts: connections[1].iter().map(|&id| network.sender(id).events().timeouts).sum(),
         // What left is data, probes or acknowledgements; data that was dropped or waits is little.
         acks: up.books().left.saturating_sub(data + datagrams),
         filtered: counters.dropped_for(DropReason::Filtered).packets,

@@ -1,0 +1,187 @@
+//! A call or a ping beside four uploads and four downloads on 30/0.5 Mbit/s: what it waits, and what a filter of
+//! acknowledgements does to the downloads.
+//!
+//! The scenario is that of [CAKE Fig. 6](crate::experiments::cake_fig6::scenario) with half its uplink. Beside what is
+//! simulated stands what kernel TCP gave through the gateway and through Linux's CAKE. The goals are CAKE's figures; those
+//! that are missed are named with their causes.
+
+use std::thread;
+
+use freeboard::sched_core::Nanos;
+use freeboard::{AckFilter, AqmKind};
+
+use super::cake_fig6::scenario::{self, Outcome, Probe, Queueing, Setup};
+use super::{Experiment, Report, Sentence};
+use crate::measure::delay::Delays;
+use crate::measure::estimate::mean;
+use crate::plot::{Column, TextTable, fixed};
+use crate::progress::Progress;
+
+/// What `sim reproduce narrow-uplink` runs.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "narrow-uplink",
+    about: "a call and downloads on 30/0.5 Mbit/s, with and without a filter of acknowledgements",
+    run,
+};
+
+const MEASURED: Nanos = Nanos::from_secs(60);
+/// Rate of the uplink, in kbit/s.
+const UPLINK: u64 = 500;
+/// What waits: a call, which sends more than a ninth of the uplink, and a ping, which sends less.
+const PROBES: [(Probe, &str); 2] = [(Probe::Call, CALL), (Probe::Ping, "ping")];
+const CALL: &str = "call";
+const QUANTILES: [u32; 3] = [500, 950, 990];
+
+/// With the TCP of a kernel: what the call waits in ms (p50, p95, p99), and Mbit/s of the downloads without the filter and
+/// with its conservative mode.
+struct Kernel {
+    name: &'static str,
+    waits: [f64; 3],
+    down: [f64; 2],
+}
+
+const GATEWAY: Kernel =
+    Kernel { name: "gateway, kernel TCP", waits: [87.0, 185.0, 213.0], down: [21.6, 18.4] };
+const CAKE: Kernel =
+    Kernel { name: "Linux CAKE, kernel TCP", waits: [29.0, 76.0, 79.0], down: [20.6, 22.0] };
+/// How far above CAKE's a wait may be.
+const NEAR: f64 = 1.1;
+/// Why the call waits longer.
+const SHARE: &str = "it sends 70 kbit/s, and a ninth of the uplink is 56, so it waits for its turns; a ping is sparse";
+/// Why downloads have less.
+const TURNS: &str = "a flow that keeps two acknowledgements between its turns uses less than its share, which the uploads take";
+
+/// All runs with one probe in one mode of the filter.
+struct Measured {
+    probe: &'static str,
+    filter: AckFilter,
+    outcomes: Vec<Outcome>,
+}
+
+impl Measured {
+    fn mean(&self, value: impl Fn(&Outcome) -> f64) -> f64 {
+        mean(&self.outcomes.iter().map(value).collect::<Vec<_>>()).expect("there are runs")
+    }
+
+    /// Mbit/s up and down.
+    fn goodput(&self) -> [f64; 2] {
+        [0, 1].map(|way| self.mean(|run| run.bytes[way] as f64 * 8e3 / MEASURED.0 as f64))
+    }
+
+    /// What a packet of the call waits on its way up, in ms, of the packets of all runs.
+    fn waits(&self) -> [f64; 3] {
+        let all: Delays =
+            self.outcomes.iter().flat_map(|run| run.waits.samples().to_vec()).collect();
+        QUANTILES.map(|of| all.quantile(of).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6))
+    }
+
+    fn per_second(&self, count: impl Fn(&Outcome) -> u64) -> f64 {
+        self.mean(|run| count(run) as f64 / (run.lasted.0 as f64 / 1e9))
+    }
+}
+
+fn run(seeds: u32, progress: &Progress) -> Report {
+    progress.expect((PROBES.len() * AckFilter::ALL.len()) as u64 * u64::from(seeds));
+    // Side by side: no run knows of another.
+    let measured: Vec<Measured> = thread::scope(|scope| {
+        let cells = PROBES.into_iter().flat_map(|of| AckFilter::ALL.map(|filter| (of, filter)));
+        let begin = |((probe, name), filter)| {
+            scope.spawn(move || {
+                let one = |seed| {
+                    let queueing = Queueing::Smart(AqmKind::Cobalt);
+                    let (uplink, measured) = (UPLINK, MEASURED);
+                    let setup = Setup { queueing, probe, uplink, filter, measured, seed };
+                    let outcome = scenario::run(&setup);
+                    progress.done();
+                    outcome
+                };
+                let outcomes = (1..=u64::from(seeds)).map(one).collect();
+                Measured { probe: name, filter, outcomes }
+            })
+        };
+        let runs: Vec<_> = cells.map(begin).collect();
+        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
+    });
+    let text = format!("{}\n{}", heading(seeds), table(&measured));
+    Report { text, pictures: Vec::new(), sentences: sentences(&measured) }
+}
+
+fn heading(seeds: u32) -> String {
+    format!(
+        "\
+Four uploads and four downloads of CUBIC on 30/0.5 Mbit/s, 50 ms there and back, packets as Ethernet frames, SmartQueue both ways
+beside them a call, 160 bytes every 20 ms, or a ping, 84 bytes every 200 ms: what a packet of it waits on its way up, in ms
+goodput in Mbit/s of payload; acknowledgements a second that left and that were filtered; AQM: packets of the uplink that the
+AQM dropped, a second; timeouts of the downloads in a run
+{} s after a warm-up of 10 s, {seeds} seeds; rows with kernel TCP are quoted, and have a call
+",
+        MEASURED.0 / 1_000_000_000,
+    )
+}
+
+fn table(measured: &[Measured]) -> String {
+    let mut table = TextTable::new([
+        Column::Left("probe"),
+        Column::Left("filter"),
+        Column::Right("down"),
+        Column::Right("up"),
+        Column::Right("p50"),
+        Column::Right("p95"),
+        Column::Right("p99"),
+        Column::Right("acks/s"),
+        Column::Right("filtered/s"),
+        Column::Right("AQM/s"),
+        Column::Right("timeouts"),
+    ]);
+    for of in measured {
+        let [up, down] = of.goodput();
+        let [p50, p95, p99] = of.waits().map(|wait| fixed(wait, 1));
+        table.row([
+            &of.probe,
+            &of.filter.name(),
+            &fixed(down, 2),
+            &fixed(up, 3),
+            &p50,
+            &p95,
+            &p99,
+            &fixed(of.per_second(|run| run.acks), 0),
+            &fixed(of.per_second(|run| run.filtered), 0),
+            &fixed(of.per_second(|run| run.judged), 0),
+            &fixed(of.mean(|run| run.timeouts as f64), 1),
+        ]);
+    }
+    for Kernel { name, waits, down } in [GATEWAY, CAKE] {
+        let [p50, p95, p99] = waits.map(|wait| fixed(wait, 0));
+        let [off, on] = down.map(|down| fixed(down, 1));
+        table.row([&name, &"off", &off, &"", &p50, &p95, &p99, &"", &"", &"", &""]);
+        table.row([&name, &"conservative", &on, &"", &"", &"", &"", &"", &"", &"", &""]);
+    }
+    table.to_string()
+}
+
+fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+    let (by_probe, []) = measured.as_chunks::<3>() else { unreachable!("three modes") };
+    let mut sentences = Vec::new();
+    for [off, conservative, aggressive] in by_probe {
+        let (waits, wanted) = (off.waits(), CAKE.waits.map(|wait| wait * NEAR));
+        let limits = wanted.map(|wait| fixed(wait, 0)).join(" / ");
+        let claim =
+            format!("the {} waits at most {limits} ms, a tenth above Linux's CAKE", off.probe);
+        let shown = waits.map(|wait| fixed(wait, 1)).join(" / ") + " ms";
+        let holds = waits.iter().zip(wanted).all(|(wait, limit)| *wait <= limit);
+        sentences.push(match off.probe {
+            CALL => Sentence::differs(&(claim + ","), SHARE, shown, holds),
+            _ => Sentence { claim, measured: shown, holds },
+        });
+        let [before, one, other] = [off, conservative, aggressive].map(|of| of.goodput()[1]);
+        sentences.push(Sentence::differs(
+            &format!("beside the {} both modes of the filter raise the downloads", off.probe),
+            TURNS,
+            [before, one, other].map(|down| fixed(down, 2)).join(", ") + " Mbit/s",
+            one > before && other > before,
+        ));
+    }
+    let outcomes = measured.iter().flat_map(|of| &of.outcomes);
+    sentences.push(Sentence::accounted_for("runs", outcomes.map(|run| run.recount.is_ok())));
+    sentences
+}
