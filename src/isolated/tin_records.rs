@@ -7,8 +7,9 @@ use crate::storage::Storage;
 
 /// What has happened in one tin since construction, and what is queued in it. The sum over all tins is that of the queue.
 ///
-/// What was counted in a tin that there is no longer counts as of tin 0, and so does all that came while there was one tin. A
-/// packet that was queued when other tins were set counts as accepted in the tin that it is in now.
+/// When other tins are set, counters go where the queued packets of their tin go: with a plan to the tin of the same name, or
+/// to the default tin ([`SmartQueue::set_tins`](crate::SmartQueue::set_tins)); otherwise to the tin of the same number, or to
+/// tin 0 ([`Isolated::set_tins_and_move`](crate::Isolated::set_tins_and_move)). A single tin counts as tin 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TinCounters {
@@ -19,14 +20,14 @@ pub struct TinCounters {
 }
 
 /// As many tins as there may be.
-const TINS: usize = TinConfig::MAX_TINS as usize;
+pub(super) const TINS: usize = TinConfig::MAX_TINS as usize;
 
 /// The records of the tins. What is not counted in any of them is of tin 0, which has none: best effort costs nothing here. What is
-/// delivered [the choice among tins](sched_core::TinChoice::served_in) counts, and nothing counts what is accepted: it was delivered or
-/// dropped, or is queued.
+/// delivered [the choice among tins](sched_core::TinChoice::served_in) counts by the number of a tin, and nothing counts what is
+/// accepted: it was delivered or dropped, or is queued.
 #[derive(Clone, Debug)]
 pub struct TinRecords {
-    /// Of the tins from 1 on.
+    /// Of the tins from 1 on. `accepted` is what has to be added to what the choice among tins has counted as delivered.
     above: [FlowRecord; TINS - 1],
 }
 
@@ -43,15 +44,24 @@ impl TinRecords {
     pub(super) fn counters(&self, tin: u8, delivered: Volume, held: Backlog) -> Counters {
         let record = self.above.get(usize::from(tin).wrapping_sub(1));
         let mut counters = record.map_or_else(Counters::default, |record| record.counters(held));
+        let delivered = delivered.plus(counters.accepted);
         counters.accepted = delivered.plus(counters.dropped_total()).plus(held.into());
         counters.delivered = delivered;
         without_peak(counters)
     }
 
-    /// Forgets what happened in the tins from `count` on, which hold nothing: it counts as of tin 0.
-    pub(super) fn forget_from(&mut self, count: u8) {
-        let first = usize::from(count).saturating_sub(1);
-        self.above.iter_mut().skip(first).for_each(|record| *record = FlowRecord::EMPTY);
+    /// The tins from 1 on go on from `counters`, where the choice among tins has counted as delivered in each what `served`
+    /// says.
+    pub(super) fn go_on_from(
+        &mut self,
+        counters: &[Counters; TINS - 1],
+        served: impl Fn(u8) -> Volume,
+    ) {
+        for ((tin, counters), record) in (1..).zip(counters).zip(&mut self.above) {
+            let mut counters = *counters;
+            counters.accepted = counters.delivered.minus(served(tin));
+            *record = FlowRecord::going_on_from(&counters);
+        }
     }
 }
 

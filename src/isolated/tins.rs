@@ -1,14 +1,16 @@
 //! Tins of an isolated queue: which there are, and others while packets are queued.
 
+use core::array;
+
 use sched_core::{
     Aqm, Backlog, ConfigError, Counters, FlowId, FlowScheduler, Imbalance, Scheduler, Siblings,
-    TinConfig,
+    TinConfig, Volume,
 };
 
 use super::Isolated;
 use super::config::IsolatedError;
 use super::flow_scheduler::IsolationScheduler;
-use super::tin_records::{TinCounters, without_peak};
+use super::tin_records::{TINS, TinCounters, without_peak};
 use crate::isolation::Isolation;
 use crate::storage::Storage;
 
@@ -58,7 +60,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         self.set_tins_and_move(tins, |tin| tin)
     }
 
-    /// As [`Self::set_tins`], where flows of tin `t` are of tin `to(t)` from now on, or of tin 0 if that is not there.
+    /// As [`Self::set_tins`], where flows and counters of tin `t` are of tin `to(t)` from now on, or of tin 0 if that is not
+    /// there.
     ///
     /// # Errors
     /// As [`Self::set_tins`].
@@ -89,7 +92,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
                 self.queues.siblings().directory.queues.disown(flow.0);
             }
         }
-        self.queues.records_mut().forget_from(count);
+        let counters = self.counters_after(to);
         let level = self.isolation().level();
         let Siblings { scheduler, directory, aqm, .. } = self.queues.siblings();
         directory.had_tins |= count > 1;
@@ -104,8 +107,26 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         for flow in (0..scheduler.flows()).map(FlowId) {
             aqm.assign(flow, scheduler.tin_of_flow(flow));
         }
+        let served: [_; TINS] = array::from_fn(|tin| {
+            self.queues.scheduler().served_in(u8::try_from(tin).unwrap_or(u8::MAX))
+        });
+        let served = |tin: u8| served.get(usize::from(tin)).copied().unwrap_or(Volume::ZERO);
+        self.queues.records_mut().go_on_from(&counters, served);
         self.put_back();
         Ok(result?)
+    }
+
+    /// The counters of each tin from 1 on, if what was counted in tin `t` so far is of tin `to(t)` from now on.
+    fn counters_after(&self, to: impl Fn(u8) -> u8) -> [Counters; TINS - 1] {
+        let mut after = [Counters::default(); TINS - 1];
+        for tin in 0..self.tins() {
+            let place = usize::from(to(tin)).checked_sub(1).and_then(|place| after.get_mut(place));
+            if let (Some(sum), Some(TinCounters { counters, .. })) = (place, self.tin_counters(tin))
+            {
+                *sum = sum.plus(&counters);
+            }
+        }
+        after
     }
 
     /// Whether so many tins are possible under `isolation`.

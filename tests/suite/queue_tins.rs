@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use conformance::effort::effort;
-use freeboard::flowhash::{Labels, mix};
+use freeboard::flowhash::{FlowHasher, Labels, SipHash13, mix};
 use freeboard::sched_core::{
     AqmChoice, Counters, DropReason, Limits, Nanos, Packet, Scheduler, TinConfig,
 };
@@ -243,6 +243,60 @@ fn one_share_holds_in_every_plan() {
     }
 }
 
+/// Goal: the page of tins says how many hosts of one of eight tins share an entry in the default tables. Method: the entries of ten
+/// and twenty hosts under forty keys.
+#[test]
+fn hosts_of_eight_tins_share_entries_as_the_page_says() {
+    // Keys under which hosts share, and thousandths of its share that the host with the least has.
+    let counted = [10, 20].map(|hosts| {
+        let entries = (0..40_u8).map(|key| {
+            let hasher = SipHash13::new([key; 16]);
+            let builder = SmartQueue::upload(mbit(20)).tins(TinMode::Diffserv8);
+            let mut queue = builder.descriptors().expect("in range");
+            for host in 0..hosts {
+                let label = hasher.hash(&u32::to_le_bytes(host));
+                let labels = Labels { flow: label, src_host: label, dst_host: 7 };
+                let (labels, packet) = (InTin { labels, tin: 2 }, Packet::new(host, LEN));
+                let drops = &mut |_: Packet, _: DropReason| panic!("there is room");
+                queue.enqueue(Nanos(0), &labels, packet, drops).expect("there is room");
+            }
+            let mut entries = BTreeMap::new();
+            for flow in queue.isolated().flow_statistics(Nanos(0)) {
+                *entries.entry(flow.source).or_insert(0_usize) += 1;
+            }
+            (entries.len(), entries.into_values().max().unwrap_or(0))
+        });
+        let shared = entries.clone().filter(|(_, most)| *most > 1).count();
+        let shares = entries.map(|(entries, most)| hosts as usize * 1_000 / (entries * most));
+        (shared, shares.min().unwrap_or(0))
+    });
+    assert_eq!(counted, [(33, 416), (40, 357)]);
+}
+
+/// Goal: in a tin that has nothing but the floor, because the shares above it come to the whole link, a host waits for one packet of
+/// each other host there, with one share in all tins as without. Method: three hosts in all tins, three in the lowest alone, which
+/// is sent about one packet in 500.
+#[test]
+fn one_share_starves_no_host_in_a_tin_that_has_the_floor_alone() {
+    for mode in [TinMode::Diffserv8, TinMode::Precedence] {
+        for across in [false, true] {
+            let builder = SmartQueue::upload(mbit(10)).tins(mode).hosts_across_tins(across);
+            let builder = builder.isolation(Isolation::DualSrcHost).catch_up(Nanos::ZERO);
+            let mut line = Line::new(builder.descriptors().unwrap());
+            let everywhere =
+                |host| (0..8).map(move |tin| Sender { tin, host, flow: tin.into(), server: 0 });
+            let mut senders: Vec<_> = (0..3).flat_map(everywhere).collect();
+            senders.extend((3..6).map(|host| Sender { tin: 0, host, flow: 0, server: 0 }));
+            line.flood(&senders, 5_600);
+            let of = |host| line.bytes(|of| of.host == host && of.tin == 0) / u64::from(LEN);
+            let sent = [0, 1, 2, 3, 4, 5].map(of);
+            let even = sent.iter().all(|packets| (1..=4).contains(packets));
+            assert!(even, "{mode} {across}: {sent:?}");
+            line.check();
+        }
+    }
+}
+
 /// Goal: under `triple-isolate` hosts of a tin share alike, whatever flows they open there and in other tins. Method: each
 /// host has a destination of its own.
 #[test]
@@ -425,6 +479,54 @@ fn check_other_tins_under(isolation: Isolation) {
     }
     assert!(line.queued.is_empty(), "all have come out");
     line.check();
+}
+
+/// The counters of each tin that has any, by its name.
+fn counters_by_name(queue: &DescriptorQueue) -> BTreeMap<String, Counters> {
+    let counters = |tin| queue.tin_counters(tin).expect("there is such a tin").counters;
+    let tins = (0..).zip(queue.tins().tins());
+    tins.map(|(at, tin)| (tin.name().to_string(), counters(at))).collect()
+}
+
+/// Goal: counters follow the name of a tin to whatever number it has in another plan, and those of a name that is gone go to the
+/// default tin; nothing is counted twice or lost. Method: floods with losses under one plan after another; in the last ones the
+/// default tin is not the lowest.
+#[test]
+fn counters_follow_the_name_of_a_tin() {
+    let own = "tin bulk tin video share 1/4 tin best-effort share 1/2 default-tin best-effort";
+    let own = QueueSettings::from_words(own).unwrap().tins.expect("it names tins");
+    let plans = [
+        TinMode::Diffserv3.plan(),
+        TinMode::Diffserv4.plan(),
+        TinMode::BestEffort.plan(),
+        own,
+        TinMode::Precedence.plan(),
+        own,
+    ];
+    for isolation in [Isolation::DualSrcHost, Isolation::TripleIsolate] {
+        let builder =
+            SmartQueue::upload(mbit(10)).tins(TinMode::Diffserv4).isolation(isolation).buffers(32);
+        let mut line = Line::new(builder.catch_up(Nanos::ZERO).descriptors().expect("in range"));
+        for plan in plans {
+            line.flood(&floods(), 200);
+            let lost: u64 = line.dropped.values().sum();
+            assert!(lost > 0, "a pool of 32 packets is full");
+            let before = counters_by_name(&line.queue);
+            line.queue.set_tins(plan).expect("there is room");
+            let after = counters_by_name(&line.queue);
+            let default = plan.tin(plan.default_tin()).expect("it is there").name().to_string();
+            for (name, counters) in &after {
+                let came =
+                    |of: &&String| *of == name || *name == default && !after.contains_key(*of);
+                let moved = before.iter().filter(|(of, _)| came(of)).map(|(_, counters)| counters);
+                let moved = moved.fold(Counters::default(), |sum, counters| sum.plus(counters));
+                assert_eq!(*counters, moved, "{name} of {plan}, {isolation}");
+            }
+            line.check();
+        }
+        line.flood(&floods(), 200);
+        line.check();
+    }
 }
 
 /// Goal: the shares follow the rate, all tins at once, and on a line without a rate they are by weight.

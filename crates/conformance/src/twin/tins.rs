@@ -56,6 +56,8 @@ pub struct NaiveTins {
     sparse_first: bool,
     /// What one of them is sent counts for the turns of the others.
     siblings: NaiveSiblings,
+    /// Whether flows have had siblings: a packet of the floor ends a turn then.
+    had_siblings: bool,
     /// The tin served next.
     front: usize,
     sent: u64,
@@ -96,6 +98,7 @@ impl NaiveTins {
             settings: vec![None; flows as usize],
             sparse_first,
             siblings: NaiveSiblings::default(),
+            had_siblings: false,
             front: 0,
             sent: 0,
             floor_from: floor,
@@ -107,6 +110,7 @@ impl NaiveTins {
 
     /// As [`TinDrr::join`](freeboard::sched_core::TinDrr::join).
     pub(super) fn join(&mut self, flow: FlowId, other: FlowId) {
+        self.had_siblings |= self.siblings.may_join(flow, other);
         self.siblings.join(flow, other);
     }
 
@@ -438,6 +442,10 @@ impl NaiveFlowScheduler for NaiveTins {
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         let at = self.tin_of[flow.index()];
+        let is_of_floor = self.by_share() && self.sent >= self.floor_from;
+        if is_of_floor && self.had_siblings && next_head.is_some() {
+            self.tins[at].flows.charge_elsewhere(flow, u32::MAX);
+        }
         self.tins[at].flows.served(flow, len, next_head);
         if self.tins.len() > 1 {
             for sibling in self.siblings.of(flow).into_iter().skip(1) {
@@ -462,7 +470,6 @@ impl NaiveFlowScheduler for NaiveTins {
             }
             return;
         }
-        let is_of_floor = self.sent >= self.floor_from;
         self.sent += u64::from(len);
         if is_of_floor {
             self.floor_from = self.sent + self.floor;

@@ -101,6 +101,24 @@ impl Counters {
         Self { delivered, ..self }
     }
 
+    /// The sum of the two; the peak is that of `self`.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        let mut dropped = self.dropped;
+        for (volume, more) in dropped.iter_mut().zip(&other.dropped) {
+            *volume = volume.plus(*more);
+        }
+        Self {
+            accepted: self.accepted.plus(other.accepted),
+            rejected: self.rejected.plus(other.rejected),
+            delivered: self.delivered.plus(other.delivered),
+            dropped,
+            marked: self.marked.wrapping_add(other.marked),
+            came_marked: self.came_marked.wrapping_add(other.came_marked),
+            peak: self.peak,
+        }
+    }
+
     /// What `self` has counted more than `other`; the peak is that of `self`.
     #[must_use]
     pub fn minus(self, other: &Self) -> Self {
@@ -148,6 +166,14 @@ impl FlowRecord {
         came_marked: 0,
         peak: Backlog { packets: 0, bytes: 0 },
     };
+
+    /// A record that goes on from `counters`.
+    #[must_use]
+    pub const fn going_on_from(counters: &Counters) -> Self {
+        let Counters { accepted, rejected, delivered: _, dropped, marked, came_marked, peak } =
+            *counters;
+        Self { accepted, rejected, dropped, marked, came_marked, peak }
+    }
 
     pub(crate) fn accept(&mut self, len: u32, queued: Backlog) {
         self.accepted.add(len);

@@ -583,7 +583,12 @@ impl<L: WireLength> TinChoice<L> {
         self.is_floor_due_at(self.sent)
     }
 
-    /// The same, when so many bytes have been `sent`.
+    /// Whether the tin at the front is served by the floor.
+    pub(super) const fn serves_by_floor(&self) -> bool {
+        matches!(self.rule, Rule::ByShare) && self.is_floor_due()
+    }
+
+    /// Whether the floor is due when so many bytes have been `sent`.
     #[inline(always)]
     const fn is_floor_due_at(&self, sent: u32) -> bool {
         sent.wrapping_sub(self.floor_at).cast_signed() >= 0
