@@ -51,6 +51,16 @@ pub(crate) enum Level {
     Destination,
 }
 
+impl Level {
+    /// The hosts of this side.
+    pub(crate) const fn of_side(side: Side) -> Self {
+        match side {
+            Side::Source => Self::Source,
+            Side::Destination => Self::Destination,
+        }
+    }
+}
+
 impl Isolation {
     /// All of them.
     pub const ALL: [Self; 7] = [

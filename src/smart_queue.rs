@@ -545,8 +545,9 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
         self.outlet.line.inner_mut().rotate()
     }
 
-    /// Another quantum, committed rate and ceiling for the host of a packet with these `labels`, at once:
-    /// [`Isolated::update_host`].
+    /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at once; returns whether the
+    /// host is backlogged. During a [rotation](Self::rotate) give labels under both keys ([`Rekeyed`](crate::Rekeyed)): the
+    /// host is looked up by each. The rest as for [`Isolated::update_host`].
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.outlet.line.inner_mut().update_host(now, labels)
     }

@@ -1,5 +1,7 @@
 //! The tables of flows and hosts beside the flow scheduler: which flow has which queue, and which host which entry.
 
+use core::iter;
+
 use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance, Side, Table};
 
@@ -22,18 +24,19 @@ fn label_at(level: Level, labels: &(impl Labelled + ?Sized)) -> u32 {
     }
 }
 
-/// The labels by which the host at this level is found, tin by tin: while a key is renewed, in each tin first that under the key before.
-fn labels_in_tins<L: Table<TagLine>>(
+/// The labels by which the host at this level is found in `tins`: during a key rotation, in each tin first the label under
+/// the previous key.
+pub(super) fn labels_in_tins<L: Table<TagLine>>(
     table: &FlowTable<L>,
     level: Level,
     labels: &(impl Labelled + ?Sized),
-    tins: u8,
+    tins: impl Iterator<Item = u8> + Clone,
 ) -> impl Iterator<Item = u32> + Clone {
     let now = label_at(level, labels);
     let before = labels.before().filter(|_| table.is_rotating());
     let before = before.map(|labels| label_at(level, labels));
     let of_tin = move |tin| before.into_iter().chain([now]).map(move |label| label_in(tin, label));
-    (0..tins).flat_map(of_tin)
+    tins.flat_map(of_tin)
 }
 
 /// The flow directory of an [`Isolated`](super::Isolated) queue: gives queues and entries of hosts
@@ -179,10 +182,16 @@ impl<S: Storage> HostDirectory<S> {
             let old = labels.before().map(|old| in_tin((old.source(), old.destination())));
             old.unwrap_or((source, destination))
         });
-        let check_return = scheduler.has_room_for_rates();
-        let source = self.sources.claim(source, before.map(|hosts| hosts.0), check_return, of);
-        let destination =
-            self.destinations.claim(destination, before.map(|hosts| hosts.1), check_return, of);
+        // Buckets are those of the hosts that have a level.
+        let (level, buckets) = (scheduler.isolation().level(), &*scheduler);
+        let is_short = |of_side: Level| {
+            let is_short = move |entry| level == of_side && buckets.is_short(entry);
+            buckets.has_room_for_rates().then_some(is_short)
+        };
+        let (before, before_destination) = before.unzip();
+        let source = self.sources.claim(source, before, is_short(Level::Source), of);
+        let is_short = is_short(Level::Destination);
+        let destination = self.destinations.claim(destination, before_destination, is_short, of);
         let hosts = ClaimedHosts { source, destination };
         let host = hosts.of(scheduler.isolation().level());
         if let Some(entry) = host.and_then(|host| host.passed_over) {
@@ -237,7 +246,7 @@ impl<S: Storage> HostDirectory<S> {
         let level = scheduler.spares_of();
         let table = &self.level(level).table;
         let other = if self.rotating {
-            let others = labels_in_tins(table, level, labels, of.tins);
+            let others = labels_in_tins(table, level, labels, 0..of.tins);
             others.filter_map(|label| table.find(label)).find(|other| *other != entry)
         } else {
             let label = label_at(level, labels);
@@ -325,7 +334,7 @@ impl<S: Storage> HostDirectory<S> {
         let table = &self.level(level).table;
         let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
         // In its own tin there is the one that it had before the key was renewed.
-        let others = labels_in_tins(table, level, labels, of.tins)
+        let others = labels_in_tins(table, level, labels, 0..of.tins)
             .filter_map(|label| table.remembered(label))
             .filter(|other| *other != entry);
         // Those that the host has left first, so that there is room for those that it has.
@@ -347,7 +356,7 @@ impl<S: Storage> HostDirectory<S> {
     }
 
     /// The entries of a host in other tins are those of the same host as its entry in this one. Nothing for a host that shares
-    /// an entry with others; while a key is renewed, only entries under the new one are found. Cost: O(tins).
+    /// an entry with others. Cost: O(tins).
     #[cold]
     fn join_entries<K: Storage, T: Storage>(
         &self,
@@ -357,18 +366,20 @@ impl<S: Storage> HostDirectory<S> {
         labels: &(impl Labelled + ?Sized),
         of: InTins,
     ) {
-        let (entries, label) = match side {
-            Side::Source => (&self.sources, labels.source()),
-            Side::Destination => (&self.destinations, labels.destination()),
-        };
+        let level = Level::of_side(side);
+        let table = &self.level(level).table;
         if host.is_new {
             // Those that it has are of the host that had the entry before.
             scheduler.part_entry(side, host.entry);
-        } else if entries.table.find(label_in(of.tin, label)) != Some(host.entry) {
-            return;
+        } else {
+            let mut here = labels_in_tins(table, level, labels, iter::once(of.tin));
+            if !here.any(|label| table.find(label) == Some(host.entry)) {
+                return;
+            }
         }
-        for tin in (0..of.tins).filter(|tin| *tin != of.tin) {
-            if let Some(other) = entries.table.find(label_in(tin, label)) {
+        let other_tins = (0..of.tins).filter(|tin| *tin != of.tin);
+        for label in labels_in_tins(table, level, labels, other_tins) {
+            if let Some(other) = table.find(label) {
                 scheduler.join_entries(side, other, host.entry);
             }
         }
@@ -416,8 +427,9 @@ impl<S: Storage> HostDirectory<S> {
     ) {
         let tin = scheduler.tin_of_flow(queue);
         let (label, of) = (label_in(tin, UNNAMED), InTins { tin, tins: scheduler.tins() });
-        let source = self.sources.claim(label, None, false, of).entry;
-        let destination = self.destinations.claim(label, None, false, of).entry;
+        let none = None::<fn(u32) -> bool>;
+        let source = self.sources.claim(label, None, none, of).entry;
+        let destination = self.destinations.claim(label, None, none, of).entry;
         scheduler.note_hosts(queue, FlowHosts::new((source, destination), of).unnamed());
         self.unnamed = self.unnamed.saturating_add(1);
         self.note_closeness();
@@ -446,16 +458,16 @@ impl<S: Storage> HostDirectory<S> {
         if level == Level::None {
             return false;
         }
-        let (entries, label) = (self.level(level), label_at(level, labels));
+        let table = &self.level(level).table;
         let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
         let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
         let mut first = None;
-        for tin in 0..scheduler.tins() {
-            let Some(entry) = entries.table.find(label_in(tin, label)) else { continue };
+        for label in labels_in_tins(table, level, labels, 0..scheduler.tins()) {
+            let Some(entry) = table.find(label) else { continue };
             scheduler.set_host_quantum(entry, quantum);
             scheduler.set_host_rates(entry, rate, ceiling);
             match first {
-                Some(first) if rate.is_some() || ceiling.is_some() => {
+                Some(first) if entry != first && (rate.is_some() || ceiling.is_some()) => {
                     scheduler.join_host_rates(entry, first);
                 }
                 _ => {}

@@ -472,6 +472,18 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         let _known = ceilings.scheduler_mut().set_rate(flow, None);
     }
 
+    /// Whether a bucket of the host that had `entry` last is not full: with new ones the host would have more.
+    pub(super) fn is_short(&self, entry: u32) -> bool {
+        let ceilings = self.levels.scheduler();
+        ceilings.is_short(FlowId(entry)) || ceilings.scheduler().is_short(FlowId(entry))
+    }
+
+    /// The quantum of the host in `entry`, in bytes.
+    pub(super) fn host_quantum(&self, entry: u32) -> Option<u32> {
+        let turn = self.levels.host_config(entry)?;
+        turn.checked_div(self.quanta_of_a_turn())
+    }
+
     /// `entry` has its rate, its ceiling and its buckets by itself, as they are.
     pub(super) fn part_host_rates(&mut self, entry: u32) {
         let ceilings = self.levels.scheduler_mut();

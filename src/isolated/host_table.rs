@@ -1,6 +1,6 @@
 //! Which hosts are backlogged, and in which entry each of them is.
 
-use flowhash::{FlowTable, Outcome, TagLine};
+use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{Imbalance, Side, Table};
 
 use crate::isolation::Level;
@@ -164,26 +164,47 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
     /// An entry of this tin in the set of `entry`. There is one, unless other tins were set while hosts were backlogged.
     #[inline(never)]
     fn own_way(&self, entry: u32, of: InTins) -> u32 {
+        self.find_own_way(entry, of).unwrap_or(entry)
+    }
+
+    /// The first claimed entry of this tin in the set of `entry`, from `entry` on.
+    fn find_own_way(&self, entry: u32, of: InTins) -> Option<u32> {
         let is_own = |other: &u32| self.flows_in(*other) > 0 && self.tin_of(*other) == of.tin;
-        let own = [entry].into_iter().chain(self.set_behind(entry)).find(is_own);
-        own.unwrap_or(entry)
+        [entry].into_iter().chain(self.set_behind(entry)).find(is_own)
+    }
+
+    /// The lookup of `label` where an idle host may have left a bucket that is not full, which `is_short` tells of an entry.
+    /// Such an entry counts as taken for other hosts, unless they would have no entry of their tin to share.
+    fn lookup_sparing(&mut self, label: u32, of: InTins, is_short: impl Fn(u32) -> bool) -> Lookup {
+        if let Some(lookup) = self.table.lookup_sparing(label, is_short) {
+            return lookup;
+        }
+        let own = label & self.table.queues().wrapping_sub(1);
+        match self.find_own_way(own, of) {
+            Some(queue) => Lookup { queue, outcome: Outcome::Collision },
+            None => self.table.lookup(label),
+        }
     }
 
     /// The entry of the host with this label, for one flow more. A host whose set is full shares the entry of
     /// another host. While a new key takes over, `before` is the host's label under the previous key: a host
-    /// keeps its entry as long as flows of the host count there. With `check_return`, also reports whether this
-    /// host held the entry last. `of` says which tin the host is in; the labels are those in this tin.
+    /// keeps its entry as long as flows of the host count there. With `is_short`, which tells whether an idle host has left a
+    /// bucket in an entry that is not full, such entries are [spared](Self::lookup_sparing), and the result reports whether
+    /// this host held the entry last. `of` says which tin the host is in; the labels are those in this tin.
     pub(super) fn claim(
         &mut self,
         label: u32,
         before: Option<u32>,
-        check_return: bool,
+        is_short: Option<impl Fn(u32) -> bool>,
         of: InTins,
     ) -> Claimed {
         let returns = self.table.returns();
-        let lookup = match before {
-            Some(before) => self.table.lookup_rotating(before, label),
-            None => self.table.lookup(label),
+        let check_return = is_short.is_some();
+        let old = before.and_then(|before| self.table.lookup_old(before));
+        let lookup = match (old, is_short) {
+            (Some(old), _) => old,
+            (None, Some(is_short)) => self.lookup_sparing(label, of, is_short),
+            (None, None) => self.table.lookup(label),
         };
         let has_claimed = lookup.outcome == Outcome::Claimed;
         let (entry, is_new) = match of.tins {

@@ -1,9 +1,12 @@
 //! What flows and hosts hold, for a reader.
 
+use core::iter;
+
 use sched_core::{Aqm, FlowId, FlowScheduler, Nanos, Packet, Side};
 
 use super::Isolated;
-use super::flow_scheduler::label_in;
+use super::directory::labels_in_tins;
+use crate::isolation::Level;
 use crate::labels::Labelled;
 use crate::statistics::{Activations, FlowStatistics, FlowTotals, HostStatistics};
 use crate::storage::Storage;
@@ -173,13 +176,43 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     }
 
     /// The entries of the hosts of a packet with these `labels` in its tin, source and destination; `None` for one that holds
-    /// no packets there. A host that stands under the key before a [rotation](Self::rotate) is not found. Cost: two lookups.
+    /// no packets there. During a [rotation](Self::rotate) the labels under the previous key ([`Labelled::before`]) are looked
+    /// up as well. Cost: two lookups, four during a rotation.
     #[must_use]
     pub fn entries_of(&self, labels: &impl Labelled) -> (Option<u32>, Option<u32>) {
         let directory = self.queues.directory();
         let tin = self.queues.scheduler().tin_of(labels);
-        let source = directory.sources.table.find(label_in(tin, labels.source()));
-        let destination = label_in(tin, labels.destination());
-        (source, directory.destinations.table.find(destination))
+        let find = |level| {
+            let table = &directory.level(level).table;
+            let mut labels = labels_in_tins(table, level, labels, iter::once(tin));
+            labels.find_map(|label| table.find(label))
+        };
+        (find(Level::Source), find(Level::Destination))
+    }
+
+    /// The quantum in force of the host in `entry`, in bytes: what [`Labelled::host_quantum`] said, or the nearest value in
+    /// range. `None` for an entry that there is not. Cost: O(1).
+    ///
+    /// ```
+    /// use freeboard::flowhash::HostKey;
+    /// use freeboard::sched_core::{Nanos, Side};
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{HostStatistics, HostTerms, SmartQueue};
+    ///
+    /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
+    /// // Every host asks for less than its longest frame takes.
+    /// let terms = |_: HostKey| HostTerms { quantum: Some(500), ..HostTerms::default() };
+    /// let mut queue = queue.with_host_rules(terms);
+    /// queue.push(Nanos(0), &[0; 60])?;
+    ///
+    /// let mut hosts = [HostStatistics::EMPTY; 256];
+    /// let isolated = queue.isolated();
+    /// assert_eq!(isolated.host_statistics(Side::Source, Nanos(0), &mut hosts), 1);
+    /// assert_eq!(isolated.host_quantum(hosts[0].entry), Some(1_522));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn host_quantum(&self, entry: u32) -> Option<u32> {
+        self.queues.scheduler().host_quantum(entry)
     }
 }

@@ -435,8 +435,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         }
     }
 
-    /// The terms of `host`, which is what the [identity](Self::with_host_identity) makes of it, by the [rules](Self::host_rules_mut), at once, also if the host stays backlogged; returns
-    /// whether it is backlogged. The rest as for [`Isolated::update_host`](crate::Isolated::update_host).
+    /// Applies the [rules](Self::host_rules_mut) to `host`, as the [identity](Self::with_host_identity) names it, at once,
+    /// also while the host stays backlogged; returns whether it is backlogged. During a [rotation](Self::rotate) the host is
+    /// found under the old key and the new one. The rest as for [`Isolated::update_host`](crate::Isolated::update_host).
     ///
     /// ```
     /// use freeboard::flowhash::HostKey;
@@ -461,7 +462,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn update_host(&mut self, now: Nanos, host: HostKey) -> bool {
-        let labels = OneHost::new(host, &self.packets.hasher, &self.packets.rules);
+        let Frames { hasher, before, rules, .. } = &self.packets;
+        let labels = OneHost::new(host, hasher, before, rules);
         self.outlet.line.inner_mut().update_host(now, &labels)
     }
 

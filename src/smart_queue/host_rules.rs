@@ -1,6 +1,6 @@
 //! What single hosts get of a smart queue with frames, and the labels of a frame.
 
-use flowhash::{FlowHasher, HostIdentity, HostKey, Nat, SipHash13};
+use flowhash::{FlowHasher, HostIdentity, HostKey, Labels, Nat, SipHash13};
 use sched_core::{Ceiling, CommittedRate, Side};
 
 use crate::isolation::Isolation;
@@ -10,7 +10,9 @@ use crate::labels::{Identified, Labelled};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct HostTerms {
-    /// The quantum in bytes, against that of the other hosts: [`Labelled::host_quantum`]. `None` is the longest frame.
+    /// The quantum in bytes, against that of the other hosts: [`Labelled::host_quantum`]. `None` is the longest frame. A value
+    /// below the longest frame counts as the longest frame: to give a host half a share, give the others twice the longest
+    /// frame. [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value in force.
     pub quantum: Option<u32>,
     /// Above this rate the host has what others leave: [`Labelled::host_committed_rate`]. Without effect where the memory
     /// has [no room for rates](crate::IsolatedMemory::with_rates).
@@ -100,15 +102,26 @@ impl<N: Nat, R: HostRules, I: HostIdentity> Labelled for FrameLabels<'_, N, R, I
     }
 }
 
-/// A host on whichever side, and its terms.
+/// A host on whichever side, under the key and the one before, and its terms.
 pub(super) struct OneHost {
     label: u32,
+    before: Labels,
     terms: HostTerms,
 }
 
 impl OneHost {
-    pub(super) fn new(host: HostKey, hasher: &impl FlowHasher, rules: &impl HostRules) -> Self {
-        Self { label: host.label(hasher), terms: rules.terms(host) }
+    pub(super) fn new(
+        host: HostKey,
+        hasher: &impl FlowHasher,
+        before: &impl FlowHasher,
+        rules: &impl HostRules,
+    ) -> Self {
+        let before = host.label(before);
+        Self {
+            label: host.label(hasher),
+            before: Labels { flow: before, src_host: before, dst_host: before },
+            terms: rules.terms(host),
+        }
     }
 }
 
@@ -123,6 +136,10 @@ impl Labelled for OneHost {
 
     fn destination(&self) -> u32 {
         self.label
+    }
+
+    fn before(&self) -> Option<&dyn Labelled> {
+        Some(&self.before)
     }
 
     fn host_quantum(&self) -> Option<u32> {

@@ -304,3 +304,24 @@ fn a_host_keeps_its_entry_until_the_rotation_is_ended() {
     assert_eq!(out.len(), 3);
     assert_eq!((queue.backlogged_hosts(), queue.recount()), ((0, 0), Ok(())));
 }
+
+/// Goal: during a key rotation a host is found by its labels in whichever entry it stands, on either side. Method: the flow of
+/// host 1 stands under the first key, that of host 2 comes under the second one.
+#[test]
+fn entries_of_hosts_are_found_during_a_rotation() {
+    let mut queue = isolated(Isolation::DualSrcHost);
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    queue
+        .enqueue_labelled(NOW, &labels(1, 1, 1), Packet::new(0, LEN), drops)
+        .expect("there is room");
+    let stood = queue.entries_of(&labels(1, 1, 1));
+    assert!(stood.0.is_some() && stood.1.is_some());
+    queue.rotate().expect("it is the first");
+    let of = |host| Rekeyed { before: labels(1, host, host), after: labels(2, host, host) };
+    queue.enqueue_labelled(NOW, &of(2), Packet::new(1, LEN), drops).expect("there is room");
+    assert_eq!(queue.entries_of(&of(1)), stood);
+    let (came, to) = queue.entries_of(&of(2));
+    assert!(came.is_some() && came != stood.0);
+    assert_eq!(to, stood.1, "both send to one host");
+    assert_eq!(queue.entries_of(&of(3)).0, None);
+}

@@ -178,6 +178,45 @@ fn weights_of_hosts_hold_and_change_while_frames_are_queued() {
     }
 }
 
+/// Goal: during a key rotation a backlogged host gets new terms at once, under whichever key it stands. Method: as above, with
+/// a rotation before the terms change; then a ceiling of the host that stays backlogged.
+#[test]
+fn terms_of_a_host_change_during_a_key_rotation() {
+    let memory = IsolatedMemory::<Heap>::allocate(64, 16, 400).with_rates();
+    let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
+    let (bytes, states) = (vec![0; 400 * LEN], vec![BufferState::EMPTY; 400]);
+    let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(LEN as u32);
+    let queue = builder.frames_over(memory, aqm, bytes, states, KEY).expect("a queue");
+    let weight = Cell::new((3, None));
+    let rules = |of| {
+        let (quantum, ceiling) = if of == host(1) { weight.get() } else { (1, None) };
+        HostTerms { quantum: Some(quantum * 1_600), ceiling, ..HostTerms::default() }
+    };
+    let mut queue = queue.with_host_rules(rules);
+    for number in 0..180 {
+        for host in [1, 2] {
+            let frame = frame(host, if host == 1 { number % 4 } else { 0 }, number);
+            queue.push(Nanos(0), &frame).expect("there is room");
+        }
+    }
+    of_host_1(&mut || queue.pop(Nanos(0)).map(|frame| frame[29]), 16);
+    queue.rotate([7; 16]).expect("it is the first");
+
+    weight.set((1, None));
+    assert!(queue.update_host(Nanos(0), host(1)), "host 1 stands under the key before");
+    assert!(!queue.update_host(Nanos(0), host(7)), "it sends nothing");
+    of_host_1(&mut || queue.pop(Nanos(0)).map(|frame| frame[29]), 8);
+    let even = of_host_1(&mut || queue.pop(Nanos(0)).map(|frame| frame[29]), 60);
+    assert!((28..=32).contains(&even), "{even} of 60");
+
+    weight.set((1, Some(Ceiling::new(8_000_000, LEN as u32).expect("in range"))));
+    assert!(queue.update_host(Nanos(0), host(1)));
+    let bound = of_host_1(&mut || queue.pop(Nanos(0)).map(|frame| frame[29]), 60);
+    assert!(bound <= 1, "{bound} of 60 at one instant");
+    assert!(queue.is_rotating());
+    queue.recount().expect("the books are right");
+}
+
 /// Goal: rates and ceilings of hosts bind with frames as they do by descriptor, where the memory has room. Method: a
 /// ceiling of 8 Mbit/s, 1 ms a frame, on a line without a rate, alone and with a committed rate above it; a committed rate
 /// beside a host without one.

@@ -356,6 +356,49 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         Lookup { queue: own, outcome: Outcome::Collision }
     }
 
+    /// As [`lookup`](Self::lookup), but claims no free queue of another flow for which `is_spared` is true. `None` where every
+    /// free queue of the set is spared, and nothing has changed then.
+    ///
+    /// For a caller who keeps something of a flow that is idle, and knows of no other place for it.
+    ///
+    /// ```
+    /// use flowhash::{FlowTable, Outcome, TagLine};
+    ///
+    /// let mut table = FlowTable::new([TagLine::EMPTY; 1], 8, 8)?;
+    /// let first = table.lookup(0).queue;
+    /// table.release(first);
+    /// let second = table.lookup_sparing(8, |queue| queue == first).expect("seven are not spared");
+    /// assert_eq!(second.outcome, Outcome::Claimed);
+    /// assert_ne!(second.queue, first);
+    /// assert_eq!(table.lookup_sparing(16, |_| true), None);
+    /// assert_eq!(table.lookup_sparing(0, |_| true).map(|found| found.queue), Some(first));
+    /// # Ok::<(), flowhash::TableError>(())
+    /// ```
+    pub fn lookup_sparing(&mut self, hash: u32, is_spared: impl Fn(u32) -> bool) -> Option<Lookup> {
+        let own = hash & self.shape.queue_mask;
+        let (at, lane) = place(own);
+        if self.remembers(hash) || self.free_in_set(own) == 0 {
+            return Some(self.lookup(hash));
+        }
+        let near = (at, own & !(LANES - 1));
+        let far = self.shape.neighbour().then_some((at ^ 1, near.1 ^ LANES));
+        let lanes = if far.is_some() { EACH } else { self.shape.set(lane) };
+        for (at, first) in [Some(near), far].into_iter().flatten() {
+            let Some(line) = self.lines.as_mut().get_mut(at) else { continue };
+            let mut free = line.free_of(lanes);
+            while free != 0 {
+                let way = first_from(lane, free);
+                if !is_spared(first | way) {
+                    line.claim(way, hash);
+                    self.counts.claims += 1;
+                    return Some(Lookup { queue: first | way, outcome: Outcome::Claimed });
+                }
+                free &= !(1 << (8 * way));
+            }
+        }
+        None
+    }
+
     /// The queue the flow with this hash has claimed, if it has. Changes nothing.
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<u32> {

@@ -178,12 +178,11 @@ fn a_rate_is_not_left_to_the_next_host_nor_to_another_isolation() {
     assert_eq!(get(&mut queue, 10), 5);
 }
 
-/// Goal: a host that has come into an entry without a queue of its own does not find the bucket of the entry's last
-/// host either. Method: all ways of a set are taken, and
-/// the spare queue of source 3 is that of destination 3, from before. So source 11, in the entry that source 3
-/// has left with an empty bucket, shares a queue of others and has counted nowhere when it comes back.
+/// Goal: a host does not find the bucket of another that has left an entry of its set, also where all ways of its set of flows
+/// are taken. Method: source 3 has left its entry with an empty bucket, and the spare queue of this entry is that of
+/// destination 3, from before. So source 11, whose own way this entry is, comes to another entry, with a queue there.
 #[test]
-fn a_bucket_is_not_left_to_a_host_that_shared_a_queue_of_others() {
+fn a_bucket_is_not_left_to_a_host_of_the_same_way() {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     let memory = IsolatedMemory::allocate(8, 8, 1_024).with_rates().with_triple(64);
     let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(Isolation::DualDstHost);
@@ -213,12 +212,15 @@ fn a_bucket_is_not_left_to_a_host_that_shared_a_queue_of_others() {
     put(&mut queue, labels(7, 3, 1), true, 901..903);
     get_until(&mut queue, 902);
     put(&mut queue, labels(15, 1, 1), false, 903..904);
-    put(&mut queue, labels(19, 11, 1), true, 904..905);
-    get_until(&mut queue, 903);
+    put(&mut queue, labels(19, 11, 1), true, 904..907);
+    let entry = queue.entries_of(&labels(19, 11, 1)).0.expect("it is backlogged");
+    assert_ne!(entry, 3, "the bucket there is not full");
+    assert_eq!(spare(&queue, entry), 3);
     assert!(spare(&queue, 3) > 0, "still that of others");
-    put(&mut queue, labels(23, 11, 1), true, 905..907);
+    // Its burst, and the packet that overdraws it.
     let next = [0; 7].map(|_| queue.dequeue(Nanos(0), &mut |_, _| ()).expect("others wait").handle);
-    assert!(next.contains(&905) && next.contains(&906), "its burst is its own: {next:?}");
+    assert!(next.contains(&904) && next.contains(&905), "its burst is its own: {next:?}");
+    assert!(!next.contains(&906), "{next:?}");
     assert_eq!(queue.recount(), Ok(()));
 }
 

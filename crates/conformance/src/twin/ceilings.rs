@@ -44,8 +44,17 @@ impl<O: NaiveFlowScheduler> NaiveCeilings<O> {
     }
 
     /// The flow scheduler of those that need not wait, for what is its own.
+    pub(super) const fn scheduler(&self) -> &O {
+        &self.scheduler
+    }
+
     pub(super) const fn scheduler_mut(&mut self) -> &mut O {
         &mut self.scheduler
+    }
+
+    /// As [`Ceilings::is_short`](freeboard::sched_core::Ceilings::is_short).
+    pub(super) fn is_short(&self, flow: FlowId) -> bool {
+        self.buckets.get(&flow).is_some_and(|(_, bucket)| bucket.wait(0) > 0)
     }
 
     /// As [`Ceilings::set_link`](freeboard::sched_core::Ceilings::set_link): a flow whose bucket does not hold the longest packet

@@ -47,6 +47,11 @@ impl<O: NaiveFlowScheduler> NaiveCommittedRates<O> {
         &mut self.conforming
     }
 
+    /// As [`CommittedRates::is_short`](freeboard::sched_core::CommittedRates::is_short).
+    pub(super) fn is_short(&self, flow: FlowId) -> bool {
+        self.buckets.get(&flow).is_some_and(|(_, bucket)| bucket.wait(0) > 0)
+    }
+
     /// As [`CommittedRates::set_link`](freeboard::sched_core::CommittedRates::set_link).
     pub(super) const fn set_link(&mut self, link: Overhead) {
         self.link = link;

@@ -44,6 +44,11 @@ impl<O: NaiveFlowScheduler> NaiveHostDrr<O> {
         }
     }
 
+    /// The flow scheduler of hosts.
+    pub(super) const fn scheduler(&self) -> &O {
+        &self.scheduler
+    }
+
     /// The flow scheduler of hosts, for what is its own.
     pub(super) const fn scheduler_mut(&mut self) -> &mut O {
         &mut self.scheduler

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use freeboard::flowhash::{FlowTable, Outcome, Rotating, TagLine};
+use freeboard::flowhash::{FlowTable, Lookup, Outcome, Rotating, TagLine};
 use freeboard::sched_core::{
     Backlog, Ceiling, CommittedRate, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos,
     Packet, Rejected, Scheduler, Side, TinConfig,
@@ -440,7 +440,10 @@ impl NaiveIsolated {
     fn enter(&mut self, side: usize, labels: [u32; 2], tin: u8) -> Entered {
         let [before, label] = labels;
         let is_back = self.hosts[side].remembers(label);
-        let found = self.hosts[side].lookup_rotating(before, label);
+        let found = match self.hosts[side].lookup_old(before) {
+            Some(found) => found,
+            None => self.enter_anew(side, label, tin),
+        };
         let (entry, claims) = (found.queue, found.outcome == Outcome::Claimed);
         if claims {
             self.count(1 + side, is_back);
@@ -465,6 +468,29 @@ impl NaiveIsolated {
         }
         let own = held.into_iter().find(|&other| tin_of(other) == tin);
         (own.unwrap_or(entry), false, claims.then_some(entry))
+    }
+
+    /// The entry that the table names for a host by its label in force. An idle host keeps its entry while one of its buckets is
+    /// not full, as long as the newcomer has an entry of its tin to share.
+    fn enter_anew(&mut self, side: usize, label: u32, tin: u8) -> Lookup {
+        let ceilings = &self.queues.scheduler().scheduler().levels.scheduler();
+        let has_buckets = self.sizes.rates && level(self.isolation) == Some(side);
+        let short: Vec<bool> = (0..self.sizes.hosts)
+            .map(FlowId)
+            .map(|host| ceilings.is_short(host) || ceilings.scheduler().is_short(host))
+            .map(|is_short| is_short && has_buckets)
+            .collect();
+        if let Some(found) = self.hosts[side].lookup_sparing(label, |entry| short[entry as usize]) {
+            return found;
+        }
+        let (ways, own) = (self.sizes.ways, label % self.sizes.hosts);
+        let is_held = |entry: u32| self.held.values().flatten().any(|of| of[side] == entry);
+        let mut set = (0..ways).map(|step| own / ways * ways + (own + step) % ways);
+        let is_own = |entry: u32| self.tins == 1 || self.tin_of_entry[side][entry as usize] == tin;
+        match set.find(|&entry| is_held(entry) && is_own(entry)) {
+            Some(queue) => Lookup { queue, outcome: Outcome::Collision },
+            None => self.hosts[side].lookup(label),
+        }
     }
 
     /// A flow, a source or a destination has become backlogged.
@@ -693,20 +719,22 @@ impl NaiveIsolated {
         labels: &impl Labelled,
         tin: u8,
     ) {
-        let label = [labels.source(), labels.destination()][side];
-        let found: Vec<_> =
-            (0..self.tins).map(|other| self.hosts[side].find(label ^ spread(other))).collect();
+        let labels = self.labels_in_tins(side, labels);
+        let of_each_tin = labels.chunks(labels.len() / usize::from(self.tins));
+        let find = |label: &u32| self.hosts[side].find(*label);
+        let found: Vec<Vec<u32>> =
+            of_each_tin.map(|labels| labels.iter().filter_map(find).collect()).collect();
         let is_by_load = self.isolation == Isolation::TripleIsolate;
         let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
         if is_new && is_by_load {
             scheduler.rounds.part(side, entry);
         } else if is_new {
             scheduler.host_tins().part(FlowId(entry));
-        } else if found[usize::from(tin)] != Some(entry) {
+        } else if !found[usize::from(tin)].contains(&entry) {
             return;
         }
         let others = found.into_iter().enumerate().filter(|(at, _)| *at != usize::from(tin));
-        for other in others.filter_map(|(_, other)| other) {
+        for other in others.flat_map(|(_, other)| other) {
             if is_by_load {
                 scheduler.rounds.join(side, other, entry);
             } else {
@@ -812,9 +840,11 @@ impl NaiveIsolated {
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.queues.scheduler_and_queues().0.advance(now);
         let Some(side) = level(self.isolation) else { return false };
-        let label = [labels.source(), labels.destination()][side];
-        let found: Vec<u32> =
-            (0..self.tins).filter_map(|tin| self.hosts[side].find(label ^ spread(tin))).collect();
+        let found: Vec<u32> = self
+            .labels_in_tins(side, labels)
+            .into_iter()
+            .filter_map(|label| self.hosts[side].find(label))
+            .collect();
         for &entry in &found {
             self.tell(entry, labels);
             if self.sizes.rates && entry != found[0] && has_rates(labels) {

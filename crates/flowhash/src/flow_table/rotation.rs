@@ -93,23 +93,29 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     ///
     /// Cost: that of [`lookup`](Self::lookup) twice, and a line more.
     pub fn lookup_rotating(&mut self, old: u32, new: u32) -> Lookup {
-        if self.is_rotating() {
-            let line = self.lines.as_ref().get(index(self.swept));
-            if line.is_none_or(|line| line.count(OLD) == 0) {
-                // No line gets old claims later: those behind stay without.
-                self.swept += 1;
-            }
-            if let Some(queue) = self.claimed(old, OLD) {
-                self.counts.hits += 1;
-                return Lookup { queue, outcome: Outcome::Hit };
-            }
-            let queue = old & self.shape.queue_mask;
-            if self.is(queue, OLD_SHARED) {
-                self.counts.collisions += 1;
-                return Lookup { queue, outcome: Outcome::Collision };
-            }
+        self.lookup_old(old).unwrap_or_else(|| self.lookup(new))
+    }
+
+    /// Steps 1 and 2 of [`lookup_rotating`](Self::lookup_rotating): `None` for a flow that has to be looked up by its new hash.
+    pub fn lookup_old(&mut self, old: u32) -> Option<Lookup> {
+        if !self.is_rotating() {
+            return None;
         }
-        self.lookup(new)
+        let line = self.lines.as_ref().get(index(self.swept));
+        if line.is_none_or(|line| line.count(OLD) == 0) {
+            // No line gets old claims later: those behind stay without.
+            self.swept += 1;
+        }
+        if let Some(queue) = self.claimed(old, OLD) {
+            self.counts.hits += 1;
+            return Some(Lookup { queue, outcome: Outcome::Hit });
+        }
+        let queue = old & self.shape.queue_mask;
+        if !self.is(queue, OLD_SHARED) {
+            return None;
+        }
+        self.counts.collisions += 1;
+        Some(Lookup { queue, outcome: Outcome::Collision })
     }
 
     /// Ends the transition at once; returns how many queues were still claimed under the old key.

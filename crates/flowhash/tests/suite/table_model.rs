@@ -66,10 +66,7 @@ impl Model {
             self.counts.hits += 1;
             return Lookup { queue: queue as u32, outcome: Outcome::Hit };
         }
-        let free = |way: &usize| self.way[*way].claim.is_none();
-        let former =
-            self.order(hash).filter(free).find(|&queue| self.way[queue].last == Some(hash.into()));
-        if let Some(queue) = former.or_else(|| self.order(hash).find(free)) {
+        if let Some(queue) = self.former(hash).or_else(|| self.first_free(hash, |_| false)) {
             self.counts.claims += 1;
             self.occupied += 1;
             let claim = Claim { flow: hash.into(), old: false, shared: false, old_shared: false };
@@ -80,6 +77,31 @@ impl Model {
         let own = hash % self.queues;
         self.way[own as usize].claim.as_mut().unwrap().shared = true;
         Lookup { queue: own, outcome: Outcome::Collision }
+    }
+
+    /// The free queue that the flow with this hash had last.
+    fn former(&self, hash: u32) -> Option<usize> {
+        let is_former = |way: &Way| way.claim.is_none() && way.last == Some(hash.into());
+        self.order(hash).find(|&queue| is_former(&self.way[queue]))
+    }
+
+    fn first_free(&self, hash: u32, is_spared: impl Fn(u32) -> bool) -> Option<usize> {
+        let is_free = |&queue: &usize| self.way[queue].claim.is_none() && !is_spared(queue as u32);
+        self.order(hash).find(is_free)
+    }
+
+    /// As `lookup`, with the queues that are not spared alone, unless the flow comes back or the set is full.
+    fn lookup_sparing(&mut self, hash: u32, is_spared: impl Fn(u32) -> bool) -> Option<Lookup> {
+        let is_full = self.first_free(hash, |_| false).is_none();
+        if self.remembers(hash) || is_full {
+            return Some(self.lookup(hash));
+        }
+        let queue = self.first_free(hash, is_spared)?;
+        self.counts.claims += 1;
+        self.occupied += 1;
+        let claim = Claim { flow: hash.into(), old: false, shared: false, old_shared: false };
+        self.way[queue] = Way { claim: Some(claim), last: Some(hash.into()) };
+        Some(Lookup { queue: queue as u32, outcome: Outcome::Claimed })
     }
 
     fn lookup_rotating(&mut self, old: u32, new: u32) -> Lookup {
@@ -163,7 +185,12 @@ impl Pair {
                 let found = self.table.lookup_rotating(old, new);
                 assert_eq!(found, self.model.lookup_rotating(old, new));
             }
-            0..57 => self.lookup(new),
+            0..50 => self.lookup(new),
+            50..57 => {
+                let is_spared = |queue: u32| random >> 40 >> (queue % 16) & 1 == 1;
+                let found = self.table.lookup_sparing(new, is_spared);
+                assert_eq!(found, self.model.lookup_sparing(new, is_spared));
+            }
             57..60 => {
                 assert_eq!(self.table.find(new), self.model.claimed(new));
                 assert_eq!(self.table.remembers(new), self.model.remembers(new));

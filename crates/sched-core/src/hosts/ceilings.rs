@@ -225,6 +225,13 @@ where
         self.flows.as_ref().get(flow.index()).and_then(|state| state.ceiling)
     }
 
+    /// Whether `flow` has a ceiling and its bucket is not full.
+    #[must_use]
+    pub fn is_short(&self, flow: FlowId) -> bool {
+        let state = self.flows.as_ref().get(flow.index()).filter(|state| state.ceiling.is_some());
+        state.is_some_and(|state| !state.bucket.lacks_at_most(self.clock.now(), 0))
+    }
+
     /// Whether `flow` is backlogged and waits because of its ceiling.
     #[must_use]
     pub fn is_waiting(&self, flow: FlowId) -> bool {

@@ -252,6 +252,13 @@ where
         self.flows.as_ref().get(flow.index()).and_then(CommittedFlow::rate)
     }
 
+    /// Whether `flow` has a rate and its bucket is not full.
+    #[must_use]
+    pub fn is_short(&self, flow: FlowId) -> bool {
+        let state = self.flows.as_ref().get(flow.index());
+        state.is_some_and(|state| state.is_short(self.clock.now()))
+    }
+
     /// Whether `flow` is backlogged and in excess.
     #[must_use]
     #[inline]

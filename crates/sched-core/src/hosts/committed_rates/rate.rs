@@ -129,6 +129,11 @@ impl CommittedFlow {
         self.rate.is_some()
     }
 
+    /// Whether it has a rate and its bucket is not full at `now`.
+    pub(super) const fn is_short(&self, now: u64) -> bool {
+        self.has_rate() && !self.bucket.lacks_at_most(now, 0)
+    }
+
     /// Another rate, or none, from now on.
     pub(super) fn set_rate(&mut self, rate: Option<CommittedRate>, clock: &mut Elapsed) {
         self.bucket = match (self.rate(), rate) {
