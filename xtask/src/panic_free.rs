@@ -7,14 +7,13 @@
 //!
 //! The library has a static table of each kind too, which has to be all zero: what is not would lie in flash as well.
 
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 
 use indicatif::ProgressBar;
 
 use crate::progress::progress;
-use crate::run::{BARE_METAL, cargo, output, root};
+use crate::run::{BARE_METAL, cargo, llvm_tool, output, root};
 
 const FOLDER: &str = "firmware/panic-free";
 const SYMBOL: &str = "__panic_reached__";
@@ -99,14 +98,5 @@ fn symbols(target: &str, level: &str, control: bool) -> Result<String, String> {
     }
     output(&format!("panic-free library for {target}"), &mut build)?;
     let library = folder.join(target).join("release/libpanic_free.a");
-    output("llvm-nm", Command::new(llvm_nm()?).arg("--demangle").arg(library))
-}
-
-/// `llvm-nm` of the component `llvm-tools`, which `rust-toolchain.toml` brings.
-fn llvm_nm() -> Result<std::path::PathBuf, String> {
-    let sysroot =
-        output("rustc", Command::new("rustc").args(["--print", "sysroot"]).current_dir(root()))?;
-    let host = output("rustc", Command::new("rustc").arg("-vV").current_dir(root()))?;
-    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
-    Ok(Path::new(sysroot.trim()).join("lib/rustlib").join(host).join("bin/llvm-nm"))
+    output("llvm-nm", Command::new(llvm_tool("llvm-nm")?).arg("--demangle").arg(library))
 }

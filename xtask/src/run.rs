@@ -63,3 +63,12 @@ pub(crate) fn output(step: &str, command: &mut Command) -> Result<String, String
 pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
+
+/// A program of the component `llvm-tools`, which `rust-toolchain.toml` brings.
+pub(crate) fn llvm_tool(name: &str) -> Result<PathBuf, String> {
+    let sysroot =
+        output("rustc", Command::new("rustc").args(["--print", "sysroot"]).current_dir(root()))?;
+    let host = output("rustc", Command::new("rustc").arg("-vV").current_dir(root()))?;
+    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+    Ok(Path::new(sysroot.trim()).join("lib/rustlib").join(host).join("bin").join(name))
+}

@@ -75,7 +75,9 @@ fn report() -> ! {
         Ok(mut out) => {
             let _written = writeln!(
                 out,
-                "heavy {heavy_sent} of {heavy}, light {light_sent} of {light}, refused {refused}, {bits} bit/s"
+                "heavy {heavy_sent} of {heavy}, light {light_sent} of {light}, refused {refused}, {bits} bit/s\n\
+                 stack {} bytes",
+                deepest_stack()
             );
             debug::EXIT_SUCCESS
         }
@@ -84,4 +86,20 @@ fn report() -> ! {
     loop {
         debug::exit(status);
     }
+}
+
+/// The most bytes of stack in use so far. `cortex-m-rt` paints all memory above the tables with one value before `main`.
+fn deepest_stack() -> usize {
+    unsafe extern "C" {
+        static _stack_end: u32;
+        static _stack_start: u32;
+    }
+    let (bottom, top) = (&raw const _stack_end, &raw const _stack_start);
+    let mut place = bottom;
+    // SAFETY: aligned words of the RAM between two symbols of the linker script. No Rust value is read while it changes:
+    // the first word that differs from the paint ends the search below all frames in use now.
+    while place < top && unsafe { place.read_volatile() } == cortex_m_rt::STACK_PAINT_VALUE {
+        place = place.wrapping_add(1);
+    }
+    top as usize - place as usize
 }
