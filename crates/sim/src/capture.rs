@@ -15,44 +15,17 @@ use freeboard::sched_core::Nanos;
 
 mod fields;
 mod fuzz;
+mod link;
 mod pcap;
 mod pcapng;
 mod write;
 
 pub use fuzz::check_reading;
+pub use link::{Frame, LinkType};
 pub use write::{Resolution, Writer};
 
 /// The largest record that is taken for real: libpcap's own limit on the snapshot length.
 const MAX_CAPTURED: u32 = 262_144;
-
-/// What the first byte of a packet belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LinkType {
-    /// An Ethernet header.
-    Ethernet,
-    /// An IPv4 or IPv6 header; the version field says which.
-    RawIp,
-}
-
-impl LinkType {
-    const ACCEPTED: &str = "1 (Ethernet) and 12, 14, 101, 228, 229 (raw IP)";
-
-    /// The link of a LINKTYPE_ number. 12 and 14 are what some BSDs write for 101.
-    const fn from_number(number: u16) -> Option<Self> {
-        match number {
-            1 => Some(Self::Ethernet),
-            12 | 14 | 101 | 228 | 229 => Some(Self::RawIp),
-            _ => None,
-        }
-    }
-
-    const fn number(self) -> u16 {
-        match self {
-            Self::Ethernet => 1,
-            Self::RawIp => 101,
-        }
-    }
-}
 
 /// One captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +39,18 @@ pub struct Packet<'a> {
     pub link: LinkType,
     /// The bytes captured, from the link header on.
     pub bytes: &'a [u8],
-    /// How long it was on the wire; at least as long as what was captured.
+    /// How long it was on the wire, as the file says. Some writers leave less than was captured, or 0:
+    /// [`wire_len`](Self::wire_len).
     pub original_len: u32,
+}
+
+impl Packet<'_> {
+    /// Returns the length on the wire in bytes: the original length, or what was captured if that is more.
+    #[must_use]
+    pub fn wire_len(&self) -> u32 {
+        // What was captured is at most `MAX_CAPTURED` bytes.
+        self.original_len.max(self.bytes.len() as u32)
+    }
 }
 
 /// Why a file, or the rest of it, cannot be read.

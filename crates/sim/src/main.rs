@@ -9,14 +9,15 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+use freeboard::QueueSettings;
 use freeboard::shaper::Rate;
-use sim::capture::Reader;
+use sim::capture::{CaptureError, Reader};
 use sim::discipline::Discipline;
 use sim::experiments::Options;
 use sim::notation::{self, Seed, within};
 use sim::plot::decimal;
 use sim::progress::Progress;
-use sim::replay::{Report, Setup, replay};
+use sim::replay::{Choice, Report, Setup, replay};
 
 /// Experiments with queues.
 #[derive(Parser)]
@@ -43,24 +44,30 @@ enum Command {
 /// The packets arrive at their recorded times. Prints loss, share and delay of each flow.
 #[derive(Args)]
 struct Request {
-    /// A capture: pcap or pcapng, Ethernet or raw IP.
+    /// A capture: pcap or pcapng, of Ethernet, raw IP, Linux cooked (SLL, SLL2),
+    /// PPP, BSD loopback or 802.11 with radiotap.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The line: 10mbit, 512kbit, 1gbit, or bits per second.
     #[arg(long, value_name = "RATE", value_parser = notation::rate)]
     rate: Rate,
-    /// What stands before the line.
+    /// A discipline by itself.
     #[arg(long, value_name = "NAME", value_parser = notation::discipline())]
-    scheduler: Discipline,
-    /// The most packets that wait at once, 1 to 1000000.
+    #[arg(required_unless_present = "queue", conflicts_with = "queue")]
+    scheduler: Option<Discipline>,
+    /// A SmartQueue with these settings, in the keywords of tc for CAKE:
+    /// "diffserv4 dual-srchost ack-filter"; "" for its defaults.
+    #[arg(long, value_name = "SETTINGS", value_parser = settings)]
+    queue: Option<QueueSettings>,
+    /// The most packets that wait at once, 1 to 1000000 [default: 256, or the
+    /// SmartQueue's own].
     #[arg(
         long,
         value_name = "PACKETS",
-        default_value = "256",
         allow_negative_numbers = true,
         value_parser = within(1..=1_000_000)
     )]
-    limit: u64,
+    limit: Option<u64>,
     /// Flows shown on lines of their own: those that sent most.
     #[arg(
         long,
@@ -76,8 +83,28 @@ struct Request {
 
 impl Request {
     fn setup(&self) -> Setup {
-        let limit = u32::try_from(self.limit).unwrap_or(u32::MAX);
-        Setup { rate: self.rate, discipline: self.scheduler, limit, seed: self.seed.number }
+        let limit = self.limit.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
+        let queue = match (self.queue, self.scheduler) {
+            (Some(settings), _) => Choice::Smart(settings),
+            (None, scheduler) => Choice::Discipline(scheduler.expect("clap asks for one of them")),
+        };
+        Setup { rate: self.rate, queue, limit, seed: self.seed.number }
+    }
+}
+
+/// Reads the settings of a replayed queue.
+fn settings(words: &str) -> Result<QueueSettings, String> {
+    let settings = QueueSettings::from_words(words).map_err(|error| error.to_string())?;
+    let elsewhere = [
+        (settings.rate.is_some(), "the rate (expected as --rate)"),
+        (settings.nat == Some(true), "nat (a capture has no table of connections)"),
+        (settings.autorate == Some(true), "autorate-ingress (--rate is fixed)"),
+        (settings.split_gso == Some(true), "split-gso (packets are replayed as captured)"),
+        (settings.fwmark.is_some_and(|mask| mask != 0), "fwmark (a capture has no marks)"),
+    ];
+    match elsewhere.into_iter().find(|&(is_set, _)| is_set) {
+        Some((_, what)) => Err(format!("not available in a replay: {what}")),
+        None => Ok(settings),
     }
 }
 
@@ -111,10 +138,18 @@ fn run(line: CommandLine) -> Result<(), Failure> {
         Some(Command::Replay(request)) => {
             let named = |why: String| Failure::File(format!("{}: {why}", request.file.display()));
             let file = fs::read(&request.file).map_err(|error| named(error.to_string()))?;
-            let packets = Reader::new(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-            let packets = packets.map_err(|error| named(error.to_string()))?;
-            let report = replay(&packets, request.setup());
-            print(&request, &report).map_err(Failure::Output)
+            let reader = Reader::new(&file).map_err(|error| named(error.to_string()))?;
+            let (mut packets, mut end) = (Vec::new(), None);
+            for packet in reader {
+                match packet {
+                    Ok(packet) => packets.push(packet),
+                    Err(error) if packets.is_empty() => return Err(named(error.to_string())),
+                    Err(error) => end = Some(error),
+                }
+            }
+            let report = replay(&packets, request.setup())
+                .map_err(|error| Failure::File(format!("--queue: {error}")))?;
+            print(&request, &report, end).map_err(Failure::Output)
         }
         Some(Command::Reproduce(options)) if options.list => write_out(&Options::list()),
         Some(Command::Reproduce(options)) => reproduce(&options),
@@ -159,16 +194,16 @@ fn reproduce(options: &Options) -> Result<(), Failure> {
     Err(Failure::Sentence(format!("a sentence does not hold: {}", failed.join(", "))))
 }
 
-fn print(request: &Request, report: &Report) -> io::Result<()> {
+fn print(request: &Request, report: &Report, end: Option<CaptureError>) -> io::Result<()> {
     const MILLISECOND: core::num::NonZeroU64 = core::num::NonZeroU64::new(1_000_000).unwrap();
-    let Setup { discipline, rate, limit, .. } = request.setup();
+    let (queue, rate, limit) = (&report.queue, request.rate, report.limit);
     let offered = report.counters.offered();
     let collisions =
         report.lookups.map_or("–".to_owned(), |lookups| lookups.collisions.to_string());
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "{discipline} at {rate}, limit {limit} packets: {} packets of {} flows in {} ms; lost: {}; \
+        "{queue} at {rate}, limit {limit} packets: {} packets of {} flows in {} ms; lost: {}; \
          hash collisions: {}",
         offered.packets,
         report.flows.len(),
@@ -176,6 +211,14 @@ fn print(request: &Request, report: &Report) -> io::Result<()> {
         report.losses(),
         collisions
     )?;
+    write!(out, "{}", report.corrections)?;
+    if let Some(error) = end {
+        let read = offered.packets + report.corrections.skipped.values().sum::<u64>();
+        writeln!(
+            out,
+            "the file cannot be read to its end: {error}; replayed: the {read} packets before"
+        )?;
+    }
     writeln!(out)?;
     write!(out, "{}", report.table(usize::try_from(request.flows).unwrap_or(usize::MAX)))
 }

@@ -17,7 +17,7 @@ pub fn check_reading(bytes: &[u8]) {
         let end = packet.bytes.as_ptr_range().end;
         assert!(bytes.as_ptr_range().contains(&packet.bytes.as_ptr()) || packet.bytes.is_empty());
         assert!(end <= bytes.as_ptr_range().end, "beyond the file");
-        assert!(packet.original_len as usize >= packet.bytes.len());
+        assert!(packet.wire_len() as usize >= packet.bytes.len());
     }
     for cut in [bytes.len() / 3, bytes.len() / 2, bytes.len().saturating_sub(1)] {
         let part = read(&bytes[..cut]);
@@ -35,7 +35,7 @@ pub fn check_reading(bytes: &[u8]) {
     assert_eq!(again.len(), written.len());
     for (packet, again) in written.into_iter().zip(again) {
         assert_eq!(
-            Packet { offset: 0, link, ..*packet },
+            Packet { offset: 0, link, original_len: packet.wire_len(), ..*packet },
             Packet { offset: 0, ..again },
             "written and read"
         );

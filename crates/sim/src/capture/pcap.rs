@@ -35,8 +35,7 @@ impl<'a> Records<'a> {
         if version != 2 {
             return Err(invalid(0, "major version", version.into(), "2"));
         }
-        let link = LinkType::from_number(link)
-            .ok_or_else(|| invalid(0, "link type", link.into(), LinkType::ACCEPTED))?;
+        let link = LinkType::from_number(link);
         Ok(Self { file, offset: HEADER, order, resolution, link })
     }
 
@@ -58,10 +57,6 @@ impl<'a> Records<'a> {
         }
         if captured > MAX_CAPTURED {
             return Err(invalid(offset, "captured length", captured.into(), "0 to 262144"));
-        }
-        if original_len < captured {
-            let accepted = "the captured length and above";
-            return Err(invalid(offset, "original length", original_len.into(), accepted));
         }
         let needed = RECORD + captured as usize;
         let bytes = fields

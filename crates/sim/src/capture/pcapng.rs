@@ -34,11 +34,9 @@ pub(super) struct Blocks<'a> {
     last: Nanos,
 }
 
-/// An interface whose link type is not supported is no error until a packet names it: captures
-/// of "any" list interfaces that stayed silent.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    link_number: u16,
+    link: LinkType,
     snapshot: u32,
     clock: Clock,
 }
@@ -201,13 +199,7 @@ impl<'a> Blocks<'a> {
         captured: u32,
         original_len: u32,
     ) -> Result<Packet<'a>, CaptureError> {
-        let number = interface.link_number;
-        let link = LinkType::from_number(number)
-            .ok_or_else(|| invalid(offset, "link type", number.into(), LinkType::ACCEPTED))?;
-        if original_len < captured {
-            let accepted = "the captured length and above";
-            return Err(invalid(offset, "original length", original_len.into(), accepted));
-        }
+        let link = interface.link;
         let bytes = body.take(captured as usize).filter(|_| captured <= MAX_CAPTURED);
         let accepted = "0 to 262144 and at most what its block holds";
         let bytes =
@@ -225,7 +217,7 @@ impl<'a> Blocks<'a> {
 fn describe(offset: usize, mut body: Fields<'_>) -> Result<Interface, CaptureError> {
     let (len, accepted) = (framed(&body), "20 and above for an interface description");
     let fixed = body.u16().zip(body.u16()).zip(body.u32());
-    let ((link_number, _reserved), snapshot) =
+    let ((number, _reserved), snapshot) =
         fixed.ok_or_else(|| invalid(offset, "block length", len, accepted))?;
     let mut clock = Clock::DEFAULT;
     while let Some((code, len)) = body.u16().zip(body.u16()) {
@@ -252,7 +244,8 @@ fn describe(offset: usize, mut body: Fields<'_>) -> Result<Interface, CaptureErr
             _ => {}
         }
     }
-    Ok(Interface { link_number, snapshot, clock })
+    let link = LinkType::from_number(number);
+    Ok(Interface { link, snapshot, clock })
 }
 
 /// The length of the block that frames this body, for saying that it is too short for its kind.

@@ -2,13 +2,16 @@
 
 use core::fmt::{self, Display};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::num::NonZeroU64;
 
 use freeboard::flowhash::{FlowKey, Transport};
 use freeboard::sched_core::{DropReason, Volume};
 
-use super::{ReplayedFlow, Report};
+use super::{Corrections, ReplayedFlow, Report};
 use crate::measure::delay::Delays;
-use crate::plot::{Column, TextTable, millis, percent};
+use crate::plot::{Column, TextTable, decimal, millis, percent};
+
+const MILLISECOND: NonZeroU64 = NonZeroU64::new(1_000_000).unwrap();
 
 impl Report {
     /// The `shown` flows that sent most bytes, all others as one, and the total: packets, loss,
@@ -50,6 +53,34 @@ impl Report {
             .map(|(packets, reason)| format!("{packets} {}", reason.name()))
             .collect();
         if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+    }
+}
+
+impl fmt::Display for Corrections {
+    /// A line for each correction, none without any.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.out_of_order > 0 {
+            let back = decimal(self.farthest_back.0, MILLISECOND, 3);
+            writeln!(
+                f,
+                "out of order in the file: {} packets, by up to {back} ms; replayed in the order of their times",
+                self.out_of_order
+            )?;
+        }
+        if self.too_short > 0 {
+            writeln!(
+                f,
+                "original length below the captured length: {} packets, counted with the captured length",
+                self.too_short
+            )?;
+        }
+        for (number, packets) in &self.skipped {
+            writeln!(
+                f,
+                "skipped: {packets} packets of link type {number}, which cannot be parsed"
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use freeboard::sched_core::{Nanos, Volume};
 use sim::capture::{LinkType, Packet, Reader};
 use sim::discipline::Discipline;
 use sim::notation;
-use sim::replay::{Report, Setup, replay};
+use sim::replay::{Choice, Corrections, Report, Setup};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kernel.pcap");
 const PCAP: &[u8] = include_bytes!("../data/kernel.pcap");
@@ -19,7 +19,12 @@ fn packets() -> Vec<Packet<'static>> {
 }
 
 fn setup(discipline: Discipline) -> Setup {
-    Setup { discipline, rate: notation::rate("5mbit").unwrap(), limit: 50, seed: 1 }
+    let queue = Choice::Discipline(discipline);
+    Setup { queue, rate: notation::rate("5mbit").unwrap(), limit: Some(50), seed: 1 }
+}
+
+fn replay(packets: &[Packet<'_>], setup: Setup) -> Report {
+    sim::replay::replay(packets, setup).expect("a discipline can always be built")
 }
 
 /// Goal: arrivals, departures, loss and delays of every flow are right to the nanosecond. Method: a
@@ -135,14 +140,34 @@ fn raw_ip_is_the_same_traffic_without_its_frames() {
     assert_eq!(keys(&report), ip.collect::<Vec<_>>());
 }
 
+/// Goal: the order of records in the file changes nothing but the note on it. Method: halves of the capture swapped, and
+/// each packet swapped with its neighbour, as multi-queue network cards record them.
 #[test]
-fn a_clock_that_steps_back_and_an_empty_capture_are_replayed() {
-    let (mut back, mut still) = (packets(), packets());
-    back[900].at = Nanos::ZERO;
-    still[900].at = still[899].at;
+fn packets_out_of_order_are_replayed_by_their_times() {
+    let sorted = packets();
+    let (mut swapped, mut neighbours) = (sorted.clone(), sorted.clone());
+    swapped.rotate_left(900);
+    neighbours.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
+    let distinct = |pair: &[Packet<'_>]| pair[0].at != pair[1].at;
+    // Without two records of one instant, whose order is that of the file.
+    assert!(sorted.chunks_exact(2).all(distinct) && distinct(&sorted[899..=900]));
     for discipline in Discipline::ALL {
-        assert_eq!(replay(&back, setup(discipline)), replay(&still, setup(discipline)));
+        let expected = replay(&sorted, setup(discipline));
+        assert_eq!(expected.corrections, Corrections::default());
+        for (file, out_of_order) in [(&swapped, 900), (&neighbours, 893)] {
+            let found = replay(file, setup(discipline));
+            assert_eq!(found.corrections.out_of_order, out_of_order);
+            assert!(found.corrections.farthest_back > Nanos::ZERO);
+            let corrections = Corrections::default();
+            assert_eq!(Report { corrections, ..found }, expected, "{discipline}");
+        }
     }
+    let found = replay(&swapped, setup(Discipline::Drr)).corrections;
+    assert_eq!(found.farthest_back, sorted[1_786].at.since(sorted[0].at));
+}
+
+#[test]
+fn an_empty_capture_is_replayed() {
     let nothing = replay(&[], setup(Discipline::Drr));
     assert_eq!((nothing.flows.len(), nothing.span), (0, Nanos::ZERO));
     assert!(nothing.table(20).to_string().contains("all"));
@@ -162,10 +187,119 @@ fn at_equal_times_departures_come_before_arrivals() {
     for discipline in Discipline::ALL {
         let lost = |third| {
             let packets = [packet(0), packet(1), packet(third)];
-            replay(&packets, Setup { limit: 1, ..setup(discipline) }).flows[0].lost()
+            replay(&packets, Setup { limit: Some(1), ..setup(discipline) }).flows[0].lost()
         };
         assert_eq!((lost(159_999), lost(160_000)), (1, 0), "{discipline}");
     }
+}
+
+/// What a link header hides is found: the flows of the same packets are the same over each link, and their hosts.
+#[test]
+fn the_flows_are_the_same_over_every_link() {
+    let ethernet = packets();
+    let keys = |packets: &[Packet<'_>]| {
+        let report = replay(packets, setup(Discipline::Drr));
+        let keys: Vec<_> = report.flows.iter().map(|flow| flow.key).collect();
+        (keys, report.corrections)
+    };
+    // The kernel's two ARP packets and their hosts are known where the link names a sender.
+    let is_ip = |packet: &&Packet<'_>| packet.bytes[12..14] != [0x08, 0x06];
+    let ip_only: Vec<_> = ethernet.iter().filter(is_ip).copied().collect();
+    let radiotap = |kind: u8, flags: u8, more: usize, packet: &Packet<'_>| {
+        let (source, protocol) = (&packet.bytes[6..12], &packet.bytes[12..14]);
+        let mut header = vec![0, 0, 12, 0, 0, 0, 0, 0, 9, 9, 9, 9];
+        header.extend([kind, flags, 0, 0]);
+        // To the access point: the transmitter is the sender. From it: the third address. Between two: the fourth.
+        let addresses: [&[u8]; 3] = match flags & 3 {
+            1 => [&[1; 6], source, &[2; 6]],
+            2 => [&[1; 6], &[2; 6], source],
+            _ => [&[1; 6], &[2; 6], &[3; 6]],
+        };
+        header.extend(addresses.concat());
+        header.extend([0, 0]);
+        if flags & 3 == 3 {
+            header.extend(source);
+        }
+        header.extend(vec![0; more]);
+        header.extend([0xaa, 0xaa, 3, 0, 0, 0]);
+        header.extend(protocol);
+        header
+    };
+    type Header = Box<dyn Fn(&Packet<'_>) -> Vec<u8>>;
+    let protocol = |packet: &Packet<'_>| packet.bytes[12..14].to_vec();
+    let ppp = |packet: &Packet<'_>| if packet.bytes[12] == 8 { 0x21 } else { 0x57 };
+    let sender = |packet: &Packet<'_>| packet.bytes[6..12].to_vec();
+    let links: [(u16, bool, Header); 12] = [
+        (0, false, Box::new(|_| vec![2, 0, 0, 0])),
+        (108, false, Box::new(|_| vec![0, 0, 0, 30])),
+        (9, false, Box::new(move |packet| vec![0xff, 3, 0, ppp(packet)])),
+        (9, false, Box::new(move |packet| vec![0, ppp(packet)])),
+        (50, false, Box::new(move |packet| vec![0xff, 3, ppp(packet)])),
+        (
+            113,
+            true,
+            Box::new(move |packet| {
+                [vec![0, 4, 0, 1, 0, 6], sender(packet), vec![0, 0], protocol(packet)].concat()
+            }),
+        ),
+        (
+            276,
+            true,
+            Box::new(move |packet| {
+                let middle = vec![0, 0, 0, 0, 0, 3, 0, 1, 4, 6];
+                [protocol(packet), middle, sender(packet), vec![0, 0]].concat()
+            }),
+        ),
+        (127, true, Box::new(move |packet| radiotap(0x08, 1, 0, packet))),
+        (127, true, Box::new(move |packet| radiotap(0x88, 2, 2, packet))),
+        (127, true, Box::new(move |packet| radiotap(0x88, 0x81, 6, packet))),
+        (127, true, Box::new(move |packet| radiotap(0x08, 3, 0, packet))),
+        (127, true, Box::new(move |packet| radiotap(0x88, 3, 2, packet))),
+    ];
+    for (number, names_senders, header) in links {
+        let from = if names_senders { &ethernet } else { &ip_only };
+        let expected = keys(from);
+        let carried: Vec<_> = from
+            .iter()
+            .map(|packet| [header(packet), packet.bytes[14..].to_vec()].concat())
+            .collect();
+        let link = LinkType::from_number(number);
+        let packets: Vec<_> = from
+            .iter()
+            .zip(&carried)
+            .map(|(&packet, bytes)| Packet { link, bytes, ..packet })
+            .collect();
+        assert_eq!(keys(&packets), expected, "link type {number}");
+    }
+}
+
+/// A frame that is cut anywhere, in its link header too, is a packet like another.
+#[test]
+fn a_link_header_may_be_cut_anywhere() {
+    for number in [0, 1, 9, 101, 108, 113, 127, 276] {
+        let link = LinkType::from_number(number);
+        let bytes = [vec![0, 0, 8, 0, 0, 0, 0, 0, 0x88, 0x83], vec![0xaa; 60]].concat();
+        for cut in 0..bytes.len() {
+            let packet = Packet { link, bytes: &bytes[..cut], ..packets()[0] };
+            let report = replay(&[packet], setup(Discipline::Drr));
+            assert_eq!(report.counters.delivered.packets, 1, "link type {number}, {cut} bytes");
+        }
+    }
+}
+
+#[test]
+fn packets_of_an_unknown_link_and_wrong_lengths_are_counted() {
+    let mut file = packets();
+    file[3].link = LinkType::Other(147);
+    file[5].link = LinkType::Other(147);
+    file[9].link = LinkType::Other(195);
+    file[7].original_len = 0;
+    file[8].original_len = file[8].bytes.len() as u32 - 1;
+    let report = replay(&file, setup(Discipline::Drr));
+    assert_eq!(report.counters.offered().packets, 1_784);
+    let found = report.corrections;
+    assert_eq!((found.too_short, found.out_of_order), (2, 0));
+    assert_eq!(found.skipped.into_iter().collect::<Vec<_>>(), [(147, 2), (195, 1)]);
 }
 
 // ---- the command -------------------------------------------------------------------------------
@@ -186,6 +320,70 @@ fn the_command_prints_what_is_recorded() {
         let expected = std::fs::read_to_string(recorded).unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), expected, "{discipline}");
     }
+}
+
+/// What the command prints after it was recorded with `change` made to the file.
+fn replayed(name: &str, file: &[u8], words: &[&str]) -> (bool, String) {
+    let path = std::env::temp_dir().join(format!("freeboard-{}-{name}.pcap", std::process::id()));
+    std::fs::write(&path, file).unwrap();
+    let output = sim(&[&["replay", path.to_str().unwrap(), "--rate=5mbit"], words].concat());
+    std::fs::remove_file(&path).unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    (output.status.success(), text)
+}
+
+/// A file that ends too early is replayed as far as it goes, and says so; one of which nothing can be read is refused.
+#[test]
+fn the_command_says_what_it_corrected() {
+    let drr = ["--scheduler=drr"];
+    let second = 24 + 16 + u32::from_le_bytes(PCAP[32..36].try_into().unwrap()) as usize;
+    let (is_done, text) = replayed("cut", &PCAP[..PCAP.len() - 1], &drr);
+    assert!(is_done && text.contains("1786 packets of"), "{text}");
+    assert!(text.contains("the file cannot be read to its end: at byte "), "{text}");
+    assert!(text.contains("the file ends in the packet: 112 bytes needed"), "{text}");
+    assert!(text.contains("; replayed: the 1786 packets before\n"), "{text}");
+
+    let (is_done, text) = replayed("cut-at-once", &PCAP[..30], &drr);
+    assert!(!is_done && text.contains("at byte 24: the file ends in the record header"), "{text}");
+
+    let mut file = PCAP.to_vec();
+    file[36..40].fill(0); // the first packet's original length
+    file[second..second + 4].fill(0); // the second packet's seconds
+    let (is_done, text) = replayed("wrong", &file, &drr);
+    assert!(is_done && text.contains("1787 packets of"), "{text}");
+    assert!(text.contains("out of order in the file: 1 packets, by up to "), "{text}");
+    assert!(text.contains("original length below the captured length: 1 packets"), "{text}");
+
+    file = PCAP.to_vec();
+    file[20] = 147;
+    let (is_done, text) = replayed("link", &file, &drr);
+    assert!(is_done && text.contains("skipped: 1787 packets of link type 147"), "{text}");
+}
+
+/// The queue that users embed, with the settings that they write: hosts are isolated, the call loses nothing.
+#[test]
+fn the_command_replays_through_a_smart_queue() {
+    for words in
+        ["", "diffserv4 dual-srchost ack-filter rtt 30ms no-l4s", "triple-isolate overhead 44 atm"]
+    {
+        let (is_done, text) = replayed("smart", PCAP, &["--queue", words, "--limit=50"]);
+        assert!(is_done && text.starts_with("SmartQueue (bandwidth 5mbit "), "{text}");
+        let call = text.lines().find(|line| line.contains(":5004 ")).unwrap();
+        assert!(call.split_whitespace().skip(4).take(2).eq(["33", "0.00"]), "{call}");
+    }
+    let (_, own) = replayed("own", PCAP, &["--queue", "besteffort"]);
+    assert!(own.contains("limit 256 packets: 1787 packets"), "{own}");
+    let refused = [
+        ("difserv4", "did you mean `diffserv4`?"),
+        ("nat", "not available in a replay: nat"),
+        ("bandwidth 3mbit", "not available in a replay: the rate (expected as --rate)"),
+    ];
+    for (words, expected) in refused {
+        let (is_done, text) = replayed("refused", PCAP, &["--queue", words]);
+        assert!(!is_done && text.contains(expected), "{text}");
+    }
+    let (is_done, text) = replayed("both", PCAP, &["--queue", "", "--scheduler", "drr"]);
+    assert!(!is_done && text.contains("cannot be used with"), "{text}");
 }
 
 fn refusal(words: &[&str]) -> (Option<i32>, String) {
