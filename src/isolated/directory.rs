@@ -182,16 +182,22 @@ impl<S: Storage> HostDirectory<S> {
             let old = labels.before().map(|old| in_tin((old.source(), old.destination())));
             old.unwrap_or((source, destination))
         });
+        let (before_source, before_destination) =
+            (before.map(|hosts| hosts.0), before.map(|hosts| hosts.1));
+        let has_rates = scheduler.has_room_for_rates();
         // Buckets are those of the hosts that have a level.
-        let (level, buckets) = (scheduler.isolation().level(), &*scheduler);
-        let is_short = |of_side: Level| {
-            let is_short = move |entry| level == of_side && buckets.is_short(entry);
-            buckets.has_room_for_rates().then_some(is_short)
+        let spared = has_rates.then_some(scheduler.isolation().level());
+        let is_short = |entry| scheduler.is_short(entry);
+        let source = match spared {
+            Some(Level::Source) => self.sources.claim_sparing(source, before_source, of, is_short),
+            _ => self.sources.claim(source, before_source, has_rates, of),
         };
-        let (before, before_destination) = before.unzip();
-        let source = self.sources.claim(source, before, is_short(Level::Source), of);
-        let is_short = is_short(Level::Destination);
-        let destination = self.destinations.claim(destination, before_destination, is_short, of);
+        let destination = match spared {
+            Some(Level::Destination) => {
+                self.destinations.claim_sparing(destination, before_destination, of, is_short)
+            }
+            _ => self.destinations.claim(destination, before_destination, has_rates, of),
+        };
         let hosts = ClaimedHosts { source, destination };
         let host = hosts.of(scheduler.isolation().level());
         if let Some(entry) = host.and_then(|host| host.passed_over) {
@@ -427,9 +433,8 @@ impl<S: Storage> HostDirectory<S> {
     ) {
         let tin = scheduler.tin_of_flow(queue);
         let (label, of) = (label_in(tin, UNNAMED), InTins { tin, tins: scheduler.tins() });
-        let none = None::<fn(u32) -> bool>;
-        let source = self.sources.claim(label, None, none, of).entry;
-        let destination = self.destinations.claim(label, None, none, of).entry;
+        let source = self.sources.claim(label, None, false, of).entry;
+        let destination = self.destinations.claim(label, None, false, of).entry;
         scheduler.note_hosts(queue, FlowHosts::new((source, destination), of).unnamed());
         self.unnamed = self.unnamed.saturating_add(1);
         self.note_closeness();

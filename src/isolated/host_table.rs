@@ -206,6 +206,27 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
             (None, Some(is_short)) => self.lookup_sparing(label, of, is_short),
             (None, None) => self.table.lookup(label),
         };
+        self.count_in(lookup, check_return.then_some(returns), of)
+    }
+
+    /// [`Self::claim`] with `check_return`, [sparing](Self::lookup_sparing) entries of idle hosts that `is_short` tells of.
+    #[inline(never)]
+    pub(super) fn claim_sparing(
+        &mut self,
+        label: u32,
+        before: Option<u32>,
+        of: InTins,
+        is_short: impl Fn(u32) -> bool,
+    ) -> Claimed {
+        let returns = self.table.returns();
+        let old = before.and_then(|before| self.table.lookup_old(before));
+        let lookup = old.unwrap_or_else(|| self.lookup_sparing(label, of, is_short));
+        self.count_in(lookup, Some(returns), of)
+    }
+
+    /// The rest of [`Self::claim`], after the lookup. `returns` are those of the table before it, if they count.
+    #[inline(always)]
+    fn count_in(&mut self, lookup: Lookup, returns: Option<u64>, of: InTins) -> Claimed {
         let has_claimed = lookup.outcome == Outcome::Claimed;
         let (entry, is_new) = match of.tins {
             1 => (lookup.queue, has_claimed),
@@ -214,7 +235,7 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         if let Some(flows) = self.flows.as_mut().get_mut(entry as usize) {
             *flows = flows.wrapping_add(1);
         }
-        let has_returned = check_return && self.table.returns() != returns;
+        let has_returned = returns.is_some_and(|returns| self.table.returns() != returns);
         let passed_over = (has_claimed && !is_new && !has_returned).then_some(lookup.queue);
         Claimed { entry, is_new, is_back: is_new && has_returned, passed_over }
     }
