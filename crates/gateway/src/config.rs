@@ -5,6 +5,7 @@ mod check;
 pub(crate) mod follow;
 pub(crate) mod handling;
 pub(crate) mod hosts;
+mod idle;
 pub(crate) mod keywords;
 pub(crate) mod memory;
 mod mistakes;
@@ -75,8 +76,8 @@ pub(crate) struct Config {
     pub(crate) rates: BTreeMap<Host, Rate>,
     /// The ceilings of hosts on the LAN side, each way; the others have none.
     pub(crate) ceils: BTreeMap<Host, Rate>,
-    /// What is written with a word that will not be accepted for long.
-    pub(crate) hints: Vec<&'static str>,
+    /// Options without effect, and words that will not be accepted for long.
+    pub(crate) hints: Vec<String>,
     /// Where it was written.
     pub(crate) places: Places,
 }

@@ -67,7 +67,7 @@ impl Config {
         let word = |rate: Option<&Rate>| rate.map_or("none".to_owned(), |&rate| rate_word(rate));
         said.extend(changed_hosts("rates", &self.rates, &new.rates, word));
         said.extend(changed_hosts("ceils", &self.ceils, &new.ceils, word));
-        said.extend(new.hints.iter().map(|&hint| hint.to_owned()));
+        said.extend(new.hints.iter().cloned());
         let kept = [
             ("lan", self.lan == new.lan),
             ("wan", self.wan == new.wan),

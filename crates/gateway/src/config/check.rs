@@ -74,7 +74,7 @@ impl RawOptions {
             "" => Err(format!("{option} \"\": accepted is a path for a socket")),
             path => Ok(PathBuf::from(path)),
         })?;
-        Ok(Config {
+        let mut config = Config {
             lan,
             wan,
             io: io.unwrap_or_default(),
@@ -98,14 +98,17 @@ impl RawOptions {
             stats_every: every.unwrap_or(1).unsigned_abs(),
             metrics,
             user: self.user.as_ref().map_or("nobody", Word::text).to_owned(),
-            weights: self.weights(kind, &names)?,
+            weights: self.weights(kind, hosts, &names)?,
             rates: self.rates(hosts, &names)?,
             ceils: self.ceils(hosts, &names)?,
             names,
             lists: self.lists(),
-            hints: if self.caps.is_empty() { Vec::new() } else { vec![CAPS_ARE_RATES] },
+            hints: Vec::new(),
             places: self.places(),
-        })
+        };
+        config.hints = self.idle(&config);
+        config.hints.extend((!self.caps.is_empty()).then(|| CAPS_ARE_RATES.to_owned()));
+        Ok(config)
     }
 
     /// The places of what the system may refuse later.
@@ -154,11 +157,9 @@ impl RawOptions {
             None => true,
             Some(HostMode::UsersSqf) => kind == QueueKind::Sqf,
             Some(HostMode::Lan) => kind == QueueKind::Drr,
-            Some(HostMode::By(isolation)) => match isolation {
-                Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate => {
-                    kind == QueueKind::Drr
-                }
-                _ => kind != QueueKind::Fifo,
+            Some(HostMode::By(isolation)) => match has_level_of_hosts(isolation) {
+                true => kind == QueueKind::Drr,
+                false => kind != QueueKind::Fifo,
             },
         };
         match hosts {
@@ -306,12 +307,28 @@ impl RawOptions {
         Ok(link.for_frames(ETHERNET_HEADER as u8))
     }
 
-    fn weights(&self, kind: QueueKind, names: &Names) -> Result<BTreeMap<Host, u32>, String> {
+    fn weights(
+        &self,
+        kind: QueueKind,
+        hosts: HostMode,
+        names: &Names,
+    ) -> Result<BTreeMap<Host, u32>, String> {
         if !self.weights.is_empty() && !matches!(kind, QueueKind::Drr | QueueKind::Qfq) {
             return Err(format!(
                 "{}weights: with --queue {} there are none; accepted are drr, qfq",
                 self.place(self.weights.values().next()),
                 kind.word()
+            ));
+        }
+        if let (QueueKind::Drr, HostMode::By(isolation)) = (kind, hosts)
+            && !self.weights.is_empty()
+            && !has_level_of_hosts(isolation)
+        {
+            return Err(format!(
+                "{}weights: with --queue drr --hosts {} hosts have no share of their own; accepted are lan, \
+                 dual-srchost, dual-dsthost, triple-isolate",
+                self.place(self.weights.values().next()),
+                hosts.word()
             ));
         }
         let mut weights = BTreeMap::new();
@@ -386,6 +403,11 @@ impl RawOptions {
         }
         Ok(rates)
     }
+}
+
+/// Whether hosts share the link, and each host's flows its share.
+const fn has_level_of_hosts(isolation: Isolation) -> bool {
+    matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate)
 }
 
 /// The host of which a table says something.

@@ -486,3 +486,152 @@ fn what_cannot_change_is_kept_and_said() {
         ("a", Io::Packet, QueueKind::Qfq)
     );
 }
+
+/// What becomes of an option beside a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It has an effect.
+    Works,
+    /// It is said that it has none, or not the one that it is for.
+    Said,
+    Refused,
+}
+
+/// Goal: every option has an effect beside every queue, or is refused, or is said to have none. An option that the table does
+/// not have fails the test.
+#[test]
+fn every_option_works_beside_every_queue_or_is_refused_or_said() {
+    use Fate::{Refused, Said, Works};
+    use clap::Args as _;
+
+    const QUEUES: [&str; 7] = [
+        "queue = \"drr\"",
+        "queue = \"drr\"\nhosts = \"flows\"",
+        "queue = \"sqf\"",
+        "hosts = \"users+sqf\"",
+        "queue = \"qfq\"",
+        "queue = \"fifo\"",
+        "queue = \"drr\"\naqm = \"none\"",
+    ];
+    let all = [Works; 7];
+    let hosts_matter = [Works, Said, Said, Works, Said, Said, Works];
+    let drr = [Works, Works, Refused, Refused, Refused, Refused, Works];
+    let not_fifo = [Works, Works, Works, Works, Works, Refused, Works];
+    let aqm = [Works, Works, Works, Works, Works, Said, Said];
+    let calls = [Works, Works, Works, Works, Works, Said, Works];
+    let follows = "autorate = \"9.9.9.9\"\nup-min = \"500kbit\"\n";
+    let up_max = format!("{follows}up-max = \"2mbit\"");
+    let delay = format!("{follows}autorate-delay = 20");
+    let table: &[(&str, &str, [Fate; 7])] = &[
+        ("lan", "", all),
+        ("wan", "", all),
+        ("up", "", all),
+        ("down", "", all),
+        ("queue", "", all),
+        ("hosts", "", all),
+        ("aqm", "", all),
+        ("io", "io = \"tap\"", all),
+        ("max-hosts", "max-hosts = 100", [Works, Works, Works, Refused, Works, Refused, Works]),
+        ("host-by", "host-by = \"mac\"", [Works, Said, Said, Works, Said, Refused, Works]),
+        ("nat", "nat = true", hosts_matter),
+        ("limit", "limit = \"100p\"", all),
+        (
+            "flush-unserved",
+            "flush-unserved = 500",
+            [Refused, Refused, Works, Works, Refused, Refused, Refused],
+        ),
+        ("l4s", "l4s = true", not_fifo),
+        ("rtt", "rtt = \"regional\"", aqm),
+        ("rtt", "rtt = \"regional\"\nmemory-limit = \"by-rate\"", all),
+        ("overhead", "overhead = 18", all),
+        ("mpu", "mpu = 64", all),
+        ("framing", "framing = \"ptm\"", all),
+        ("link", "link = \"docsis\"", all),
+        ("autorate", follows, calls),
+        ("up-min", follows, calls),
+        ("up-max", &up_max, calls),
+        ("down-min", "autorate = \"9.9.9.9\"\ndown-min = \"1mbit\"", calls),
+        ("down-max", "autorate = \"9.9.9.9\"\ndown-min = \"1mbit\"\ndown-max = \"20mbit\"", calls),
+        ("autorate-delay", &delay, calls),
+        ("autorate-ingress", "autorate-ingress = true\ndown-min = \"1mbit\"", calls),
+        ("tins", "tins = \"diffserv4\"", drr),
+        ("tin-by", "tins = \"diffserv4\"\ntin-by = \"priority\"", drr),
+        ("fwmark", "tins = \"diffserv4\"\nfwmark = 255", drr),
+        (
+            "hosts-across-tins",
+            "tins = \"diffserv4\"\nhosts-across-tins = true",
+            [Works, Refused, Refused, Refused, Refused, Refused, Works],
+        ),
+        ("ack-filter", "ack-filter = true", not_fifo),
+        ("wash", "wash = true", all),
+        ("memory-limit", "memory-limit = \"4mb\"", all),
+        ("catch-up", "catch-up = 20", all),
+        ("burst", "burst = 15000", all),
+        ("split-gso", "split-gso = false", all),
+        ("ingress", "ingress = true", all),
+        ("stats", "stats = \"s\"", all),
+        ("stats-every", "stats = \"s\"\nstats-every = 5", all),
+        ("metrics", "metrics = \"127.0.0.1:9100\"", all),
+        ("user", "user = \"u\"", all),
+        ("names", "[names]\none = [\"10.0.0.1\"]", hosts_matter),
+        (
+            "weights",
+            "[weights]\n\"10.0.0.1\" = 2",
+            [Works, Refused, Refused, Refused, Works, Refused, Works],
+        ),
+        (
+            "rates",
+            "[rates]\n\"10.0.0.1\" = \"500kbit\"",
+            [Works, Refused, Refused, Refused, Refused, Refused, Works],
+        ),
+        (
+            "ceils",
+            "[ceils]\n\"10.0.0.1\" = \"500kbit\"",
+            [Works, Refused, Refused, Refused, Refused, Refused, Works],
+        ),
+    ];
+    for (option, written, fates) in table {
+        for (queue, fate) in QUEUES.iter().zip(fates) {
+            let found = match with(&format!("{queue}\n{written}")) {
+                Ok(config) if config.hints.is_empty() => Works,
+                Ok(config) => {
+                    assert_eq!(config.hints.len(), 1, "{option}, {queue}: {:?}", config.hints);
+                    Said
+                }
+                Err(_) => Refused,
+            };
+            assert_eq!(found, *fate, "{option} beside {queue}");
+        }
+    }
+    let command = RawOptions::augment_args(clap::Command::new("x"));
+    for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+        assert!(table.iter().any(|(known, ..)| *known == option), "{option} is not in the table");
+    }
+}
+
+/// Goal: what has no effect for another reason than the queue is said with the reason and its place.
+#[test]
+fn options_without_effect_are_said() {
+    let said = |text: &str| read(text).unwrap().hints;
+    let free = "lan = \"a\"\nwan = \"b\"\nup = \"unlimited\"\ndown = \"unlimited\"\n";
+    for (option, value) in [
+        ("link", "\"docsis\""),
+        ("overhead", "18"),
+        ("mpu", "64"),
+        ("framing", "\"ptm\""),
+        ("catch-up", "20"),
+        ("burst", "9000"),
+        ("ingress", "true"),
+    ] {
+        let hints = said(&format!("{free}{option} = {value}"));
+        assert!(hints.len() == 1 && hints[0].contains(option), "{hints:?}");
+        assert!(hints[0].starts_with("--config x.toml: line 5: --"), "{hints:?}");
+        assert!(said(&format!("{LINE}{option} = {value}")).is_empty(), "{option}");
+    }
+    // A ceiling counts what a packet is on the link.
+    let ceil = "link = \"docsis\"\n[ceils]\n\"10.0.0.1\" = \"5mbit\"";
+    assert!(said(&format!("{free}{ceil}")).is_empty());
+    assert!(said(&format!("{LINE}io = \"tap\"\nsplit-gso = false"))[0].contains("with --io tap"));
+    assert!(said(&format!("{LINE}stats-every = 5"))[0].ends_with("no effect without --stats"));
+    assert!(said(&format!("{LINE}nat = false\nqueue = \"fifo\"")).is_empty());
+}

@@ -1,0 +1,67 @@
+//! Options that have no effect beside the others: each is said in a line, once.
+
+use freeboard::shaper::Rate;
+use freeboard::{AqmKind, Isolation, MemoryLimit};
+
+use crate::config::keywords::{HostMode, Io, QueueKind, Words as _};
+use crate::config::{Config, RawOptions, Word};
+
+impl RawOptions {
+    /// Names the options that have no effect in `config`, which they led to.
+    pub(super) fn idle(&self, config: &Config) -> Vec<String> {
+        let share = &config.share;
+        let queue = format!("--queue {}", share.kind.word());
+        let hosts = format!("--hosts {}", share.hosts.word());
+        // Hosts have neither a share of their own nor a weight of their flows.
+        let no_hosts = match (share.kind, share.hosts) {
+            (QueueKind::Fifo, _) => Some(queue.clone()),
+            (_, HostMode::By(Isolation::Flows)) if config.weights.is_empty() => Some(hosts),
+            _ => None,
+        };
+        let only_reports =
+            no_hosts.map(|with| format!("with {with} only reports tell hosts apart"));
+        let in_fifo = (share.kind == QueueKind::Fifo).then(|| {
+            format!(
+                "with {queue} packets wait in the FIFO in place of the modem, as long as before: the rate follows the link, \
+                 and no delay becomes less"
+            )
+        });
+        let by_rate = config.handling.memory_limit == Some(MemoryLimit::ByRate);
+        let no_aqm = (share.aqm == AqmKind::None && !by_rate).then(|| {
+            format!("no effect with {queue} --aqm none: it sets the AQM and --memory-limit by-rate")
+        });
+        let is_free = [config.up, config.down].map(|rate| rate == Rate::UNLIMITED);
+        let no_rate =
+            (is_free == [true; 2]).then(|| "no effect: --up and --down are unlimited".to_owned());
+        // Rates and ceilings of hosts count what a packet is on the link.
+        let of_hosts = !config.rates.is_empty() || !config.ceils.is_empty();
+        let no_link = no_rate.clone().filter(|_| !of_hosts);
+        let no_ingress = is_free[1].then(|| "no effect: --down is unlimited".to_owned());
+        let tap = (config.io == Io::Tap)
+            .then(|| "no effect with --io tap: the kernel has cut such frames already".to_owned());
+        let no_stats = config.stats.is_none().then(|| "no effect without --stats".to_owned());
+        let is_on = |word: &Option<Word>| word.clone().filter(|word| word.text() != "off");
+        let options: [(&str, Option<Word>, &Option<String>); 14] = [
+            ("--nat", is_on(&self.nat), &only_reports),
+            ("--host-by", self.host_by.clone(), &only_reports),
+            ("--autorate", is_on(&self.autorate), &in_fifo),
+            ("--autorate-ingress", is_on(&self.autorate_ingress), &in_fifo),
+            ("--rtt", self.rtt.clone(), &no_aqm),
+            ("--link", self.link.clone(), &no_link),
+            ("--overhead", self.overhead.clone(), &no_link),
+            ("--mpu", self.mpu.clone(), &no_link),
+            ("--framing", self.framing.clone(), &no_link),
+            ("--catch-up", self.catch_up.clone(), &no_rate),
+            ("--burst", self.burst.clone(), &no_rate),
+            ("--ingress", is_on(&self.ingress), &no_ingress),
+            ("--split-gso", self.split_gso.clone(), &tap),
+            ("--stats-every", self.stats_every.clone(), &no_stats),
+        ];
+        let said = options.into_iter().filter_map(|(option, word, why)| {
+            let (word, why) = (word?, why.as_ref()?);
+            Some(format!("{}{option} {:?}: {why}", self.place(Some(&word)), word.text()))
+        });
+        let lists = only_reports.as_ref().filter(|_| !self.names.is_empty());
+        said.chain(lists.map(|why| format!("names: {why}"))).collect()
+    }
+}
