@@ -6,6 +6,7 @@ pub(crate) mod frame;
 pub(crate) mod offloads;
 pub(crate) mod ping;
 pub(crate) mod privileges;
+pub(crate) mod stack;
 #[allow(unsafe_code)]
 pub(crate) mod sys;
 pub(crate) mod uncut;

@@ -12,6 +12,8 @@ mod io;
 #[cfg(target_os = "linux")]
 mod log;
 #[cfg(target_os = "linux")]
+mod setup;
+#[cfg(target_os = "linux")]
 mod stats;
 #[cfg(target_os = "linux")]
 mod top;
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
     let done = match config::options::parse(std::env::args_os().skip(1)) {
         Ok(Request::Run(source)) => forward::run::run(&source),
         Ok(Request::Check(source)) => source.approve().map(print).map_err(Failure::Refused),
+        Ok(Request::SetUp(place)) => setup::set_up(&place),
+        Ok(Request::TakeBack(place)) => setup::take_back(&place),
         Ok(Request::Top(socket)) => top::run(&socket),
         Ok(Request::Say(text)) => {
             print(text);

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::config::{Config, RawOptions};
+use crate::setup::Place;
 
 /// The words behind the program's name.
 ///
@@ -23,6 +24,8 @@ use crate::config::{Config, RawOptions};
     override_usage = "freeboard-gateway --lan DEV --wan DEV --up RATE --down RATE [OPTIONS]\n       \
                       freeboard-gateway --check FILE [OPTIONS]\n       \
                       freeboard-gateway top --stats SOCKET\n       \
+                      freeboard-gateway setup --lan DEV --wan DEV [--nat]\n       \
+                      freeboard-gateway teardown --lan DEV --wan DEV [--nat]\n       \
                       freeboard-gateway completions SHELL",
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
@@ -50,6 +53,19 @@ enum Command {
         #[arg(long, value_name = "SOCKET")]
         stats: PathBuf,
     },
+    /// On a router: puts a veth pair between the machine's own stack and its LAN device, where a gateway can
+    /// stand, and moves addresses and routes to it.
+    #[command(
+        override_usage = "freeboard-gateway setup --lan DEV --wan DEV [--nat]",
+        max_term_width = 80
+    )]
+    Setup(Where),
+    /// Removes what `setup` made, and moves addresses and routes back.
+    #[command(
+        override_usage = "freeboard-gateway teardown --lan DEV --wan DEV [--nat]",
+        max_term_width = 80
+    )]
+    Teardown(Where),
     /// Prints what a shell needs to complete the options.
     #[command(override_usage = "freeboard-gateway completions SHELL", max_term_width = 80)]
     Completions {
@@ -57,6 +73,26 @@ enum Command {
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },
+}
+
+#[derive(Args, Debug)]
+struct Where {
+    /// The device on the side of the hosts.
+    #[arg(long, value_name = "DEV")]
+    lan: String,
+    /// The device on the side of the line.
+    #[arg(long, value_name = "DEV")]
+    wan: String,
+    /// The gateway stands on the outer side of this machine's own translation of addresses: the pair is at the
+    /// WAN device.
+    #[arg(long)]
+    nat: bool,
+}
+
+impl From<Where> for Place {
+    fn from(Where { lan, wan, nat }: Where) -> Self {
+        Self { lan, wan, nat }
+    }
 }
 
 const ABOUT: &str = "\
@@ -83,6 +119,8 @@ pub(crate) enum Request {
     /// To read this, and to say whether it is accepted.
     Check(Box<Source>),
     Top(PathBuf),
+    SetUp(Place),
+    TakeBack(Place),
     /// To print this text: the help, the version, or what completes words in a shell.
     Say(String),
 }
@@ -148,6 +186,8 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request
     };
     Ok(match line.command {
         Some(Command::Top { stats }) => Request::Top(stats),
+        Some(Command::Setup(at)) => Request::SetUp(at.into()),
+        Some(Command::Teardown(at)) => Request::TakeBack(at.into()),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(

@@ -15,7 +15,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::config::Config;
-use crate::config::keywords::{Words as _, rate_word};
+use crate::config::keywords::{Io, Words as _, rate_word};
 use crate::config::memory;
 use crate::config::options::Source;
 use crate::forward::direction::{Direction, Hosts};
@@ -26,8 +26,10 @@ use crate::io::device::{Device, is_same};
 use crate::io::frame::{Frame, Pool};
 use crate::io::ping::Pinger;
 use crate::io::privileges::Runner;
+use crate::io::stack::{Use, uses};
 use crate::io::sys::{self, BATCH};
 use crate::log::{print, say};
+use crate::setup::Place;
 use crate::stats::flow_stats::Watched;
 use crate::stats::host_terms::HostTerms;
 use crate::stats::metrics::metrics;
@@ -162,6 +164,32 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
     ended.map_err(Failure::Broken)
 }
 
+/// Why a device that the machine itself uses cannot be forwarded to, with the commands that help.
+fn refusal(name: &str, io: Io, place: &Place) -> Option<String> {
+    // A TAP's other end is the machine's to use.
+    let index = sys::index(name).ok().filter(|_| io == Io::Packet)?;
+    let of = uses(index).ok()?.into_iter().next()?;
+    let stop = of.stop();
+    Some(match &of {
+        Use::Address { on, .. } => {
+            let which = if on == name { String::new() } else { format!("{on} on top of it ") };
+            format!(
+                "{which}{of}, so this machine's own packets would pass the gateway by (expected: a device without \
+                 addresses); on a router run: {}, then start the gateway with {}; elsewhere run: {stop}",
+                place.command("setup"),
+                place.options(),
+            )
+        }
+        Use::Port { on, master, .. } => {
+            let which = if on == name { String::new() } else { format!("{on} on top of it ") };
+            format!(
+                "{which}{of}, which forwards its frames too (expected: a device that is no port); run: {stop}, or name \
+                 {master}"
+            )
+        }
+    })
+}
+
 /// What the queue of one direction is built for.
 pub(crate) fn plan(config: &Config, heading: Heading, descriptors: u32, max_len: u32) -> Plan {
     let rate = match heading {
@@ -189,7 +217,12 @@ fn missing(what: &str, error: impl core::fmt::Display) -> Failure {
 
 impl Gateway {
     fn open(config: Config, source: Source) -> Result<Self, Failure> {
+        let place = Place { lan: config.lan.clone(), wan: config.wan.clone(), nat: config.nat };
         let open = |option: &str, name: &str| {
+            if let Some(why) = refusal(name, config.io, &place) {
+                let why = config.places.of(option)(format!("{option} {name}: {why}"));
+                return Err(Failure::Missing(why));
+            }
             let opened = Device::open(name, config.io, config.handling.splits_gso);
             let named = |refused| config.places.of(option)(format!("{option} {refused}"));
             opened.map_err(|refused| Failure::Missing(named(refused)))
@@ -410,7 +443,12 @@ impl Gateway {
             }
             // What it says is looked up: a device that was down tells nothing else when it goes.
             Token::Links => {
-                sys::forget(self.links.as_fd());
+                let (mut changed, is_all) = sys::changed_links(self.links.as_fd());
+                if !is_all {
+                    let now = |device: &Device| sys::link(device.index(), None).ok();
+                    changed.extend(self.devices.iter().filter_map(now));
+                }
+                changed.iter().for_each(|link| self.say_change(link));
                 self.is_there(0)?;
                 self.is_there(1)?;
                 self.look_soon(clock());

@@ -8,6 +8,7 @@ use crate::config::keywords::Io;
 use crate::io::frame::{ETHERNET_HEADER, Frame};
 use crate::io::offloads::{harmful, stop_merging};
 use crate::io::privileges::Capability;
+use crate::io::stack;
 use crate::io::sys::{self, Arrival, BATCH, Tap};
 
 /// Why a device was not opened: one line.
@@ -41,6 +42,8 @@ pub(crate) struct Device {
     /// Whether the kernel says the marks of frames.
     tells_marks: bool,
     handle: Handle,
+    /// The right to be the only gateway there.
+    _claim: OwnedFd,
 }
 
 #[derive(Debug)]
@@ -65,6 +68,11 @@ impl Device {
             return Err(refused(&format!("no such device; {}", there_are(io))));
         };
         let mtu = sys::mtu(name).map_err(failed)?;
+        let claim = stack::claim(index, io).map_err(failed)?.map_err(|process| {
+            refused(&format!(
+                "another freeboard-gateway forwards its frames; to end that one: kill {process}"
+            ))
+        })?;
         let handle = match io {
             Io::Tap if !sys::is_tap(name) => {
                 return Err(refused(&format!("not a TAP device; {}", there_are(io))));
@@ -76,15 +84,16 @@ impl Device {
             Io::Packet => {
                 let merging = harmful(sys::merging(name), splits);
                 if !merging.is_empty() {
+                    let cut = if splits { "" } else { " with --split-gso=off" };
                     return Err(refused(&format!(
-                        "it merges packets that it receives, which cannot be queued one by one; type: {}",
+                        "it merges packets that it receives, which cannot be queued one by one{cut}; type: {}",
                         stop_merging(name, &merging)
                     )));
                 }
                 Handle::Packet(sys::packet_socket(index).map_err(failed)?)
             }
         };
-        Ok(Self { name: name.to_owned(), index, mtu, tells_marks: false, handle })
+        Ok(Self { name: name.to_owned(), index, mtu, tells_marks: false, handle, _claim: claim })
     }
 
     /// Has the kernel say the marks of frames; one line says why it does not.
@@ -105,6 +114,11 @@ impl Device {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Another name than it had.
+    pub(crate) fn set_name(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
     }
 
     pub(crate) fn mtu(&self) -> usize {

@@ -38,9 +38,10 @@ impl Search<'_> {
         let Some(of) = all.iter().find(|link| link.index == index) else { return };
         let name = &of.name;
         let merging = harmful(merging(name), self.splits);
+        let then = if self.splits { "then" } else { "with --split-gso=off" };
         if !merging.is_empty() {
             self.lines.push(format!(
-                "{name} merges packets that it receives, which are dropped then; type: {}",
+                "{name} merges packets that it receives, which are dropped {then}; type: {}",
                 stop_merging(name, &merging)
             ));
         }
@@ -48,7 +49,7 @@ impl Search<'_> {
             "veth" if !self.splits => self.pair(of),
             "tun" if of.has_headers && !self.splits => self.lines.push(format!(
                 "{name}: the program at its other end, such as a virtual machine, may hand over packets that are not \
-                 cut up, which are dropped then; type in that machine: ip link set DEV gso_max_segs 1"
+                 cut up, which are dropped with --split-gso=off; type in that machine: ip link set DEV gso_max_segs 1"
             )),
             "bridge" | "bond" | "team" => {
                 for port in all.iter().filter(|link| link.master == Some(index)) {
@@ -72,7 +73,7 @@ impl Search<'_> {
                 let at = if of.namespace.is_some() { " in its namespace" } else { "" };
                 self.lines.push(format!(
                     "{name}: {far}, the other end of the pair, hands over packets that are not cut up, which are dropped \
-                     then; type{at}: ip link set {far} gso_max_segs 1"
+                     with --split-gso=off; type{at}: ip link set {far} gso_max_segs 1"
                 ));
             }
             Some(Err(_)) if self.is_start => self.lines.push(format!(

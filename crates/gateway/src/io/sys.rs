@@ -3,6 +3,7 @@
 
 mod ethtool;
 mod links;
+mod netlink;
 mod tap;
 
 use core::ffi::c_int;
@@ -20,7 +21,8 @@ use nix::sys::socket::{
 
 use crate::io::frame::{Frame, Offload};
 pub(crate) use ethtool::{is_tap, merging};
-pub(crate) use links::{Interface, attributes, link, links, message_of};
+pub(crate) use links::{Interface, about, link, links};
+pub(crate) use netlink::{Request, attributes, message_of, nested, number};
 pub(crate) use tap::Tap;
 
 /// Frames received or sent with one call.
@@ -98,21 +100,36 @@ pub(crate) fn exists(socket: BorrowedFd<'_>, index: c_int) -> bool {
     !named.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
 }
 
-/// A socket on which the kernel tells of every interface that changes, comes or goes.
+/// A socket on which the kernel tells of every interface and address that changes, comes or goes.
 pub(crate) fn link_news() -> io::Result<OwnedFd> {
+    const GROUPS: c_int = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
-    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, libc::RTMGRP_LINK.cast_unsigned()))?;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, GROUPS.cast_unsigned()))?;
     Ok(socket)
 }
 
-/// Forgets what was told.
-pub(crate) fn forget(news: BorrowedFd<'_>) {
-    let mut room = [0; 4_096];
-    // ENOBUFS: there was more than the socket could hold.
-    while let Ok(_) | Err(Errno::ENOBUFS | Errno::EINTR) =
-        recv(news.as_raw_fd(), &mut room, MsgFlags::MSG_DONTWAIT)
-    {}
+/// The interfaces that `news` tells of, each as it was at that time, in order; and whether all of it was heard.
+pub(crate) fn changed_links(news: BorrowedFd<'_>) -> (Vec<Interface>, bool) {
+    let mut room = [0; 16 << 10];
+    let (mut changed, mut is_all) = (Vec::new(), true);
+    loop {
+        let len = match recv(news.as_raw_fd(), &mut room, MsgFlags::MSG_DONTWAIT) {
+            Ok(len) => len,
+            // There was more than the socket could hold.
+            Err(Errno::ENOBUFS) => {
+                is_all = false;
+                continue;
+            }
+            Err(Errno::EINTR) => continue,
+            Err(_) => return (changed, is_all),
+        };
+        let mut rest = room.get(..len).unwrap_or(&[]);
+        while let Some((kind, body, behind)) = message_of(rest) {
+            changed.extend((kind == libc::RTM_NEWLINK).then(|| links::read(body)).flatten());
+            rest = behind;
+        }
+    }
 }
 
 /// Gives free memory back to the system, where the C library does not by itself.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::gateway::{Gateway, told};
 use crate::raw::millis;
 use crate::refusals::{Written, file};
-use crate::topology::{FAR, HOSTS, Row};
+use crate::topology::{FAR, HOSTS, Row, call};
 use crate::traffic::{Bulk, Heading, Paced, percentile};
 
 /// The gateway's own address on the side of the line, and one that no machine has.
@@ -23,16 +23,23 @@ fn socket(test: &str) -> PathBuf {
     std::env::temp_dir().join(format!("freeboard-{}-{test}", std::process::id()))
 }
 
-/// The row with a modem in it: lan, gateway, x, y, modem, wan. The gateway has an address at x.
+/// The row with a modem in it: lan, gateway, x, y, modem, wan. The machine's own address is at a device of its own, beside
+/// x at the switch y.
 fn with_modem(test: &str) -> Option<(Row, Written)> {
     let row = Row::new(test)?;
-    row.gw.ip("link add x type veth peer y");
-    for device in ["x", "y"] {
-        row.gw.ip(&format!("link set {device} up"));
-        row.gw.ethtool(&format!("-K {device} gro off"));
-        row.gw.ip(&format!("link set {device} gso_max_segs 1"));
+    row.gw.ip("link add y type bridge");
+    row.gw.ip("link set y up");
+    for device in ["x", "own"] {
+        row.gw.ip(&format!("link add {device} type veth peer {device}-y"));
+        row.gw.ip(&format!("link set {device}-y master y"));
+        for end in [device, &format!("{device}-y")] {
+            row.gw.ip(&format!("link set {end} up"));
+            row.gw.ethtool(&format!("-K {end} gro off"));
+            row.gw.ip(&format!("link set {end} gso_max_segs 1"));
+        }
     }
-    row.gw.ip(&format!("addr add {OWN}/24 dev x"));
+    row.gw.ethtool("-K y gro off");
+    row.gw.ip(&format!("addr add {OWN}/24 dev own"));
     Some((row, file(&format!("{test}-modem"), "")))
 }
 
@@ -157,9 +164,15 @@ fn the_rate_down_follows_arrivals() {
 #[test]
 fn a_silent_reflector_gives_way_to_the_next() {
     let Some((row, _)) = with_modem("reflectors") else { return };
-    // No modem: x and y are a pair, and the far end answers at y.
-    row.gw.ip(&format!("addr del {OWN}/24 dev x"));
-    row.gw.ip(&format!("addr add {OWN}/24 dev lan"));
+    // No modem: the host answers at a device of its own.
+    row.gw.ip("link del own");
+    row.gw
+        .within(|| call("ip", &format!("link add own type veth peer c9 netns {}", row.c.name())))
+        .unwrap();
+    row.gw.ip("link set own up");
+    row.gw.ip(&format!("addr add {OWN}/24 dev own"));
+    row.c.ip("link set c9 up");
+    row.c.ip(&format!("route add {OWN}/32 dev c9"));
     let near = HOSTS[0];
     let socket = socket("reflectors");
     let text = |reflectors: &str, least: &str| {

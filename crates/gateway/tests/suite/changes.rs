@@ -438,3 +438,40 @@ fn without_a_file_there_is_nothing_to_read_again() {
     let ended = gateway.ends();
     assert!(ended.status.success(), "{ended:?}");
 }
+
+/// Goal: each change of a link is said once, as often as it happens: down, up again, the carrier, the name.
+#[test]
+fn each_change_of_a_link_is_said_once() {
+    let Some(row) = Row::new("linknews") else { return };
+    let gateway = Gateway::start(&row.gw, "--up 10mbit --down 10mbit");
+    let says = |expected: &str| {
+        let said = gateway.says();
+        assert!(said.ends_with(expected), "{said} in place of {expected}");
+    };
+    for _ in 0..3 {
+        row.gw.ip("link set lan down");
+        says(" lan: is down: frames for it are dropped; to end that: ip link set lan up");
+        row.gw.ip("link set lan up");
+        let said = gateway.says();
+        assert!(said.contains(" lan: is up again"), "{said}");
+        if said.ends_with(", without carrier") {
+            says(" lan: has its carrier again");
+        }
+        row.s.ip("link set s0 down");
+        says(" wan: has lost its carrier");
+        row.s.ip("link set s0 up");
+        says(" wan: has its carrier again");
+    }
+    for (from, to) in [("wan", "uplink"), ("uplink", "wan")] {
+        // Linux renames a device that is up since 6.2.
+        if row.gw.try_ip(&format!("link set {from} name {to}")).is_err() {
+            break;
+        }
+        says(&format!(" {from}: its name is {to} now"));
+    }
+    row.wait_for_carriers();
+    small_flow_arrives(&row, "after all changes");
+    gateway.signal(Signal::SIGTERM);
+    let ended = gateway.ends();
+    assert!(ended.status.success() && ended.said.is_empty(), "{ended:?}");
+}

@@ -31,6 +31,7 @@ mod rates;
 mod raw;
 mod refusals;
 mod serving;
+mod setup;
 mod starving;
 mod super_packets;
 mod tap;

@@ -92,6 +92,11 @@ impl Namespace {
         thread::scope(|scope| scope.spawn(act).join()).unwrap()
     }
 
+    /// Its name, for `ip`.
+    pub(crate) fn name(&self) -> &str {
+        &self.0
+    }
+
     /// `ip` inside.
     pub(crate) fn ip(&self, words: &str) {
         self.try_ip(words).unwrap();

@@ -8,7 +8,8 @@ use super::Gateway;
 use crate::config::keywords::Io;
 use crate::io::frame::ETHERNET_HEADER;
 use crate::io::offloads::{concerns, stop_merging};
-use crate::io::sys;
+use crate::io::stack::uses;
+use crate::io::sys::{self, Interface};
 use crate::log::say;
 
 /// The least time between two lines about packets that are merged.
@@ -30,12 +31,27 @@ pub(super) struct Said {
     /// Errors with which the device refused frames.
     refused: Vec<i32>,
     concerns: Vec<String>,
+    /// What is known of the link.
+    is_up: bool,
+    has_carrier: bool,
+}
+
+/// A line for each use of a device beside the gateway.
+fn used(index: core::ffi::c_int) -> impl Iterator<Item = String> {
+    uses(index).unwrap_or_default().into_iter().map(|of| {
+        let (on, stop) = (of.on(), of.stop());
+        format!("{on} {of} now: frames pass the gateway by; run: {stop}")
+    })
 }
 
 impl Gateway {
     /// Asks what the devices may hand over, with the privileges of the start.
     pub(super) fn look_first(&mut self) {
         for at in 0..2 {
+            if let Ok(link) = sys::link(self.devices[at].index(), None) {
+                self.said[at].is_up = link.is_up();
+                self.said[at].has_carrier = link.has_carrier();
+            }
             if self.config.io == Io::Packet {
                 self.said[at].concerns =
                     concerns(self.devices[at].index(), true, self.config.cuts());
@@ -46,7 +62,45 @@ impl Gateway {
     /// Says what was found at the start.
     pub(super) fn say_first(&mut self) {
         self.said.iter().flat_map(|said| &said.concerns).for_each(|line| say(line));
+        for (said, device) in self.said.iter().zip(&self.devices) {
+            if !said.is_up {
+                say_down(device.name());
+            }
+        }
         self.say_if_unequal();
+    }
+
+    /// Says what is new of a device: that it goes down or comes up, loses its carrier or has it again, or has another
+    /// name.
+    pub(super) fn say_change(&mut self, link: &Interface) {
+        for (said, device) in self.said.iter_mut().zip(&mut self.devices) {
+            if device.index() != link.index {
+                continue;
+            }
+            if device.name() != link.name {
+                say(&format!("{}: its name is {} now", device.name(), link.name));
+                device.set_name(&link.name);
+            }
+            let name = device.name();
+            let (is_up, has_carrier) = (link.is_up(), link.has_carrier());
+            match (said.is_up, is_up) {
+                (true, false) => say_down(name),
+                (false, true) if has_carrier => say(&format!("{name}: is up again")),
+                (false, true) => say(&format!("{name}: is up again, without carrier")),
+                _ if said.has_carrier && !has_carrier && is_up => {
+                    say(&format!("{name}: has lost its carrier"));
+                }
+                _ if !said.has_carrier && has_carrier => {
+                    say(&format!("{name}: has its carrier again"));
+                }
+                _ => {}
+            }
+            // What a device refused before, it may refuse again.
+            if is_up != said.is_up {
+                said.refused.clear();
+            }
+            (said.is_up, said.has_carrier) = (is_up, has_carrier);
+        }
     }
 
     /// A device has changed, or another that is not ours: it is looked at, at most once a second.
@@ -78,7 +132,8 @@ impl Gateway {
                 say(&format!("{}: its MTU is {} now, and was {before}{what}", link.name, link.mtu));
             }
             if self.config.io == Io::Packet {
-                let found = concerns(index, false, self.config.cuts());
+                let mut found = concerns(index, false, self.config.cuts());
+                found.extend(used(index));
                 let known = &self.said[at].concerns;
                 found.iter().filter(|line| !known.contains(line)).for_each(|line| say(line));
                 self.said[at].concerns = found;
@@ -121,6 +176,10 @@ impl Gateway {
             }
             let to = 1 - at;
             let Some(error) = self.directions[at].refused_with() else { continue };
+            // Said when it went down.
+            if matches!(error, libc::ENETDOWN | libc::ENXIO | libc::EIO) {
+                continue;
+            }
             // A device that is gone is not down; another line says soon that it is gone.
             if !self.said[to].refused.contains(&error)
                 && self.devices[to].exists(self.links.as_fd())
@@ -131,9 +190,6 @@ impl Gateway {
                     libc::EMSGSIZE => format!("they are longer than its MTU of {mtu}"),
                     libc::ENOBUFS => {
                         "its own queue is full; ask less of it, with a lower rate".to_owned()
-                    }
-                    libc::ENETDOWN | libc::ENXIO | libc::EIO => {
-                        format!("it is down; type: ip link set {name} up")
                     }
                     _ => std::io::Error::from_raw_os_error(error).to_string(),
                 };
@@ -175,6 +231,10 @@ impl Gateway {
              several packets that are merged or not cut up; type where they come from: ip link set DEV gso_max_segs 1{here}"
         ));
     }
+}
+
+fn say_down(name: &str) {
+    say(&format!("{name}: is down: frames for it are dropped; to end that: ip link set {name} up"));
 }
 
 /// `count` in percent of `all`, which is not 0, rounded down to a tenth: only all of it is 100 %, and only nothing
