@@ -4,7 +4,7 @@ use std::thread;
 
 use crate::delays;
 use crate::gateway::{Gateway, run};
-use crate::raw::millis;
+use crate::raw::{Tap, millis};
 use crate::topology::{HOSTS, Row};
 use crate::traffic::{BOTH, Bulk, Paced};
 use conformance::measurement::attempts;
@@ -104,6 +104,12 @@ fn what_is_no_tap_is_refused() {
     let second = run(&row.gw, &format!("{WORDS} --up 1mbit --down 1mbit"));
     let said = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(3));
-    assert_eq!(said, "freeboard-gateway: --lan tap0: another program is attached to this TAP\n");
+    let first_one = format!("to end that one: kill {}\n", first.pid());
+    assert!(said.contains(" --lan tap0: another freeboard-gateway ") && said.ends_with(&first_one));
     first.end();
+    // Another program than a gateway.
+    let _program = Tap::open(&row.gw, "tap0", false);
+    let second = run(&row.gw, &format!("{WORDS} --up 1mbit --down 1mbit"));
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(said, "freeboard-gateway: --lan tap0: another program is attached to this TAP\n");
 }
