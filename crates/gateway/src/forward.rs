@@ -6,3 +6,4 @@ pub(crate) mod mark;
 pub(crate) mod nat;
 pub(crate) mod queue;
 pub(crate) mod run;
+mod shortfall;

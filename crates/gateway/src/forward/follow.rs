@@ -9,8 +9,11 @@ use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Autorate, Rate};
 
 use crate::config::follow::Follow;
+use crate::config::keywords::rate_word;
 use crate::forward::direction::Direction;
+use crate::forward::shortfall::{Decision, Shortfall};
 use crate::io::ping::Pinger;
+use crate::log::say;
 use crate::stats::report::{Followed, Reflected};
 
 /// Between two requests: four in an interval between decisions.
@@ -34,6 +37,7 @@ pub(crate) struct Following {
     /// Bytes on the wire up to the last update, and those of the interval before.
     loads: [Load; 2],
     loads_at: Nanos,
+    shortfalls: [Shortfall; 2],
     /// The last answer.
     delay: Option<Nanos>,
     due: Nanos,
@@ -60,6 +64,7 @@ impl Following {
             controllers: [None, None],
             loads: [Load::default(); 2],
             loads_at: now,
+            shortfalls: [Shortfall::default(); 2],
             delay: None,
             due: now,
             arrivals_due: now,
@@ -96,6 +101,7 @@ impl Following {
     fn ask(&mut self, now: Nanos) {
         let to = self.follow.reflectors.get(self.asked).copied();
         (self.heard, self.delay) = (now, None);
+        self.shortfalls.iter_mut().for_each(Shortfall::forget_path);
         self.controllers.iter_mut().flatten().for_each(Autorate::forget_path);
         if let Some(pinger) = &mut self.pinger {
             pinger.ask(to);
@@ -151,6 +157,7 @@ impl Following {
                     (load.last, load.begin) = (sent.saturating_sub(load.begin), sent);
                 }
                 self.loads_at = now;
+                self.say_if_short(now, directions);
             }
             if now.since(self.heard) >= SILENCE && self.follow.reflectors.len() > 1 {
                 self.asked = (self.asked + 1) % self.follow.reflectors.len();
@@ -169,6 +176,36 @@ impl Following {
                 down.set_rate(now, rate);
             }
             self.arrivals_due = now.plus(ARRIVALS);
+        }
+    }
+
+    /// Says once an episode that a link gives less than the least rate.
+    fn say_if_short(&mut self, now: Nanos, directions: &[Direction; 2]) {
+        // An eighth of a rate counts as its use: senders slow down to what the link gives.
+        const USED: u64 = 128;
+        let delay = self.delay.filter(|_| now.since(self.heard) < SILENCE);
+        for (at, controller) in self.controllers.iter().enumerate() {
+            let Some(controller) = controller else { continue };
+            let (rate, params) = (bits(controller.rate()), controller.params());
+            let begins = self.shortfalls[at].decided(
+                now,
+                Decision {
+                    is_at_floor: rate <= params.floor_bps(),
+                    is_used: parts_of(self.loads[at].last, rate) >= USED,
+                    delay,
+                    baseline: controller.baseline(),
+                    threshold: params.threshold(),
+                },
+            );
+            if begins {
+                let name = directions[at].heading().name();
+                let least =
+                    Rate::bits_per_second(params.floor_bps()).map_or(String::new(), rate_word);
+                say(&format!(
+                    "{name}: the link gives less than --{name}-min {least}: the delay stays although the rate is no more; \
+                     lower --{name}-min"
+                ));
+            }
         }
     }
 
@@ -194,6 +231,7 @@ impl Following {
             max_bits_per_second: most,
             arrivals_bits_per_second: by_arrivals.and_then(|_| direction.arrivals()),
             baseline_ms: controller.and_then(Autorate::baseline).map(millis),
+            is_below_min: self.shortfalls[at].is_short(),
         })
     }
 

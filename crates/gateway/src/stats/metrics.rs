@@ -206,7 +206,7 @@ fn of_tin_delays(text: &mut String, directions: &[(&Direction, u64)]) {
 /// The metrics of rates that follow the line.
 fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: &Following) {
     type Value = fn(&Followed) -> Option<f64>;
-    let all: [(&str, &str, Value); 4] = [
+    let all: [(&str, &str, Value); 5] = [
         ("autorate_min_bytes_per_second", "The least rate that follows the line", |of| {
             Some(of.min_bits_per_second as f64 / 8.0)
         }),
@@ -218,6 +218,9 @@ fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: 
         }),
         ("autorate_baseline_seconds", "Delay of the path without a queue", |of| {
             of.baseline_ms.map(|millis| millis / 1e3)
+        }),
+        ("autorate_is_below_min", "Whether the link gives less than the least rate", |of| {
+            Some(u8::from(of.is_below_min).into())
         }),
     ];
     let followed: Vec<(&str, Followed)> = directions

@@ -104,6 +104,9 @@ pub(crate) struct Followed {
     pub(crate) arrivals_bits_per_second: Option<u64>,
     /// The delay of the path without a queue, as far as it is known.
     pub(crate) baseline_ms: Option<f64>,
+    /// Whether the link gives less than the least rate.
+    #[serde(default)]
+    pub(crate) is_below_min: bool,
 }
 
 /// The state of one direction. Packets and bytes are counted since the start, delays since the last report.

@@ -56,7 +56,7 @@ fn reflector(socket: &Path) -> Value {
 }
 
 /// Goal: the rate follows a line that becomes slower and faster, what waits in the modem stays short, the floor is not
-/// undercut, and the direction without load keeps its rate meanwhile.
+/// undercut, a link that gives less than that is said, and the direction without load keeps its rate meanwhile.
 /// Method: four TCP flows up through a modem of 8, 4, 16 and 1 Mbit/s with a FIFO of 400 packets, beside a probe; the
 /// floor is 2 Mbit/s.
 #[test]
@@ -106,7 +106,12 @@ fn the_rate_follows_a_line_that_changes() {
         assert_eq!(modem.reads_again(1).len(), 1);
         follows(word, accepted);
     }
+    // The link gives half of the floor: said once.
+    let said = gateway.says_within(Duration::from_secs(60));
+    assert!(said.contains(" up: the link gives less than --up-min 2mbit: "), "{said}");
     let report = told(&socket);
+    assert_eq!(report["directions"][0]["autorate"]["is_below_min"], true, "{report}");
+    assert_eq!(report["directions"][1]["autorate"]["is_below_min"], false, "{report}");
     assert_eq!(report["reflector"]["address"], FAR);
     let up = &report["directions"][0]["autorate"];
     assert_eq!(up["min_bits_per_second"], 2_000_000);

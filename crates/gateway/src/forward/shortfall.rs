@@ -1,0 +1,129 @@
+//! Whether a link gives less than the least rate of a direction: the rate is at its floor, used, and the delay stays.
+
+use freeboard::sched_core::Nanos;
+
+/// How many decisions with a delay make an episode: five seconds of them.
+const DECISIONS: u32 = 25;
+/// How long the link has to give enough before an episode is over. A rate at its floor grows again and again, since the delay
+/// becomes that of the path.
+const OVER: Nanos = Nanos::from_secs(10);
+
+/// What is known of a direction at a decision.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decision {
+    pub(super) is_at_floor: bool,
+    /// Whether more than a trickle is sent.
+    pub(super) is_used: bool,
+    /// The last delay, and none if no answer comes.
+    pub(super) delay: Option<Nanos>,
+    /// The delay of the path without a queue, as far as it is known.
+    pub(super) baseline: Option<Nanos>,
+    /// The delay above the baseline that is a queue.
+    pub(super) threshold: Nanos,
+}
+
+/// The episodes of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shortfall {
+    /// The delay of the path before the rate was at its floor.
+    path: Option<Nanos>,
+    /// Whether there ever was an answer.
+    was_heard: bool,
+    /// How many decisions found a delay at the floor, and when the last did.
+    late: Option<(u32, Nanos)>,
+    is_short: bool,
+}
+
+impl Shortfall {
+    /// Returns true if an episode begins.
+    pub(super) fn decided(&mut self, now: Nanos, decision: Decision) -> bool {
+        let Decision { is_at_floor, is_used, delay, baseline, threshold } = decision;
+        if self.late.is_some_and(|(_, last)| now.since(last) >= OVER) {
+            (self.late, self.is_short) = (None, false);
+        }
+        if self.late.is_none() && !is_at_floor {
+            self.path = baseline;
+        }
+        self.was_heard |= baseline.is_some();
+        let path = self.path.or(baseline);
+        let is_late = match (delay, path) {
+            (Some(delay), Some(path)) => delay > path.plus(threshold),
+            // Answers came once, and come no more.
+            (None, _) => self.was_heard,
+            (Some(_), None) => false,
+        };
+        if !(is_at_floor && is_used && is_late) {
+            return false;
+        }
+        let count = self.late.map_or(0, |(count, _)| count).saturating_add(1);
+        self.late = Some((count, now));
+        let begins = !self.is_short && count >= DECISIONS;
+        self.is_short |= begins;
+        begins
+    }
+
+    /// The path has become another.
+    pub(super) fn forget_path(&mut self) {
+        self.path = None;
+    }
+
+    /// Whether the link gives less than the least rate.
+    pub(super) fn is_short(&self) -> bool {
+        self.is_short
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seconds at which an episode begins in two minutes of decisions, five a second, each as `at` says of its second.
+    fn begins(at: impl Fn(u64) -> Decision) -> Vec<u64> {
+        let mut shortfall = Shortfall::default();
+        let decisions = (0..600).map(|number| (number / 5, Nanos::from_millis(number * 200)));
+        decisions
+            .filter(|&(second, now)| shortfall.decided(now, at(second)))
+            .map(|(second, _)| second)
+            .collect()
+    }
+
+    const ABOVE: Decision = Decision {
+        is_at_floor: false,
+        is_used: true,
+        delay: Some(Nanos::from_millis(20)),
+        baseline: Some(Nanos::from_millis(20)),
+        threshold: Nanos::from_millis(15),
+    };
+    const SHORT: Decision =
+        Decision { is_at_floor: true, delay: Some(Nanos::from_millis(400)), ..ABOVE };
+
+    /// Goal: an episode is told once, also where the delay becomes the baseline and the rate leaves the floor for seconds; the next
+    /// one is told again.
+    #[test]
+    fn an_episode_is_told_once() {
+        assert_eq!(begins(|second| if second < 10 { ABOVE } else { SHORT }), [14]);
+        let learned = Decision { baseline: SHORT.delay, ..SHORT };
+        let grown = Decision { is_at_floor: false, ..learned };
+        let wavers = |second| match second {
+            0..10 => ABOVE,
+            _ if second % 8 < 6 => learned,
+            _ => grown,
+        };
+        assert_eq!(begins(wavers).len(), 1);
+        let twice = |second| if (10..30).contains(&second) || second > 60 { SHORT } else { ABOVE };
+        assert_eq!(begins(twice), [14, 65]);
+    }
+
+    #[test]
+    fn a_link_that_gives_enough_is_no_episode() {
+        // At the floor without delay, without load, for moments, and before any answer.
+        let floor = Decision { is_at_floor: true, ..ABOVE };
+        assert!(begins(|_| floor).is_empty());
+        let idle = Decision { is_used: false, ..SHORT };
+        assert!(begins(|second| if second < 10 { ABOVE } else { idle }).is_empty());
+        assert!(begins(|second| if second % 20 == 3 { SHORT } else { ABOVE }).is_empty());
+        let silent = Decision { delay: None, baseline: None, ..SHORT };
+        assert!(begins(|_| silent).is_empty());
+        assert_eq!(begins(|second| if second < 10 { ABOVE } else { silent }), [14]);
+    }
+}
