@@ -74,8 +74,9 @@ fn router(test: &str, lan: &str) -> Option<Row> {
 
 /// All that `setup` changes: links, addresses, routes, permanent neighbours and two settings.
 fn state(inside: &Namespace) -> Vec<String> {
-    // An address is looked for first, which takes a second or two.
-    while inside.try_ip("-6 addr show tentative").unwrap().contains("inet6") {
+    // An address is looked for first, and the carrier of a new pair noticed, which takes a second or two.
+    let waits = |words: &str, part: &str| inside.try_ip(words).unwrap().contains(part);
+    while waits("-6 addr show tentative", "inet6") || waits("link show up", "NO-CARRIER") {
         thread::sleep(millis(50));
     }
     let mut all = Vec::new();
