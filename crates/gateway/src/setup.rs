@@ -330,7 +330,7 @@ fn build(
     let alias = Request::new(libc::RTM_NEWLINK, libc::NLM_F_ACK, &about(inside.index, 0, 0))
         .with(libc::IFLA_IFALIAS, record.to_alias().as_bytes());
     if let Err(why) = change(&inside.name, alias) {
-        // Without an alias nobody would find it.
+        // Without an alias no `teardown` would find it.
         return remove(&inside).and(Err(why));
     }
     if is_bridge(device) {
