@@ -6,6 +6,8 @@ use core::fmt;
 use crate::io::sys::{Interface, Request, attributes, number};
 
 /// Kinds of attributes and flags, as `linux/if_addr.h`, `rtnetlink.h` and `neighbour.h` have them.
+const IFA_LOCAL: u16 = 2;
+const IFA_ADDRESS: u16 = 1;
 const IFA_LABEL: u16 = 3;
 const IFA_FLAGS: u16 = 8;
 const IFA_PROTO: u16 = 11;
@@ -20,6 +22,7 @@ const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 const NTF_PROXY: u8 = 8;
 const RTA_OIF: u16 = 4;
+const RTA_PREFSRC: u16 = 7;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_CACHEINFO: u16 = 12;
 const RTA_TABLE: u16 = 15;
@@ -38,6 +41,8 @@ pub(super) struct Belongings {
     addresses: Vec<Item>,
     neighbours: Vec<Item>,
     routes: Vec<Item>,
+    /// Routes through other devices from one of these addresses: they go with it.
+    others: Vec<Item>,
 }
 
 /// One message of the kernel, ready to be sent back to it.
@@ -146,8 +151,17 @@ impl Belongings {
             number(&of.about[8..]) & CLONED == 0
                 && table != TABLE_LOCAL
                 && of.about[5] != PROTOCOL_KERNEL
-                && (of.value(RTA_OIF) == Some(index)
-                    || of.value(RTA_MULTIPATH).is_some_and(|of| hops(of).contains(&device.index)))
+        });
+        let (routes, mut others): (Vec<Item>, Vec<Item>) = routes.into_iter().partition(|of| {
+            of.value(RTA_OIF) == Some(index)
+                || of.value(RTA_MULTIPATH).is_some_and(|of| hops(of).contains(&device.index))
+        });
+        let own = |of: &Item| of.value(IFA_LOCAL).or(of.value(IFA_ADDRESS)).map(<[u8]>::to_vec);
+        let own: Vec<Vec<u8>> = addresses.iter().filter_map(own).collect();
+        others.retain(|of| {
+            let source = of.value(RTA_PREFSRC);
+            source.is_some_and(|source| own.iter().any(|own| own == source))
+                && of.value(RTA_NH_ID).is_none()
         });
         if routes.iter().any(|of| of.value(RTA_MULTIPATH).or(of.value(RTA_NH_ID)).is_some()) {
             return Err(format!(
@@ -156,7 +170,7 @@ impl Belongings {
                 device.name
             ));
         }
-        Ok(Self { addresses, neighbours, routes })
+        Ok(Self { addresses, neighbours, routes, others })
     }
 
     /// Takes all of it from the interface. Those of IPv6 go when the device has no IPv6.
@@ -196,6 +210,14 @@ impl Belongings {
             let at = |about: &mut [u8]| about[4..8].copy_from_slice(&device.index.to_ne_bytes());
             let sent = neighbour.request(libc::RTM_NEWNEIGH, flags, at, keep).send();
             sent.map_err(|error| failed("a neighbour", &error))?;
+        }
+        for route in &self.others {
+            let about = |about: &mut [u8]| keep_onlink(about, 0);
+            let attribute =
+                |kind: u16, value: &[u8]| (kind != RTA_CACHEINFO).then(|| value.to_vec());
+            let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+            let sent = route.request(libc::RTM_NEWROUTE, flags, about, attribute).send();
+            sent.map_err(|error| failed("a route from one of its addresses", &error))?;
         }
         // A route may need another one to reach its gateway, or one that is no longer there.
         let mut rest: Vec<&Item> = self.routes.iter().collect();
@@ -252,11 +274,14 @@ fn add_address(address: &Item, device: &Interface, old: &str) -> std::io::Result
     send(0, libc::NLM_F_REPLACE)
 }
 
+/// Of the flags of a route, the one that an administrator sets, and `more`.
+fn keep_onlink(about: &mut [u8], more: u32) {
+    let flags = (number(&about[8..]) & ONLINK) | more;
+    about[8..].copy_from_slice(&flags.to_ne_bytes());
+}
+
 fn add_route(route: &Item, device: &Interface, on_link: u32) -> std::io::Result<()> {
-    let about = |about: &mut [u8]| {
-        let flags = (number(&about[8..]) & ONLINK) | on_link;
-        about[8..].copy_from_slice(&flags.to_ne_bytes());
-    };
+    let about = |about: &mut [u8]| keep_onlink(about, on_link);
     let attribute = |kind: u16, value: &[u8]| match kind {
         RTA_OIF => Some(device.index.to_ne_bytes().to_vec()),
         RTA_CACHEINFO => None,

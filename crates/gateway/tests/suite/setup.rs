@@ -62,6 +62,9 @@ fn router(test: &str, lan: &str) -> Option<Row> {
         &format!("route add 10.8.0.0/16 via 10.7.0.1 onlink mtu 1400 table 100 dev {lan}"),
         &format!("route add 10.6.0.0/16 dev {lan} scope link"),
         "route add fd07::/32 via fd00:1::10 metric 77",
+        // Through another device, from one of the addresses: they go with it.
+        "route add 10.5.0.0/16 via 203.0.113.2 dev wan src 192.168.1.1",
+        "route add fd05::/32 via fd00:2::2 dev wan src fd00:1::1",
         &format!("neigh add 192.168.1.77 lladdr 02:00:00:00:00:77 dev {lan} nud permanent"),
     ] {
         row.gw.ip(words);
