@@ -29,7 +29,7 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    Replay(Request),
+    Replay(Box<Request>),
     Reproduce(Options),
     /// Prints what a shell needs to complete the options.
     Completions {
