@@ -510,7 +510,7 @@ fn a_line_that_tc_prints_is_read() {
         assert_eq!(QueueSettings::from_words(&printed), QueueSettings::from_words(plain));
         let wrong = format!("{prefix}bandwidth 20Mbit difserv3");
         let error = QueueSettings::from_words(&wrong).unwrap_err();
-        assert_eq!((error.offset, error.word), (wrong.len() - 8, "difserv3"));
+        assert_eq!((error.offset, error.word.as_str()), (wrong.len() - 8, "difserv3"));
     }
     assert!(QueueSettings::from_words("qdisc fq_codel 8001: root refcnt 2").is_err());
 }

@@ -152,8 +152,8 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
 fn a_missing_capability_is_named() {
     let Some(row) = Row::new("capability") else { return };
     // Of another user: to the owner, and to all if there is none, a TAP is open.
-    row.gw.ip("tuntap add dev tap0 mode tap user nobody");
-    row.gw.ip("tuntap add dev tap1 mode tap user nobody");
+    row.gw.ip("tuntap add dev tap0 mode tap user daemon");
+    row.gw.ip("tuntap add dev tap1 mode tap user daemon");
     for (lacks, words, device) in [
         ("net_raw", "--lan lan --wan wan", "--lan lan"),
         ("net_admin", "--io tap --lan tap0 --wan tap1", "--lan tap0"),
