@@ -188,23 +188,19 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
 
     /// The entry of the host with this label, for one flow more. A host whose set is full shares the entry of
     /// another host. While a new key takes over, `before` is the host's label under the previous key: a host
-    /// keeps its entry as long as flows of the host count there. With `is_short`, which tells whether an idle host has left a
-    /// bucket in an entry that is not full, such entries are [spared](Self::lookup_sparing), and the result reports whether
-    /// this host held the entry last. `of` says which tin the host is in; the labels are those in this tin.
+    /// keeps its entry as long as flows of the host count there. With `check_return`, also reports whether this
+    /// host held the entry last. `of` says which tin the host is in; the labels are those in this tin.
     pub(super) fn claim(
         &mut self,
         label: u32,
         before: Option<u32>,
-        is_short: Option<impl Fn(u32) -> bool>,
+        check_return: bool,
         of: InTins,
     ) -> Claimed {
         let returns = self.table.returns();
-        let check_return = is_short.is_some();
-        let old = before.and_then(|before| self.table.lookup_old(before));
-        let lookup = match (old, is_short) {
-            (Some(old), _) => old,
-            (None, Some(is_short)) => self.lookup_sparing(label, of, is_short),
-            (None, None) => self.table.lookup(label),
+        let lookup = match before {
+            Some(before) => self.table.lookup_rotating(before, label),
+            None => self.table.lookup(label),
         };
         self.count_in(lookup, check_return.then_some(returns), of)
     }
