@@ -39,6 +39,11 @@ const RISE: NonZeroU64 = NonZeroU64::new(2_000_000_000).unwrap();
 const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
 /// The longest pause after a cut for a queue to drain: a modem that holds more is not waited for.
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
+/// The same where the rate has come down to the floor before anything was known of the path.
+const LONGEST_WAIT: Nanos = Nanos::from_secs(10);
+/// A delay that lasts for so long beside some load is a line slower than a quarter of the rate. By then the baseline has
+/// learned seven eighths of a delay that is the path's.
+const LASTING: Nanos = Nanos::from_secs(4);
 
 /// What the last decision was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,13 +54,14 @@ pub enum AutorateState {
     Steady,
     /// The line is used and has no delay: the rate grew.
     Growing,
-    /// The delay was too high: the rate was cut.
+    /// The delay was too high, or nothing is known of it yet under load: the rate was cut.
     BackingOff,
     /// The delay is too high and falls, or a cut is too recent to be judged: the rate stays.
     Draining,
     /// The line is little used: the rate moved towards the base.
     Returning,
-    /// No sample came for the [silence](AutorateParams::silence): the rate is at most the base.
+    /// No sample came for the [silence](AutorateParams::silence): the rate is at most the base, and moves towards the floor
+    /// under load.
     Silent,
 }
 
@@ -74,6 +80,13 @@ impl AutorateState {
     }
 }
 
+/// What an [`Autorate`] knows of a path, see [`Autorate::change_path`]. The default is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AutoratePath {
+    baseline: Option<Nanos>,
+    is_provisional: bool,
+}
+
 /// A rate that follows the line: delay samples and loads in, a rate out.
 ///
 /// **Baseline.** The delay of the path without a queue, learned from the least sample of each interval: half of the
@@ -84,12 +97,23 @@ impl AutorateState {
 ///
 /// | excess over the baseline | load | the rate |
 /// |---|---|---|
-/// | above the threshold, and not falling | any | 7/8 of the achieved rate, down to 1/2 at four thresholds |
+/// | above the threshold, and not falling | at least 1/4 of the rate | 7/8 of the achieved rate, down to 1/2 at four thresholds |
+/// | the same for more than 4 s | at least 1/32 of the rate | the same, of a quarter of the rate |
 /// | above the threshold, falling, or soon after a cut | any | stays: a queue drains |
+/// | above the threshold | below 1/4 of the rate | 1/32 of the way to the base, if it is above the base |
 /// | at most half the threshold | at least 3/4 of the rate | grows by 1/16, by 1/64 near the rate of the last cut |
 /// | at most the threshold | below 1/4 of the rate | 1/32 of the way to the base |
+/// | baseline provisional | at least 1/16 of the rate | half of the way to the floor |
 /// | otherwise | | stays |
-/// | no sample | any | stays; at most the base after the [silence](AutorateParams::silence) |
+/// | no sample for the [silence](AutorateParams::silence) | at least 1/16 of the rate | at most the base, then 1/4 of the way to the floor |
+/// | the same | below 1/16 of the rate | at most the base, and 1/32 of the way to it from below |
+///
+/// The load is that of the interval or of the one before, whichever is greater: a sample tells of both.
+///
+/// **Provisional.** A first sample under load may be that of a full modem. Until it is known, no excess is seen and the rate
+/// does not grow: it goes to the floor, where the queue drains. The least sample is the baseline. It is trusted when the load is
+/// low, or when the delay no longer falls at the floor. After [`Autorate::forget_path`] it is trusted at once if there was no
+/// excess before.
 ///
 /// **Promises**, for any sequence of times, samples and loads:
 /// - The rate is at least the floor and at most the ceiling, after each call.
@@ -99,8 +123,7 @@ impl AutorateState {
 /// - On a steady line that stays full, the rate ends up between 3/4 and 9/8 of what the line carries, and stays
 ///   there: this is shown in the tests for a line that tells its delay 0 to 100 ms late, not proved.
 /// - A sample that is told late, twice or in another order within an interval changes nothing. A clock that steps back
-///   begins an interval anew; one that leaps costs at most what an idle interval does, or a silence if no sample came in that
-///   interval.
+///   begins an interval anew; one that leaps costs at most a cut, or a silence if no sample came in that interval.
 ///
 /// **Limits.** The delay of the path itself may rise by more than the threshold, on a path that changes. Samples at low load,
 /// or at the floor, teach the baseline within seconds. A line that stays full is cut to the floor first.
@@ -142,6 +165,14 @@ pub struct Autorate {
     /// What was achieved when the rate was last cut; 0 if it was never cut, or has grown past it since.
     knee: u64,
     baseline: Option<Nanos>,
+    /// The baseline was learned under load, and may be that of a queue.
+    is_provisional: bool,
+    /// The last decision saw no excess over a baseline that is known.
+    is_calm: bool,
+    /// How long each sample has been above the threshold.
+    lasting: Nanos,
+    /// What was achieved in the interval before.
+    load_before: u64,
     /// The present interval: since when, what was sent, and the least sample.
     since: Nanos,
     bytes: u64,
@@ -166,6 +197,10 @@ impl Autorate {
             bps: params.base_bps(),
             knee: 0,
             baseline: None,
+            is_provisional: false,
+            is_calm: false,
+            lasting: Nanos::ZERO,
+            load_before: 0,
             since: Nanos::ZERO,
             bytes: 0,
             least: None,
@@ -238,8 +273,36 @@ impl Autorate {
     /// The path has become another: forgets baseline, samples and cuts. The rate stays until the next decision, and a silence goes on: a
     /// caller that tries one path after another hears of none.
     pub fn forget_path(&mut self) {
-        let Self { params, rate, bps, since, bytes, quiet, state, .. } = *self;
-        *self = Self { rate, bps, since, bytes, quiet, state, ..Self::new(params) };
+        self.change_path(AutoratePath::default());
+    }
+
+    /// Changes to a path of which this is known, and returns what is known of the present one, for a caller that comes back to it.
+    /// Otherwise as [`forget_path`](Self::forget_path).
+    ///
+    /// ```
+    /// use sched_core::Nanos;
+    /// use shaper::{Autorate, AutorateParams, AutoratePath, Rate};
+    ///
+    /// let rate = Rate::megabits_per_second(20)?;
+    /// let mut autorate = Autorate::new(AutorateParams::new(rate, rate, rate)?);
+    /// autorate.delay_sample(Nanos::from_millis(40));
+    /// autorate.update(Nanos::from_millis(200), 0);
+    /// let path = autorate.change_path(AutoratePath::default());
+    /// assert_eq!(autorate.baseline(), None);
+    /// autorate.change_path(path);
+    /// assert_eq!(autorate.baseline(), Some(Nanos::from_millis(40)));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn change_path(&mut self, to: AutoratePath) -> AutoratePath {
+        let Self { params, rate, bps, since, bytes, quiet, state, is_calm, load_before, .. } =
+            *self;
+        let Self { baseline, is_provisional, pause, .. } = *self;
+        let kept = Self { rate, bps, since, bytes, quiet, state, ..Self::new(params) };
+        let AutoratePath { baseline: known, is_provisional: is_doubtful } = to;
+        let kept = Self { baseline: known, is_provisional: is_doubtful, ..kept };
+        // The queue of the modem is the same.
+        *self = Self { is_calm, load_before, pause, ..kept };
+        AutoratePath { baseline, is_provisional }
     }
 
     /// Begins an interval.
@@ -251,46 +314,100 @@ impl Autorate {
 
     fn decide(&mut self, span: Nanos) {
         self.pause = self.pause.since(span);
-        let Some(least) = self.least else { return self.decide_without_sample(span) };
-        self.quiet = Nanos::ZERO;
         let load = achieved(self.bytes, span);
+        let most = load.max(core::mem::replace(&mut self.load_before, load));
+        let Some(least) = self.least else { return self.decide_without_sample(most, span) };
+        self.quiet = Nanos::ZERO;
+        if self.baseline.is_none() {
+            self.is_provisional = !self.is_calm;
+        }
         let excess = least.since(self.learn(least, load, span));
         let before = self.before.replace(least);
+        // 1/64 of the interval: the line carries that much more than what comes.
+        let step = Nanos(self.params.interval().0 >> 6);
+        let is_falling = before.is_some_and(|before| least.plus(step) <= before);
+        if self.is_provisional {
+            let is_settled = before.is_some() && !is_falling && self.is_at_floor();
+            self.is_provisional = most >= self.bps >> 4 && !is_settled;
+            if self.is_provisional {
+                return self.descend(least, before.is_none());
+            }
+        }
         let threshold = self.params.threshold();
+        self.is_calm = excess <= threshold;
+        self.lasting = if self.is_calm { Nanos::ZERO } else { self.lasting.plus(span) };
         if excess > threshold {
-            // 1/64 of the interval: the line carries that much more than what comes.
-            let step = Nanos(self.params.interval().0 >> 6);
-            let is_falling = before.is_some_and(|before| least.plus(step) <= before);
+            let is_used = most >= self.bps >> 2;
+            let is_slow = self.lasting > LASTING && most >= self.bps >> 5;
             if is_falling || self.pause > Nanos::ZERO {
                 self.state = AutorateState::Draining;
+            } else if is_used {
+                self.cut(load.max(self.bps >> 1), excess);
+            } else if is_slow {
+                self.cut(load.max(self.bps >> 2), excess);
+            } else if self.bps > self.params.base_bps() {
+                self.move_to_base();
             } else {
-                self.cut(load, excess);
+                self.state = AutorateState::Steady;
             }
         } else if self.is_used(load) && excess.0 <= threshold.0 >> 1 {
             self.grow();
         } else if load < self.bps >> 2 {
-            self.state = AutorateState::Returning;
-            let base = self.params.base_bps();
-            // At least one bit, so that the base is reached.
-            let step = (self.bps.abs_diff(base) >> 5).max(1).min(self.bps.abs_diff(base));
-            let next = if base < self.bps {
-                self.bps.saturating_sub(step)
-            } else {
-                self.bps.saturating_add(step)
-            };
-            self.set(next);
+            self.move_to_base();
         } else {
             self.state = AutorateState::Steady;
         }
     }
 
-    fn decide_without_sample(&mut self, span: Nanos) {
+    fn move_to_base(&mut self) {
+        self.state = AutorateState::Returning;
+        let base = self.params.base_bps();
+        // At least one bit, so that the base is reached.
+        let step = (self.bps.abs_diff(base) >> 5).max(1).min(self.bps.abs_diff(base));
+        let next = if base < self.bps {
+            self.bps.saturating_sub(step)
+        } else {
+            self.bps.saturating_add(step)
+        };
+        self.set(next);
+    }
+
+    /// Whether the rate has been at the floor for long enough to tell of the queue there.
+    fn is_at_floor(&self) -> bool {
+        self.bps <= self.params.floor_bps() && self.pause == Nanos::ZERO
+    }
+
+    /// Goes half of the way to the floor, and waits there for the queue that was before it came, or before the first sample.
+    fn descend(&mut self, least: Nanos, is_first: bool) {
+        let floor = self.params.floor_bps();
+        let is_above = self.bps > floor;
+        // An eighth of the floor at least, so that it is reached.
+        let step = (self.bps.saturating_sub(floor) >> 1).max((floor >> 3).max(1));
+        self.set(self.bps.saturating_sub(step));
+        if self.bps <= floor && (is_above || is_first) {
+            self.pause = self.params.interval().plus(least.min(LONGEST_WAIT));
+        }
+        self.state = if is_above { AutorateState::BackingOff } else { AutorateState::Draining };
+    }
+
+    fn decide_without_sample(&mut self, load: u64, span: Nanos) {
         self.quiet = self.quiet.plus(span);
         self.state = AutorateState::Steady;
-        if self.quiet >= self.params.silence() {
-            self.state = AutorateState::Silent;
-            self.set(self.bps.min(self.params.base_bps()));
+        if self.quiet < self.params.silence() {
+            return;
         }
+        self.is_calm = false;
+        let (floor, base) = (self.params.floor_bps(), self.params.base_bps());
+        if self.bps > base {
+            self.set(base);
+        } else if load >= self.bps >> 4 {
+            // Answers that wait in a full modem are late, or are lost there.
+            let step = (self.bps.saturating_sub(floor) >> 2).max((floor >> 4).max(1));
+            self.set(self.bps.saturating_sub(step));
+        } else {
+            self.move_to_base();
+        }
+        self.state = AutorateState::Silent;
     }
 
     /// Moves the baseline by the least sample of an interval, and returns it. A longer time teaches no more than an interval: it
@@ -298,6 +415,11 @@ impl Autorate {
     fn learn(&mut self, least: Nanos, load: u64, span: Nanos) -> Nanos {
         let span = span.min(self.params.interval());
         let baseline = self.baseline.unwrap_or(least);
+        if self.is_provisional {
+            let baseline = baseline.min(least);
+            self.baseline = Some(baseline);
+            return baseline;
+        }
         let rise = least.since(baseline);
         let fall = baseline.since(least);
         let is_path = load < self.bps >> 2 || self.bps <= self.params.floor_bps();
@@ -315,14 +437,14 @@ impl Autorate {
         load >= self.bps.saturating_sub(self.bps >> 2)
     }
 
+    /// Cuts to a share of what was achieved. The caller knows how little of the rate is no measure of the line.
     fn cut(&mut self, load: u64, excess: Nanos) {
         let threshold = self.params.threshold().nonzero();
         // 7/8 at the threshold, 1/2 from four thresholds on, in 256th.
         let beyond = excess.0.saturating_sub(threshold.get());
         let beyond = scale(beyond, 32, threshold).min(96);
         let share = 224_u64.saturating_sub(beyond);
-        // A load below half the rate is no measure of the line.
-        let achieved = load.min(self.bps).max(self.bps >> 1);
+        let achieved = load.min(self.bps);
         self.knee = achieved;
         // Above 2⁵⁶ bit/s is no rate.
         self.set(achieved.saturating_mul(share) >> 8);

@@ -67,7 +67,9 @@ mod rate;
 mod segments;
 mod shaped;
 
-pub use autorate::{ArrivalRate, Autorate, AutorateError, AutorateParams, AutorateState};
+pub use autorate::{
+    ArrivalRate, Autorate, AutorateError, AutorateParams, AutoratePath, AutorateState,
+};
 pub use clock::Shaper;
 pub use keywords::{KeywordError, KeywordProblem};
 pub use layer::Layer;

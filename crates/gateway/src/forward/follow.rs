@@ -1,18 +1,19 @@
 //! Rates that follow the line while frames are forwarded.
 //!
-//! The answers of a reflector say how long the way there and back takes, and no more. A direction that carries little beside
-//! the other one has no part in a delay, so that it is told the delay that it knows of the path: see [`is_bystander`].
+//! The answers of a reflector that gives timestamps say how long each way takes. Others say how long both take together, and no
+//! more. A direction that carries little beside the other one then has no part in a delay, so that it is told the delay that it
+//! knows of the path: see [`is_bystander`].
 
 use core::net::IpAddr;
 
 use freeboard::sched_core::Nanos;
-use freeboard::shaper::{Autorate, Rate};
+use freeboard::shaper::{Autorate, AutoratePath, Rate};
 
 use crate::config::follow::Follow;
 use crate::config::keywords::rate_word;
 use crate::forward::direction::Direction;
 use crate::forward::shortfall::{Decision, Shortfall};
-use crate::io::ping::Pinger;
+use crate::io::ping::{Answer, Pinger};
 use crate::log::say;
 use crate::stats::report::{Followed, Reflected};
 
@@ -33,13 +34,18 @@ pub(crate) struct Following {
     /// The place of the one that is asked.
     asked: usize,
     heard: Nanos,
+    /// Whether it has answered since it is asked.
+    has_answered: bool,
+    /// What was learned of the ways to the others, up and down, in their order.
+    paths: Vec<[AutoratePath; 2]>,
     controllers: [Option<Autorate>; 2],
     /// Bytes on the wire up to the last update, and those of the interval before.
     loads: [Load; 2],
     loads_at: Nanos,
     shortfalls: [Shortfall; 2],
-    /// The last answer.
+    /// The last answer, and what the controllers were told of it.
     delay: Option<Nanos>,
+    told: [Nanos; 2],
     due: Nanos,
     arrivals_due: Nanos,
 }
@@ -61,11 +67,14 @@ impl Following {
             pinger,
             asked: 0,
             heard: now,
+            has_answered: false,
+            paths: Vec::new(),
             controllers: [None, None],
             loads: [Load::default(); 2],
             loads_at: now,
             shortfalls: [Shortfall::default(); 2],
             delay: None,
+            told: [Nanos::ZERO; 2],
             due: now,
             arrivals_due: now,
         };
@@ -93,18 +102,70 @@ impl Following {
         }
         self.follow = follow;
         if !is_same_path {
+            self.paths = vec![<[AutoratePath; 2]>::default(); self.follow.reflectors.len()];
             self.asked = 0;
-            self.ask(now);
+            self.ask(now, 0);
         }
     }
 
-    fn ask(&mut self, now: Nanos) {
-        let to = self.follow.reflectors.get(self.asked).copied();
-        (self.heard, self.delay) = (now, None);
+    /// Asks the reflector at this place of the list, with what was learned of the way to it.
+    fn ask(&mut self, now: Nanos, place: usize) {
+        let next = self.paths.get(place).copied().unwrap_or_default();
+        let mut last = <[AutoratePath; 2]>::default();
+        for ((controller, next), last) in self.controllers.iter_mut().zip(next).zip(&mut last) {
+            if let Some(controller) = controller {
+                *last = controller.change_path(next);
+            }
+        }
+        if let Some(path) = self.paths.get_mut(self.asked).filter(|_| self.asked != place) {
+            *path = last;
+        }
         self.shortfalls.iter_mut().for_each(Shortfall::forget_path);
-        self.controllers.iter_mut().flatten().for_each(Autorate::forget_path);
+        self.asked = place;
+        (self.heard, self.delay, self.has_answered) = (now, None, false);
+        let to = self.follow.reflectors.get(place).copied();
         if let Some(pinger) = &mut self.pinger {
             pinger.ask(to);
+        }
+    }
+
+    /// Asks another one, if the present one is silent.
+    fn turn(&mut self, now: Nanos) {
+        if now.since(self.heard) < SILENCE {
+            return;
+        }
+        if let (Some(pinger), Some(of)) = (&mut self.pinger, self.follow.reflectors.get(self.asked))
+        {
+            pinger.forget_clock(*of);
+        }
+        let count = self.follow.reflectors.len();
+        if count > 1 {
+            self.ask(now, (self.asked + 1) % count);
+        }
+    }
+
+    /// An answer has come, while the directions use so much of their rates. One that comes late, of a reflector that was asked
+    /// before, has it asked again if the present one has said nothing: a modem that is full holds back the answers of all.
+    fn heard(&mut self, now: Nanos, answer: Answer, used: [u64; 2]) {
+        let Some(place) = self.follow.reflectors.iter().position(|of| *of == answer.from) else {
+            return;
+        };
+        if place != self.asked {
+            if self.has_answered {
+                return;
+            }
+            self.ask(now, place);
+        }
+        (self.heard, self.delay, self.has_answered) = (now, Some(answer.delay), true);
+        for (at, controller) in self.controllers.iter_mut().enumerate() {
+            let Some(controller) = controller else { continue };
+            let base = controller.baseline().filter(|_| is_bystander(used[at], used[1 - at]));
+            self.told[at] = match (answer.ways, base) {
+                (Some(ways), _) => ways[at],
+                (None, Some(base)) => base.min(answer.delay),
+                (None, None) => answer.delay,
+            };
+            controller.delay_sample(self.told[at]);
         }
     }
 
@@ -117,23 +178,18 @@ impl Following {
 
     /// Answers may have come.
     pub(crate) fn hear(&mut self, now: Nanos, directions: &[Direction; 2]) {
-        let Self { pinger: Some(pinger), controllers, loads, delay, heard, .. } = self else {
-            return;
-        };
+        let Self { pinger: Some(pinger), loads, .. } = self else { return };
+        let mut answers = Vec::new();
+        pinger.answers(now, |answer| answers.push(answer));
         let used = [0, 1].map(|at| {
             let bits = directions[at].plan().rate.as_bits_per_second().unwrap_or(u64::MAX);
             let load = &loads[at];
             let present = directions[at].wire_bytes().saturating_sub(load.begin);
             parts_of(present.max(load.last), bits)
         });
-        pinger.answers(now, |sample| {
-            (*heard, *delay) = (now, Some(sample));
-            for (at, controller) in controllers.iter_mut().enumerate() {
-                let Some(controller) = controller else { continue };
-                let base = controller.baseline().filter(|_| is_bystander(used[at], used[1 - at]));
-                controller.delay_sample(base.map_or(sample, |base| base.min(sample)));
-            }
-        });
+        for answer in answers {
+            self.heard(now, answer, used);
+        }
     }
 
     /// Asks, and lets the rates follow, if it is time.
@@ -159,10 +215,7 @@ impl Following {
                 self.loads_at = now;
                 self.say_if_short(now, directions);
             }
-            if now.since(self.heard) >= SILENCE && self.follow.reflectors.len() > 1 {
-                self.asked = (self.asked + 1) % self.follow.reflectors.len();
-                self.ask(now);
-            }
+            self.turn(now);
             if let Some(pinger) = &mut self.pinger {
                 pinger.request(now);
             }
@@ -183,7 +236,7 @@ impl Following {
     fn say_if_short(&mut self, now: Nanos, directions: &[Direction; 2]) {
         // An eighth of a rate counts as its use: senders slow down to what the link gives.
         const USED: u64 = 128;
-        let delay = self.delay.filter(|_| now.since(self.heard) < SILENCE);
+        let is_heard = self.has_answered && now.since(self.heard) < SILENCE;
         for (at, controller) in self.controllers.iter().enumerate() {
             let Some(controller) = controller else { continue };
             let (rate, params) = (bits(controller.rate()), controller.params());
@@ -192,7 +245,7 @@ impl Following {
                 Decision {
                     is_at_floor: rate <= params.floor_bps(),
                     is_used: parts_of(self.loads[at].last, rate) >= USED,
-                    delay,
+                    delay: Some(self.told[at]).filter(|_| is_heard),
                     baseline: controller.baseline(),
                     threshold: params.threshold(),
                 },
@@ -292,5 +345,115 @@ mod tests {
         assert!(!is_bystander(100, 120));
         assert!(!is_bystander(300, 1_024));
         assert_eq!(parts_of(u64::MAX, 1), u64::MAX);
+    }
+
+    const MS: u64 = 1_000_000;
+    const STEP: Nanos = Nanos(10 * MS);
+
+    /// Rates that follow these reflectors.
+    fn following(up: [&str; 3], down: [&str; 3], reflectors: &str) -> Following {
+        let [up_min, up, up_max] = up;
+        let [down_min, down, down_max] = down;
+        let text = format!(
+            "lan = \"a\"\nwan = \"b\"\nup = \"{up}\"\ndown = \"{down}\"\nautorate = \"{reflectors}\"\n\
+             up-min = \"{up_min}\"\nup-max = \"{up_max}\"\ndown-min = \"{down_min}\"\ndown-max = \"{down_max}\""
+        );
+        let path = std::path::Path::new("x");
+        let config = crate::config::RawOptions::from_text(path, text).unwrap().check().unwrap();
+        Following::new(config.follow, None, Nanos::ZERO)
+    }
+
+    /// A line with FIFOs up and down, and the answers on their way over it.
+    struct Line {
+        bps: [u64; 2],
+        /// What a FIFO holds, and what is in them, in nanoseconds.
+        fifo: u64,
+        queued: [u64; 2],
+        /// Whether the reflector gives timestamps.
+        gives: bool,
+        now: Nanos,
+        coming: Vec<(Nanos, Answer)>,
+    }
+
+    impl Line {
+        /// A step in which so many percent of the rates are sent; returns the bits that the line carried.
+        fn step(&mut self, following: &mut Following, shares: [u64; 2]) -> [u64; 2] {
+            self.now = self.now.plus(STEP);
+            let mut carried = [0; 2];
+            for at in 0..2 {
+                let bps = bits(following.rate(at).unwrap());
+                let offered = bps * shares[at] / 100 * STEP.0;
+                let queued = self.queued[at] + offered / self.bps[at];
+                carried[at] = queued.min(STEP.0) * self.bps[at] / 1_000_000_000;
+                self.queued[at] = queued.saturating_sub(STEP.0).min(self.fifo);
+                let controller = following.controllers[at].as_mut().unwrap();
+                controller.update(self.now, offered / 8_000_000_000);
+            }
+            if self.now.0 % REQUESTS.0 == 0 {
+                // The path takes 40 ms.
+                let ways = self.queued.map(|queued| Nanos(queued + 20 * MS));
+                let from = following.follow.reflectors[following.asked];
+                let delay = ways[0].plus(ways[1]);
+                let ways = self.gives.then_some(ways);
+                self.coming.push((self.now.plus(delay), Answer { from, delay, ways }));
+                following.turn(self.now);
+            }
+            let (come, coming) = self.coming.drain(..).partition(|(at, _)| *at <= self.now);
+            self.coming = coming;
+            let used = shares.map(|share| share * 1_024 / 100);
+            let come: Vec<(Nanos, Answer)> = come;
+            come.into_iter().for_each(|(_, answer)| following.heard(self.now, answer, used));
+            carried
+        }
+    }
+
+    /// Goal: a start under load at a modem that is full is found, with one reflector and with two, whose answers come seconds after
+    /// another one was asked. Method: an upload over 3 Mbit/s with a FIFO of 3.8 s that is full, at a rate of 12 Mbit/s.
+    #[test]
+    fn late_answers_of_a_full_modem_are_heard() {
+        for reflectors in ["192.0.2.1", "192.0.2.1,192.0.2.2"] {
+            let up = ["1mbit", "12mbit", "24mbit"];
+            let mut following = following(up, up, reflectors);
+            let queued = [3_800 * MS, 0];
+            let bps = [3_000_000, 50_000_000];
+            let (now, coming) = (Nanos::ZERO, Vec::new());
+            let mut line = Line { bps, fifo: 3_800 * MS, queued, gives: false, now, coming };
+            let mut carried = 0;
+            for step in 0..6_000 {
+                let bits = line.step(&mut following, [100, 0]);
+                if step >= 3_000 {
+                    carried += bits[0];
+                    assert!(line.queued[0] < 200 * MS, "{reflectors}: {} ns", line.queued[0]);
+                }
+            }
+            assert!(carried / 30 >= 2_500_000, "{reflectors}: {carried} in 30 s");
+            let baseline = following.controllers[0].as_ref().unwrap().baseline();
+            assert!(baseline < Some(Nanos(80 * MS)), "{reflectors}: {baseline:?}");
+        }
+    }
+
+    /// Goal: with timestamps each direction follows its own queue where both are full. Method: 6 Mbit/s up and 28 down, of 12 and 40
+    /// at most, both full; the first with timestamps and then without.
+    #[test]
+    fn of_two_full_directions_each_follows_its_own_queue() {
+        let carried = |gives: bool| {
+            let (up, down) = (["1mbit", "6mbit", "12mbit"], ["4mbit", "20mbit", "40mbit"]);
+            let mut following = following(up, down, "192.0.2.1");
+            let (now, coming) = (Nanos::ZERO, Vec::new());
+            let bps = [6_000_000, 28_000_000];
+            let mut line = Line { bps, fifo: 800 * MS, queued: [0; 2], gives, now, coming };
+            let mut carried = [0; 2];
+            for step in 0..12_000 {
+                let shares = if step < 100 { [0; 2] } else { [100; 2] };
+                let bits = line.step(&mut following, shares);
+                if step >= 3_000 {
+                    carried = [carried[0] + bits[0], carried[1] + bits[1]];
+                }
+            }
+            carried.map(|bits| bits / 90)
+        };
+        let [by_ways, together] = [true, false].map(carried);
+        assert!(by_ways[0] >= 5_000_000 && by_ways[1] >= 24_000_000, "{by_ways:?}");
+        assert!(by_ways[1] > together[1], "{by_ways:?}, and {together:?} of both together");
     }
 }

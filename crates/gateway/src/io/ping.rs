@@ -1,28 +1,40 @@
-//! Echo requests of ICMP: how long the way to a reflector and back takes.
+//! Requests of ICMP: how long the way to a reflector and back takes, and each way by itself where the reflector gives
+//! timestamps.
 //!
 //! Sockets are opened while the gateway has the right to, and go on without it. The kernel chooses way and source
 //! address, as for any program of this machine.
 
 use core::net::{IpAddr, SocketAddr};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use freeboard::sched_core::Nanos;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, recv,
-    send, socket,
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, recvfrom, sendto,
+    socket,
 };
 
 use crate::io::privileges::Capability;
+use crate::io::sys;
 
-/// Requests whose answers are waited for; an answer to an older one is no sample.
-const AWAITED: usize = 256;
-/// The bytes of a request.
+/// Requests whose answers are waited for, some ten seconds of them; an answer to an older one is no sample.
+const AWAITED: usize = 512;
+/// Messages that are read at once; the rest has its turn after the frames.
+const AT_ONCE: usize = 64;
+/// The bytes of an echo request, and of a request for timestamps.
 const REQUEST: usize = 24;
-/// An echo request of ICMP and its answer, and those of ICMPv6.
+const STAMPED: usize = 20;
+/// An echo request of ICMP and its answer, those of ICMPv6, and a request for timestamps and its answer.
 const V4: (u8, u8) = (8, 0);
 const V6: (u8, u8) = (128, 129);
+const STAMP: (u8, u8) = (13, 14);
+/// Echo requests that a reflector answers until it is known whether it gives timestamps as well: for three quarters of them.
+const TRIED: u32 = 8;
+const GIVEN: u32 = 6;
+/// Timestamps are in milliseconds of a day.
+const MILLI: i64 = 1_000_000;
+const DAY: i64 = 86_400_000 * MILLI;
 
 /// Sockets that ask.
 #[derive(Debug)]
@@ -34,9 +46,63 @@ pub(crate) struct Pinger {
     id: u16,
     secret: [u8; 8],
     next: u16,
-    awaited: VecDeque<(u16, Nanos)>,
+    awaited: VecDeque<Awaited>,
+    /// What is known of the clocks of reflectors.
+    clocks: HashMap<IpAddr, Clock>,
     pub(crate) sent: u64,
     pub(crate) answered: u64,
+}
+
+/// A request that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Awaited {
+    number: u16,
+    to: IpAddr,
+    at: Nanos,
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) from: IpAddr,
+    /// There and back.
+    pub(crate) delay: Nanos,
+    /// There, and back, where the reflector gives timestamps: each is longer or shorter than before by as much as this says, and
+    /// was as long as the whole way when the first timestamps came.
+    pub(crate) ways: Option<[Nanos; 2]>,
+}
+
+/// The clock of a reflector, as its timestamps tell of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Clock {
+    echoes: u32,
+    stamps: u32,
+    /// By the first timestamps: the delay there and back, and both ways with the difference of the clocks.
+    first: Option<(i64, [i64; 2])>,
+}
+
+impl Clock {
+    /// Whether it is known if the reflector gives timestamps, and whether it does.
+    fn gives(&self) -> Option<bool> {
+        (self.echoes >= TRIED).then_some(self.stamps >= GIVEN)
+    }
+
+    /// Both ways by the times of a request and its answer here, and by the reflector's when it received and sent, in
+    /// milliseconds of a day.
+    fn ways(&mut self, [sent, came]: [Nanos; 2], [received, answered]: [u32; 2]) -> [Nanos; 2] {
+        let nanos = |time: Nanos| i64::try_from(time.0).unwrap_or(i64::MAX).rem_euclid(DAY);
+        let theirs = |millis: u32| i64::from(millis) * MILLI;
+        let ways = [theirs(received) - nanos(sent), nanos(came) - theirs(answered)];
+        let delay = i64::try_from(came.since(sent).0).unwrap_or(i64::MAX);
+        let (first, by_first) = *self.first.get_or_insert((delay, ways));
+        let mut both = [Nanos::ZERO; 2];
+        for (at, way) in both.iter_mut().enumerate() {
+            // Over midnight, and over the days of our clock.
+            let more = (ways[at] - by_first[at] + DAY / 2).rem_euclid(DAY) - DAY / 2;
+            *way = Nanos(u64::try_from(first.saturating_add(more)).unwrap_or(0));
+        }
+        both
+    }
 }
 
 impl Pinger {
@@ -55,6 +121,13 @@ impl Pinger {
             };
             return Err(format!("cannot open a socket for ICMP: {why}"));
         }
+        // Other messages would be passed over.
+        if let Ok(socket) = &v4 {
+            sys::hear_only(socket.as_fd(), true, [V4.1, STAMP.1]);
+        }
+        if let Ok(socket) = &v6 {
+            sys::hear_only(socket.as_fd(), false, [V6.1; 2]);
+        }
         let [high, low, secret @ ..] = secret;
         Ok(Self {
             v4: v4.ok(),
@@ -64,6 +137,7 @@ impl Pinger {
             secret,
             next: 0,
             awaited: VecDeque::with_capacity(AWAITED),
+            clocks: HashMap::new(),
             sent: 0,
             answered: 0,
         })
@@ -78,66 +152,125 @@ impl Pinger {
         self.to
     }
 
-    /// Asks this one from now on. What others still answer is no sample.
+    /// Asks this one from now on. What others still answer is told with their addresses.
     pub(crate) fn ask(&mut self, to: Option<IpAddr>) {
         self.to = to;
-        self.awaited.clear();
-        let Some((to, socket)) = to.and_then(|to| Some((to, self.socket(to)?))) else { return };
-        // Without a way there, requests fail, and are as good as lost.
-        let _ = connect(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(to, 0)));
+    }
+
+    /// One that does not answer any more may have stopped giving timestamps: that is tried again.
+    pub(crate) fn forget_clock(&mut self, of: IpAddr) {
+        self.clocks.remove(&of);
     }
 
     fn socket(&self, to: IpAddr) -> Option<&OwnedFd> {
         if to.is_ipv4() { self.v4.as_ref() } else { self.v6.as_ref() }
     }
 
-    /// Sends a request.
+    /// Sends a request: an echo request, one for timestamps, or both until it is known whether these are answered.
     pub(crate) fn request(&mut self, now: Nanos) {
         let Some(to) = self.to else { return };
-        self.next = self.next.wrapping_add(1);
-        let kind = if to.is_ipv4() { V4 } else { V6 };
-        let bytes = request(kind.0, self.id, self.next, self.secret);
-        self.sent += 1;
-        let Some(socket) = self.socket(to) else { return };
-        if send(socket.as_raw_fd(), &bytes, MsgFlags::empty()).is_ok() {
-            if self.awaited.len() >= AWAITED {
-                self.awaited.pop_front();
-            }
-            self.awaited.push_back((self.next, now));
+        let gives = match to.is_ipv4() {
+            true => self.clocks.get(&to).and_then(Clock::gives),
+            false => Some(false),
+        };
+        if gives != Some(true) {
+            self.next = self.next.wrapping_add(1);
+            let kind = if to.is_ipv4() { V4 } else { V6 };
+            self.send(now, to, &echo_request(kind.0, self.id, self.next, self.secret));
+        }
+        if gives != Some(false) {
+            self.next = self.next.wrapping_add(1);
+            self.send(now, to, &stamp_request(self.id, self.next, self.secret));
         }
     }
 
-    /// Takes in what has come; `sample` is told how long each answer took.
-    pub(crate) fn answers(&mut self, now: Nanos, mut sample: impl FnMut(Nanos)) {
+    fn send(&mut self, now: Nanos, to: IpAddr, bytes: &[u8]) {
+        self.sent += 1;
+        let Some(socket) = self.socket(to) else { return };
+        let address = SockaddrStorage::from(SocketAddr::new(to, 0));
+        // Without a way there, requests fail, and are as good as lost.
+        if sendto(socket.as_raw_fd(), bytes, &address, MsgFlags::empty()).is_ok() {
+            if self.awaited.len() >= AWAITED {
+                self.awaited.pop_front();
+            }
+            self.awaited.push_back(Awaited { number: self.next, to, at: now });
+        }
+    }
+
+    /// Takes in what has come; `heard` is told of each answer.
+    pub(crate) fn answers(&mut self, now: Nanos, mut heard: impl FnMut(Answer)) {
         let mut room = [0; 512];
         for is_v4 in [true, false] {
             let socket = if is_v4 { &self.v4 } else { &self.v6 };
             let Some(fd) = socket.as_ref().map(|socket| socket.as_raw_fd()) else { continue };
-            while let Ok(len) = recv(fd, &mut room, MsgFlags::empty()) {
+            for _ in 0..AT_ONCE {
+                let Ok((len, from)) = recvfrom::<SockaddrStorage>(fd, &mut room) else { break };
+                let Some(from) = from.as_ref().and_then(address_of) else { continue };
                 let bytes = room.get(..len).unwrap_or(&[]);
                 let message = if is_v4 { behind_header(bytes) } else { bytes };
-                let kind = if is_v4 { V4.1 } else { V6.1 };
-                let Some(number) = answer(message, kind, self.id, self.secret) else { continue };
-                // Each answer once.
-                let Some(at) = self.awaited.iter().position(|(of, _)| *of == number) else {
-                    continue;
-                };
-                if let Some((_, sent)) = self.awaited.remove(at) {
-                    self.answered += 1;
-                    sample(now.since(sent));
+                if let Some(answer) = self.answer(now, from, message) {
+                    heard(answer);
                 }
             }
         }
     }
+
+    /// What a message from this address answers, if it answers a request of ours to it.
+    fn answer(&mut self, now: Nanos, from: IpAddr, message: &[u8]) -> Option<Answer> {
+        let kind = if from.is_ipv4() { V4.1 } else { V6.1 };
+        let echo = echo_answer(message, kind, self.id, self.secret).map(|number| (number, None));
+        let stamps = || stamp_answer(message, self.id, self.secret).filter(|_| from.is_ipv4());
+        let (number, times) =
+            echo.or_else(|| stamps().map(|(number, times)| (number, Some(times))))?;
+        // Each answer once.
+        let of = |awaited: &Awaited| awaited.number == number && awaited.to == from;
+        let at = self.awaited.iter().position(of)?;
+        let sent = self.awaited.remove(at)?.at;
+        self.answered += 1;
+        let clock = self.clocks.entry(from).or_default();
+        let gives = clock.gives();
+        let ways = times.map(|times| clock.ways([sent, now], times));
+        let count = if times.is_some() { &mut clock.stamps } else { &mut clock.echoes };
+        *count = count.saturating_add(1);
+        // Echo requests count until it is known that there will be timestamps, and not beside them.
+        let is_sample = ways.is_some() == (gives == Some(true));
+        is_sample.then_some(Answer { from, delay: now.since(sent), ways })
+    }
+}
+
+fn address_of(from: &SockaddrStorage) -> Option<IpAddr> {
+    match (from.as_sockaddr_in(), from.as_sockaddr_in6()) {
+        (Some(of), _) => Some(IpAddr::V4(of.ip())),
+        (_, Some(of)) => Some(IpAddr::V6(of.ip())),
+        _ => None,
+    }
 }
 
 /// An echo request, with its checksum; that of ICMPv6 the kernel makes, and overwrites this one.
-fn request(kind: u8, id: u16, number: u16, secret: [u8; 8]) -> [u8; REQUEST] {
+fn echo_request(kind: u8, id: u16, number: u16, secret: [u8; 8]) -> [u8; REQUEST] {
     let mut bytes = [0; REQUEST];
+    bytes[8..16].copy_from_slice(&secret);
+    headed(bytes, kind, id, number)
+}
+
+/// A request for timestamps (RFC 792). Where the time of sending stands is a secret, a valid time: it comes back.
+fn stamp_request(id: u16, number: u16, secret: [u8; 8]) -> [u8; STAMPED] {
+    let mut bytes = [0; STAMPED];
+    bytes[8..12].copy_from_slice(&nonce(secret));
+    headed(bytes, STAMP.0, id, number)
+}
+
+/// A time of the day that no one else knows.
+fn nonce(secret: [u8; 8]) -> [u8; 4] {
+    let millis = u64::from_be_bytes(secret) % 86_400_000;
+    u32::try_from(millis).unwrap_or(0).to_be_bytes()
+}
+
+/// The message with a head and its checksum.
+fn headed<const N: usize>(mut bytes: [u8; N], kind: u8, id: u16, number: u16) -> [u8; N] {
     bytes[0] = kind;
     bytes[4..6].copy_from_slice(&id.to_be_bytes());
     bytes[6..8].copy_from_slice(&number.to_be_bytes());
-    bytes[8..16].copy_from_slice(&secret);
     let sum: u32 =
         bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     let folded = (sum & 0xffff) + (sum >> 16);
@@ -152,42 +285,155 @@ fn behind_header(bytes: &[u8]) -> &[u8] {
     bytes.get(header..).unwrap_or(&[])
 }
 
-/// The number of the request that this message answers, if it is one of ours.
-fn answer(message: &[u8], kind: u8, id: u16, secret: [u8; 8]) -> Option<u16> {
+/// The number of a request, and what stands behind it, of a message of this kind to us.
+fn headless(message: &[u8], kind: u8, id: u16) -> Option<(u16, &[u8])> {
     match *message {
         [of, 0, _, _, high, low, first, second, ref rest @ ..]
-            if of == kind && [high, low] == id.to_be_bytes() && rest.starts_with(&secret) =>
+            if of == kind && [high, low] == id.to_be_bytes() =>
         {
-            Some(u16::from_be_bytes([first, second]))
+            Some((u16::from_be_bytes([first, second]), rest))
         }
         _ => None,
     }
+}
+
+/// The number of the echo request that this message answers, if it is one of ours.
+fn echo_answer(message: &[u8], kind: u8, id: u16, secret: [u8; 8]) -> Option<u16> {
+    let (number, rest) = headless(message, kind, id)?;
+    rest.starts_with(&secret).then_some(number)
+}
+
+/// The same of a request for timestamps, with those: when it was received, and when it was answered. One that is of no time of the
+/// day has another meaning.
+fn stamp_answer(message: &[u8], id: u16, secret: [u8; 8]) -> Option<(u16, [u32; 2])> {
+    let (number, rest) = headless(message, STAMP.1, id)?;
+    let (nonce_back, times) = rest.split_first_chunk::<4>()?;
+    let (received, times) = times.split_first_chunk::<4>()?;
+    let (answered, _) = times.split_first_chunk::<4>()?;
+    let times = [received, answered].map(|time| u32::from_be_bytes(*time));
+    let is_valid = *nonce_back == nonce(secret) && times.iter().all(|time| *time < 86_400_000);
+    is_valid.then_some((number, times))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SECRET: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+
+    fn sum(message: &[u8]) -> u32 {
+        let words = message.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+        let sum: u32 = words.sum();
+        (sum & 0xffff) + (sum >> 16)
+    }
+
     /// Goal: only an answer to our own request is one, and its number is that of the request.
     #[test]
     fn an_answer_is_one_to_our_request() {
-        let secret = [1, 2, 3, 4, 5, 6, 7, 8];
-        let mut message = request(V4.0, 0x1234, 0xfffe, secret);
-        let words = message.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
-        let sum: u32 = words.sum();
-        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
-        assert_eq!(answer(&message, V4.1, 0x1234, secret), None, "a request is none");
+        let mut message = echo_request(V4.0, 0x1234, 0xfffe, SECRET);
+        assert_eq!(sum(&message), 0xffff);
+        assert_eq!(echo_answer(&message, V4.1, 0x1234, SECRET), None, "a request is none");
         message[0] = V4.1;
-        assert_eq!(answer(&message, V4.1, 0x1234, secret), Some(0xfffe));
-        assert_eq!(answer(&message, V4.1, 0x1235, secret), None);
-        assert_eq!(answer(&message, V4.1, 0x1234, [0; 8]), None);
+        assert_eq!(echo_answer(&message, V4.1, 0x1234, SECRET), Some(0xfffe));
+        assert_eq!(echo_answer(&message, V4.1, 0x1235, SECRET), None);
+        assert_eq!(echo_answer(&message, V4.1, 0x1234, [0; 8]), None);
         for len in 0..16 {
-            assert_eq!(answer(&message[..len], V4.1, 0x1234, secret), None, "{len}");
+            assert_eq!(echo_answer(&message[..len], V4.1, 0x1234, SECRET), None, "{len}");
         }
         let packet = [&[0x46; 24][..], &message].concat();
         assert_eq!(behind_header(&packet), message);
         for odd in [&[][..], &[0x4f], &[0x4f; 30]] {
             assert_eq!(behind_header(odd), [0_u8; 0]);
         }
+    }
+
+    /// The answer of a reflector to a request for timestamps.
+    fn stamped(number: u16, times: [u32; 2]) -> Vec<u8> {
+        let mut message = stamp_request(0x1234, number, SECRET).to_vec();
+        message[0] = STAMP.1;
+        message[12..16].copy_from_slice(&times[0].to_be_bytes());
+        message[16..20].copy_from_slice(&times[1].to_be_bytes());
+        message
+    }
+
+    #[test]
+    fn timestamps_are_those_of_our_request_and_of_a_day() {
+        assert_eq!(sum(&stamp_request(0x1234, 0xfffe, SECRET)), 0xffff);
+        let message = stamped(7, [5, 86_399_999]);
+        assert_eq!(stamp_answer(&message, 0x1234, SECRET), Some((7, [5, 86_399_999])));
+        assert_eq!(stamp_answer(&message, 0x1234, [0; 8]), None);
+        for len in 0..20 {
+            assert_eq!(stamp_answer(&message[..len], 0x1234, SECRET), None, "{len}");
+        }
+        for odd in [[86_400_000, 5], [5, 1 << 31]] {
+            assert_eq!(stamp_answer(&stamped(7, odd), 0x1234, SECRET), None);
+        }
+    }
+
+    /// Goal: each way is longer by what it is longer, whatever the clocks show, over midnight of either.
+    #[test]
+    fn each_way_is_told_by_itself() {
+        for ahead in [0, 5_000, 43_200_000, 86_399_000] {
+            let mut clock = Clock::default();
+            for begin in [0, 40_000_000, 86_395_000, 172_800_001_u64] {
+                for (up, down) in [(10, 20), (10, 300), (3_000, 20), (8, 18)] {
+                    let sent = Nanos::from_millis(begin);
+                    let received = ((begin + up + ahead) % 86_400_000) as u32;
+                    let came = Nanos::from_millis(begin + up + down);
+                    let ways = clock.ways([sent, came], [received; 2]);
+                    // The first took 30 ms there and back.
+                    let expected = [up + 20, down + 10].map(Nanos::from_millis);
+                    assert_eq!(ways, expected, "{ahead} {begin} {up} {down}");
+                }
+            }
+        }
+    }
+
+    /// Goal: an answer counts for the one that was asked, late as it may be, and for no other; timestamps count once a
+    /// reflector is known to give them.
+    #[test]
+    fn late_answers_are_told_with_their_addresses() {
+        let [one, other]: [IpAddr; 2] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());
+        let mut pinger = Pinger {
+            v4: None,
+            v6: None,
+            to: None,
+            id: 0x1234,
+            secret: SECRET,
+            next: 0,
+            awaited: VecDeque::new(),
+            clocks: HashMap::new(),
+            sent: 0,
+            answered: 0,
+        };
+        let echo = |number| {
+            let mut message = echo_request(V4.0, 0x1234, number, SECRET);
+            message[0] = V4.1;
+            message
+        };
+        for (number, to) in [(1, one), (2, other)] {
+            pinger.awaited.push_back(Awaited { number, to, at: Nanos::ZERO });
+        }
+        pinger.ask(Some(other));
+        let late = Nanos::from_millis(3_800);
+        let answer = Answer { from: one, delay: late, ways: None };
+        assert_eq!(pinger.answer(late, other, &echo(1)), None, "it was not asked this");
+        assert_eq!(pinger.answer(late, one, &echo(1)), Some(answer));
+        assert_eq!(pinger.answer(late, one, &echo(1)), None, "once");
+        let mut told = Vec::new();
+        for number in 10..30_u16 {
+            let to = one;
+            pinger.awaited.push_back(Awaited { number, to, at: late });
+            let message = match number % 2 {
+                0 => echo(number).to_vec(),
+                _ => stamped(number, [7, 7]),
+            };
+            told.push(pinger.answer(late, one, &message).map(|answer| answer.ways.is_some()));
+        }
+        assert_eq!(told[..4], [Some(false), None, Some(false), None]);
+        assert_eq!(told[18..], [None, Some(true)]);
+        assert_eq!(pinger.clocks[&one].gives(), Some(true));
+        pinger.forget_clock(one);
+        assert!(pinger.clocks.is_empty());
     }
 }

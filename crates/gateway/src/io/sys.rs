@@ -160,6 +160,22 @@ fn set_packet_option<T>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io:
     checked(result).map(|_| ())
 }
 
+/// Has a raw socket of ICMP, or of ICMPv6, hear messages of these kinds only. Where the kernel does not, the others are passed over
+/// by the reader.
+pub(crate) fn hear_only(socket: BorrowedFd<'_>, is_v4: bool, kinds: [u8; 2]) {
+    /// `ICMP_FILTER` and `ICMPV6_FILTER`.
+    const FILTER: c_int = 1;
+    // A bit for each kind that is held back.
+    let mut held_back = [u32::MAX; 8];
+    for kind in kinds {
+        held_back[usize::from(kind >> 5)] &= !(1 << (kind & 31));
+    }
+    let (level, words) = if is_v4 { (libc::SOL_RAW, 1) } else { (libc::IPPROTO_ICMPV6, 8) };
+    let (value, len) = (held_back.as_ptr().cast(), words * size_of::<u32>() as u32);
+    // SAFETY: `held_back` is at least `len` bytes and outlives the call.
+    let _ = unsafe { libc::setsockopt(socket.as_raw_fd(), level, FILTER, value, len) };
+}
+
 /// A packet socket on the interface with this number, in promiscuous mode, which ends with the socket.
 ///
 /// The socket is bound when all is set: before, the frames of every interface would arrive.

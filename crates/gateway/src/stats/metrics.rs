@@ -244,9 +244,10 @@ fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: 
     let count = |of: fn(&Reflected) -> u64| {
         reflected.iter().map(move |all| (String::new(), of(all) as f64))
     };
-    let about = ("autorate_requests_total", "counter", "Echo requests sent");
+    let about =
+        ("autorate_requests_total", "counter", "Requests sent for an echo or for timestamps");
     metric(text, about, count(|of| of.requests));
-    let about = ("autorate_answers_total", "counter", "Echo requests answered in time");
+    let about = ("autorate_answers_total", "counter", "Requests answered");
     metric(text, about, count(|of| of.answers));
     let about = ("autorate_delay_seconds", "gauge", "How long the last answer took");
     let delay = reflected.iter().filter_map(|of| {
