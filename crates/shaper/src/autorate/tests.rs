@@ -434,7 +434,7 @@ fn little_load_leads_back_to_the_base_from_both_sides() {
         let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
         autorate.set(begin);
         let mut modem = Line { bps: 200_000_000, queued: 0, path: Nanos(40 * MS) };
-        let rates = run(&mut autorate, &mut modem, Nanos::ZERO, 6_000, 0, 10);
+        let rates = run(&mut autorate, &mut modem, Nanos::ZERO, 6_000, 0, 5);
         assert!(rates.is_sorted() || rates.iter().rev().is_sorted());
         assert!(autorate.bps.abs_diff(10_000_000) < 10_000, "{}", autorate.bps);
     }
