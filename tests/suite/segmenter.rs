@@ -1,5 +1,6 @@
 //! Frames of several segments, cut: what a receiver puts together again is what the sender handed over.
 
+use conformance::Xorshift;
 use conformance::effort::effort;
 use freeboard::sched_core::{Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate};
@@ -273,4 +274,78 @@ fn a_limit_holds_for_segments() {
     assert_eq!(long.write_next(&mut [0; 2_000]), Some(1_514));
     let mut rest = queue(8_000_000);
     assert_eq!(rest.push_segments(Nanos(0), long), Ok(9));
+}
+
+/// Goal: short packets give way to long ones until these find room, so that a frame of several segments is queued as a whole.
+/// Method: 2,000 packets of 20 bytes of one host fill the limit; a packet of 9,000 bytes comes, or two segments of that length, each in
+/// the place of 450.
+#[test]
+fn short_packets_give_way_to_all_segments() {
+    let builder = SmartQueue::upload(Rate::UNLIMITED).raw_ip().max_len(9_000).buffers(2_000);
+    let builder = builder.limits(Limits { packets: 2_000, bytes: 40_000 });
+    let full = || {
+        let mut queue = builder.frames([42; 16]).expect("a queue");
+        for to in (0..10).cycle().take(2_000) {
+            let packet = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 59, 0, 0, 10, 0, 1, 1, 192, 0, 2, to];
+            assert_eq!(queue.push(Nanos(0), &packet), Ok(()));
+        }
+        assert_eq!(queue.backlog().bytes, 40_000);
+        queue
+    };
+    let parts = Parts { link: vec![], options: [0; 2], size: 8_960, ..frame(17_920).0 };
+    let packet = parts.frame();
+    let mut whole = full();
+    let short = Parts { payload: vec![5; 8_960], ..parts.clone() }.frame();
+    assert_eq!((short.len(), whole.push(Nanos(0), &short)), (9_000, Ok(())));
+    let mut cut = full();
+    let segmenter = parts.segmenter(&packet).expect("it can be cut");
+    assert_eq!(cut.push_segments(Nanos(0), segmenter), Ok(2));
+    for (queue, came) in [(whole, 1), (cut, 2)] {
+        let counters = queue.counters();
+        let counts = (counters.rejected.packets, counters.dropped_total().packets);
+        assert_eq!(counts, (0, 450 * came));
+        assert_eq!(queue.backlog().bytes, 40_000);
+        queue.recount().expect("the counters");
+    }
+}
+
+/// Goal: a frame of several segments that is refused has left nothing behind. Method: random frames of several hosts, of which
+/// some are of several segments, in little room; the limits in bytes and in packets, and the buffers, bind in turn.
+#[test]
+fn segments_are_queued_all_or_none() {
+    let mut random = Xorshift::new(11);
+    let (mut refused, mut taken) = (0, 0);
+    for round in 0..effort(30, 1_000_u32) {
+        let limits = Limits { packets: 1 + random.below(30), bytes: 1_000 + random.below(12_000) };
+        let builder = SmartQueue::upload(Rate::UNLIMITED).raw_ip().buffers(1 + random.below(30));
+        let mut queue = builder.limits(limits).frames([42; 16]).expect("a queue");
+        for _ in 0..200 {
+            let host = random.byte() % 8;
+            if random.below(3) > 0 {
+                let len = [20, 60, 700][random.below(3) as usize];
+                let mut packet =
+                    vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 59, 0, 0, 10, 0, 1, host, 1, 1, 1, 1];
+                packet.resize(len, 0);
+                let _counted = queue.push(Nanos(0), &packet);
+                continue;
+            }
+            let (len, size) = (1 + random.below(4_000) as usize, 200 + random.below(1_261) as u16);
+            let parts =
+                Parts { link: vec![], options: [0; 2], payload: vec![5; len], size, ..frame(0).0 };
+            let mut packet = parts.frame();
+            packet[15] = host;
+            let Ok(segmenter) = parts.segmenter(&packet) else { continue };
+            let (before, segments) = (queue.counters(), segmenter.segments().count());
+            let outcome = queue.push_segments(Nanos(0), segmenter);
+            let accepted = queue.counters().accepted.packets - before.accepted.packets;
+            match outcome {
+                Ok(count) => assert_eq!((count, accepted), (segments, segments.into())),
+                Err(_) => assert_eq!(accepted, 0, "round {round}"),
+            }
+            taken += u32::from(outcome.is_ok());
+            refused += u32::from(outcome.is_err());
+            queue.recount().expect("the counters");
+        }
+    }
+    assert!(taken > 300 && refused > 20, "{taken} taken, {refused} refused");
 }

@@ -11,8 +11,6 @@ use super::flow_scheduler::{Held, NaiveFlowScheduler};
 use super::queues::{backlog_of, clamped, raise};
 use crate::history::{Contestant, Setting};
 
-/// The most packets of others that give way to one arrival.
-const MAX_VICTIMS: u32 = 256;
 /// The most classes that are put back after one call.
 const OPENED_A_CALL: usize = 2;
 
@@ -267,7 +265,7 @@ impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
         if !self.fits(Backlog::default(), packet.len) {
             return Err(self.reject(packet, full));
         }
-        for _ in 0..MAX_VICTIMS {
+        loop {
             let all = Scheduler::backlog(self);
             match self.longest() {
                 _ if self.fits(all, packet.len) => break,

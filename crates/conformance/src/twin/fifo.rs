@@ -11,9 +11,6 @@ use super::flow_scheduler::Held;
 use super::queues::{backlog_of, clamped, raise};
 use crate::history::{Setting, nothing_to_set};
 
-/// The most packets that give way to one arrival.
-const MAX_VICTIMS: usize = 256;
-
 /// First in, first out, with tail or head drop.
 #[derive(Clone, Debug)]
 pub struct NaiveFifo {
@@ -57,7 +54,7 @@ impl NaiveFifo {
     fn price(&self, arrival: Held) -> Option<usize> {
         let most = match self.end {
             DropFrom::Tail => 0,
-            DropFrom::Head => MAX_VICTIMS.min(self.queue.len()),
+            DropFrom::Head => self.queue.len(),
         };
         (0..=most).find(|&victims| {
             let mut after: VecDeque<Held> = self.queue.iter().skip(victims).copied().collect();

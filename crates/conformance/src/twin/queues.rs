@@ -10,7 +10,7 @@ use freeboard::sched_core::{
 use super::flow_scheduler::{Held, NaiveFlowScheduler, QueuesView};
 use crate::history::{Contestant, Housing, Setting};
 
-/// The most packets that give way to one arrival.
+/// The most packets that a flow which is given up loses to one arrival, unless the arrival has more bytes.
 const MAX_VICTIMS: u32 = 256;
 
 /// Which queue a flow's packets wait in.
@@ -298,16 +298,11 @@ impl<O: NaiveFlowScheduler> Scheduler for NaiveQueues<O> {
         self.scheduler.settle(&self.queues);
         let mut victims = 0;
         while self.is_over() {
-            let next = if victims < MAX_VICTIMS {
-                self.scheduler
-                    .victim(&self.queues)
-                    .expect("a scheduler with a victim had one before")
-            } else {
-                (queue, DropFrom::Tail)
-            };
-            if victims < MAX_VICTIMS && self.scheduler.gives_up(next.0) {
+            let next = self.scheduler.victim(&self.queues);
+            let next = next.expect("a scheduler with a victim had one before");
+            if self.scheduler.gives_up(next.0) {
                 let before = victims;
-                while victims < MAX_VICTIMS
+                while victims < MAX_VICTIMS.max(packet.len)
                     && let Some(first) = self.queues[next.0.index()].front()
                     && first.packet.handle != packet.handle
                 {

@@ -55,9 +55,6 @@ impl<S: Table<Descriptor>> Fifo<S> {
         Self { queue: Queue::IDLE, descriptors, ledger: Ledger::new(limits), full }
     }
 
-    /// With head drop, an arrival that would cost more packets than this is rejected itself.
-    pub const MAX_VICTIMS: u32 = 256;
-
     /// Turns `packet` away, with the first reason that applies.
     #[cold]
     fn reject(&mut self, packet: Packet) -> Rejected {
@@ -67,32 +64,13 @@ impl<S: Table<Descriptor>> Fifo<S> {
         Rejected { packet, reason }
     }
 
-    /// Whether dropping up to [`Self::MAX_VICTIMS`] of the oldest packets makes room for `len` bytes.
-    fn room_can_be_made(&self, len: u32) -> bool {
-        if self.full == DropFrom::Tail || !self.ledger.could_fit(len) {
-            return false;
-        }
-        let (descriptors, limits) = (self.descriptors.as_ref(), self.ledger.limits());
-        let (mut held, mut here) = (self.ledger.backlog(), self.queue.head());
-        for _ in 0..Self::MAX_VICTIMS {
-            crate::steps::step();
-            let Some(descriptor) = descriptors.get(here as usize) else { break };
-            held.packets = held.packets.wrapping_sub(1);
-            held.bytes = held.bytes.wrapping_sub(descriptor.len());
-            if held.packets < limits.packets && held.bytes <= limits.bytes.wrapping_sub(len) {
-                return true;
-            }
-            here = descriptor.next();
-        }
-        false
-    }
-
     /// Drops the oldest until `len` bytes fit; nothing, if that does not suffice.
     #[cold]
     fn make_room(&mut self, len: u32, drops: &mut dyn DropSink) -> bool {
-        if !self.room_can_be_made(len) {
+        if self.full == DropFrom::Tail || !self.ledger.could_fit(len) {
             return false;
         }
+        // Every packet has a byte at least: `len` turns at most.
         while !self.ledger.has_room(len) && self.drop_head(DropReason::Overflow, drops) {
             crate::steps::step();
         }

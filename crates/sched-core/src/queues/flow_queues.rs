@@ -150,9 +150,9 @@ where
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
-    /// The most packets that give way to one arrival. If these do not make room, the arrival is rejected, and
-    /// they stay dropped. 256 packets of 256 bytes make room for the longest IP packet; an Ethernet frame of
-    /// 1,514 bytes costs at most 24 packets of 64 bytes.
+    /// The most packets that a flow which is [given up](FlowScheduler::gives_up) loses to one arrival, unless the arrival
+    /// has more bytes. For room alone an arrival costs at most as many packets as it has bytes, since each of them has
+    /// one at least: 24 packets of 64 bytes for an Ethernet frame of 1,514 bytes.
     pub const MAX_VICTIMS: u32 = 256;
 
     /// The same queues with another drop policy, in whose books no flow is backlogged. What is queued stays; a flow that

@@ -21,9 +21,6 @@ where
     W: Table<ClassState>,
     B: Table<LongestClass>,
 {
-    /// An arrival that would cost other classes more packets than this is rejected.
-    pub const MAX_VICTIMS: u32 = 256;
-
     #[inline]
     pub(super) fn max_len(&self, class: FlowId) -> Option<u32> {
         self.states.as_ref().get(class.index())?;
@@ -134,11 +131,9 @@ where
             return Err(self.reject(packet, RejectReason::Length { len, max }));
         }
         if self.ledger.could_fit(len) {
-            for _ in 0..Self::MAX_VICTIMS {
+            // Every packet has a byte at least: `len` turns at most, if no class is broken.
+            while !self.ledger.has_room(len) {
                 crate::steps::step();
-                if self.ledger.has_room(len) {
-                    break;
-                }
                 let Some(victim) = Longest::first(self.ranks.as_ref()) else { break };
                 if victim == member.class {
                     return self.offer_within(now, member, packet, drops);
