@@ -266,8 +266,11 @@ impl<'a> Segmenter<'a> {
 
 /// Whether an EtherType stands before the IP header: behind PPPoE it is the protocol number of PPP.
 fn is_announced(frame: &[u8], ip: usize) -> bool {
-    let before = frame.get(..ip).and_then(<[u8]>::last_chunk);
-    matches!(before, Some([0x08, 0x00] | [0x86, 0xdd]))
+    let before = frame.get(..ip).unwrap_or_default();
+    let is_ip = matches!(before.last_chunk(), Some([0x08, 0x00] | [0x86, 0xdd]));
+    // Behind SNAP the frame has a length of its own.
+    let is_snap = matches!(*before, [.., l0, _, 0xaa, 0xaa, 3, 0, 0, 0, _, _] if l0 < 6);
+    is_ip && !(is_snap && ip >= 22)
 }
 
 /// Length and checksum of a datagram.

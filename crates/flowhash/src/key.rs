@@ -16,7 +16,7 @@
 //! | upper header cut short or malformed, too many extension headers | IP | where the walk stopped | 0, 0 |
 //! | any of the three lines above in IPv6 with a flow label | IP | as above | the flow label |
 //! | tunnel that is followed | inner IP | inner | inner |
-//! | no readable IP header in an Ethernet frame (ARP, LLDP, 802.3) | source MAC | – | – |
+//! | no readable IP header in an Ethernet frame (ARP, LLDP, LLC without SNAP) | source MAC | – | – |
 //! | nothing readable | – | – | – |
 //!
 //! Frames without a readable IP header are a flow for each device that sends them, whatever they carry and wherever they

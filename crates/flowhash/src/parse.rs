@@ -5,12 +5,13 @@
 //! error here. It gets a key like every other packet, so that it has a queue and its sender a share, and [`Ending`]
 //! says where the walk stopped. To refuse such a packet is the business of the program that forwards it.
 //!
-//! [`ethernet`] and [`ip`] read the outermost IP header, also behind VLAN tags and PPPoE. A
+//! [`ethernet`] and [`ip`] read the outermost IP header, also behind VLAN tags, PPPoE, and LLC with SNAP. A
 //! [`Parser`] also reads what tunnels carry, as far as its [`Tunnels`] say:
 //!
 //! | what | key by default of a [`Parser`] | key otherwise |
 //! |---|---|---|
-//! | PPPoE session (RFC 2516) | the IP packet's: PPPoE is a link, as a VLAN is | MACs, EtherType 0x8864 |
+//! | PPPoE session (RFC 2516), with a protocol number of two bytes or of one | the IP packet's: PPPoE is a link, as a VLAN is | MACs, EtherType 0x8864 |
+//! | LLC and SNAP (RFC 1042) in the place of an EtherType | the IP packet's | – |
 //! | IPv4 or IPv6 in IPv4 or IPv6: protocols 4 and 41 (RFC 2003, 4213, 2473) | inner | outer |
 //! | GRE with or without checksum and key (RFC 2784, 2890) | inner | outer |
 //! | GRE with sequence numbers | outer: its receiver drops what arrives out of order (RFC 2890 §2.2) | inner with [`Tunnels::SEQUENCED_GRE`] |
@@ -52,7 +53,7 @@ pub const MAX_EXTENSION_HEADERS: usize = 8;
 /// carry to bound its own nesting (RFC 2473 §6.6).
 pub const MAX_TUNNELS: usize = 4;
 
-/// An Ethernet header, its tags, PPPoE.
+/// An Ethernet header, its tags, PPPoE or SNAP.
 const LINK: usize = 1 + MAX_VLAN_TAGS + 1;
 /// An IP header and its extensions.
 const NETWORK: usize = 1 + MAX_EXTENSION_HEADERS;

@@ -80,13 +80,37 @@ fn ethertypes(parser: Parser, cursor: &mut Cursor<'_>) -> Result<u8, Ending> {
         0x0800 => Ok(4),
         0x86dd => Ok(6),
         0x8864 if parser.tunnels.contains(Tunnels::PPPOE) => {
+            let header = cursor.take(6)?;
+            let length = usize::from(be16(&header[4..]));
+            // The byte that is looked at first has to be there, whatever stands before it.
+            let begin = *cursor.bytes.first().ok_or(Ending::Truncated)?;
+            if header[..2] != [0x11, 0] {
+                return Err(Ending::NotIp);
+            }
+            let number = cursor.take(if begin % 2 == 1 { 1 } else { 2 })?;
+            if length < number.len() {
+                return Err(Ending::Malformed);
+            }
+            cursor.limit(length - number.len());
+            match number {
+                [0x21] | [0, 0x21] => Ok(4),
+                [0x57] | [0, 0x57] => Ok(6),
+                _ => Err(Ending::NotIp),
+            }
+        }
+        0..=1500 => {
             let header = cursor.take(8)?;
-            match (&header[..2], be16(&header[4..]), be16(&header[6..])) {
-                ([0x11, 0], 0 | 1, _) => Err(Ending::Malformed),
-                ([0x11, 0], length, protocol @ (0x21 | 0x57)) => {
-                    cursor.limit(usize::from(length) - 2);
-                    Ok(if protocol == 0x21 { 4 } else { 6 })
-                }
+            if header[..6] != [0xaa, 0xaa, 3, 0, 0, 0] {
+                return Err(Ending::NotIp);
+            }
+            if last < 8 {
+                return Err(Ending::Malformed);
+            }
+            cursor.limit(usize::from(last) - 8);
+            match be16(&header[6..]) {
+                0x0800 => Ok(4),
+                0x86dd => Ok(6),
+                0x0806 => Err(Ending::Arp),
                 _ => Err(Ending::NotIp),
             }
         }

@@ -1,4 +1,4 @@
-//! From a frame to the IP packet in it: EtherTypes, VLAN tags, PPPoE.
+//! From a frame to the IP packet in it: EtherTypes, VLAN tags, PPPoE, SNAP.
 
 use super::{Ending, MAX_VLAN_TAGS, Parsed, Tunnels, count_step};
 use crate::FlowKey;
@@ -11,6 +11,9 @@ const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const ARP: u16 = 0x0806;
 /// RFC 2516 §4; discovery is 0x8863.
 const PPPOE_SESSION: u16 = 0x8864;
+
+/// Up to here the place of the EtherType holds the length of what follows (802.3).
+const MAX_LENGTH: u16 = 1_500;
 
 /// An Ethernet header, if there is one.
 pub(super) type EthernetHeader<'a> = Option<&'a [u8; 14]>;
@@ -29,7 +32,7 @@ pub(super) struct Payload<'a> {
     pub(super) offset: usize,
 }
 
-/// What follows an EtherType at `offset`, past the tags and PPPoE; else why it went no further.
+/// What follows an EtherType at `offset`, past the tags, PPPoE and SNAP; else why it went no further.
 pub(super) fn payload(
     mut ethertype: u16,
     mut rest: &[u8],
@@ -51,8 +54,11 @@ pub(super) fn payload(
         IPV6 => Network::V6(rest),
         PPPOE_SESSION if tunnels.contains(Tunnels::PPPOE) => {
             count_step();
-            offset += 8;
-            pppoe(rest)?
+            return pppoe(rest, offset);
+        }
+        0..=MAX_LENGTH => {
+            count_step();
+            return snap(ethertype, rest, offset);
         }
         ARP => return Err(Ending::Arp),
         tag if VLAN_TAGS.contains(&tag) => return Err(Ending::TooManyHeaders),
@@ -61,27 +67,51 @@ pub(super) fn payload(
     Ok(Payload { network, offset })
 }
 
-/// The IP packet in a PPPoE session's frame (RFC 2516 §4, RFC 1332 §2, RFC 5072 §2).
-///
-/// The one-byte form of the protocol number is not read: RFC 2516 §7 advises against it.
-fn pppoe(rest: &[u8]) -> Result<Network<'_>, Ending> {
-    let Some((&[version_type, code, _, _, l0, l1, p0, p1], rest)) = rest.split_first_chunk::<8>()
+/// The IP packet in a PPPoE session's frame (RFC 2516 §4, RFC 1332 §2, RFC 5072 §2), also behind a protocol number that was
+/// compressed to one byte (RFC 1661 §6.5): RFC 2516 §7 advises against it, and there are senders that do it.
+fn pppoe(rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> {
+    let Some((&[version_type, code, _, _, l0, l1, p0], rest)) = rest.split_first_chunk::<7>()
     else {
         return Err(Ending::Truncated);
     };
     if version_type != 0x11 || code != 0 {
         return Err(Ending::NotIp);
     }
-    // The length counts the two bytes of the protocol number. Behind it is padding.
-    let Some(length) = usize::from(u16::from_be_bytes([l0, l1])).checked_sub(2) else {
-        return Err(Ending::Malformed);
+    // The last byte of a protocol number is odd, and no other is.
+    let (protocol, bytes, rest) = match (p0 & 1, rest) {
+        (1, rest) => (u16::from(p0), 1, rest),
+        (_, [p1, rest @ ..]) => (u16::from_be_bytes([p0, *p1]), 2, rest),
+        (_, []) => return Err(Ending::Truncated),
     };
+    // The length counts the protocol number. Behind it is padding.
+    let length = usize::from(u16::from_be_bytes([l0, l1]));
+    let Some(length) = length.checked_sub(bytes) else { return Err(Ending::Malformed) };
     let packet = rest.get(..length).unwrap_or(rest);
-    match u16::from_be_bytes([p0, p1]) {
-        0x0021 => Ok(Network::V4(packet)),
-        0x0057 => Ok(Network::V6(packet)),
-        _ => Err(Ending::NotIp),
+    let network = match protocol {
+        0x0021 => Network::V4(packet),
+        0x0057 => Network::V6(packet),
+        _ => return Err(Ending::NotIp),
+    };
+    Ok(Payload { network, offset: offset + 6 + bytes })
+}
+
+/// The IP packet behind LLC and SNAP (RFC 1042), in a frame whose `length` stands in the place of the EtherType (802.3).
+fn snap(length: u16, rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> {
+    let Some((&[header @ .., e0, e1], packet)) = rest.split_first_chunk::<8>() else {
+        return Err(Ending::Truncated);
+    };
+    if header != [0xaa, 0xaa, 3, 0, 0, 0] {
+        return Err(Ending::NotIp);
     }
+    let Some(length) = usize::from(length).checked_sub(8) else { return Err(Ending::Malformed) };
+    let packet = packet.get(..length).unwrap_or(packet);
+    let network = match u16::from_be_bytes([e0, e1]) {
+        IPV4 => Network::V4(packet),
+        IPV6 => Network::V6(packet),
+        ARP => return Err(Ending::Arp),
+        _ => return Err(Ending::NotIp),
+    };
+    Ok(Payload { network, offset: offset + 8 })
 }
 
 /// What the Ethernet header of a frame says of its ends, for identities of hosts that are no addresses

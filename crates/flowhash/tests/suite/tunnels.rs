@@ -287,6 +287,75 @@ fn pppoe_is_a_link() {
     assert_eq!(off.ethernet(&pppoe(0x21, &INNER4)), unread);
 }
 
+/// Goal: a PPPoE session whose protocol number is compressed to one byte (RFC 1661 §6.5) carries the same packet.
+/// Method: both versions, behind a tag too; numbers of others, and lengths that are too short.
+#[test]
+fn a_compressed_protocol_number_is_read() {
+    let inner6 = v6(0, 6, &INNER4[20..]);
+    let compressed = |protocol: u8, payload: &[u8]| {
+        let [l0, l1] = (1 + payload.len() as u16).to_be_bytes();
+        frame(0x8864, &[&[0x11, 0, 0x12, 0x34, l0, l1, protocol], payload].concat())
+    };
+    for (protocol, packet) in [(0x21, &INNER4[..]), (0x57, &inner6)] {
+        let bytes = [&compressed(protocol, packet)[..], &[0; 6]].concat();
+        let parsed = parse::ethernet(&bytes);
+        let expected = parse::ip(packet);
+        assert_eq!((parsed.key, parsed.ending), (expected.key, Ending::Ports));
+        assert_eq!(parsed.ip.unwrap().offset, 21);
+        agree(&bytes);
+        let tagged = [&bytes[..12], &[0x81, 0, 0, 7], &bytes[12..]].concat();
+        assert_eq!(parse::ethernet(&tagged).ip.unwrap().offset, 25);
+        agree(&tagged);
+    }
+    let mut short = compressed(0x21, &INNER4);
+    short[19] = 0;
+    for (bytes, ending) in [
+        (compressed(0x23, &INNER4), Ending::NotIp),
+        (compressed(0x57, &INNER4), Ending::Malformed),
+        (short, Ending::Malformed),
+    ] {
+        assert_eq!(parse::ethernet(&bytes).ending, ending);
+        agree(&bytes);
+    }
+}
+
+/// Goal: an IP packet behind LLC and SNAP (RFC 1042) has the key of the packet, and its header is found.
+/// Method: both versions, padded and behind a tag; ARP; other headers of LLC and other organisations.
+#[test]
+fn a_packet_behind_snap_is_read() {
+    let inner6 = v6(0, 6, &INNER4[20..]);
+    let snap = |header: [u8; 6], ethertype: u16, payload: &[u8]| {
+        let rest = [&header[..], &ethertype.to_be_bytes(), payload].concat();
+        frame(rest.len() as u16, &rest)
+    };
+    const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
+    for (ethertype, packet) in [(0x0800, &INNER4[..]), (0x86dd, &inner6)] {
+        let bytes = [&snap(SNAP, ethertype, packet)[..], &[0; 6]].concat();
+        let parsed = parse::ethernet(&bytes);
+        let expected = parse::ip(packet);
+        assert_eq!((parsed.key, parsed.ending), (expected.key, Ending::Ports));
+        assert_eq!(parsed.ip.unwrap().offset, 22);
+        agree(&bytes);
+        let tagged = [&bytes[..12], &[0x81, 0, 0, 7], &bytes[12..]].concat();
+        assert_eq!(parse::ethernet(&tagged).ip.unwrap().offset, 26);
+        agree(&tagged);
+    }
+    let mut short = snap(SNAP, 0x0800, &INNER4);
+    short[13] = 7;
+    for (bytes, ending) in [
+        (snap(SNAP, 0x0806, &[0, 1]), Ending::Arp),
+        (snap(SNAP, 0x8137, &INNER4), Ending::NotIp),
+        (snap([0xaa, 0xaa, 3, 0, 0, 0xc], 0x0800, &INNER4), Ending::NotIp),
+        // A spanning tree.
+        (snap([0x42, 0x42, 3, 0, 0, 0], 0, &[0; 30]), Ending::NotIp),
+        (snap(SNAP, 0x86dd, &INNER4), Ending::Malformed),
+        (short, Ending::Malformed),
+    ] {
+        assert_eq!(parse::ethernet(&bytes).ending, ending);
+        agree(&bytes);
+    }
+}
+
 /// Goal: each policy on flow labels, for packets with ports, without, and fragments.
 #[test]
 fn flow_labels_stand_where_the_policy_says() {
