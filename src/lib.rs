@@ -128,7 +128,8 @@ pub use smart_queue::{DescriptorQueue, FrameQueue};
 #[cfg(feature = "alloc")]
 pub use statistics::Snapshot;
 pub use statistics::{
-    Activations, FlowStatistics, FlowTotals, HostStatistics, QueueStatistics, TinStatistics,
+    Activations, FlowStatistics, FlowTotals, FoundEntries, HostStatistics, NonIpFrames,
+    QueueStatistics, TinStatistics,
 };
 #[cfg(feature = "alloc")]
 pub use storage::Heap;

@@ -9,6 +9,7 @@ mod frames;
 mod heap;
 mod host_rules;
 mod memory_limit;
+mod non_ip;
 mod outlet;
 mod pool;
 mod rtt;
@@ -45,6 +46,7 @@ use crate::isolated::{Isolated, IsolatedError};
 use crate::isolation::Isolation;
 use crate::labelled_scheduler::LabelledScheduler;
 use crate::labels::Labelled;
+use crate::statistics::NonIpFrames;
 use crate::storage::{NoRoom, Storage};
 use crate::tins::TinPlan;
 use builder::{Sizes, limits_for};
@@ -103,6 +105,26 @@ use outlet::Outlet;
 /// for the AQM. A line makes good the time that a device was busy as it does for a caller that is late, up to 10 ms
 /// ([`Shaped`](shaper::Shaped)).
 ///
+/// A device that says only when it is offered a frame whether it has room: [`pop_if`](SmartQueue::pop_if) takes no frame out that
+/// the device refuses, so that no frame is lost. With an asynchronous device, `try_send` inside `pop_if`, and await outside of it:
+///
+/// ```
+/// # use freeboard::{FrameQueue, SmartQueue};
+/// # use freeboard::sched_core::Nanos;
+/// # use freeboard::shaper::Rate;
+/// # struct Device(usize);
+/// # impl Device { fn try_send(&mut self, _: &[u8]) -> Result<(), ()> { self.0 = self.0.checked_sub(1).ok_or(())?; Ok(()) } }
+/// fn send_all(queue: &mut FrameQueue, device: &mut Device, now: Nanos) {
+///     while queue.pop_if(now, |frame| device.try_send(frame).is_ok()) {}
+///     // Now await the device, the next arrival, or the instant `queue.poll_at(now)`.
+/// }
+/// # let mut queue = SmartQueue::upload(Rate::UNLIMITED).frames([42; 16])?;
+/// # for _ in 0..3 { queue.push(Nanos(0), &[0; 60])?; }
+/// # send_all(&mut queue, &mut Device(2), Nanos(0));
+/// # assert_eq!(queue.backlog().packets, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in tables of
 /// the caller's ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after construction.
 ///
@@ -121,6 +143,7 @@ pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Stora
     /// What packets begin with.
     layer: LinkLayer,
     tins: TinPlan,
+    non_ip: NonIpFrames,
     packets: P,
 }
 

@@ -24,6 +24,9 @@ pub struct FlowStatistics {
     pub destination: Option<u32>,
     /// What it holds.
     pub queued: Backlog,
+    /// The handle of its oldest packet, whose header says which flow it is. With frames:
+    /// [`SmartQueue::flow_key`](crate::SmartQueue::flow_key).
+    pub oldest: u32,
     /// How long its oldest packet has waited, to 1.024 µs.
     #[cfg_attr(feature = "serde", serde(rename = "waited_ns"))]
     pub waited: Nanos,
@@ -111,6 +114,28 @@ impl HostStatistics {
     };
 }
 
+/// Frames in which no IP header was found, by what they are; since construction, queued or not. Each counts once. By descriptor
+/// the headers are the caller's, and all counts stay 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct NonIpFrames {
+    /// IP packets pushed into a queue of Ethernet frames, or Ethernet frames pushed into a queue of IP packets. If it is not 0,
+    /// [`raw_ip`](crate::SmartQueueBuilder::raw_ip) is missing, or is one too many: all these frames are one flow or few.
+    pub wrong_layer: u64,
+    /// ARP.
+    pub arp: u64,
+    /// Frames of another protocol: an EtherType, or a version of raw IP, that is neither IP nor ARP.
+    pub other: u64,
+    /// Frames that end inside a header.
+    pub truncated: u64,
+    /// Frames with a header that contradicts itself.
+    pub malformed: u64,
+    /// Frames with more VLAN tags than are read.
+    pub too_many_headers: u64,
+}
+
 /// A tin: what is counted in it, and what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -151,6 +176,21 @@ pub struct QueueStatistics {
     pub destination_hosts: u32,
     /// How often flows and hosts have become backlogged since construction.
     pub activations: Activations,
+    /// Frames in which no IP header was found, by what they are.
+    pub non_ip: NonIpFrames,
+}
+
+/// Where the packets of a frame's flow and hosts wait: [`SmartQueue::find`](crate::SmartQueue::find).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct FoundEntries {
+    /// The queue of its flow: [`FlowStatistics::queue`].
+    pub queue: Option<u32>,
+    /// The entry of its source host: [`HostStatistics::entry`].
+    pub source: Option<u32>,
+    /// The entry of its destination host.
+    pub destination: Option<u32>,
 }
 
 /// All that a queue says of itself, in one value that owns it: [`QueueStatistics`], each tin, each flow and each host

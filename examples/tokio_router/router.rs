@@ -16,6 +16,9 @@ use tokio_tun::Tun;
 /// The longest packet that a device may give, in bytes.
 const LONGEST: usize = 65_535;
 
+/// How long a device that has no room is left alone: a TUN device does not say when it has.
+const RETRY: Nanos = Nanos::from_millis(1);
+
 /// Opens the devices, and forwards until ctrl-C. `names` and `rates` begin with the local side.
 pub(crate) fn run(names: [&str; 2], rates: [Rate; 2]) -> Result<Report, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -57,8 +60,9 @@ impl Forwarder {
     /// Reads packets from one device into the queue, and writes what may leave to the other.
     async fn forward(&mut self, from: &Tun, to: &Tun, clock: Clock) -> io::Result<Infallible> {
         let mut packet = vec![0; LONGEST];
+        let mut again = None;
         loop {
-            let due = self.queue.poll_at(clock.now());
+            let due = again.or_else(|| self.queue.poll_at(clock.now()));
             tokio::select! {
                 len = from.recv(&mut packet) => {
                     // One that is longer than a buffer is counted as rejected.
@@ -66,11 +70,27 @@ impl Forwarder {
                 }
                 () = clock.reaches(due) => {}
             }
-            while let Some(packet) = self.queue.pop(clock.now()) {
-                // A device that is down refuses, and so does one that finds no IP header.
-                self.refused += u64::from(to.send(packet).await.is_err());
-            }
+            again = self.send(to, clock);
         }
+    }
+
+    /// Writes what may leave; returns when to try again, if the device had no room. Nothing is awaited while the queue is
+    /// borrowed, and a packet for which there is no room stays in the queue, where it does not hold up the others.
+    fn send(&mut self, to: &Tun, clock: Clock) -> Option<Nanos> {
+        let Self { queue, refused } = self;
+        let mut is_full = false;
+        while queue.pop_if(clock.now(), |packet| match to.try_send(packet) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                is_full = true;
+                false
+            }
+            // A device that is down refuses for good, and so does one that finds no IP header.
+            sent => {
+                *refused += u64::from(sent.is_err());
+                true
+            }
+        }) {}
+        is_full.then(|| clock.now().plus(RETRY))
     }
 }
 

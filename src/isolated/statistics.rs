@@ -40,12 +40,13 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// ```
     pub fn flow_statistics(&self, now: Nanos) -> impl Iterator<Item = FlowStatistics> + '_ {
         (0..self.queues.scheduler().flows()).filter_map(move |queue| {
-            let (_, waited) = self.queues.oldest(FlowId(queue), now)?;
+            let (oldest, waited) = self.queues.oldest(FlowId(queue), now)?;
             let queued = self.queues.flow_backlog(FlowId(queue));
             let hosts = self.queues.scheduler().assigned(FlowId(queue));
             let (source, destination) = hosts.unzip();
             let tin = self.queues.scheduler().tin_of_flow(FlowId(queue));
-            Some(FlowStatistics { queue, tin, source, destination, queued, waited })
+            let oldest = oldest.handle;
+            Some(FlowStatistics { queue, tin, source, destination, queued, oldest, waited })
         })
     }
 
@@ -214,5 +215,14 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     #[must_use]
     pub fn host_quantum(&self, entry: u32) -> Option<u32> {
         self.queues.scheduler().host_quantum(entry)
+    }
+
+    /// The queue of the flow of a packet with these `labels`, by its number in [`FlowStatistics::queue`]; `None` for a flow
+    /// without a queue of its own: it holds no packets, or shares a queue since its set is full. A flow that stands under the
+    /// key before a [rotation](Self::rotate) is not found. Cost: a lookup.
+    #[must_use]
+    pub fn queue_of(&self, labels: &impl Labelled) -> Option<u32> {
+        let label = self.queues.scheduler().queue_label(labels);
+        self.queues.directory().queues.find(label)
     }
 }

@@ -16,6 +16,7 @@ use super::{AqmKind, BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
 use crate::ack_filter::AckFilter;
 use crate::isolated::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory};
 use crate::isolation::Isolation;
+use crate::statistics::NonIpFrames;
 use crate::storage::Storage;
 use crate::tins::{Fwmark, TinBy, TinMode, TinPlan};
 
@@ -53,6 +54,7 @@ pub struct SmartQueueBuilder {
     /// For Ethernet frames and for IP packets.
     pub(super) framing: (Overhead, Overhead),
     pub(super) layer: LinkLayer,
+    parser: Parser,
     pub(super) max_len: Option<u32>,
     pub(super) limits: Option<Limits>,
     catch_up: Option<Nanos>,
@@ -126,6 +128,7 @@ impl SmartQueueBuilder {
             ack_filter: AckFilter::Off,
             framing: (Overhead::RAW, Overhead::RAW),
             layer: LinkLayer::Ethernet,
+            parser: Parser::new(),
             max_len: None,
             limits: None,
             catch_up: None,
@@ -312,10 +315,30 @@ impl SmartQueueBuilder {
         Self { framing: (link, link), ..self }
     }
 
-    /// Packets begin with the IP header, as on a TUN device, and not with an Ethernet header.
+    /// Packets begin with the IP header, as on a TUN device, and not with an Ethernet header. A queue that is given the other
+    /// kind takes all of them for one flow of one host: [`NonIpFrames::wrong_layer`](crate::NonIpFrames::wrong_layer) counts them.
     #[must_use]
     pub const fn raw_ip(self) -> Self {
         Self { layer: LinkLayer::RawIp, ..self }
+    }
+
+    /// Sets which tunnels frames are followed through, and what IPv6 flow labels count for: [`Parser::new`] unless set. By
+    /// descriptor it has no effect: the headers are the caller's.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::flowhash::{FlowLabels, Parser, Tunnels};
+    /// use freeboard::shaper::Rate;
+    ///
+    /// // The flows inside VXLAN are told apart, whose tunnels all have the same ends.
+    /// let parser = Parser { tunnels: Tunnels::ALL, flow_labels: FlowLabels::WithoutPorts };
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).parser(parser);
+    /// let queue = builder.frames([42; 16])?; // 16 random bytes
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn parser(self, parser: Parser) -> Self {
+        Self { parser, ..self }
     }
 
     /// The longest packet in bytes, with the header that it begins with: up to [`Packet::MAX_LEN`].
@@ -480,8 +503,8 @@ impl SmartQueueBuilder {
 
     /// How frames are read.
     pub(super) fn frame_config(&self) -> FrameConfig {
-        let Self { layer: link, local_side, wash, tin_by, fwmark, .. } = *self;
-        FrameConfig { link, parser: Parser::default(), local_side, wash, tin_by, fwmark }
+        let Self { layer: link, parser, local_side, wash, tin_by, fwmark, .. } = *self;
+        FrameConfig { link, parser, local_side, wash, tin_by, fwmark }
     }
 
     /// The longest packet in bytes.
@@ -584,6 +607,7 @@ impl SmartQueueBuilder {
             ack_filter,
             layer,
             tins: one,
+            non_ip: NonIpFrames::default(),
             packets,
         };
         if tins != one {

@@ -4,10 +4,10 @@ use core::fmt;
 
 use flowhash::parse::vlan_priority;
 use flowhash::{
-    Ack, ByAddress, HostIdentity, HostKey, Ip, Labeller, Labels, LinkHeader, Nat, NoNat, Parsed,
-    Parser, Rotating, SipHash13,
+    Ack, ByAddress, Ending, FlowKey, HostIdentity, HostKey, Ip, Labeller, LinkHeader, Nat, NoNat,
+    Parsed, Parser, Rotating, SipHash13,
 };
-use sched_core::{Ecn, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler, Side};
+use sched_core::{Ecn, FlowId, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler, Side};
 
 use super::SmartQueue;
 use super::ecn::mark_congestion;
@@ -17,8 +17,9 @@ use super::pool::Pool;
 use super::wash::clear_dscp;
 use crate::ack_filter::AckFilter;
 use crate::labels::{Identified, InTin};
+use crate::statistics::FoundEntries;
 use crate::storage::Storage;
-use crate::tins::{Fwmark, TinBy};
+use crate::tins::{Dscp, Fwmark, TinBy};
 
 /// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, what
 /// single hosts get, `R`, and which addresses are one host, `I`.
@@ -49,6 +50,15 @@ pub(super) struct FrameConfig {
     pub(super) tin_by: TinBy,
     /// Which bits of a mark name a tin.
     pub(super) fwmark: Fwmark,
+}
+
+impl FrameConfig {
+    /// The code point that names the tin of `frame`.
+    #[inline]
+    fn dscp(&self, frame: &[u8], parsed: &Parsed) -> Dscp {
+        let is_ethernet = self.link == LinkLayer::Ethernet;
+        self.tin_by.dscp(parsed, || vlan_priority(frame).filter(|_| is_ethernet))
+    }
 }
 
 /// What a frame begins with.
@@ -104,6 +114,15 @@ impl<S: Storage> Frames<S> {
     }
 }
 
+impl<S: Storage, N, R, I: HostIdentity> Frames<S, N, R, I> {
+    /// The Ethernet header of `frame`, if the identity of hosts reads it.
+    #[inline(always)]
+    fn link_of(&self, frame: &[u8]) -> Option<LinkHeader> {
+        let is_read = self.config.link == LinkLayer::Ethernet && self.identity.reads_link();
+        if is_read { LinkHeader::of(frame) } else { None }
+    }
+}
+
 impl<S: Storage, N, R, I> Frames<S, N, R, I> {
     fn parse(&self, frame: &[u8]) -> Parsed {
         parse(self.config, frame)
@@ -135,6 +154,32 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
     fn clear_dscp(&mut self, handle: u32) {
         if let Some(offset) = self.pool.header(handle) {
             clear_dscp(self.pool.frame_mut(handle), &Ip::new(offset, 0, offset));
+        }
+    }
+
+    /// Writes the mark into the header of the frame of `packet`, which leaves, and takes its code point out, as it is asked for.
+    #[inline(always)]
+    fn finish(&mut self, packet: Packet) {
+        if packet.ecn == Ecn::Ce {
+            self.mark(packet.handle);
+        }
+        if self.config.wash {
+            self.clear_dscp(packet.handle);
+        }
+    }
+
+    /// The part of the IP header of the frame in buffer `handle` that [`finish`](Self::finish) may change.
+    fn first_of_header(&self, handle: u32) -> Option<[u8; 12]> {
+        let header = self.pool.frame(handle).get(self.pool.header(handle)?..)?;
+        header.first_chunk().copied()
+    }
+
+    /// Undoes what [`finish`](Self::finish) has done, where the header began with `came`.
+    fn restore(&mut self, handle: u32, came: Option<[u8; 12]>) {
+        let (Some(came), Some(offset)) = (came, self.pool.header(handle)) else { return };
+        let header = self.pool.frame_mut(handle).get_mut(offset..);
+        if let Some(first) = header.and_then(<[u8]>::first_chunk_mut) {
+            *first = came;
         }
     }
 
@@ -247,11 +292,12 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
         self,
         other: impl FnOnce(N, R, I) -> (M, Q, J),
     ) -> SmartQueue<S, Frames<S, M, Q, J>, K, T> {
-        let Self { outlet, rtt, sizes, memory, buffer, ack_filter, layer, tins, packets } = self;
+        let Self { outlet, rtt, sizes, memory, buffer, ack_filter, layer, tins, non_ip, packets } =
+            self;
         let Frames { pool, out, config, hasher, before, nat, rules, identity } = packets;
         let (nat, rules, identity) = other(nat, rules, identity);
         let packets = Frames { pool, out, config, hasher, before, nat, rules, identity };
-        SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, layer, tins, packets }
+        SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, layer, tins, non_ip, packets }
     }
 }
 
@@ -346,15 +392,13 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         self.packets.take_back();
         let max = self.packets.pool.buffer_len();
         if len == 0 || len > max {
-            let _counted = self.turn_away(now, len);
+            self.turn_away(now, len);
             return Err(PushError::Length { len, max });
         }
         if self.packets.pool.place(len).is_none() {
-            let limits = self.outlet.line.limits();
             // A frame that an empty queue would refuse takes the buffer of no other.
-            if length(len) > limits.bytes {
-                let _counted = self.turn_away(now, len);
-                return Err(PushError::Rejected(RejectReason::Full { limits }));
+            if length(len) > self.outlet.line.limits().bytes {
+                return Err(self.turn_away(now, len));
             }
             self.outlet.line.evict(&mut self.packets.pool);
         }
@@ -372,11 +416,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         if let Some(ip) = parsed.ip {
             self.packets.pool.set_header(handle, ip.offset);
         }
-        let is_ethernet = matches!(self.packets.config.link, LinkLayer::Ethernet);
-        let link = match is_ethernet && self.packets.identity.reads_link() {
-            true => LinkHeader::of(self.packets.pool.frame(handle)),
-            false => None,
-        };
+        if parsed.ending != Ending::Ports {
+            let layer = self.packets.config.link;
+            self.non_ip.count(layer, self.packets.pool.frame(handle), &parsed);
+        }
+        let link = self.packets.link_of(self.packets.pool.frame(handle));
         let filter = self.ack_filter;
         let ack = match filter {
             AckFilter::Off => None,
@@ -393,9 +437,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         let tin = match self.tins.count() {
             1 => 0,
             _ => {
-                let FrameConfig { tin_by, fwmark, .. } = *config;
-                let priority = || vlan_priority(pool.frame(handle)).filter(|_| is_ethernet);
-                self.tins.of_marked(fwmark.value(mark), tin_by.dscp(parsed, priority))
+                let dscp = config.dscp(pool.frame(handle), parsed);
+                self.tins.of_marked(config.fwmark.value(mark), dscp)
             }
         };
         let labels = InTin { labels: FrameLabels { labels, before, rules, isolation }, tin };
@@ -559,18 +602,16 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         Ok(())
     }
 
-    /// Books a frame that is in no buffer as rejected.
+    /// Counts a frame that is in no buffer as rejected.
     #[cold]
     fn turn_away(&mut self, now: Nanos, len: usize) -> PushError {
-        // No buffer has this handle: the queue refuses it, and counts it.
         let packet = Packet::new(u32::MAX, length(len));
-        let limits = self.outlet.line.limits();
-        let refused = self.outlet.line.arrive(now, &mut self.packets.pool, |inside, drops| {
-            inside.enqueue_labelled(now, &Labels::default(), packet, drops)
+        let turned = self.outlet.line.arrive(now, &mut self.packets.pool, |inside, drops| {
+            Err::<(), _>(inside.turn_away(now, packet, drops))
         });
-        debug_assert!(refused.is_err(), "there is no such buffer");
+        let limits = self.outlet.line.limits();
         let full = RejectReason::Full { limits };
-        PushError::Rejected(refused.err().map_or(full, |rejected| rejected.reason))
+        PushError::Rejected(turned.err().map_or(full, |rejected| rejected.reason))
     }
 
     /// The frame that leaves next, if one may leave at `now`: with the mark of congestion written into its IP header
@@ -596,13 +637,91 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         self.packets.take_back();
         let packet = self.outlet.dequeue(now, &mut self.packets.pool)?;
         self.packets.out = Some(packet.handle);
-        if packet.ecn == Ecn::Ce {
-            self.packets.mark(packet.handle);
-        }
-        if self.packets.config.wash {
-            self.packets.clear_dscp(packet.handle);
-        }
+        self.packets.finish(packet);
         Some(self.packets.pool.frame_mut(packet.handle))
+    }
+
+    /// Shows `leaves` the frame that [`pop`](Self::pop) would return at `now`, with its mark; the frame leaves if `leaves`
+    /// returns true. Otherwise it stays as it was, and the link is not charged: for a device that may refuse a frame. Returns
+    /// whether a frame has left.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::UNLIMITED).frames([42; 16])?;
+    /// for number in 0..3 {
+    ///     queue.push(Nanos(0), &[number; 60])?;
+    /// }
+    /// // The device has room for two.
+    /// let mut sent = vec![];
+    /// let mut send = |frame: &[u8]| {
+    ///     let has_room = sent.len() < 2;
+    ///     if has_room {
+    ///         sent.push(frame.to_vec());
+    ///     }
+    ///     has_room
+    /// };
+    /// while queue.pop_if(Nanos(0), &mut send) {}
+    /// assert_eq!((sent.len(), queue.backlog().packets), (2, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pop_if(&mut self, now: Nanos, leaves: impl FnOnce(&[u8]) -> bool) -> bool {
+        self.packets.take_back();
+        let Some(next) = self.outlet.peek(now) else { return false };
+        let came = self.packets.first_of_header(next.handle);
+        self.packets.finish(next);
+        if !leaves(self.packets.pool.frame(next.handle)) {
+            self.packets.restore(next.handle, came);
+            return false;
+        }
+        let left = self.outlet.dequeue(now, &mut self.packets.pool);
+        debug_assert_eq!(left, Some(next), "what leaves is what was shown");
+        self.packets.out = left.map(|packet| packet.handle);
+        left.is_some()
+    }
+
+    /// The key of a flow that holds frames, by the number of its queue ([`FlowStatistics::queue`]): of its oldest frame. Flows
+    /// that share the queue may have others. `None` for a queue that holds nothing. Cost: a parse.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::flowhash::parse;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).raw_ip().frames([42; 16])?;
+    /// let packet = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 59, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    /// queue.push(Nanos(0), &packet)?;
+    /// let flow = queue.isolated().flow_statistics(Nanos(0)).next().expect("there is one");
+    /// assert_eq!(queue.flow_key(flow.queue), Some(parse::ip(&packet).key));
+    /// let found = queue.find(&packet);
+    /// assert_eq!((found.queue, found.source), (Some(flow.queue), flow.source));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`FlowStatistics::queue`]: crate::FlowStatistics::queue
+    #[must_use]
+    pub fn flow_key(&self, queue: u32) -> Option<FlowKey> {
+        let (oldest, _) = self.isolated().queues().oldest(FlowId(queue), Nanos::ZERO)?;
+        Some(self.packets.parse(self.packets.pool.frame(oldest.handle)).key)
+    }
+
+    /// Where frames of the flow and of the hosts of `frame` wait, pushed without a mark:
+    /// [`Isolated::queue_of`](crate::Isolated::queue_of) and [`Isolated::entries_of`](crate::Isolated::entries_of).
+    /// Cost: a parse, three hashes and lookups.
+    #[must_use]
+    pub fn find(&self, frame: &[u8]) -> FoundEntries {
+        let Frames { config, hasher, nat, identity, .. } = &self.packets;
+        let parsed = &self.packets.parse(frame);
+        let labeller = &Labeller::new(*hasher).with_nat(nat);
+        let (link, local_side) = (self.packets.link_of(frame), config.local_side);
+        let tin = self.tins.of_marked(0, config.dscp(frame, parsed));
+        let labels = Identified { parsed, link, labeller, identity, local_side };
+        let labels = InTin { labels, tin };
+        let (source, destination) = self.isolated().entries_of(&labels);
+        FoundEntries { queue: self.isolated().queue_of(&labels), source, destination }
     }
 
     /// Drops all that is queued; buffers, tables and settings stay. Cost: O(frames).

@@ -45,6 +45,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
             source_hosts,
             destination_hosts,
             activations: self.isolated().activations(),
+            non_ip: self.non_ip,
         }
     }
 

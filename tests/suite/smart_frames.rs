@@ -3,15 +3,19 @@
 
 use core::cell::Cell;
 
+use conformance::Xorshift;
 use conformance::effort::effort;
-use freeboard::flowhash::{FlowKey, HostBy, HostKey, HostMap, HostMember, Nat, PrefixLengths};
+use freeboard::flowhash::{
+    FlowKey, FlowLabels, HostBy, HostKey, HostMap, HostMember, Nat, Parser, PrefixLengths, Tunnels,
+    parse,
+};
 use freeboard::sched_core::{
     Ceiling, ChosenAqmState, CommittedRate, DropReason, Limits, Nanos, RejectReason,
 };
 use freeboard::shaper::Rate;
 use freeboard::{
-    BufferState, FrameQueue, Heap, HostRules, HostTerms, IsolatedError, IsolatedMemory, PushError,
-    SmartQueue, SmartQueueError,
+    AckFilter, BufferState, FoundEntries, FrameQueue, Heap, HostRules, HostTerms, IsolatedError,
+    IsolatedMemory, PushError, SmartQueue, SmartQueueError, TinMode,
 };
 
 const KEY: [u8; 16] = *b"sixteen of these";
@@ -381,4 +385,244 @@ fn tables_that_are_too_short_are_refused_with_what_is_needed() {
     assert_eq!(build(8, 800, 0), Err(SmartQueueError::NoBuffers));
     assert_eq!(build(7, 800, 8), lacks("packets", 7, 8));
     assert_eq!(build(8, 799, 8), lacks("bytes", 799, 800));
+}
+
+/// Goal: a frame that is turned away claims no flow and no host, and does not count as one that became backlogged.
+/// Method: frames that are empty, too long for a buffer, and too long for the limit where no buffer is free.
+#[test]
+fn a_frame_that_is_turned_away_claims_nothing() {
+    let limits = Limits { packets: 8, bytes: 900 };
+    let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(1_000).buffers(1).limits(limits);
+    let mut queue = builder.frames(KEY).expect("a queue");
+    queue.push(Nanos(0), &frame(1, 1, 0)[..600]).expect("there is room");
+    let before = queue.statistics();
+    let full = Err(PushError::Rejected(RejectReason::Full { limits }));
+    for (len, refused) in [
+        (0, Err(PushError::Length { len: 0, max: 1_000 })),
+        (1_001, Err(PushError::Length { len: 1_001, max: 1_000 })),
+        (1_000, full),
+    ] {
+        assert_eq!(queue.push(Nanos(0), &vec![2; len]), refused);
+    }
+    let after = queue.statistics();
+    assert_eq!(after.activations, before.activations);
+    assert_eq!((after.activations.flows, after.activations.source_hosts), (1, 1));
+    assert_eq!((after.counters.rejected.packets, after.queued), (3, before.queued));
+    assert_eq!((queue.backlogged_hosts(), queue.isolated().flow_totals().all()), ((1, 1), 1));
+    queue.recount().expect("the counters");
+}
+
+/// Goal: frames without an IP header are counted by what they are, and a queue of the wrong layer says so, both ways.
+/// Method: frames of each kind; IPv4 and IPv6 packets into a queue of frames; frames, of which some begin as an IP header
+/// does, into a queue of packets; IP packets that have no ports count as nothing.
+#[test]
+fn frames_that_are_not_ip_are_counted_by_what_they_are() {
+    let whole = frame(1, 1, 0);
+    let with = |ethertype: [u8; 2], rest: &[u8]| [&whole[..12], &ethertype, rest].concat();
+    let v4 = &whole[14..];
+    let v4 = &v4[..usize::from(u16::from_be_bytes([v4[2], v4[3]]))];
+    let v6 = [&[0x60, 0, 0, 0, 0, 8, 17, 64][..], &[0x20; 32], &[0x13, 0x8c, 0, 53, 0, 8, 0, 0]]
+        .concat();
+    let counts = |queue: FrameQueue, frames: &[Vec<u8>]| {
+        let mut queue = queue;
+        for frame in frames {
+            queue.push(Nanos(0), frame).expect("there is room");
+        }
+        let found = queue.statistics().non_ip;
+        let of_frames = [found.arp, found.other, found.truncated];
+        (found.wrong_layer, of_frames, [found.malformed, found.too_many_headers])
+    };
+    let fragment = [&v4[..6], &[0x20, 0], &v4[8..]].concat();
+    let kinds = [
+        with([8, 6], &[0; 40]),
+        with([0x88, 0x47], &[0; 40]),
+        with([0x88, 0x47], &[0; 41]),
+        with([8, 0], &[0x45; 10]),
+        with([8, 0], &[0x65; 40]),
+        with([0x81, 0], &[0x81, 0].repeat(10)),
+        with([8, 0], v4),
+        with([8, 0], &fragment),
+        with([0x86, 0xdd], &v6),
+    ];
+    assert_eq!(counts(unlimited(), &kinds), (0, [1, 2, 1], [1, 1]));
+    assert_eq!(counts(unlimited(), &[v4.to_vec(), v6.clone(), v4.to_vec()]), (3, [0; 3], [0; 2]));
+
+    let raw = || SmartQueue::upload(Rate::UNLIMITED).raw_ip().frames(KEY).expect("a queue");
+    assert_eq!(counts(raw(), &[v4.to_vec(), v6.clone(), fragment]), (0, [0; 3], [0; 2]));
+    assert_eq!(counts(raw(), &[vec![0; 40], vec![0x45]]), (0, [0, 1, 1], [0; 2]));
+    let to_card = |first: u8| [&[first][..], &with([8, 0], v4)[1..]].concat();
+    assert_eq!(counts(raw(), &[to_card(2), to_card(0x46), to_card(0x66)]), (3, [0; 3], [0; 2]));
+}
+
+/// Goal: a frame that is refused stays as it was, and the link is not charged: `pop_if` that always takes is `pop`.
+/// Method: two queues with one history of frames that wait long, with marks and code points; one is popped, and the other
+/// refuses at random before each frame leaves; frames, counters and the link are compared.
+#[test]
+fn a_frame_that_is_refused_stays() {
+    for (wash, tins) in [(false, TinMode::BestEffort), (true, TinMode::Diffserv4)] {
+        let builder = SmartQueue::upload(Rate::megabits_per_second(4).expect("a rate"));
+        let builder = builder.wash(wash).tins(tins).buffers(64);
+        let [mut plain, mut careful] = [(); 2].map(|()| builder.frames(KEY).expect("a queue"));
+        let mut random = Xorshift::new(7);
+        let (mut now, mut refused) = (Nanos(0), 0);
+        for _ in 0..effort(4_000, 40_000) {
+            now = now.plus(Nanos(u64::from(random.below(1_500_000))));
+            let mut frame = frame(random.byte() % 3, random.byte() % 3, random.byte());
+            frame[15] = [0, 1, 2, 3, 0xb9, 0x22][random.below(6) as usize];
+            assert_eq!(plain.push(now, &frame), careful.push(now, &frame));
+            let left = plain.pop(now).map(|frame| frame.to_vec());
+            while random.below(2) == 0 {
+                let (due, counters) = (careful.line().due(), careful.counters());
+                let mut shown = None;
+                let has_left = careful.pop_if(now, |frame| {
+                    shown = Some(frame.to_vec());
+                    false
+                });
+                assert_eq!((has_left, &shown), (false, &left));
+                assert_eq!((careful.line().due(), careful.counters()), (due, counters));
+                refused += u32::from(shown.is_some());
+            }
+            let mut taken = None;
+            let has_left = careful.pop_if(now, |frame| {
+                taken = Some(frame.to_vec());
+                true
+            });
+            assert_eq!((has_left, &taken), (left.is_some(), &left));
+            assert_eq!(careful.waited(now), plain.waited(now));
+            assert_eq!(
+                (careful.line().due(), careful.counters()),
+                (plain.line().due(), plain.counters())
+            );
+        }
+        careful.recount().expect("the counters");
+        assert!(refused > 500 && plain.counters().marked > 20, "{refused}, {:?}", plain.counters());
+    }
+}
+
+/// Goal: what a frame that is not taken came with is left in it, code point and marks included.
+#[test]
+fn a_frame_that_is_refused_keeps_its_header() {
+    let mut queue = SmartQueue::upload(Rate::UNLIMITED).wash(true).frames(KEY).expect("a queue");
+    let mut frame = frame(1, 1, 0);
+    frame[15] = 0xba;
+    queue.push(Nanos(0), &frame).expect("there is room");
+    assert!(!queue.pop_if(Nanos(0), |shown| {
+        assert_eq!(shown[15], 2);
+        false
+    }));
+    queue.set_wash(false);
+    assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&frame[..]));
+}
+
+/// Goal: a user gets from a frame to the numbers of its flow and hosts, and from a flow's number to its key.
+/// Method: frames of three hosts and four ports in several tins, behind a translation, looked up while they are queued.
+#[test]
+fn flows_are_found_by_frame_and_named_by_number() {
+    let builder = SmartQueue::upload(Rate::UNLIMITED).tins(TinMode::Diffserv4);
+    let mut queue = builder.frames(KEY).expect("a queue").with_nat(ByPort);
+    let frames = || {
+        (0..24).map(|number: u8| {
+            let mut frame = frame(7 + number % 3, number / 3 % 4, number);
+            frame[15] = [0, 0xb8][usize::from(number / 12)];
+            frame
+        })
+    };
+    assert_eq!(queue.find(&frame(7, 0, 0)), FoundEntries::default());
+    for frame in frames() {
+        queue.push(Nanos(0), &frame).expect("there is room");
+    }
+    let flows: Vec<_> = queue.isolated().flow_statistics(Nanos(0)).collect();
+    assert_eq!(flows.len(), 24);
+    for frame in frames() {
+        let found = queue.find(&frame);
+        let flow = flows.iter().find(|flow| Some(flow.queue) == found.queue).expect("its flow");
+        assert_eq!((found.source, found.destination), (flow.source, flow.destination));
+        assert_eq!(queue.flow_key(flow.queue), Some(parse::ethernet(&frame).key));
+        assert_eq!(flow.tin, if frame[15] == 0 { 0 } else { 3 });
+    }
+    assert_eq!(queue.flow_key(u32::MAX), None);
+    queue.clear();
+    assert_eq!(queue.flow_key(flows[0].queue), None);
+}
+
+/// Goal: the parser that is chosen is the one in force. Method: two flows in one VXLAN tunnel, two in sequenced GRE, and two that
+/// only IPv6 flow labels tell apart: how many flows there are with the default and with each option.
+#[test]
+fn the_parser_can_be_chosen() {
+    let inner = |port: u8| frame(1, port, 0)[14..100].to_vec();
+    let v4 = |protocol: u8, payload: &[u8]| {
+        let len = (20 + payload.len() as u16).to_be_bytes();
+        let header =
+            [0x45, 0, len[0], len[1], 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        [&header[..], payload].concat()
+    };
+    let vxlan = |port: u8| {
+        let header = [0x12, 0x34, 0x12, 0xb5, 0, 116, 0, 0, 8, 0, 0, 0, 0, 0, 7, 0];
+        v4(17, &[&header[..], &[2; 12], &[8, 0], &inner(port)].concat())
+    };
+    let gre = |port: u8| v4(47, &[&[0x10, 0, 8, 0, 0, 0, 0, port][..], &inner(port)].concat());
+    let labelled = |port: u8| {
+        let header = [0x60, 0, 0, port, 0, 8, 17, 64];
+        [&header[..], &[0x20; 32], &[0x13, 0x8c, 0, 53, 0, 8, 0, 0]].concat()
+    };
+    let flows = |parser: Parser, packet: &dyn Fn(u8) -> Vec<u8>| {
+        let builder = SmartQueue::upload(Rate::UNLIMITED).raw_ip().parser(parser);
+        let mut queue = builder.frames(KEY).expect("a queue");
+        for port in [1, 2] {
+            queue.push(Nanos(0), &packet(port)).expect("there is room");
+        }
+        queue.isolated().flow_totals().all()
+    };
+    let following = |tunnels| Parser { tunnels, ..Parser::new() };
+    let by_label = Parser { flow_labels: FlowLabels::Always, ..Parser::new() };
+    assert_eq!(
+        [&vxlan as &dyn Fn(u8) -> Vec<u8>, &gre, &labelled].map(|of| flows(Parser::new(), of)),
+        [1; 3]
+    );
+    assert_eq!(flows(following(Tunnels::VXLAN), &vxlan), 2);
+    assert_eq!(flows(following(Tunnels::SEQUENCED_GRE), &gre), 2);
+    assert_eq!(flows(by_label, &labelled), 2);
+}
+
+/// Goal: behind a compressed PPPoE protocol number and behind SNAP a packet is one of its flow and host, its code point counts, its
+/// header takes a mark and loses its code point, and its acknowledgements are filtered.
+#[test]
+fn packets_behind_other_links_are_packets() {
+    let packet = |host: u8, number: u8, class: u8| {
+        let ip = [0x45, class, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, host, 10, 0, 0, 2];
+        let tcp = [0, 80, 0x1f, 0x90, 0, 0, 0, 7, 0, 0, 0, number, 0x50, 0x10, 1, 0, 0, 0, 0, 0];
+        [ip, tcp].concat()
+    };
+    let pppoe =
+        |packet: &[u8]| [&[2; 12][..], &[0x88, 0x64, 0x11, 0, 0, 1, 0, 41, 0x21], packet].concat();
+    let snap =
+        |packet: &[u8]| [&[2; 12][..], &[0, 48, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0], packet].concat();
+    for link in [&pppoe as &dyn Fn(&[u8]) -> Vec<u8>, &snap] {
+        let builder = SmartQueue::upload(Rate::UNLIMITED).tins(TinMode::Diffserv4).wash(true);
+        let mut queue = builder.ack_filter(AckFilter::Aggressive).frames(KEY).expect("a queue");
+        for (host, number) in [(1, 1), (1, 2), (3, 1)] {
+            queue.push(Nanos(0), &link(&packet(host, number, 0xb8))).expect("there is room");
+        }
+        assert_eq!(queue.backlogged_hosts(), (2, 1));
+        assert_eq!(queue.counters().dropped_for(DropReason::Filtered).packets, 1);
+        assert_eq!(queue.tin_counters(3).map(|voice| voice.backlog.packets), Some(2));
+        let out = queue.pop(Nanos(0)).map(|frame| frame.to_vec()).expect("a frame");
+        let parsed = parse::ethernet(&out);
+        let ip = parsed.ip.expect("a packet");
+        assert_eq!((ip.dscp(), ip.ecn(), out.len()), (0, 0, link(&[0; 40]).len()));
+
+        let builder = SmartQueue::upload(Rate::kilobits_per_second(100).expect("a rate"));
+        let mut queue = builder.frames(KEY).expect("a queue");
+        for _ in 0..100 {
+            queue.push(Nanos(0), &link(&packet(1, 1, 1))).expect("there is room");
+        }
+        let mut marks = 0;
+        let mut now = Nanos(0);
+        while let Some(at) = queue.poll_at(now) {
+            now = at;
+            let ip = queue.pop(now).and_then(|frame| parse::ethernet(frame).ip);
+            marks += u64::from(ip.is_some_and(|ip| ip.ecn() == 3));
+        }
+        assert!(marks > 10 && marks == queue.counters().marked, "{marks}");
+    }
 }
