@@ -710,7 +710,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
 
     /// Where frames of the flow and of the hosts of `frame` wait, pushed without a mark:
     /// [`Isolated::queue_of`](crate::Isolated::queue_of) and [`Isolated::entries_of`](crate::Isolated::entries_of).
-    /// Cost: a parse, three hashes and lookups.
+    /// What stands under the key before a [rotation](Self::rotate) is not found. Cost: a parse, three hashes and lookups.
     #[must_use]
     pub fn find(&self, frame: &[u8]) -> FoundEntries {
         let Frames { config, hasher, nat, identity, .. } = &self.packets;
