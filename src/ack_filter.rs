@@ -48,6 +48,7 @@ pub use rules::supersedes;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum AckFilter {
     /// Drops nothing.
     #[default]
@@ -73,7 +74,7 @@ impl<F: Fn(Packet) -> Option<Ack>> Acks for F {
 
 impl AckFilter {
     /// All modes, in the order of what they drop.
-    pub const ALL: [Self; 3] = [Self::Off, Self::Conservative, Self::Aggressive];
+    pub const ALL: &'static [Self] = &[Self::Off, Self::Conservative, Self::Aggressive];
 
     /// The most packets of a queue that are looked at when an acknowledgement comes, the newest first: the bound of the
     /// filter's work. In a queue of one connection the filter itself leaves two at most that may be dropped, so that
@@ -173,6 +174,7 @@ impl fmt::Display for AckFilter {
 
 /// A word that names no mode of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownAckFilter;
 
 impl fmt::Display for UnknownAckFilter {
@@ -188,7 +190,7 @@ impl FromStr for AckFilter {
     type Err = UnknownAckFilter;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|mode| mode.name() == word).ok_or(UnknownAckFilter)
+        Self::ALL.iter().copied().find(|mode| mode.name() == word).ok_or(UnknownAckFilter)
     }
 }
 

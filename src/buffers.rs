@@ -4,6 +4,8 @@
 //! an array of frames and a stack of free numbers, without an allocator. It takes back what a scheduler
 //! drops, and notices a buffer that is given back twice. Cost: O(1) per operation.
 
+use core::fmt;
+
 use sched_core::{DropReason, DropSink, Packet};
 
 /// `COUNT` buffers of `LEN` bytes each.
@@ -25,7 +27,6 @@ use sched_core::{DropReason, DropSink, Packet};
 /// assert_eq!(buffers.free(), 4);
 /// # Ok::<(), freeboard::sched_core::Rejected>(())
 /// ```
-#[derive(Debug)]
 pub struct Buffers<const COUNT: usize, const LEN: usize> {
     frames: [Frame<LEN>; COUNT],
     /// Numbers that were taken and given back, each once: the first `returned_len`, as a stack.
@@ -34,6 +35,17 @@ pub struct Buffers<const COUNT: usize, const LEN: usize> {
     returned_len: usize,
     /// Numbers from here on were never taken.
     untouched: u32,
+}
+
+/// Without the bytes.
+impl<const COUNT: usize, const LEN: usize> fmt::Debug for Buffers<COUNT, LEN> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffers")
+            .field("count", &COUNT)
+            .field("len", &LEN)
+            .field("free", &self.free())
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

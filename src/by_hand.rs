@@ -9,8 +9,7 @@
 //! use freeboard::Hashed;
 //! use freeboard::flowhash::{FlowTable, TagLine};
 //! use freeboard::sched_core::{
-//!     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
-//!     Scheduler,
+//!     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, Nanos, Packet, Queue, Scheduler,
 //! };
 //! use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 //!
@@ -18,8 +17,8 @@
 //! drr.add_all(1_514)?;
 //! let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
 //! let limits = Limits::bytes(150_000).within_pool(256);
-//! let queues = FlowQueues::new(drr, [Queue::EMPTY; 64], [Descriptor::EMPTY; 256], limits)
-//!     .with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; 64]));
+//! let (queues, lengths) = ([Queue::EMPTY; 64], [LongestFlow::EMPTY; 64]);
+//! let queues = FlowQueues::new(drr, queues, lengths, [Descriptor::EMPTY; 256], limits);
 //! let queues = Hashed::over(queues, table);
 //! let line = Shaper::new(Rate::megabits_per_second(1)?);
 //! let mut uplink = Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP);

@@ -5,13 +5,16 @@
 //! `Drr` inside this is the set-associative-hashed DRR of CAKE (§III-B) without its host level.
 //! Cost: that of the inner scheduler and one lookup a packet.
 
+use core::fmt;
+
 use crate::ack_filter::{AckFilter, Acks};
 use crate::isolated::recount_old;
 use flowhash::{Ack, FlowTable, Lookup, Outcome, Rotating, TagLine};
 use sched_core::{
     Aqm, Backlog, ConfigError, Counters, Descriptor, DropPolicy, DropReason, DropSink,
     FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler, FlowState, Imbalance, Limits,
-    Nanos, NoAqm, OwnVictim, Packet, Queue, Rejected, Scheduler, Table,
+    LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Queue, Rejected, Scheduler,
+    Table,
 };
 
 /// A hash table as a flow directory: the scheduler's flow `q` is the table's queue `q`, and is given back in the moment
@@ -66,23 +69,54 @@ impl<O: FlowScheduler + ?Sized, L: Table<TagLine>> FlowDirectory<O> for HashDire
 ///
 /// ```
 /// use freeboard::flowhash::{TagLine, FlowTable};
-/// use freeboard::sched_core::{Drr, DrrFlow, FlowId, Limits, Nanos, Packet, Queue, Scheduler, Descriptor};
+/// use freeboard::sched_core::{
+///     Descriptor, Drr, DrrFlow, FlowId, Limits, LongestFlow, Nanos, Packet, Queue, Scheduler,
+/// };
 /// use freeboard::Hashed;
 ///
 /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 64], 1_514)?;
 /// scheduler.add_all(1_514)?;
 /// let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
-/// let (queues, descriptors) = ([Queue::EMPTY; 64], [Descriptor::EMPTY; 256]);
-/// let mut queues = Hashed::new(scheduler, table, queues, descriptors, Limits::packets(256));
+/// let (queues, lengths) = ([Queue::EMPTY; 64], [LongestFlow::EMPTY; 64]);
+/// let packets = [Descriptor::EMPTY; 256];
+/// let mut queues = Hashed::new(scheduler, table, queues, lengths, packets, Limits::packets(256));
 ///
 /// let drops = &mut |packet: Packet, _why| println!("buffer {} is free again", packet.handle);
 /// queues.enqueue(Nanos(0), FlowId(0xfeed_f00d), Packet::new(7, 1_000), drops)?;
 /// assert_eq!(queues.dequeue(Nanos(0), drops), Some(Packet::new(7, 1_000)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Hashed<O, L, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim> {
     queues: FlowQueues<O, Q, S, A, R, D, HashDirectory<L>>,
+}
+
+/// Without the tables.
+impl<O, L, Q, S, A, R, D> fmt::Debug for Hashed<O, L, Q, S, A, R, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hashed").field("queues", &self.queues).finish_non_exhaustive()
+    }
+}
+
+impl<O, L, Q, S, N> Hashed<O, L, Q, S, NoAqm, [FlowRecord; 0], LongestQueueDrop<N>>
+where
+    O: FlowScheduler,
+    L: Table<TagLine>,
+    Q: Table<Queue>,
+    S: Table<Descriptor>,
+    N: Table<LongestFlow>,
+{
+    /// Creates hashed queues without an AQM and without statistics of single queues. When there is no room, a packet is
+    /// dropped from a queue that holds about the most bytes; see [`FlowQueues::new`] and [`Hashed::over`].
+    pub fn new(
+        scheduler: O,
+        table: FlowTable<L>,
+        queues: Q,
+        lengths: N,
+        descriptors: S,
+        limits: Limits,
+    ) -> Self {
+        Self::over(FlowQueues::new(scheduler, queues, lengths, descriptors, limits), table)
+    }
 }
 
 impl<O, L, Q, S> Hashed<O, L, Q, S>
@@ -92,16 +126,17 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
 {
-    /// Hashed queues without an AQM and without statistics of single queues; see
-    /// [`FlowQueues::new`] and [`Hashed::over`].
-    pub fn new(
+    /// Creates hashed queues without an AQM and without statistics of single queues. When there is no room, a packet is
+    /// dropped from the queue that the flow scheduler names, or else the arrival; see [`FlowQueues::with_own_victim`] and
+    /// [`Hashed::over`].
+    pub fn with_own_victim(
         scheduler: O,
         table: FlowTable<L>,
         queues: Q,
         descriptors: S,
         limits: Limits,
     ) -> Self {
-        Self::over(FlowQueues::new(scheduler, queues, descriptors, limits), table)
+        Self::over(FlowQueues::with_own_victim(scheduler, queues, descriptors, limits), table)
     }
 }
 
@@ -182,7 +217,7 @@ where
     /// scheduler.add_all(1_514)?;
     /// let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
     /// let (queues, descriptors) = ([Queue::EMPTY; 64], [Descriptor::EMPTY; 256]);
-    /// let mut queues = Hashed::new(scheduler, table, queues, descriptors, Limits::packets(256));
+    /// let mut queues = Hashed::with_own_victim(scheduler, table, queues, descriptors, Limits::packets(256));
     /// let (hash, mut gone) = (0xfeed_f00d, Vec::new());
     /// for handle in 0..3 {
     ///     let (packet, drops) = (Packet::new(handle, 66), &mut |packet: Packet, _| gone.push(packet.handle));

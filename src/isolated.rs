@@ -40,6 +40,8 @@ mod statistics;
 mod tin_records;
 mod tins;
 
+use core::fmt;
+
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
     Aqm, Backlog, Ceilings, CommittedRates, Counters, Descriptor, DropPolicy, DropReason, DropSink,
@@ -189,9 +191,15 @@ impl Labelled for OwnHost {
 /// assert_eq!(sent.filter(|packet| packet.handle % 10 == 0).count(), 10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Isolated<S: Storage, A = NoAqm, K: Storage = NoRoom, T: Storage = NoRoom> {
     queues: IsolatedQueues<S, A, K, T>,
+}
+
+/// Without the tables.
+impl<S: Storage, A, K: Storage, T: Storage> fmt::Debug for Isolated<S, A, K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Isolated").field("queues", &self.queues).finish_non_exhaustive()
+    }
 }
 
 impl<S: Storage, K: Storage, T: Storage> Isolated<S, NoAqm, K, T> {

@@ -21,6 +21,7 @@ use crate::labels::Labelled;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Isolation {
     // Those with a queue for each flow stand first, so that one comparison tells whether a packet goes by its flow.
     /// A queue for each flow; hosts do not count. A host that opens many flows has many shares.
@@ -63,7 +64,7 @@ impl Level {
 
 impl Isolation {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: &'static [Self] = &[
         Self::Flows,
         Self::SrcHost,
         Self::DstHost,
@@ -153,6 +154,7 @@ impl fmt::Display for Isolation {
 /// A word that names no [`Isolation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct UnknownIsolation;
 
 impl fmt::Display for UnknownIsolation {
@@ -168,6 +170,6 @@ impl FromStr for Isolation {
     type Err = UnknownIsolation;
 
     fn from_str(word: &str) -> Result<Self, UnknownIsolation> {
-        Self::ALL.into_iter().find(|isolation| isolation.name() == word).ok_or(UnknownIsolation)
+        Self::ALL.iter().copied().find(|isolation| isolation.name() == word).ok_or(UnknownIsolation)
     }
 }

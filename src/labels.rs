@@ -19,6 +19,47 @@ pub use in_tin::InTin;
 ///
 /// While a new key takes over ([`Isolated::rotate`](crate::Isolated::rotate)) a packet is asked for its labels
 /// under the key before as well ([`before`](Self::before)): [`Rekeyed`] has both.
+///
+/// Labels of subscribers that the caller knows by number, each with a weight:
+///
+/// ```
+/// use freeboard::flowhash::mix;
+/// use freeboard::sched_core::{Nanos, Packet};
+/// use freeboard::shaper::Rate;
+/// use freeboard::{Labelled, SmartQueue};
+///
+/// struct OfSubscriber {
+///     subscriber: u32,
+///     connection: u32,
+///     weight: u32,
+/// }
+///
+/// impl Labelled for OfSubscriber {
+///     fn flow(&self) -> u32 {
+///         mix(self.connection)
+///     }
+///     fn source(&self) -> u32 {
+///         mix(self.subscriber)
+///     }
+///     fn destination(&self) -> u32 {
+///         0
+///     }
+///     fn host_quantum(&self) -> Option<u32> {
+///         Some(self.weight * 1_514)
+///     }
+/// }
+///
+/// let mut queue = SmartQueue::upload(Rate::UNLIMITED).buffers(64).descriptors()?;
+/// let drops = &mut |packet: Packet, _why| println!("buffer {} is free again", packet.handle);
+/// for handle in 0..40 {
+///     let (subscriber, weight) = if handle < 20 { (1, 1) } else { (2, 3) };
+///     let labels = OfSubscriber { subscriber, connection: subscriber, weight };
+///     queue.enqueue(Nanos(0), &labels, Packet::new(handle, 1_514), drops)?;
+/// }
+/// let sent: Vec<u32> = (0..16).filter_map(|_| Some(queue.dequeue(Nanos(0), drops)?.handle)).collect();
+/// assert_eq!(sent.iter().filter(|&&handle| handle < 20).count(), 4, "a quarter");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Labelled {
     /// The flow.
     fn flow(&self) -> u32;

@@ -117,6 +117,9 @@ pub use labelled_scheduler::LabelledScheduler;
 pub use labels::{ByLabeller, Identified, InTin, Labelled, OnDemand, Rekeyed};
 pub use segmenter::{CutError, Segmenter};
 pub use settings::{QueueSettings, SettingsError, SettingsProblem};
+#[cfg(not(feature = "alloc"))]
+#[doc(hidden)]
+pub use smart_queue::FeatureAlloc;
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,
     LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SmartQueue, SmartQueueBuilder,

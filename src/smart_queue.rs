@@ -19,6 +19,10 @@ mod static_frames;
 mod statistics;
 mod tins;
 mod wash;
+#[cfg(not(feature = "alloc"))]
+mod without_heap;
+
+use core::fmt;
 
 use flowhash::Rotating;
 use sched_core::{
@@ -40,6 +44,9 @@ pub use pool::BufferState;
 pub use rtt::{Rtt, UnknownRtt};
 pub use static_frames::{StaticFrameQueue, StaticFrames};
 pub use wash::clear_dscp;
+#[cfg(not(feature = "alloc"))]
+#[doc(hidden)]
+pub use without_heap::FeatureAlloc;
 
 use crate::ack_filter::{AckFilter, Acks};
 use crate::isolated::{Isolated, IsolatedError};
@@ -128,9 +135,13 @@ use outlet::Outlet;
 /// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in tables of
 /// the caller's ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after construction.
 ///
+/// **Threads.** A queue is `Send` and `Sync`: it may be moved to another thread, and one that is shared stands behind a lock, since
+/// it takes and gives packets by `&mut self`. The same holds for [`Isolated`], [`Hashed`](crate::Hashed),
+/// [`Buffers`](crate::Buffers) and [`Shaped`](shaper::Shaped), and for the types of `sched_core`, wherever their parameters are
+/// `Send` and `Sync`: a [NAT](SmartQueue::with_nat), [rules](SmartQueue::with_host_rules) or an AQM of the caller's.
+///
 /// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) line. With frames, a copy, a
 /// parse and a hash on the way in.
-#[derive(Debug)]
 pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Storage = NoRoom> {
     outlet: Outlet<S, K, T>,
     rtt: Rtt,
@@ -145,6 +156,17 @@ pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Stora
     tins: TinPlan,
     non_ip: NonIpFrames,
     packets: P,
+}
+
+/// A summary, without tables and buffers.
+impl<S: Storage, P, K: Storage, T: Storage> fmt::Debug for SmartQueue<S, P, K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("SmartQueue");
+        debug.field("rate", &format_args!("{}", self.line().rate()));
+        debug.field("isolation", &self.isolation()).field("aqm", &self.aqm());
+        debug.field("tins", &self.tins.count()).field("limits", &self.limits());
+        debug.field("backlog", &self.backlog()).finish_non_exhaustive()
+    }
 }
 
 /// By descriptor: the bytes of packets stay in buffers of the caller's.
@@ -186,6 +208,10 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// it, and the limit in bytes is raised, unless the caller has set limits; it is not lowered, so that nothing is
     /// dropped. Buffers are as many as at construction: a rate that is to grow tenfold later wants
     /// [`SmartQueueBuilder::buffers`].
+    ///
+    /// Cost: with one tin O(1), with divisions; with several O(hosts), and O(queues) where there are tables for
+    /// `triple-isolate`. Where the limit in bytes is raised so far that the grain of
+    /// [`LongestHostDrop`](sched_core::LongestHostDrop::grain) changes, O(hosts) as well.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.outlet.line.set_rate(now, rate);
         self.follow();
@@ -199,8 +225,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
 
     /// Another line, with its rate, its catch-up and what it still owes: that of a queue which this queue replaces,
     /// or [this queue's](Self::line) with another [catch-up](Shaper::with_catch_up). The AQM and the limit in bytes
-    /// go with the rate of the line, as for [`set_rate`](Self::set_rate). Cost: O(1), or O(hosts) where the grain of
-    /// [`LongestHostDrop`](sched_core::LongestHostDrop::grain) changes with the limit.
+    /// go with the rate of the line, as for [`set_rate`](Self::set_rate), whose cost it has.
     ///
     /// ```
     /// use freeboard::SmartQueue;

@@ -13,6 +13,7 @@ use crate::tins::TinName;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct FlowStatistics {
     /// The number of the queue. Another flow may have it when this one is empty.
     pub queue: u32,
@@ -36,6 +37,7 @@ pub struct FlowStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct FlowTotals {
     /// Those that came lately, and are served before flows that stand. A flow that uses less than its share stays among them.
     pub sparse: u32,
@@ -88,6 +90,7 @@ pub struct Activations {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct HostStatistics {
     /// The number of its entry: [`Isolated::entries_of`](crate::Isolated::entries_of) says which hosts have which. Another
     /// host may have it when this one holds nothing.

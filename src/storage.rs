@@ -27,7 +27,33 @@ pub trait Storage {
     type Of<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
 }
 
-/// Storage that makes its tables.
+/// Storage that makes its tables, for [`IsolatedMemory::allocate`](crate::IsolatedMemory::allocate).
+///
+/// ```
+/// use core::fmt::Debug;
+///
+/// use freeboard::sched_core::Limits;
+/// use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, Storage};
+///
+/// /// Tables without spare capacity.
+/// #[derive(Debug)]
+/// enum Boxes {}
+///
+/// impl Storage for Boxes {
+///     type Of<T: Debug + 'static> = Box<[T]>;
+/// }
+///
+/// impl Allocate for Boxes {
+///     fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
+///         vec![empty; len].into()
+///     }
+/// }
+///
+/// let memory = IsolatedMemory::<Boxes>::allocate(64, 16, 256);
+/// let queue = Isolated::new(memory, IsolatedConfig::new(1_514, Limits::NONE))?;
+/// assert_eq!(queue.backlogged_hosts(), (0, 0));
+/// # Ok::<(), freeboard::IsolatedError>(())
+/// ```
 pub trait Allocate: Storage {
     /// A table of `len` times `empty`.
     fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Of<T>;

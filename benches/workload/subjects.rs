@@ -295,7 +295,11 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
                 Boxes(count).of(Queue::EMPTY),
                 Boxes(descriptors_for(flows)).of(Descriptor::EMPTY),
             );
-            closed(Hashed::new(scheduler, table, queues, descriptors, Limits::NONE), call, true)
+            closed(
+                Hashed::with_own_victim(scheduler, table, queues, descriptors, Limits::NONE),
+                call,
+                true,
+            )
         }
         // Hash, sparse flows first, CoDel: what FQ-CoDel is made of. With the longest queue to give way.
         "fq_codel" => closed(Hashed::over(fq_codel(flows), queue_table(flows)), call, true),

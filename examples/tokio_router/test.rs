@@ -184,7 +184,7 @@ fn between_two_namespaces() {
     let report = report.unwrap().to_string();
     println!("{report}");
     assert_eq!(report.lines().count(), 2);
-    assert!(report.starts_with("up   at 4000000 bit/s: "));
+    assert!(report.starts_with("up   at 4mbit: "));
     assert!(report.lines().all(|line| line.contains(" 0 refused by the device")));
 }
 

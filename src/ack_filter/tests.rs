@@ -171,7 +171,7 @@ fn connections_that_share_a_queue_are_apart() {
 fn the_modes_have_words() {
     use alloc::string::ToString;
 
-    for filter in AckFilter::ALL {
+    for &filter in AckFilter::ALL {
         assert_eq!(filter.to_string().parse(), Ok(filter));
     }
     assert_eq!("on".parse::<AckFilter>(), Err(UnknownAckFilter));

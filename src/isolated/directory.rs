@@ -1,5 +1,6 @@
 //! The tables of flows and hosts beside the flow scheduler: which flow has which queue, and which host which entry.
 
+use core::fmt;
 use core::iter;
 
 use flowhash::{FlowTable, Lookup, Outcome, TagLine};
@@ -44,7 +45,6 @@ pub(super) fn labels_in_tins<L: Table<TagLine>>(
 ///
 /// **Without hosts** ([`Isolation::counts_hosts`](crate::Isolation)) no entry of a host is claimed. When hosts begin to
 /// count, the flows that are queued are of one host a tin, without a name, until a packet of theirs names their hosts.
-#[derive(Debug)]
 pub struct HostDirectory<S: Storage> {
     /// A queue is claimed if and only if it holds packets.
     pub(super) queues: FlowTable<S::Of<TagLine>>,
@@ -66,6 +66,13 @@ pub struct HostDirectory<S: Storage> {
     pub(super) looks_closely: bool,
     /// Whether there have been several tins.
     pub(super) had_tins: bool,
+}
+
+/// Without the tables.
+impl<S: Storage> fmt::Debug for HostDirectory<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostDirectory").field("queues", &self.queues).finish_non_exhaustive()
+    }
 }
 
 impl<S: Storage> HostDirectory<S> {

@@ -1,5 +1,7 @@
 //! The flow scheduler under each isolation.
 
+use core::fmt;
+
 use sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRate, CommittedRates,
     CommittedReturn, ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
@@ -159,7 +161,6 @@ impl Service {
 /// Three flow schedulers: [`HostDrr`] in two levels, [`TinRings`] where hosts do not count, and [`LoadDrr`] for
 /// `triple-isolate`. The isolation says which one serves, and the others are idle. The first two have their flows and tins
 /// in common.
-#[derive(Debug)]
 pub struct IsolationScheduler<S: Storage, K: Storage, T: Storage> {
     isolation: Isolation,
     service: Service,
@@ -184,6 +185,15 @@ pub struct IsolationScheduler<S: Storage, K: Storage, T: Storage> {
     spreads: [u32; TinConfig::MAX_TINS as usize],
     /// Whether a host has one share in all tins together.
     hosts_across_tins: bool,
+}
+
+/// Without the tables.
+impl<S: Storage, K: Storage, T: Storage> fmt::Debug for IsolationScheduler<S, K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IsolationScheduler")
+            .field("isolation", &self.isolation)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {

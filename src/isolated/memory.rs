@@ -1,5 +1,7 @@
 //! The tables of an isolated queue, by owner: packets, flows, hosts, their rates, and `triple-isolate`.
 
+use core::fmt;
+
 use flowhash::TagLine;
 use sched_core::{
     CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, Descriptor, DrrFlow, HeldFlow,
@@ -25,7 +27,6 @@ use crate::storage::{Allocate, NoRoom, Storage};
 ///   the mode is refused.
 ///
 /// With [`NoRoom`], which both are unless chosen, nothing of them is left in the code.
-#[derive(Debug)]
 pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom, T: Storage = NoRoom> {
     /// One for each handle.
     pub(super) packets: S::Of<Descriptor>,
@@ -33,6 +34,16 @@ pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom, T: Storage = NoRoom> 
     pub(super) hosts: HostTables<S>,
     pub(super) rates: RateTables<K>,
     pub(super) triple: TripleTables<T>,
+}
+
+/// Without the tables.
+impl<S: Storage, K: Storage, T: Storage> fmt::Debug for IsolatedMemory<S, K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IsolatedMemory")
+            .field("queues", &self.flows.queues.as_ref().len())
+            .field("packets", &self.packets.as_ref().len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What belongs to a flow: as long as there are queues, spare ones included, but for the lines.

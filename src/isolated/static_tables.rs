@@ -1,5 +1,7 @@
 //! Tables of an isolated queue in arrays: for static memory, without an allocator.
 
+use core::fmt;
+
 use flowhash::TagLine;
 use sched_core::{
     CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, Descriptor, DrrFlow, HeldFlow,
@@ -39,7 +41,6 @@ const LINES: usize = QUEUES >> 3;
 /// ```compile_fail
 /// let tables = freeboard::StaticTables::<256, 3>::new();
 /// ```
-#[derive(Debug)]
 pub struct StaticTables<const PACKETS: usize, const GROUPS: usize> {
     packets: [Descriptor; PACKETS],
     lines: [[TagLine; LINES]; GROUPS],
@@ -55,6 +56,16 @@ pub struct StaticTables<const PACKETS: usize, const GROUPS: usize> {
     held_hosts: [[HeldHost; HOSTS]; GROUPS],
     holders: [[u32; HOSTS]; GROUPS],
     holders_of_entries: [[u32; HOSTS]; GROUPS],
+}
+
+/// Without the tables.
+impl<const PACKETS: usize, const GROUPS: usize> fmt::Debug for StaticTables<PACKETS, GROUPS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticTables")
+            .field("packets", &PACKETS)
+            .field("groups", &GROUPS)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The hosts of one side.
@@ -126,13 +137,19 @@ impl<const PACKETS: usize, const GROUPS: usize> Default for StaticTables<PACKETS
 }
 
 /// Room for the rates of hosts in arrays, for [`StaticTables`] of as many groups: 1,152 bytes a group.
-#[derive(Debug)]
 pub struct StaticRates<const GROUPS: usize> {
     excess: [[DrrFlow; HOSTS]; GROUPS],
     committed: [[CommittedFlow; HOSTS]; GROUPS],
     returns: [[CommittedReturn; HOSTS]; GROUPS],
     ceilings: [[CeilingFlow; HOSTS]; GROUPS],
     waiting: [[CeilingReturn; HOSTS]; GROUPS],
+}
+
+/// Without the tables.
+impl<const GROUPS: usize> fmt::Debug for StaticRates<GROUPS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticRates").field("groups", &GROUPS).finish_non_exhaustive()
+    }
 }
 
 impl<const GROUPS: usize> StaticRates<GROUPS> {
@@ -157,12 +174,21 @@ impl<const GROUPS: usize> Default for StaticRates<GROUPS> {
 
 /// Room for `triple-isolate` in arrays, for [`StaticTables`] of as many groups: 1,408 bytes a group, and 8 a round.
 /// Flows of a host beyond `ROUNDS`, two or more, are not told apart.
-#[derive(Debug)]
 pub struct StaticTriple<const GROUPS: usize, const ROUNDS: usize> {
     flows: [[LoadDrrFlow; ALL]; GROUPS],
     sources: [[LoadDrrHost; HOSTS]; GROUPS],
     destinations: [[LoadDrrHost; HOSTS]; GROUPS],
     rounds: [RoundList; ROUNDS],
+}
+
+/// Without the tables.
+impl<const GROUPS: usize, const ROUNDS: usize> fmt::Debug for StaticTriple<GROUPS, ROUNDS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticTriple")
+            .field("groups", &GROUPS)
+            .field("rounds", &ROUNDS)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<const GROUPS: usize, const ROUNDS: usize> StaticTriple<GROUPS, ROUNDS> {

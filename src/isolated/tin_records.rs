@@ -12,6 +12,7 @@ use crate::storage::Storage;
 /// tin 0 ([`Isolated::set_tins_and_move`](crate::Isolated::set_tins_and_move)). A single tin counts as tin 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct TinCounters {
     /// Packets and bytes: accepted, rejected, delivered, dropped by reason, marked. The peak is not kept, and zero.
     pub counters: Counters,

@@ -3,9 +3,9 @@
 use core::fmt;
 
 use super::QueueSettings;
-use super::units::{BY_RATE, Bandwidth, Size, Time};
+use super::units::{BY_RATE, Size};
 use crate::ack_filter::AckFilter;
-use crate::smart_queue::{AqmKind, MemoryLimit, Rtt};
+use crate::smart_queue::{AqmKind, MemoryLimit};
 
 /// Words with a blank between them.
 struct Line<'a, 'b> {
@@ -31,7 +31,7 @@ impl fmt::Display for QueueSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = Line { f, is_empty: true };
         if let Some(rate) = self.rate {
-            line.put(format_args!("bandwidth {}", Bandwidth(rate)))?;
+            line.put(format_args!("bandwidth {rate}"))?;
         }
         if let Some(plan) = &self.tins {
             line.put(format_args!("{plan}"))?;
@@ -59,14 +59,14 @@ impl fmt::Display for QueueSettings {
         line.put_one_of(self.ingress, "ingress", "egress")?;
         line.put_one_of(self.autorate, "autorate-ingress", "no-autorate-ingress")?;
         if let Some(rtt) = self.rtt {
-            match Rtt::PRESETS.iter().find(|(_, preset)| *preset == rtt) {
-                Some((word, _)) => line.put(format_args!("{word}"))?,
-                None => line.put(format_args!("rtt {}", Time(rtt.span())))?,
-            }
+            let before = if rtt.preset().is_some() { "" } else { "rtt " };
+            line.put(format_args!("{before}{rtt}"))?;
         }
         if let Some(aqm) = self.aqm {
-            let word = if aqm == AqmKind::None { "no-aqm" } else { aqm.word() };
-            line.put(format_args!("{word}"))?;
+            match aqm {
+                AqmKind::None => line.put(format_args!("no-aqm"))?,
+                aqm => line.put(format_args!("{aqm}"))?,
+            }
         }
         line.put_one_of(self.l4s, "l4s", "no-l4s")?;
         match self.memory_limit {

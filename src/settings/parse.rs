@@ -7,7 +7,7 @@ use shaper::{KeywordProblem, Overhead, QuotedWord, Rate};
 
 use super::QueueSettings;
 use super::error::{SettingsError, SettingsProblem};
-use super::units::{memory_limit, rate, time};
+use super::units::{memory_limit, time};
 use super::vocabulary::{nearest, needs_number, not_offered, values};
 use crate::ack_filter::AckFilter;
 use crate::isolation::Isolation;
@@ -165,7 +165,7 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError> {
     while let Some(word) = words.next() {
         let s = &mut settings;
         match word {
-            "bandwidth" => s.rate = Some(words.value(word, RATE, rate)?),
+            "bandwidth" => s.rate = Some(words.value(word, RATE, |word| word.parse().ok())?),
             "unlimited" => s.rate = Some(Rate::UNLIMITED),
             "nat" | "nonat" => s.nat = Some(word == "nat"),
             "wash" | "nowash" => s.wash = Some(word == "wash"),
@@ -225,7 +225,8 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError> {
                     mode = Some(found);
                 } else if let Ok(isolation) = word.parse::<Isolation>() {
                     s.isolation = Some(isolation);
-                } else if let Ok(rtt) = word.parse::<Rtt>() {
+                } else if let Some(&(_, rtt)) = Rtt::PRESETS.iter().find(|(name, _)| *name == word)
+                {
                     s.rtt = Some(rtt);
                 } else {
                     link_at = Some(word);

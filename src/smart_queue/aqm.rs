@@ -42,8 +42,8 @@ pub enum AqmKind {
 
 impl AqmKind {
     /// Each AQM with its word.
-    pub const WORDS: [(&'static str, Self); 3] =
-        [("cobalt", Self::Cobalt), ("codel", Self::CoDel), ("none", Self::None)];
+    pub const WORDS: &'static [(&'static str, Self)] =
+        &[("cobalt", Self::Cobalt), ("codel", Self::CoDel), ("none", Self::None)];
 
     /// Its word.
     #[must_use]
@@ -65,9 +65,17 @@ impl AqmKind {
     }
 }
 
+/// Its [word](AqmKind::word), which reads back to the same AQM.
+impl fmt::Display for AqmKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
 /// A word that names no [`AqmKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct UnknownAqm;
 
 impl fmt::Display for UnknownAqm {
@@ -79,11 +87,12 @@ impl fmt::Display for UnknownAqm {
 
 impl core::error::Error for UnknownAqm {}
 
+/// From its [word](AqmKind::word).
 impl FromStr for AqmKind {
     type Err = UnknownAqm;
 
     fn from_str(word: &str) -> Result<Self, UnknownAqm> {
-        let found = Self::WORDS.into_iter().find(|(name, _)| *name == word);
+        let found = Self::WORDS.iter().copied().find(|(name, _)| *name == word);
         found.map(|(_, kind)| kind).ok_or(UnknownAqm)
     }
 }

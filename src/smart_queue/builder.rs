@@ -423,8 +423,23 @@ impl SmartQueueBuilder {
         Self { ingress: on, ..self }
     }
 
-    /// How many frames, or descriptors, there is room for on the heap. Unless set it is what the limit in bytes
-    /// asks for, 256 at least and 8,192 at most.
+    /// The most frames, or descriptors, on the heap: 2^20.
+    #[cfg(feature = "alloc")]
+    pub const MAX_BUFFERS: u32 = 1 << 20;
+
+    /// Sets how many frames, or descriptors, there is room for on the heap: 1 to [`MAX_BUFFERS`](Self::MAX_BUFFERS), in
+    /// which frames take [`max_len`](Self::max_len) bytes each. Unless set it is what the limit in bytes asks for, 256 at
+    /// least and 8,192 at most.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).buffers(u32::MAX);
+    /// let error = builder.frames([42; 16]).unwrap_err();
+    /// assert_eq!(error.to_string(), "buffers 4294967295 is outside 1..=1048576");
+    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// ```
     #[cfg(feature = "alloc")]
     #[must_use]
     pub const fn buffers(self, count: u32) -> Self {
@@ -540,6 +555,13 @@ impl SmartQueueBuilder {
         let count = self.buffers.unwrap_or((wanted / max_len).max(fewest).min(most));
         if count == 0 {
             return Err(SmartQueueError::NoBuffers);
+        }
+        // What an allocation can have at most, on targets with few bits: what is above would panic.
+        let most = u32::try_from(isize::MAX.unsigned_abs() / (max_len as usize));
+        let most = most.unwrap_or(u32::MAX).min(Self::MAX_BUFFERS);
+        if count > most {
+            let (what, value) = ("buffers", count.into());
+            return Err(ConfigError::OutOfRange { what, value, min: 1, max: most.into() }.into());
         }
         let sizes = sizes(count);
         Ok(match self.limits {

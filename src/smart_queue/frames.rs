@@ -23,7 +23,6 @@ use crate::tins::{Dscp, Fwmark, TinBy};
 
 /// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, what
 /// single hosts get, `R`, and which addresses are one host, `I`.
-#[derive(Debug)]
 pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = ByAddress> {
     pool: Pool<S>,
     /// The buffer whose frame the caller was given last: free when the caller comes again.
@@ -35,6 +34,13 @@ pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = ByAddress> {
     nat: N,
     rules: R,
     identity: I,
+}
+
+/// Without the bytes, the keys and the rules.
+impl<S: Storage, N, R, I> fmt::Debug for Frames<S, N, R, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frames").field("pool", &self.pool).finish_non_exhaustive()
+    }
 }
 
 /// How frames are read, and what is done to them.
@@ -64,6 +70,7 @@ impl FrameConfig {
 /// What a frame begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum LinkLayer {
     /// An Ethernet II header, with VLAN tags and PPPoE or without.
     #[default]

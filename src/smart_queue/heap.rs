@@ -8,10 +8,113 @@ use crate::isolated::IsolatedMemory;
 use crate::isolation::Isolation;
 use crate::storage::{Allocate, Heap, NoRoom};
 
-/// A [`SmartQueue`] with frames on the heap.
+/// A [`SmartQueue`] on the heap that owns its buffers: frames go in by [`push`](SmartQueue::push) and come out by
+/// [`pop`](SmartQueue::pop). [`SmartQueueBuilder::frames`] makes it; the type is for a field of a struct of yours.
+///
+/// ```
+/// use freeboard::sched_core::Nanos;
+/// use freeboard::shaper::Rate;
+/// use freeboard::{FrameQueue, SmartQueue};
+///
+/// struct Uplink {
+///     queue: FrameQueue,
+/// }
+///
+/// impl Uplink {
+///     /// Takes a frame from the LAN.
+///     fn received(&mut self, now: Nanos, frame: &[u8]) {
+///         if let Err(error) = self.queue.push(now, frame) {
+///             println!("not queued: {error}");
+///         }
+///     }
+///
+///     /// Sends what may leave at `now`; returns when to come again.
+///     fn send(&mut self, now: Nanos) -> Option<Nanos> {
+///         while let Some(frame) = self.queue.pop(now) {
+///             println!("{} bytes leave", frame.len());
+///         }
+///         self.queue.poll_at(now)
+///     }
+/// }
+///
+/// let key = [42; 16]; // 16 random bytes
+/// let queue = SmartQueue::upload(Rate::megabits_per_second(1)?).framing("pppoe-ptm")?.frames(key)?;
+/// let mut uplink = Uplink { queue };
+/// for _ in 0..3 {
+///     uplink.received(Nanos(0), &[0; 1_514]);
+/// }
+/// assert!(uplink.send(Nanos(0)) > Some(Nanos(0)), "the link is busy with the first frame");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// | what | methods |
+/// |---|---|
+/// | frames in | [`push`](SmartQueue::push), [`push_with`](SmartQueue::push_with) without a copy, [`push_marked`](SmartQueue::push_marked) with a mark that names the tin |
+/// | frames out | [`pop`](SmartQueue::pop), [`poll_at`](SmartQueue::poll_at) |
+/// | link | [`set_rate`](SmartQueue::set_rate), [`set_overhead`](SmartQueue::set_overhead), [`set_line`](SmartQueue::set_line), [`set_device`](SmartQueue::set_device) |
+/// | fairness | [`set_isolation`](SmartQueue::set_isolation), [`with_nat`](SmartQueue::with_nat), [`with_host_identity`](SmartQueue::with_host_identity), [`with_host_rules`](SmartQueue::with_host_rules), [`set_tins`](SmartQueue::set_tins) |
+/// | delay | [`set_rtt`](SmartQueue::set_rtt), [`set_aqm`](SmartQueue::set_aqm), [`set_l4s`](SmartQueue::set_l4s), [`set_ack_filter`](SmartQueue::set_ack_filter) |
+/// | memory | [`set_limits`](SmartQueue::set_limits), [`set_memory_limit`](SmartQueue::set_memory_limit), [`clear`](SmartQueue::clear) |
+/// | statistics | [`counters`](SmartQueue::counters), [`backlog`](SmartQueue::backlog), [`statistics`](SmartQueue::statistics), [`tin_counters`](SmartQueue::tin_counters) |
+/// | key | [`rotate`](SmartQueue::rotate) |
 pub type FrameQueue = SmartQueue<Heap, Frames<Heap>, NoRoom, Heap>;
 
-/// A [`SmartQueue`] by descriptor on the heap.
+/// A [`SmartQueue`] on the heap for frames in buffers of the caller's: numbers of buffers go in by
+/// [`enqueue`](SmartQueue::enqueue), with the [labels](crate::Labelled) of the packet, and come out by
+/// [`dequeue`](SmartQueue::dequeue). [`SmartQueueBuilder::descriptors`] makes it; the type is for a field of a struct of
+/// yours.
+///
+/// ```
+/// use freeboard::flowhash::{Labels, SipHash13, parse};
+/// use freeboard::sched_core::{DropReason, Nanos, Packet};
+/// use freeboard::shaper::Rate;
+/// use freeboard::{DescriptorQueue, SmartQueue};
+///
+/// struct Uplink {
+///     queue: DescriptorQueue,
+///     hasher: SipHash13,
+///     buffers: Vec<Vec<u8>>,
+///     free: Vec<u32>,
+/// }
+///
+/// impl Uplink {
+///     /// Takes the frame in buffer `handle`.
+///     fn received(&mut self, now: Nanos, handle: u32) {
+///         let frame = &self.buffers[handle as usize];
+///         let labels = Labels::new(&parse::ethernet(frame).key, &self.hasher);
+///         let packet = Packet::new(handle, frame.len() as u32);
+///         let free = &mut self.free;
+///         let drops = &mut |packet: Packet, _why: DropReason| free.push(packet.handle);
+///         if let Err(rejected) = self.queue.enqueue(now, &labels, packet, drops) {
+///             self.free.push(rejected.packet.handle);
+///         }
+///     }
+///
+///     /// Returns the buffer that leaves next, if one may leave at `now`.
+///     fn next(&mut self, now: Nanos) -> Option<u32> {
+///         let free = &mut self.free;
+///         let drops = &mut |packet: Packet, _why: DropReason| free.push(packet.handle);
+///         self.queue.dequeue(now, drops).map(|packet| packet.handle)
+///     }
+/// }
+///
+/// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).buffers(64).descriptors()?;
+/// let hasher = SipHash13::new([42; 16]); // 16 random bytes
+/// let mut uplink = Uplink { queue, hasher, buffers: vec![vec![0; 1_514]; 64], free: (1..64).collect() };
+/// uplink.received(Nanos(0), 0);
+/// assert_eq!(uplink.next(Nanos(0)), Some(0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// | what | methods |
+/// |---|---|
+/// | packets in | [`enqueue`](SmartQueue::enqueue), [`enqueue_with_acks`](SmartQueue::enqueue_with_acks) with the ACK filter |
+/// | packets out | [`dequeue`](SmartQueue::dequeue), [`poll_at`](SmartQueue::poll_at), [`Scheduler::peek`](sched_core::Scheduler::peek), [`Scheduler::dequeue_burst`](sched_core::Scheduler::dequeue_burst) |
+/// | buffers | [`Buffers`](crate::Buffers), or any of yours; [`Scheduler::evict`](sched_core::Scheduler::evict) for a packet that found none |
+/// | key | [`rotate`](SmartQueue::rotate), with [`Rekeyed`](crate::Rekeyed) labels |
+///
+/// Link, fairness, delay, memory and statistics are set and read as for a [`FrameQueue`], but for what needs the bytes: hosts have
+/// the weights and rates that their [labels](crate::Labelled) say.
 pub type DescriptorQueue = SmartQueue<Heap, Descriptors, NoRoom, Heap>;
 
 /// Rounds of `triple-isolate`, shared by the tins: 64 for each of four, 32 for each of eight.

@@ -28,6 +28,35 @@ pub struct HostTerms {
 /// `dual-dsthost`, after a translation ([`with_nat`](crate::SmartQueue::with_nat)). Of a packet in a tunnel it is the
 /// tunnel's end. On the local side it is what the
 /// [identity of hosts](crate::SmartQueue::with_host_identity) makes of it: a prefix, a card, a VLAN, a list.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use freeboard::flowhash::HostKey;
+/// use freeboard::sched_core::Nanos;
+/// use freeboard::shaper::Rate;
+/// use freeboard::{HostRules, HostTerms, SmartQueue};
+///
+/// /// Weights of some hosts; the others have 1.
+/// struct Weights(BTreeMap<[u8; 4], u32>);
+///
+/// impl HostRules for Weights {
+///     fn terms(&self, host: HostKey) -> HostTerms {
+///         let HostKey::V4(address) = host else { return HostTerms::default() };
+///         let quantum = self.0.get(&address).map(|weight| weight * 1_522);
+///         HostTerms { quantum, ..HostTerms::default() }
+///     }
+/// }
+///
+/// let server = [192, 168, 1, 9];
+/// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
+/// let mut queue = queue.with_host_rules(Weights(BTreeMap::from([(server, 3)])));
+/// queue.push(Nanos(0), &[0; 60])?;
+/// // Later: another weight, at once where the host is backlogged.
+/// queue.host_rules_mut().0.insert(server, 4);
+/// queue.update_host(Nanos(0), HostKey::V4(server));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait HostRules {
     /// What `host` gets. Asked for up to three times when the host becomes backlogged: cost is that of the rules.
     fn terms(&self, host: HostKey) -> HostTerms;

@@ -26,6 +26,7 @@ use super::Rtt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum MemoryLimit {
     /// CAKE's rule: what the rate of the whole line carries in four round-trip times, [`MemoryLimit::LEAST`] at least and
     /// [`MemoryLimit::MOST`] at most. It follows rate and round-trip time upwards, so that nothing is dropped for them.

@@ -28,6 +28,8 @@ use shaper::Rate;
 /// let rtt: Rtt = "regional".parse()?;
 /// assert_eq!(rtt, Rtt::REGIONAL);
 /// assert_eq!((rtt.span(), rtt.target()), (Nanos::from_millis(30), Nanos::from_micros(1_500)));
+/// let rtt: Rtt = "45ms".parse()?;
+/// assert_eq!((rtt.span(), rtt.to_string()), (Nanos::from_millis(45), "45ms".to_owned()));
 /// # Ok::<(), freeboard::UnknownRtt>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +53,7 @@ impl Rtt {
     pub const SATELLITE: Self = Self(Nanos::from_secs(1));
 
     /// The presets with their words, the nearest first.
-    pub const PRESETS: [(&'static str, Self); 7] = [
+    pub const PRESETS: &'static [(&'static str, Self)] = &[
         ("datacentre", Self::DATACENTRE),
         ("lan", Self::LAN),
         ("metro", Self::METRO),
@@ -77,6 +79,11 @@ impl Rtt {
             return Err(ConfigError::OutOfRange { what, value, min, max });
         }
         Ok(Self(span))
+    }
+
+    /// The word of the preset that this is, if it is one.
+    pub(crate) fn preset(self) -> Option<&'static str> {
+        Self::PRESETS.iter().find(|(_, preset)| *preset == self).map(|(word, _)| *word)
     }
 
     /// The round-trip time.
@@ -142,28 +149,41 @@ impl Default for Rtt {
     }
 }
 
-/// A word that names no [`Rtt`].
+/// Prints the word of the [preset](Rtt::PRESETS), or the time with its unit: `regional`, `45ms`. It reads back to the same
+/// round-trip time.
+impl fmt::Display for Rtt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.preset() {
+            Some(word) => f.pad(word),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+/// A word that is no [`Rtt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct UnknownRtt;
 
 impl fmt::Display for UnknownRtt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a round-trip time must be one of")?;
-        Rtt::PRESETS.iter().try_for_each(|(word, _)| write!(f, " {word}"))
+        f.write_str("a round-trip time must be one of")?;
+        Rtt::PRESETS.iter().try_for_each(|(word, _)| write!(f, " {word}"))?;
+        write!(f, ", or a time from {}ns to {}ns, as 45ms", Rtt::SHORTEST, Rtt::LONGEST)
     }
 }
 
 impl core::error::Error for UnknownRtt {}
 
+/// From the word of a [preset](Rtt::PRESETS), or a [time](Nanos) with its unit: `regional`, `45ms`.
 impl FromStr for Rtt {
     type Err = UnknownRtt;
 
     fn from_str(word: &str) -> Result<Self, UnknownRtt> {
-        Self::PRESETS
-            .into_iter()
-            .find(|(name, _)| *name == word)
-            .map(|(_, rtt)| rtt)
-            .ok_or(UnknownRtt)
+        match Self::PRESETS.iter().find(|(name, _)| *name == word) {
+            Some(&(_, rtt)) => Ok(rtt),
+            None => word.parse().ok().and_then(|span| Self::new(span).ok()).ok_or(UnknownRtt),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The memory of a smart queue with frames in arrays: for a `static`, without an allocator.
 
+use core::fmt;
+
 use sched_core::{ChosenAqmState, Limits, Packet};
 
 use super::pool::Pool;
@@ -33,12 +35,24 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 /// assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&[0; 60][..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct StaticFrames<const FRAMES: usize, const LEN: usize, const GROUPS: usize> {
     tables: StaticTables<FRAMES, GROUPS>,
     aqm: [[ChosenAqmState; ALL]; GROUPS],
     bytes: [[u8; LEN]; FRAMES],
     states: [BufferState; FRAMES],
+}
+
+/// Without the bytes and the tables.
+impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize> fmt::Debug
+    for StaticFrames<FRAMES, LEN, GROUPS>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticFrames")
+            .field("frames", &FRAMES)
+            .field("len", &LEN)
+            .field("groups", &GROUPS)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize> StaticFrames<FRAMES, LEN, GROUPS> {

@@ -71,7 +71,7 @@ impl Dscp {
     }
 
     /// Names with their code points. A number that has two is written by the first.
-    pub const NAMES: [(&'static str, Self); 26] = [
+    pub const NAMES: &'static [(&'static str, Self)] = &[
         ("CS0", Self::CS0),
         ("DF", Self::CS0),
         ("BE", Self::CS0),
@@ -138,6 +138,7 @@ impl fmt::Display for Dscp {
 /// A word that is no [`Dscp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct UnknownDscp;
 
 impl fmt::Display for UnknownDscp {

@@ -35,6 +35,7 @@ use super::{Tin, TinName, TinPlan, TinShare};
 /// has a queue of its own here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum TinMode {
     /// One tin.
     #[default]
@@ -119,8 +120,8 @@ const BULK_FIRST: [u8; 8] = [1, 0, 2, 3, 4, 5, 6, 7];
 
 impl TinMode {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::BestEffort, Self::Precedence, Self::Diffserv3, Self::Diffserv4, Self::Diffserv8];
+    pub const ALL: &'static [Self] =
+        &[Self::BestEffort, Self::Precedence, Self::Diffserv3, Self::Diffserv4, Self::Diffserv8];
 
     /// Its word.
     #[must_use]
@@ -208,6 +209,7 @@ impl fmt::Display for TinMode {
 /// A word that names no [`TinMode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct UnknownTinMode;
 
 impl fmt::Display for UnknownTinMode {
@@ -223,6 +225,6 @@ impl FromStr for TinMode {
     type Err = UnknownTinMode;
 
     fn from_str(word: &str) -> Result<Self, UnknownTinMode> {
-        Self::ALL.into_iter().find(|mode| mode.word() == word).ok_or(UnknownTinMode)
+        Self::ALL.iter().copied().find(|mode| mode.word() == word).ok_or(UnknownTinMode)
     }
 }

@@ -29,6 +29,7 @@ use super::Dscp;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum TinBy {
     /// The outermost IP header.
     #[default]
@@ -41,7 +42,7 @@ pub enum TinBy {
 
 impl TinBy {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Dscp, Self::InnerDscp, Self::Priority];
+    pub const ALL: &'static [Self] = &[Self::Dscp, Self::InnerDscp, Self::Priority];
 
     /// Its word.
     #[must_use]
@@ -82,6 +83,7 @@ impl fmt::Display for TinBy {
 /// A word that names no [`TinBy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct UnknownTinBy;
 
 impl fmt::Display for UnknownTinBy {
@@ -97,6 +99,6 @@ impl FromStr for TinBy {
     type Err = UnknownTinBy;
 
     fn from_str(word: &str) -> Result<Self, UnknownTinBy> {
-        Self::ALL.into_iter().find(|by| by.word() == word).ok_or(UnknownTinBy)
+        Self::ALL.iter().copied().find(|by| by.word() == word).ok_or(UnknownTinBy)
     }
 }

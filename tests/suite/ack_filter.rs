@@ -167,7 +167,7 @@ fn by_descriptor_it_drops_what_it_drops_by_frame() {
         let frame = &frames[packet.handle as usize];
         Ack::read(frame, &Parser::default().ethernet(frame))
     };
-    for filter in AckFilter::ALL {
+    for &filter in AckFilter::ALL {
         let mut by_frame = stopped(filter);
         let builder = SmartQueue::upload(Rate::STOPPED).ack_filter(filter);
         let mut queue = builder.descriptors().expect("in range");

@@ -138,7 +138,7 @@ fn every_queue_has_one_way_in_for_labels() {
         let lines = [freeboard::flowhash::TagLine::EMPTY; 2];
         let table = freeboard::flowhash::FlowTable::new(lines, 16, 8).unwrap();
         let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 8]);
-        let queues = FlowQueues::new(drr, queues, descriptors, Limits::NONE);
+        let queues = FlowQueues::with_own_victim(drr, queues, descriptors, Limits::NONE);
         let longest = LongestQueueDrop::new([LongestFlow::EMPTY; 16]);
         Hashed::over(queues.with_drop_policy(longest), table)
     };

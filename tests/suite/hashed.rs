@@ -36,6 +36,54 @@ fn hashed(limits: Limits) -> Subject {
     Hashed::over(queues.with_drop_policy(longest), table)
 }
 
+/// Bytes that flows of 90 and 40 packets get in the time in which 50 leave, in parts of 100 of all that leave.
+fn shares_of_90_and_40_in_50(queues: &mut dyn Scheduler) -> [u64; 2] {
+    let (offered, mut free) = ([90, 40], (0..64).collect::<Vec<u32>>());
+    let (mut owed, mut owner, mut sent) = ([0; 2], [0; 64], [0_u64; 2]);
+    for _ in 0..5_000 {
+        for (flow, rate) in offered.into_iter().enumerate() {
+            owed[flow] += rate;
+            while owed[flow] >= 50 {
+                owed[flow] -= 50;
+                let handle = free.pop().expect("more handles than packets");
+                owner[handle as usize] = flow;
+                let (id, packet) = (FlowId(flow as u32), Packet::new(handle, 1_500));
+                let drops = &mut |packet: Packet, _| free.push(packet.handle);
+                if let Err(rejected) = queues.enqueue(NOW, id, packet, drops) {
+                    free.push(rejected.packet.handle);
+                }
+            }
+        }
+        let packet = queues.dequeue(NOW, &mut |_, _| ()).expect("more arrives than leaves");
+        sent[owner[packet.handle as usize]] += u64::from(packet.len);
+        free.push(packet.handle);
+    }
+    sent.map(|bytes| bytes * 100 / sent.iter().sum::<u64>())
+}
+
+/// Goal: the shortest construction is fair, by flow and by hash; that in which the arrival gives way, and which one has to
+/// ask for, is not. Method: two flows of 90 and 40 into a link of 50, with room for 50 packets.
+#[test]
+fn the_shortest_construction_is_fair() {
+    let drr = || {
+        let mut drr = Drr::new([DrrFlow::EMPTY; QUEUES], 1_500).expect("an MTU");
+        drr.add_all(1_500).expect("a quantum");
+        drr
+    };
+    let table = || FlowTable::new([TagLine::EMPTY; 4], QUEUES as u32, 8).expect("four lines");
+    let (queues, lengths) = ([Queue::EMPTY; QUEUES], [LongestFlow::EMPTY; QUEUES]);
+    let (packets, limits) = ([Descriptor::EMPTY; DESCRIPTORS], Limits::packets(50));
+    let by_number = &mut FlowQueues::new(drr(), queues, lengths, packets, limits);
+    let by_hash = &mut Hashed::new(drr(), table(), queues, lengths, packets, limits);
+    for subject in [by_number as &mut dyn Scheduler, by_hash] {
+        let shares = shares_of_90_and_40_in_50(subject);
+        assert!(shares.iter().all(|share| (49..=51).contains(share)), "{shares:?}");
+    }
+    let mut unfair = FlowQueues::with_own_victim(drr(), queues, packets, limits);
+    let [more, _] = shares_of_90_and_40_in_50(&mut unfair);
+    assert!(more >= 65, "{more}");
+}
+
 /// Goal: whatever happens, a queue of the table is claimed if and only if it holds packets, every
 /// handle comes home once, and a flow that never had to share is never reordered.
 /// Method: random arrivals of 48 hashes, departures, lowered limits and drains; the table is full for

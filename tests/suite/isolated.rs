@@ -86,7 +86,7 @@ fn names_are_those_of_cake() {
     let expected =
         "flows srchost dsthost hosts dual-srchost dual-dsthost triple-isolate".split_whitespace();
     assert!(names.iter().map(String::as_str).eq(expected));
-    for isolation in Isolation::ALL {
+    for &isolation in Isolation::ALL {
         assert_eq!(isolation.name().parse(), Ok(isolation));
     }
     let error = "dual".parse::<Isolation>().expect_err("no such mode");
@@ -201,7 +201,7 @@ fn no_host_is_kept_where_hosts_do_not_count() {
     for tins in [1, 4] {
         let mut queue = one_set(Isolation::Flows, Limits::NONE);
         queue.set_tins(&vec![TinConfig::by_weight(1); tins]).expect("no more tins than ways");
-        let modes = Isolation::ALL.into_iter().filter(|mode| *mode != Isolation::TripleIsolate);
+        let modes = Isolation::ALL.iter().copied().filter(|mode| *mode != Isolation::TripleIsolate);
         let mut handle = 0;
         for isolation in modes.cycle().take(24) {
             queue.set_isolation(isolation).expect("there is room");
@@ -360,7 +360,7 @@ fn triple_isolate_is_refused_without_its_tables() {
 
     let mut queue = Isolated::new(memory(), config).expect("powers of two");
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
-    for (handle, isolation) in (0..).zip(Isolation::ALL) {
+    for (handle, isolation) in (0..).zip(Isolation::ALL.iter().copied()) {
         let packet = Packet::new(handle, 100);
         queue.enqueue_labelled(Nanos(0), &labels(1, 2, 3), packet, drops).unwrap();
         let before = queue.isolation();
@@ -381,7 +381,7 @@ fn triple_isolate_is_refused_without_its_tables() {
 /// isolation; and tables for fewer groups than there are hosts are refused.
 #[test]
 fn tables_in_arrays_are_as_good_as_those_on_the_heap() {
-    for isolation in Isolation::ALL {
+    for &isolation in Isolation::ALL {
         let config = IsolatedConfig::new(MTU, Limits::packets(48)).isolated_by(isolation);
         let allocated = IsolatedMemory::<Heap>::allocate(64, 16, 64).with_rates().with_triple(8);
         let mut on_heap = Isolated::new(allocated, config).expect("powers of two");

@@ -49,7 +49,7 @@ impl Line {
 }
 
 fn modes() -> impl Iterator<Item = Isolation> {
-    Isolation::ALL.into_iter().filter(|mode| *mode != Isolation::TripleIsolate)
+    Isolation::ALL.iter().copied().filter(|mode| *mode != Isolation::TripleIsolate)
 }
 
 /// Goal: a flow whose tin goes and comes back is served in it again with its next packet, and so is its host, although

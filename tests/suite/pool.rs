@@ -23,7 +23,7 @@ fn uplink(limits: Limits) -> impl Scheduler {
     let longest = LongestQueueDrop::new([LongestFlow::EMPTY; 64]);
     let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8).unwrap();
     let descriptors = [Descriptor::EMPTY; BUFFERS as usize];
-    let queues = FlowQueues::new(drr, [Queue::EMPTY; 64], descriptors, limits);
+    let queues = FlowQueues::with_own_victim(drr, [Queue::EMPTY; 64], descriptors, limits);
     let queues = Hashed::over(queues.with_drop_policy(longest), table);
     let line = Shaper::new(Rate::megabits_per_second(1).unwrap());
     Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP)

@@ -160,7 +160,7 @@ fn diffserv4(rate: Rate) -> DescriptorQueue {
 /// Goal: with every tin flooded each has its share, and in each the hosts share alike, whatever flows they open. In every mode.
 #[test]
 fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
-    for isolation in Isolation::ALL {
+    for &isolation in Isolation::ALL {
         let builder = SmartQueue::upload(mbit(10)).tins(TinMode::Diffserv4).isolation(isolation);
         let mut line = Line::new(builder.catch_up(Nanos::ZERO).descriptors().unwrap());
         line.flood(&floods(), effort(5_000, 10_000));

@@ -102,7 +102,7 @@ fn hashed() -> ByHash {
     drr.add_all(LEN).expect("a quantum");
     let table =
         FlowTable::new(vec![TagLine::EMPTY; QUEUES / 8], QUEUES as u32, 8).expect("eight lines");
-    Hashed::new(
+    Hashed::with_own_victim(
         drr,
         table,
         vec![Queue::EMPTY; QUEUES],

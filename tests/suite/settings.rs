@@ -1,11 +1,15 @@
 //! Settings in words: read, printed, read back, and refused with a finger on the word.
 
+use core::fmt::{Debug, Display};
+use core::str::FromStr;
+
 use conformance::effort::effort;
 use freeboard::sched_core::{ConfigError, Nanos};
 use freeboard::shaper::{KeywordProblem, Overhead, OverheadError, QuotedWord, Rate};
 use freeboard::{
-    AqmKind, Dscp, Isolation, LinkLayer, MemoryLimit, QueueSettings, Rtt, SettingsProblem,
-    SmartQueue, SmartQueueBuilder, SmartQueueError, Tin, TinMode, TinName, TinPlan, TinPlanError,
+    AckFilter, AqmKind, Dscp, Isolation, LinkLayer, MemoryLimit, QueueSettings, Rtt,
+    SettingsProblem, SmartQueue, SmartQueueBuilder, SmartQueueError, Tin, TinBy, TinMode, TinName,
+    TinPlan, TinPlanError,
 };
 use proptest::prelude::*;
 
@@ -513,4 +517,39 @@ fn a_line_that_tc_prints_is_read() {
         assert_eq!((error.offset, error.word.as_str()), (wrong.len() - 8, "difserv3"));
     }
     assert!(QueueSettings::from_words("qdisc fq_codel 8001: root refcnt 2").is_err());
+}
+
+/// Goal: each value that is printed as a word reads back from it, exactly. Method: all values of what can be listed, and any
+/// value of rates and times.
+#[test]
+fn what_is_printed_reads_back() {
+    fn reads_back<T: FromStr + Display + PartialEq + Debug + Copy>(
+        values: impl IntoIterator<Item = T>,
+    ) {
+        for value in values {
+            let printed = value.to_string();
+            assert_eq!(printed.parse().ok(), Some(value), "{printed}");
+        }
+    }
+    reads_back(AckFilter::ALL.iter().copied());
+    reads_back(AqmKind::WORDS.iter().map(|&(_, kind)| kind));
+    reads_back(Isolation::ALL.iter().copied());
+    reads_back(TinBy::ALL.iter().copied());
+    reads_back(TinMode::ALL.iter().copied());
+    reads_back((0..64).map(|code| Dscp::new(code).expect("six bits")));
+    reads_back(Rtt::PRESETS.iter().map(|&(_, rtt)| rtt));
+    reads_back([Rate::STOPPED, Rate::UNLIMITED]);
+    reads_back([Nanos::ZERO, Nanos::MAX]);
+    let (least, most) = (Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND);
+    // Whole numbers of each unit too, which chance does not meet.
+    let scaled = (0..10_u32, any::<u64>()).prop_map(|(power, number)| {
+        let unit = 10_u64.pow(power);
+        number / unit * unit
+    });
+    proptest!(ProptestConfig::with_cases(2_000), |(number in scaled)| {
+        reads_back([Nanos(number)]);
+        reads_back(Rate::bits_per_second(least + number % (most - least + 1)).ok());
+        reads_back(Rate::bits_per_second(number % (most + 1)).ok());
+        reads_back(Rtt::new(Nanos(number % (1 << 33))).ok());
+    });
 }

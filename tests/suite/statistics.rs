@@ -72,7 +72,9 @@ fn compare(queue: &DescriptorQueue, queued: &BTreeMap<u32, Queued>, now: Nanos) 
     assert_eq!(sorted(found), told(flows));
     let (totals, count) = (isolated.flow_totals(), flows_of(queued));
     assert_eq!((totals.all(), totals.sparse + totals.bulk), (count, count));
-    let mut place = [HostStatistics { entry: 9, flows: 9, ..HostStatistics::EMPTY }; 64];
+    let mut other = HostStatistics::EMPTY;
+    (other.entry, other.flows) = (9, 9);
+    let mut place = [other; 64];
     for (side, hosts) in [
         (Side::Source, tally(queued, |packet| (packet.tin, packet.host))),
         (Side::Destination, tally(queued, |packet| (packet.tin, packet.peer))),
@@ -178,7 +180,7 @@ fn flows_and_hosts_are_those_of_a_naive_tally() {
 /// Method: in each isolation a flow with 20 packets, and one beside it that comes when the first has sent 4; each is its own host.
 #[test]
 fn a_flow_that_stands_is_bulk() {
-    for isolation in Isolation::ALL {
+    for &isolation in Isolation::ALL {
         let builder = SmartQueue::upload(Rate::UNLIMITED).isolation(isolation);
         let mut queue = builder.descriptors().unwrap();
         let labels =

@@ -94,7 +94,7 @@ fn codel_departs_from_the_recorded_tins_by_its_two_packets_alone() {
 #[test]
 fn the_ends_of_the_rates_are_in_range() {
     for (rate, longest) in [(Rate::UNLIMITED, 0), (Rate::STOPPED, (1 << 33) - 1)] {
-        for (_, rtt) in Rtt::PRESETS {
+        for &(_, rtt) in Rtt::PRESETS {
             let params = rtt.cobalt(rate, MTU);
             assert_eq!(params.mtu_time, Nanos(longest));
             assert_eq!((params.target, params.interval), (rtt.target(), rtt.span()));
@@ -164,7 +164,7 @@ fn lower_effort_is_lower_and_nqb_is_no_better_than_the_default() {
 /// Goal: a mark names a tin as `tc` numbers them, from 1 on; 0 and numbers beyond leave the packet to its code point.
 #[test]
 fn a_mark_goes_before_the_code_point() {
-    for mode in TinMode::ALL {
+    for &mode in TinMode::ALL {
         let plan = mode.plan();
         for dscp in Dscp::all() {
             let by_code = plan.of_dscp(dscp);
@@ -284,8 +284,8 @@ fn another_default_takes_what_no_list_names() {
 #[test]
 fn promises_fit_the_line() {
     let named = TinPlan::new(&[planned("rest", "1"), planned("a", "2/3"), planned("b", "33%")]);
-    let plans = TinMode::ALL.map(TinMode::plan);
-    for plan in plans.into_iter().chain(named) {
+    let plans = TinMode::ALL.iter().copied().map(TinMode::plan);
+    for plan in plans.chain(named) {
         for bits in [1_000, 128_000, 20_000_000, 999_999_999, Rate::MAX_BITS_PER_SECOND] {
             let line = Rate::bits_per_second(bits).unwrap();
             let promised = (0..plan.count()).map(|tin| plan.promised(tin, line).unwrap());
@@ -320,7 +320,7 @@ fn code_points_are_read_back() {
             assert_eq!(word.parse(), Ok(dscp), "{word}");
         }
     }
-    for (name, dscp) in Dscp::NAMES {
+    for &(name, dscp) in Dscp::NAMES {
         assert_eq!(name.parse(), Ok(dscp));
     }
     for word in ["64", "0x40", "256", "-1", "+1", "", "0x", "x1", "AF44", "CS8", " EF", "4 6"] {
@@ -332,7 +332,7 @@ fn code_points_are_read_back() {
 /// included. Method: each tin of every mode above one that has all of the line.
 #[test]
 fn a_tin_of_a_mode_is_read_back_in_another_plan() {
-    for mode in TinMode::ALL {
+    for &mode in TinMode::ALL {
         for tin in mode.plan().tins().iter().filter(|tin| tin.share() != TinShare::ALL) {
             let below = planned("below", "1");
             let plan = TinPlan::new(&[below, *tin]).unwrap();
@@ -382,7 +382,7 @@ fn the_page_of_tins_says_where_each_code_point_goes() {
             assert_eq!(tin, expected, "{mode}, code point {number}");
         }
     }
-    for mode in TinMode::ALL {
+    for &mode in TinMode::ALL {
         let plan = mode.plan();
         let row = page.lines().find(|line| line.starts_with(&format!("| `{mode}` |")));
         let row = row.unwrap_or_else(|| panic!("{mode} has no row"));

@@ -62,6 +62,7 @@ impl HostIdentity for ByAddress {
 /// What tells hosts apart that are on no list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum HostBy {
     /// The address.
     #[default]
@@ -315,12 +316,19 @@ const fn mac_number(mac: [u8; 6]) -> u128 {
 /// assert_eq!((by_address, by_mac), (HostKey::Named(TELEVISION), HostKey::Named(TELEVISION)));
 /// # Ok::<(), flowhash::HostError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HostMap<E = [HostMember; 0]> {
     by: HostBy,
     members: E,
     /// The members with a MAC, which are the first.
     macs: usize,
+}
+
+/// Without the members.
+impl<E> fmt::Debug for HostMap<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostMap").field("by", &self.by).finish_non_exhaustive()
+    }
 }
 
 impl HostMap {

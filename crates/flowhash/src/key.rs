@@ -53,6 +53,7 @@ pub struct Transport {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum FlowKey {
     /// An IPv4 packet.
     V4 {
@@ -297,6 +298,7 @@ impl AsRef<[u8]> for KeyBytes {
 /// [`HostMap`](crate::HostMap) says that several are one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum HostKey {
     /// An IPv4 address, or the first of a prefix.
     V4([u8; 4]),

@@ -164,7 +164,7 @@ impl Hash {
         // Flushes and filters count only where there were any, so that the hash of a run without the option has none in
         // it.
         let is_optional = |why| matches!(why, DropReason::Unserved | DropReason::Filtered);
-        let dropped = DropReason::ALL.map(|why| (why, counters.dropped_for(why))).into_iter();
+        let dropped = DropReason::ALL.iter().map(|&why| (why, counters.dropped_for(why)));
         let told = dropped.filter(|&(why, of)| !is_optional(why) || of != Volume::ZERO);
         for Volume { packets, bytes } in volumes.into_iter().chain(told.map(|(_, of)| of)) {
             self.double(packets);

@@ -104,7 +104,7 @@ impl ByNumber {
             0..6 => queue.set_rate(self.now, rate(random)?),
             6..8 => queue.set_tins(choose(&TINS, random)?).ok()?,
             8 => queue.set_isolation(choose(&ISOLATIONS, random)?).ok()?,
-            9..11 => queue.set_ack_filter(choose(&AckFilter::ALL, random)?),
+            9..11 => queue.set_ack_filter(choose(AckFilter::ALL, random)?),
             11 => queue.set_aqm(choose(&AQMS, random)?),
             12 => queue.set_rtt(choose(&RTTS, random)?),
             13 => queue.set_overhead(choose(&LINKS, random)?),

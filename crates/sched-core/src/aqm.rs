@@ -45,6 +45,7 @@ const SHORTEST: u64 = 1_024;
 /// What is to become of a packet about to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Verdict {
     /// Deliver it.
     Pass,
@@ -68,6 +69,7 @@ pub enum Look {
 
 /// What is to become of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Admission {
     /// Queue it.
     Accept,

@@ -32,6 +32,104 @@ pub enum DropFrom {
 /// flow, a flow that is not backlogged) change nothing. Object-safe. The time of a call does not depend on
 /// what is queued. No method has a default: a flow scheduler around another that forgot to forward a method
 /// would compile, and hide what the inner one knows.
+///
+/// Strict priority of 32 flows, the lowest number first:
+///
+/// ```
+/// use sched_core::{
+///     ConfigError, Descriptor, DropFrom, FlowId, FlowQueues, FlowScheduler, FlowState, Imbalance, Limits, LongestFlow,
+///     Nanos, Needs, Packet, Queue, Scheduler,
+/// };
+///
+/// /// Bit `n` is set while flow `n` is backlogged.
+/// struct Priority(u32);
+///
+/// fn bit(flow: FlowId) -> u32 {
+///     1_u32.checked_shl(flow.0).unwrap_or(0)
+/// }
+///
+/// impl FlowScheduler for Priority {
+///     type Config = ();
+///
+///     fn flows(&self) -> u32 {
+///         32
+///     }
+///     fn configure(&mut self, flow: FlowId, (): (), _head_len: Option<u32>) -> Result<(), ConfigError> {
+///         let unknown = ConfigError::UnknownFlow { flow, flows: 32 };
+///         if flow.0 < 32 { Ok(()) } else { Err(unknown) }
+///     }
+///     fn remove(&mut self, flow: FlowId) {
+///         self.0 &= !bit(flow);
+///     }
+///     fn config(&self, flow: FlowId) -> Option<()> {
+///         (flow.0 < 32).then_some(())
+///     }
+///     fn max_len(&self, flow: FlowId) -> Option<u32> {
+///         (flow.0 < 32).then_some(1_500)
+///     }
+///     fn needs(&self) -> Needs {
+///         Needs { looks_ahead: false, counts_bytes: false, common_max_len: 1_500 }
+///     }
+///     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
+///         self.0 |= bit(flow);
+///     }
+///     fn grew(&mut self, _: FlowId, _len: u32) {}
+///     fn select(&self) -> Option<FlowId> {
+///         (self.0 > 0).then(|| FlowId(self.0.trailing_zeros()))
+///     }
+///     fn served(&mut self, flow: FlowId, _len: u32, next_head: Option<u32>) {
+///         if next_head.is_none() {
+///             self.0 &= !bit(flow);
+///         }
+///     }
+///     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
+///         self.served(flow, len, head);
+///     }
+///     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+///         (0..32).try_for_each(|flow| {
+///             let is_listed = self.0 & bit(FlowId(flow)) > 0;
+///             let holds = flows(FlowId(flow)).head_len.is_some();
+///             Imbalance::check("backlogged", flow, is_listed.into(), holds.into())
+///         })
+///     }
+///
+///     // It needs no time, never waits, and names neither a victim nor the flows to come.
+///     fn advance(&mut self, _now: Nanos) {}
+///     fn waits(&self) -> bool {
+///         false
+///     }
+///     fn waiting(&self) -> Option<FlowId> {
+///         None
+///     }
+///     fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
+///         None
+///     }
+///     fn open(&mut self) {}
+///     fn pace(&self, _: FlowId) -> Nanos {
+///         Nanos::ZERO
+///     }
+///     fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
+///         0
+///     }
+///     fn victim(&self) -> Option<(FlowId, DropFrom)> {
+///         None
+///     }
+///     fn gives_up(&self, _: FlowId) -> bool {
+///         false
+///     }
+/// }
+///
+/// let (queues, lengths) = ([Queue::EMPTY; 32], [LongestFlow::EMPTY; 32]);
+/// let mut queues = FlowQueues::new(Priority(0), queues, lengths, [Descriptor::EMPTY; 8], Limits::packets(8));
+/// let drops = &mut |_: Packet, _why| ();
+/// for (flow, handle) in [(7, 0), (7, 1), (0, 2)] {
+///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
+/// }
+/// queues.recount().expect("the scheduler's books are true");
+/// let order: Vec<u32> = std::iter::from_fn(|| Some(queues.dequeue(Nanos(0), drops)?.handle)).collect();
+/// assert_eq!(order, [2, 0, 1]);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 pub trait FlowScheduler {
     /// What can be set for each flow.
     type Config: Copy + fmt::Debug;

@@ -26,15 +26,15 @@
 //!
 //! ```
 //! use sched_core::{
-//!     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop,
-//!     Nanos, Packet, Queue, Scheduler,
+//!     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, Nanos, Packet, Queue,
+//!     Scheduler,
 //! };
 //!
 //! let mut drr = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
 //! drr.add_all(1_500)?;
 //! let limits = Limits::packets(3);
-//! let queues = FlowQueues::new(drr, [Queue::EMPTY; 4], [Descriptor::EMPTY; 8], limits);
-//! let mut queues = queues.with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; 4]));
+//! let (queues, lengths) = ([Queue::EMPTY; 4], [LongestFlow::EMPTY; 4]);
+//! let mut queues = FlowQueues::new(drr, queues, lengths, [Descriptor::EMPTY; 8], limits);
 //!
 //! // Flow 0 fills the buffer; flow 1 gets in all the same, at the expense of flow 0.
 //! let mut dropped = Vec::new();
@@ -82,6 +82,7 @@ extern crate std;
 
 mod aqm;
 mod bounds;
+mod debug;
 mod disciplines;
 mod drops;
 mod flow_scheduler;
@@ -140,7 +141,7 @@ pub use scheduler::{
 #[cfg(feature = "steps")]
 #[doc(hidden)]
 pub use steps::take_steps;
-pub use time::{Nanos, TickClock};
+pub use time::{Nanos, TickClock, UnknownTime};
 
 /// The examples of the package's README.
 #[cfg(doctest)]

@@ -43,7 +43,7 @@ impl DropReason {
     /// How many reasons count as drops after acceptance (all but [`DropReason::Rejected`]).
     pub const COUNT: usize = 7;
     /// The reasons that count as drops after acceptance, each once.
-    pub const ALL: [Self; Self::COUNT] = [
+    pub const ALL: &'static [Self] = &[
         Self::Overflow,
         Self::Aqm,
         Self::LimitLowered,
@@ -73,6 +73,32 @@ impl DropReason {
 ///
 /// Called inside the operation that drops, at most once per handle. Any `FnMut(Packet, DropReason)`
 /// is one.
+///
+/// ```
+/// use sched_core::{Descriptor, DropReason, DropSink, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
+///
+/// /// Buffers that are free, and how many packets went for want of room.
+/// struct Pool {
+///     free: Vec<u32>,
+///     overflows: u64,
+/// }
+///
+/// impl DropSink for Pool {
+///     fn dropped(&mut self, packet: Packet, reason: DropReason) {
+///         self.free.push(packet.handle);
+///         self.overflows += u64::from(reason == DropReason::Overflow);
+///     }
+/// }
+///
+/// let mut pool = Pool { free: vec![0, 1, 2], overflows: 0 };
+/// let mut fifo = Fifo::head_drop([Descriptor::EMPTY; 3], Limits::packets(1));
+/// for _ in 0..2 {
+///     let handle = pool.free.pop().expect("a free buffer");
+///     fifo.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 1_500), &mut pool)?;
+/// }
+/// assert_eq!((pool.free.len(), pool.overflows), (2, 1));
+/// # Ok::<(), sched_core::Rejected>(())
+/// ```
 pub trait DropSink {
     /// Takes `packet` back: its handle is the caller's again.
     fn dropped(&mut self, packet: Packet, reason: DropReason);
@@ -303,6 +329,31 @@ impl Backlog {
 ///
 /// Object-safe. Nothing allocates, nothing blocks, and the work of a call does not depend on how much
 /// is queued, except where a method says so.
+///
+/// A loop that serves any of them, shaped or not:
+///
+/// ```
+/// use sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
+///
+/// /// Sends what may leave at `now`; returns when to come again.
+/// fn serve(queue: &mut dyn Scheduler, now: Nanos, send: &mut dyn FnMut(u32)) -> Option<Nanos> {
+///     let drops = &mut |packet: Packet, why| println!("buffer {} is free: {why:?}", packet.handle);
+///     while let Some(packet) = queue.dequeue(now, drops) {
+///         send(packet.handle);
+///     }
+///     queue.poll_at(now)
+/// }
+///
+/// let mut fifo = Fifo::tail_drop([Descriptor::EMPTY; 8], Limits::packets(8));
+/// let drops = &mut |_: Packet, _why| ();
+/// for handle in 0..3 {
+///     fifo.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 1_500), drops)?;
+/// }
+/// let mut sent = Vec::new();
+/// assert_eq!(serve(&mut fifo, Nanos(0), &mut |handle| sent.push(handle)), None, "nothing is queued");
+/// assert_eq!(sent, [0, 1, 2]);
+/// # Ok::<(), sched_core::Rejected>(())
+/// ```
 pub trait Scheduler {
     /// Takes `packet` into the queue of `flow` at instant `now`.
     ///

@@ -9,7 +9,8 @@ use sched_core::{
 fn a_rejection_names_the_packet_what_was_wrong_and_what_is_accepted() {
     let drr = Drr::new([DrrFlow::EMPTY; 4], 1_500).unwrap();
     let limits = Limits { packets: 2, bytes: 3_000 };
-    let mut queues = FlowQueues::new(drr, [Queue::EMPTY; 4], [Descriptor::EMPTY; 8], limits);
+    let mut queues =
+        FlowQueues::with_own_victim(drr, [Queue::EMPTY; 4], [Descriptor::EMPTY; 8], limits);
     queues.configure(FlowId(0), 1_500).unwrap();
     let before = queues.clone();
     let mut said = |flow, handle, len| {
@@ -51,7 +52,7 @@ fn a_refused_setting_names_the_value_and_what_is_accepted() {
     assert_eq!(said(too_long), range);
     let unknown = drr.add_all(1_499).unwrap_err();
     assert!(said(unknown).contains("1499 is outside 1500..="), "{unknown}");
-    let mut queues = FlowQueues::new(
+    let mut queues = FlowQueues::with_own_victim(
         drr,
         [Queue::EMPTY; 4],
         [Descriptor::EMPTY; 8],

@@ -8,27 +8,53 @@ use crate::Rate;
 /// A word that is not a rate, or not one that a line can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct UnknownRate;
 
 impl fmt::Display for UnknownRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "a rate must be bits per second, or a number with bit, kbit, mbit or gbit behind it, \
-             from 1kbit to 400gbit, or unlimited",
+             from 1kbit to 400gbit, or unlimited, or stopped",
         )
     }
 }
 
 impl core::error::Error for UnknownRate {}
 
-/// Reads a rate: `10mbit`, `512kbit`, `1.5gbit`, `1000000`, `unlimited`. Units are decimal and their
-/// case does not matter. A fraction that is not a whole number of bits per second is refused.
+/// The units, the largest first, each with its power of ten.
+const UNITS: [(&str, u32); 4] = [("gbit", 9), ("mbit", 6), ("kbit", 3), ("bit", 0)];
+
+/// Prints a whole number of the largest unit that divides the rate, `20mbit`, `1500kbit`, or `unlimited` or `stopped`. It
+/// reads back to the same rate.
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = match self.as_bits_per_second() {
+            None => return f.pad("unlimited"),
+            Some(0) => return f.pad("stopped"),
+            Some(bits) => bits,
+        };
+        let number = |power| {
+            let unit = 10_u64.checked_pow(power)?;
+            bits.checked_div(unit).filter(|_| bits.is_multiple_of(unit))
+        };
+        let found = UNITS.into_iter().find_map(|(unit, power)| Some((number(power)?, unit)));
+        let (number, unit) = found.unwrap_or((bits, "bit"));
+        write!(f, "{number}{unit}")
+    }
+}
+
+/// Reads a rate: `10mbit`, `512kbit`, `1.5gbit`, `1000000`, `unlimited`, `stopped`. Units are decimal and the case of words
+/// does not matter. A fraction that is not a whole number of bits per second is refused.
 ///
 /// ```
 /// use shaper::Rate;
 ///
-/// assert_eq!("1.5mbit".parse(), Rate::bits_per_second(1_500_000).map_err(|_| shaper::UnknownRate));
+/// let rate: Rate = "1.5mbit".parse()?;
+/// assert_eq!(rate.as_bits_per_second(), Some(1_500_000));
+/// assert_eq!(rate.to_string(), "1500kbit");
 /// assert!("10mbps".parse::<Rate>().is_err());
+/// # Ok::<(), shaper::UnknownRate>(())
 /// ```
 impl FromStr for Rate {
     type Err = UnknownRate;
@@ -36,6 +62,9 @@ impl FromStr for Rate {
     fn from_str(word: &str) -> Result<Self, UnknownRate> {
         if word.eq_ignore_ascii_case("unlimited") {
             return Ok(Self::UNLIMITED);
+        }
+        if word.eq_ignore_ascii_case("stopped") {
+            return Ok(Self::STOPPED);
         }
         let bits = bits_per_second(word).ok_or(UnknownRate)?;
         Self::bits_per_second(bits).map_err(|_| UnknownRate)
@@ -46,9 +75,11 @@ fn bits_per_second(word: &str) -> Option<u64> {
     let unit_at = word.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(word.len());
     let (number, unit) = word.split_at_checked(unit_at)?;
     // The power of ten by which the number is multiplied.
-    let digits = [("", 0), ("bit", 0), ("kbit", 3), ("mbit", 6), ("gbit", 9)]
+    let digits = UNITS
         .into_iter()
+        .chain([("", 0)])
         .find_map(|(name, digits)| unit.eq_ignore_ascii_case(name).then_some(digits))?;
+    let digits = usize::try_from(digits).ok()?;
     // A list of one: the search for a single character has an index that can panic where it is not inlined.
     let (whole, fraction) = number.split_once(['.']).unwrap_or((number, ""));
     let fraction = fraction.trim_end_matches('0');
@@ -86,6 +117,24 @@ mod tests {
         for word in ["unlimited", "Unlimited"] {
             assert_eq!(word.parse(), Ok(Rate::UNLIMITED));
         }
+        for word in ["stopped", "Stopped"] {
+            assert_eq!(word.parse(), Ok(Rate::STOPPED));
+        }
+    }
+
+    #[test]
+    fn a_rate_is_printed_in_the_largest_unit_that_divides_it() {
+        let kilobits = |rate| Rate::kilobits_per_second(rate).unwrap();
+        let rates = [
+            Rate::STOPPED,
+            kilobits(1_500),
+            kilobits(20_000),
+            Rate::bits_per_second(1_001).unwrap(),
+        ];
+        let printed = rates.map(|rate| rate.to_string());
+        assert_eq!(printed, ["stopped", "1500kbit", "20mbit", "1001bit"]);
+        assert_eq!(Rate::UNLIMITED.to_string(), "unlimited");
+        assert_eq!(kilobits(400_000_000).to_string(), "400gbit");
     }
 
     #[test]
@@ -108,7 +157,6 @@ mod tests {
             "99999999999999999999",
             "10mbps",
             "1٣mbit",
-            "stopped",
         ] {
             let error = word.parse::<Rate>().unwrap_err();
             assert!(error.to_string().contains("400gbit"), "{word}");

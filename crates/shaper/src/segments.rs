@@ -179,6 +179,7 @@ impl Segmentation for Whole {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum SplitPolicy {
     /// On every line: the word `split-gso`.
     #[default]

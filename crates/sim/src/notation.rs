@@ -29,12 +29,14 @@ impl fmt::Display for RateNotationError {
 
 impl core::error::Error for RateNotationError {}
 
-/// Reads a rate as [`Rate`] does, but for `unlimited`: a line that takes no time is none to simulate.
+/// Reads a rate as [`Rate`] does, but for `unlimited` and `stopped`: a line that takes no time, or for ever, is none to
+/// simulate.
 ///
 /// # Errors
 /// [`RateNotationError`] for anything else.
 pub fn rate(word: &str) -> Result<Rate, RateNotationError> {
-    let limited = word.parse().ok().filter(|&rate| rate != Rate::UNLIMITED);
+    let limited = word.parse().ok();
+    let limited = limited.filter(|rate| ![Rate::UNLIMITED, Rate::STOPPED].contains(rate));
     limited.ok_or_else(|| RateNotationError { word: word.to_owned() })
 }
 

@@ -78,7 +78,7 @@ fn send<K: Storage>(queue: &mut Isolated<Heap, NoAqm, K, Heap>, from: u64, packe
 /// in the others rates have no effect.
 #[test]
 fn hosts_have_committed_rates() {
-    for isolation in Isolation::ALL {
+    for &isolation in Isolation::ALL {
         let mut queue = with_rates(isolation);
         fill(&mut queue, 0, 200);
         let of_host_2 = send(&mut queue, 0, 200);

@@ -49,7 +49,7 @@ fn a_full_set_joins_no_hosts() {
 /// share, and not the last ones one queue.
 #[test]
 fn flows_of_one_host_share_the_ways_of_their_set() {
-    for isolation in Isolation::ALL {
+    for &isolation in Isolation::ALL {
         let mut queue = one_set(isolation, Limits::NONE);
         let none = &mut |packet: Packet, why| panic!("{isolation}: {packet:?}: {why:?}");
         for handle in 0..32 {
@@ -131,7 +131,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
 /// isolation in turn, three packets in one queue and one in each of three.
 #[test]
 fn books_of_hosts_are_kept_only_where_hosts_have_a_share() {
-    for isolation in Isolation::ALL {
+    for &isolation in Isolation::ALL {
         let has_hosts = matches!(
             isolation,
             Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate

@@ -245,6 +245,7 @@ proptest! {
                         DeviceRoom::Ready => None,
                         DeviceRoom::Busy => Some(0),
                         DeviceRoom::Takes(bytes) => Some(bytes.into()),
+                        other => panic!("{other:?}"),
                     };
                 }
                 Step::AddRoom(bytes) => {
@@ -275,6 +276,7 @@ proptest! {
                 DeviceRoom::Ready => u32::MAX.into(),
                 DeviceRoom::Busy => 0,
                 DeviceRoom::Takes(bytes) => bytes.into(),
+                other => panic!("{other:?}"),
             };
             assert_eq!(left, room);
         }

@@ -43,7 +43,12 @@ fn round_trip_times_set_the_aqm() {
     assert_eq!((stopped.target, stopped.interval), (Nanos((1 << 32) - 1), Nanos((1 << 33) - 2)));
     assert_eq!(Rtt::default(), Rtt::INTERNET);
     let error = "mars".parse::<Rtt>().expect_err("no preset");
-    assert!(error.to_string().ends_with("regional internet oceanic satellite"));
+    let accepted = "internet oceanic satellite, or a time from 20480ns to 8589934591ns, as 45ms";
+    assert!(error.to_string().ends_with(accepted));
+    for word in ["1ms", "30000us", "45ms", "8s"] {
+        assert!(word.parse::<Rtt>().is_ok(), "{word}");
+    }
+    assert!("9s".parse::<Rtt>().is_err() && "45".parse::<Rtt>().is_err());
     assert!(Rtt::new(Nanos(20_479)).is_err() && Rtt::new(Nanos(1 << 33)).is_err());
     assert!(Rtt::new(Nanos(20_480)).is_ok() && Rtt::new(Nanos((1 << 33) - 1)).is_ok());
 }
@@ -54,7 +59,7 @@ fn round_trip_times_set_the_aqm() {
 #[test]
 fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {
     let bytes = frame(udp(1, 1, 1_472), 0);
-    for (word, rtt) in Rtt::PRESETS {
+    for &(word, rtt) in Rtt::PRESETS {
         for &kilobits in effort(&[256, 1_000, 5_000][..], &[256, 1_000, 5_000, 20_000]) {
             let rate = Rate::kilobits_per_second(kilobits).expect("in range");
             let mut queue = SmartQueue::upload(rate).rtt(rtt).frames(KEY).expect("a queue");
@@ -170,7 +175,7 @@ fn the_aqm_is_chosen_by_a_word_and_follows_the_rate() {
     let rate = mbit(1);
     let default = SmartQueue::upload(rate).descriptors().expect("in range");
     assert_eq!((default.aqm(), default.is_l4s()), (AqmKind::default(), true));
-    for (word, kind) in AqmKind::WORDS {
+    for &(word, kind) in AqmKind::WORDS {
         assert_eq!((word.parse(), kind.word()), (Ok(kind), word));
         let builder = SmartQueue::upload(rate).aqm(kind).l4s(false);
         let mut queue = builder.descriptors().expect("in range");
@@ -185,7 +190,7 @@ fn the_aqm_is_chosen_by_a_word_and_follows_the_rate() {
         queue.set_rate(Nanos(0), mbit(10));
         let expected = Rtt::OCEANIC.l4s(mbit(10), 1_522);
         assert_eq!(queue.isolated().aqm().l4s(), Some(expected));
-        for (_, other) in AqmKind::WORDS {
+        for &(_, other) in AqmKind::WORDS {
             queue.set_aqm(other);
             assert_eq!((queue.aqm(), queue.is_l4s()), (other, true));
             assert_eq!(chosen(&queue), Rtt::OCEANIC.aqm(other, mbit(10), 1_522));
@@ -205,7 +210,7 @@ fn the_aqm_is_chosen_by_a_word_and_follows_the_rate() {
 /// that is accepted at every rate.
 #[test]
 fn the_threshold_of_l4s_is_in_range_for_every_line() {
-    for (word, rtt) in Rtt::PRESETS {
+    for &(word, rtt) in Rtt::PRESETS {
         for rate in [Rate::STOPPED, mbit(1), mbit(1_000), Rate::UNLIMITED] {
             let queue = SmartQueue::download(rate).rtt(rtt).descriptors().expect("in range");
             let l4s = queue.isolated().aqm().l4s().expect("on unless set");

@@ -314,8 +314,8 @@ impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
         let table = FlowTable::new(lines, room.flows.count(), self.ways).ok()?;
         let (queues, descriptors) =
             (room.flows.of(Queue::EMPTY), descriptors.of(Descriptor::EMPTY));
-        let queues =
-            FlowQueues::new(scheduler, queues, descriptors, limits).with_drop_policy(policy);
+        let queues = FlowQueues::with_own_victim(scheduler, queues, descriptors, limits)
+            .with_drop_policy(policy);
         Some(Hashed::over(queues, table))
     }
 }

@@ -263,16 +263,16 @@ impl<A: Judge> Trial<A> {
         if let Some(most) = self.subject.marks_up_to() {
             let chance = self.subject.chance(flow);
             match admission {
-                Admission::Accept => {}
                 Admission::Signal => assert!(chance <= most, "{chance:?} marks up to {most:?}"),
                 Admission::Refuse => assert!(chance >= most, "{chance:?} marks up to {most:?}"),
+                _ => {}
             }
         }
         self.told.at_arrival += u64::from(admission != Admission::Accept);
         match admission {
             Admission::Accept => self.queues[place].push_back((len, ecn)),
             Admission::Signal if ecn.is_capable() => self.queues[place].push_back((len, Ecn::Ce)),
-            Admission::Signal | Admission::Refuse => {}
+            _ => {}
         }
     }
 
@@ -295,7 +295,7 @@ impl<A: Judge> Trial<A> {
             let is_dropped = match verdict {
                 Verdict::Signal => !ecn.is_capable(),
                 Verdict::Drop => true,
-                Verdict::Pass | Verdict::Unclear => false,
+                _ => false,
             };
             self.queues[place].pop_front();
             if !is_dropped || bytes_behind == 0 || dropped == A::MAX_DROPS {

@@ -294,7 +294,7 @@ fn the_model_has_something_to_filter() {
 /// Method: three duplicates and an acknowledgement of more come to a full queue.
 #[test]
 fn duplicates_that_wait_are_counted() {
-    for filter in AckFilter::ALL {
+    for &filter in AckFilter::ALL {
         let mut queue = Filtered::new(filter);
         for number in [500, 1_000, 1_000, 1_000, 1_000, 5_000, 6_000, 7_000] {
             queue.push(Wrap::Ethernet.frame(&Segment::ack(number).v4()));

@@ -207,7 +207,15 @@ impl Draw for Drr<Vec<DrrFlow>> {
 fn leaf<O: Draw>(random: &mut Xorshift) -> Promising<Leaf<O>> {
     let (scheduler, promised) = O::draw(random);
     let queues = vec![Queue::EMPTY; WIDTH as usize];
-    (FlowQueues::new(scheduler, queues, vec![Descriptor::EMPTY; PLENTY], Limits::NONE), promised)
+    (
+        FlowQueues::with_own_victim(
+            scheduler,
+            queues,
+            vec![Descriptor::EMPTY; PLENTY],
+            Limits::NONE,
+        ),
+        promised,
+    )
 }
 
 /// A node of the flow scheduler `O` over [`WIDTH`] classes, and what it promises to each flow of each.
@@ -329,7 +337,7 @@ fn a_user_with_one_flow_has_its_share_beside_one_with_a_hundred() {
         let mut flows = Drr::new(vec![DrrFlow::EMPTY; 128], MAX_LEN).unwrap();
         flows.add_all(MAX_LEN).unwrap();
         let queues = vec![Queue::EMPTY; 128];
-        FlowQueues::new(flows, queues, vec![Descriptor::EMPTY; PLENTY], Limits::NONE)
+        FlowQueues::with_own_victim(flows, queues, vec![Descriptor::EMPTY; PLENTY], Limits::NONE)
     };
     let scheduler = Qfq::new([QfqFlow::EMPTY; 2], MAX_LEN).unwrap();
     let mut link = node(scheduler, [user(), user()], 7, false, Limits::NONE);
@@ -359,7 +367,12 @@ fn shortest_queue_first_inside_a_user_prefers_among_its_own_flows() {
         for flow in 0..2 {
             scheduler.configure(FlowId(flow), (), None).unwrap();
         }
-        FlowQueues::new(scheduler, [Queue::EMPTY; 2], vec![Descriptor::EMPTY; 1_024], Limits::NONE)
+        FlowQueues::with_own_victim(
+            scheduler,
+            [Queue::EMPTY; 2],
+            vec![Descriptor::EMPTY; 1_024],
+            Limits::NONE,
+        )
     };
     let scheduler = Qfq::new([QfqFlow::EMPTY; 2], MAX_LEN).unwrap();
     let mut link = node(scheduler, [user(), user()], 1, false, Limits::NONE);

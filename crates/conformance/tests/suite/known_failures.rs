@@ -248,8 +248,12 @@ fn qfq_has_a_group_for_every_setting_it_accepts() {
         for max_len in lengths {
             for weight in weights {
                 let (scheduler, descriptors) = (scheduler.clone(), [Descriptor::EMPTY; 4]);
-                let mut queues =
-                    FlowQueues::new(scheduler, [Queue::EMPTY; 2], descriptors, Limits::NONE);
+                let mut queues = FlowQueues::with_own_victim(
+                    scheduler,
+                    [Queue::EMPTY; 2],
+                    descriptors,
+                    Limits::NONE,
+                );
                 let smallest = QfqConfig { weight: 1, max_len: 1 };
                 queues.configure(FlowId(1), smallest).unwrap();
                 let configured = queues.configure(FlowId(0), QfqConfig { weight, max_len });
@@ -285,8 +289,12 @@ fn a_quantum_is_at_least_a_packet_and_at_most_2_to_the_28() {
     let what = "quantum in bytes";
     for quantum in [0, 1, 1_499, 1_500, 1 << 28, (1 << 28) + 1, (1 << 31) - 1, 1 << 31, u32::MAX] {
         let scheduler = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
-        let mut queues =
-            FlowQueues::new(scheduler, [Queue::EMPTY; 2], [Descriptor::EMPTY; 4], Limits::NONE);
+        let mut queues = FlowQueues::with_own_victim(
+            scheduler,
+            [Queue::EMPTY; 2],
+            [Descriptor::EMPTY; 4],
+            Limits::NONE,
+        );
         let outcome = queues.configure(FlowId(0), quantum);
         if !(1_500..=1 << 28).contains(&quantum) {
             let (value, min, max) = (quantum.into(), 1_500, 1 << 28);

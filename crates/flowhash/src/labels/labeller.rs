@@ -45,6 +45,7 @@ impl Nat for NoNat {
 /// Whether the two directions of a connection are one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Symmetry {
     /// They are two flows: right for a scheduler of one direction of a link.
     #[default]
@@ -57,6 +58,7 @@ pub enum Symmetry {
 /// Whose hosts a packet in a tunnel counts for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum TunnelHosts {
     /// The ends of the outermost tunnel. An inner address is the sender's word: with it the sender is
     /// as many hosts as it likes.

@@ -106,6 +106,7 @@ impl Default for Tunnels {
 /// others the destination port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum FlowLabels {
     /// For nothing.
     Ignored,

@@ -165,26 +165,18 @@ pub(crate) fn tins_word(tins: Option<TinPlan>) -> String {
 
 /// A round-trip time in the words that it is read from: `regional`, or `20ms`.
 pub(crate) fn rtt_word(rtt: Rtt) -> String {
-    let mut settings = QueueSettings::NONE;
-    settings.rtt = Some(rtt);
-    let words = settings.to_string();
-    words.strip_prefix("rtt ").unwrap_or(&words).to_owned()
+    rtt.to_string()
 }
 
 /// A round-trip time: a word for it, or a time with its unit. Without a unit `tc` reads microseconds, and milliseconds would
 /// be meant.
 pub(super) fn rtt(option: &str, word: &str) -> Result<Rtt, String> {
-    let has_unit = word.ends_with('s') && !word.contains(char::is_whitespace);
-    let preset = word.parse().ok();
-    let read = || {
-        let words = format!("rtt {word}");
-        QueueSettings::from_words(&words).ok().filter(|_| has_unit)?.rtt
-    };
-    preset.or_else(read).ok_or_else(|| {
+    word.parse().map_err(|_| {
         if !word.is_empty() && word.bytes().all(|digit| digit.is_ascii_digit()) {
             return format!("{option} {word:?}: has no unit (expected such as {word}ms)");
         }
-        let presets = Rtt::PRESETS.map(|(word, _)| word).join(", ");
+        let presets: Vec<&str> = Rtt::PRESETS.iter().map(|(word, _)| *word).collect();
+        let presets = presets.join(", ");
         format!(
             "{option} {word:?}: accepted are {presets}, and times from 20480ns to 8589934591ns, as 30ms; for ends \
              beyond that --aqm none"
@@ -198,6 +190,7 @@ pub(crate) fn memory_word(limit: Option<MemoryLimit>) -> String {
         None => "off".to_owned(),
         Some(MemoryLimit::ByRate) => BY_RATE.to_owned(),
         Some(MemoryLimit::Bytes(bytes)) => format!("{bytes} bytes"),
+        Some(other) => format!("{other:?}"),
     }
 }
 

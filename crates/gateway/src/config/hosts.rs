@@ -186,6 +186,7 @@ pub(crate) fn host_by_word(by: HostBy) -> String {
         HostBy::Mac => "mac".to_owned(),
         HostBy::Vlan => "vlan".to_owned(),
         HostBy::Prefix(lengths) => format!("prefix/{}/{}", lengths.v4(), lengths.v6()),
+        other => format!("{other:?}"),
     }
 }
 
@@ -309,6 +310,7 @@ impl Names {
             (_, HostBy::Prefix(_)) => with("prefixes and names"),
             (_, HostBy::Mac) => with("MACs and names"),
             (_, HostBy::Vlan) => with("vlan N, vlan N.N and names"),
+            _ => with("names"),
         }
     }
 
@@ -382,7 +384,7 @@ impl<T> ByHost<T> {
             HostKey::V4(_) => &self.v4_lengths,
             HostKey::V6(_) => &self.v6_lengths,
             HostKey::Mac(_) | HostKey::Vlan(_) | HostKey::Named(_) => &[0],
-            HostKey::NotIp => &[],
+            _ => &[],
         };
         lengths.iter().filter(move |&&len| len <= most).filter_map(move |&len| {
             let of = match host {

@@ -97,7 +97,7 @@ impl Words for HostMode {
 }
 
 impl Words for AqmKind {
-    const WORDS: &'static [(&'static str, Self)] = &AqmKind::WORDS;
+    const WORDS: &'static [(&'static str, Self)] = AqmKind::WORDS;
 }
 
 impl Words for Switch {
@@ -123,7 +123,13 @@ impl Words for Framing {
 
 /// A rate as tc writes it.
 pub(crate) fn rate(option: &str, word: &str) -> Result<Rate, String> {
-    word.parse().map_err(|why| format!("{option} {word:?}: {why}"))
+    let rate = word.parse().ok().filter(|rate| *rate != Rate::STOPPED);
+    rate.ok_or_else(|| {
+        format!(
+            "{option} {word:?}: accepted are unlimited, and rates from {LEAST_RATE} to {MOST_RATE}, as 5mbit; a number \
+             without a unit is bits per second"
+        )
+    })
 }
 
 /// The least and the greatest rate, as they are written.
@@ -132,7 +138,8 @@ pub(crate) const MOST_RATE: &str = "400gbit";
 
 /// A rate that is not unlimited.
 pub(crate) fn finite_rate(option: &str, word: &str) -> Result<Rate, String> {
-    let rate = word.parse().ok().filter(|rate| *rate != Rate::UNLIMITED);
+    let rate = word.parse().ok();
+    let rate = rate.filter(|rate| ![Rate::UNLIMITED, Rate::STOPPED].contains(rate));
     rate.ok_or_else(|| {
         format!("{option} {word:?}: accepted are rates from {LEAST_RATE} to {MOST_RATE}, as 5mbit")
     })
@@ -140,10 +147,7 @@ pub(crate) fn finite_rate(option: &str, word: &str) -> Result<Rate, String> {
 
 /// A rate as it is written, for what the gateway says.
 pub(crate) fn rate_word(rate: Rate) -> String {
-    let Some(bits) = rate.as_bits_per_second() else { return "unlimited".to_owned() };
-    let unit = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000)];
-    let unit = unit.into_iter().find(|(_, of)| bits % of == 0 && bits >= *of);
-    unit.map_or_else(|| format!("{bits}bit"), |(name, of)| format!("{}{name}", bits / of))
+    rate.to_string()
 }
 
 impl Limit {
@@ -226,7 +230,7 @@ mod tests {
         for word in ["10mbit", "512kbit", "1gbit", "unlimited", "1234567bit"] {
             assert_eq!(rate_word(rate("--up", word).unwrap()), word);
         }
-        for word in ["0", "fast", "500gbit", ""] {
+        for word in ["0", "fast", "500gbit", "stopped", ""] {
             let error = rate("--up", word).unwrap_err();
             assert!(
                 error.starts_with(&format!("--up {word:?}: ")) && !error.contains('\n'),

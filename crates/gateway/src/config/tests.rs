@@ -238,7 +238,7 @@ fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
 fn the_aqm_is_what_was_asked_for_and_a_fifo_has_none() {
     let said = |more: &str| with(more).map(|config| (config.share.aqm, config.share.l4s));
     assert_eq!(said(""), Ok((AqmKind::default(), true)));
-    for (word, kind) in AqmKind::WORDS {
+    for &(word, kind) in AqmKind::WORDS {
         for queue in ["drr", "sqf", "qfq"] {
             let more = format!("queue = \"{queue}\"\naqm = \"{word}\"\n");
             assert_eq!(said(&more), Ok((kind, kind != AqmKind::None)));

@@ -80,7 +80,7 @@ pub(crate) struct LostBefore {
 impl LostBefore {
     /// A queue with these counters is no more, and `moved` of its packets have moved on.
     fn add(&mut self, counters: &Counters, moved: u64) {
-        for (before, why) in self.dropped.iter_mut().zip(DropReason::ALL) {
+        for (before, why) in self.dropped.iter_mut().zip(DropReason::ALL.iter().copied()) {
             let dropped = counters.dropped_for(why).packets;
             match why {
                 DropReason::Drained => self.rejected += dropped - moved,
@@ -302,7 +302,7 @@ impl Direction {
         let tin_by = self.plan.treatment.tin_by;
         let parsed = match tin_by {
             TinBy::InnerDscp => Parser::new().ethernet(frame),
-            TinBy::Dscp | TinBy::Priority => parse::ethernet(frame),
+            _ => parse::ethernet(frame),
         };
         let mark = self.plan.treatment.fwmark.value(from.mark());
         let tin = plan.of_marked(mark, tin_by.dscp(&parsed, || parse::vlan_priority(frame)));

@@ -130,7 +130,7 @@ impl flowhash::Nat for Translated<'_> {
         let (source, destination, transport): (IpAddr, IpAddr, _) = match *key {
             FlowKey::V4 { src, dst, transport } => (src.into(), dst.into(), transport),
             FlowKey::V6 { src, dst, transport } => (src.into(), dst.into(), transport),
-            FlowKey::Ethernet { .. } | FlowKey::Unknown => return None,
+            _ => return None,
         };
         let is_echo = line::is_echo(transport.protocol, transport.dst_port);
         let (from, to) = match (line::is_icmp(transport.protocol), is_echo) {

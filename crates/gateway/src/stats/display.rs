@@ -19,7 +19,7 @@ pub(crate) fn flow(key: &FlowKey) -> String {
             between(Ipv6Addr::from(src).into(), Ipv6Addr::from(dst).into(), transport)
         }
         FlowKey::Ethernet { src } => format!("{} {NOT_IP}", mac(src)),
-        FlowKey::Unknown => NOT_IP.to_owned(),
+        _ => NOT_IP.to_owned(),
     }
 }
 
@@ -63,11 +63,11 @@ pub(crate) fn host(key: &HostKey, names: &Names) -> String {
         HostKey::V6(address) => {
             Host::of_address(Ipv6Addr::from(address).into(), names.by).to_string()
         }
-        HostKey::NotIp => NOT_IP.to_owned(),
         HostKey::Mac(address) => mac(address),
         HostKey::Vlan([outer, 0]) => format!("vlan {outer}"),
         HostKey::Vlan([outer, inner]) => format!("vlan {outer}.{inner}"),
         HostKey::Named(number) => names.name(number).to_owned(),
+        _ => NOT_IP.to_owned(),
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) const DEVICE: &str = "device";
 
 /// The names of the reasons in [`Tally::drops`].
 pub(crate) fn reasons() -> impl Iterator<Item = &'static str> + Clone {
-    let of_queue = DropReason::ALL.map(DropReason::name).into_iter();
+    let of_queue = DropReason::ALL.iter().copied().map(DropReason::name);
     of_queue.chain([DropReason::Rejected.name(), DEVICE])
 }
 

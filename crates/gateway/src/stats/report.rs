@@ -227,7 +227,7 @@ pub(crate) struct TotalsReport {
 impl TotalsReport {
     pub(super) fn of(direction: &Direction) -> Option<Self> {
         let (flows, hosts) = direction.totals()?;
-        let FlowTotals { sparse, bulk } = flows;
+        let FlowTotals { sparse, bulk, .. } = flows;
         let ([of_flows, of_hosts], unresponsive_flows) = direction.activity()?;
         let ([flow_activations, new_flows], [host_activations, new_hosts]) = (of_flows, of_hosts);
         Some(Self {
@@ -286,7 +286,7 @@ impl TinDelay {
 
 impl TinReport {
     pub(super) fn all(direction: &Direction) -> Vec<Self> {
-        let of = |(number, tin, TinCounters { counters, backlog }): (u8, &Tin, _)| {
+        let of = |(number, tin, TinCounters { counters, backlog, .. }): (u8, &Tin, _)| {
             let (threshold, target) = direction.tin_terms(number);
             let delays = direction.watch().map(|watch| watch.tins().of(number));
             Self {
@@ -423,7 +423,7 @@ impl DirectionReport {
 pub(crate) fn drops(direction: &Direction) -> Vec<(String, u64)> {
     let (counters, outside) = (direction.counters(), direction.outside());
     let before = outside.lost_before;
-    let queue = DropReason::ALL.into_iter().zip(before.dropped);
+    let queue = DropReason::ALL.iter().copied().zip(before.dropped);
     let mut drops: Vec<(String, u64)> = queue
         .filter(|(why, _)| *why != DropReason::Drained)
         .map(|(why, before)| (why.name().to_owned(), counters.dropped_for(why).packets + before))

@@ -219,7 +219,7 @@ impl Default for BlueState {
 /// assert_eq!(queues.aqm().probability(FlowId(1)), Probability::ratio(1, 256)?);
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Blue<T> {
     states: T,
     params: BlueParams,
@@ -228,6 +228,8 @@ pub struct Blue<T> {
     /// The last arrival: an overflow has no time of its own.
     now: Nanos,
 }
+
+crate::debug::short_debug!(Blue<T> { params });
 
 impl<T: Table<BlueState>> Blue<T> {
     /// BLUE for `states.len()` queues, with chance from `seed`. Cost: O(queues).

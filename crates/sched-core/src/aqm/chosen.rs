@@ -250,7 +250,7 @@ impl Setting {
 /// assert_eq!(aqm.choice_in(1), Some(AqmChoice::Cobalt(slow)));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ChosenAqm<T> {
     states: T,
     tins: [Setting; TINS],
@@ -261,6 +261,14 @@ pub struct ChosenAqm<T> {
     random: Random,
     /// The last arrival: an overflow has no time of its own.
     now: Nanos,
+}
+
+/// Without the states, and with the choice of tin 0 alone.
+impl<T> core::fmt::Debug for ChosenAqm<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let [first, ..] = &self.tins;
+        f.debug_struct("ChosenAqm").field("choice", &first.choice).finish_non_exhaustive()
+    }
 }
 
 impl<T: Table<ChosenAqmState>> ChosenAqm<T> {

@@ -367,7 +367,7 @@ impl CobaltLaw {
 /// # let _ = fq_cobalt;
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cobalt<T> {
     states: T,
     params: CobaltParams,
@@ -376,6 +376,8 @@ pub struct Cobalt<T> {
     /// The last arrival: an overflow has no time of its own.
     now: Nanos,
 }
+
+crate::debug::short_debug!(Cobalt<T> { params });
 
 impl<T: Table<CobaltState>> Cobalt<T> {
     /// COBALT for `states.len()` queues, with chance from `seed`. Cost: O(queues).

@@ -146,11 +146,13 @@ impl Default for CoDelState {
 /// # let _ = fq_codel;
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CoDel<T> {
     states: T,
     params: CoDelParams,
 }
+
+crate::debug::short_debug!(CoDel<T> { params });
 
 impl<T: Table<CoDelState>> CoDel<T> {
     /// CoDel for `states.len()` queues. Cost: O(queues).

@@ -155,7 +155,7 @@ impl Default for Pi2State {
 /// # let _ = fq_pi2;
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Pi2<T> {
     states: T,
     params: Pi2Params,
@@ -164,6 +164,8 @@ pub struct Pi2<T> {
     spared: u32,
     random: Random,
 }
+
+crate::debug::short_debug!(Pi2<T> { params });
 
 impl<T: Table<Pi2State>> Pi2<T> {
     /// PI2 for `states.len()` queues, whose draws begin with `seed`. Cost: O(queues).

@@ -187,12 +187,14 @@ impl Default for PieState {
 /// # let _ = fq_pie;
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Pie<T> {
     states: T,
     law: Law,
     random: Random,
 }
+
+crate::debug::short_debug!(Pie<T> { law });
 
 /// Parameters, made ready.
 #[derive(Clone, Copy, Debug)]

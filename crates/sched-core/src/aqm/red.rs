@@ -271,7 +271,7 @@ const fn part(number: u64, fraction: u32) -> u64 {
 /// # let _ = fq_red;
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Red<T> {
     states: T,
     params: RedParams,
@@ -280,6 +280,8 @@ pub struct Red<T> {
     /// The time of the last arrival or head.
     now: Nanos,
 }
+
+crate::debug::short_debug!(Red<T> { params });
 
 impl<T: Table<RedState>> Red<T> {
     /// RED for `states.len()` queues. Cost: O(queues).

@@ -171,13 +171,15 @@ struct OnWire {
 /// assert!(report.against(&guarantee).iter().all(|compared| compared.holds()));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WfiMeter<N> {
     flows: N,
     /// Bytes of the packets before the one on the wire.
     completed: u64,
     wire: OnWire,
 }
+
+crate::debug::short_debug!(WfiMeter<N> { completed });
 
 impl<N: Table<WfiFlow>> WfiMeter<N> {
     /// A meter for `flows.len()` flows, none of which is measured. Cost: O(flows).

@@ -91,7 +91,7 @@ const LEVELS: usize = AgeParams::MAX_LEVELS as usize;
 /// assert_eq!(scheduler.select(), Some(short), "the long flow has been served 3,000 bytes");
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AgeDrr<N> {
     nodes: N,
     /// The flows of each level that are backlogged.
@@ -111,6 +111,8 @@ pub struct AgeDrr<N> {
     /// Time that has passed: the sum of all steps forward of the clock.
     elapsed: u64,
 }
+
+crate::debug::short_debug!(AgeDrr<N> { max_len, params });
 
 impl<N: Table<AgeFlow>> AgeDrr<N> {
     /// A flow scheduler of `nodes.len()` flows, none added, for packets of at most `max_len` bytes. Cost: O(flows).

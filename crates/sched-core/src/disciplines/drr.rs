@@ -86,7 +86,7 @@ impl Default for DrrFlow {
 /// assert_eq!(drr.select(), Some(FlowId(1)), "flow 0 is 500 bytes in debt");
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Drr<N> {
     nodes: N,
     ring: Ring,
@@ -95,6 +95,8 @@ pub struct Drr<N> {
     max_len: u32,
     sparse_first: bool,
 }
+
+crate::debug::short_debug!(Drr<N> { max_len, sparse_first });
 
 impl<N: Table<DrrFlow>> Drr<N> {
     /// The largest quantum, in bytes. With it what is charged to a turn stays below 2^29.

@@ -215,7 +215,7 @@ impl Law {
 /// assert_eq!(queues.dequeue(Nanos(0), drops).map(|packet| packet.handle), Some(2));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct DualPi2<S> {
     scalable: Queue,
     classic: Queue,
@@ -228,6 +228,8 @@ pub struct DualPi2<S> {
     /// classic queue is empty, or has not been passed over since.
     credit: i64,
 }
+
+crate::debug::short_debug!(DualPi2<S> { ledger });
 
 impl<S: Table<Descriptor>> DualPi2<S> {
     /// The most packets that are dropped in one call of `dequeue`; the next may stay.

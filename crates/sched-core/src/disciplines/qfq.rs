@@ -132,11 +132,13 @@ impl QfqConfig {
 /// assert_eq!(packets, [100, 300]);
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Qfq<N> {
     flows: N,
     core: Core,
 }
+
+crate::debug::short_debug!(Qfq<N> {});
 
 /// How many lingering flows one service or departure looks at, at most. A service makes one flow linger
 /// at most. As many groups as `V` enters slots of are looked at in vain until `V` is `L·m` past the `F` of

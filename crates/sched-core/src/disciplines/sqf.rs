@@ -61,7 +61,7 @@ use floor::Floor;
 /// assert_eq!(scheduler.select(), Some(FlowId(1))); // 60 bytes before 1,500
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ShortestQueue<
     N,
     W = [WaitingFlow; 0],
@@ -73,6 +73,13 @@ pub struct ShortestQueue<
     drop_from: DropFrom,
     /// In its line are the backlogged flows.
     floor: Floor<W>,
+}
+
+/// Without the tables.
+impl<N, W, C, const S: u32> core::fmt::Debug for ShortestQueue<N, W, C, S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ShortestQueue").field("drop_from", &self.drop_from).finish_non_exhaustive()
+    }
 }
 
 impl<N: Table<LengthFlow>> ShortestQueue<N> {

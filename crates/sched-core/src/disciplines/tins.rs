@@ -58,7 +58,7 @@ use choice::TINS;
 /// assert_eq!(sent, [750, 250]);
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TinDrr<N, L = AsBooked> {
     nodes: N,
     /// The flows that are backlogged, by tin.
@@ -76,6 +76,8 @@ pub struct TinDrr<N, L = AsBooked> {
     /// Whether there are several tins and no flow has had siblings: one question for most packets.
     is_plain: bool,
 }
+
+crate::debug::short_debug!(TinDrr < N, L > { sparse_first });
 
 impl<N: Table<TinFlow>> TinDrr<N> {
     /// One tin with `nodes.len()` flows, none added, for packets of at most `max_len` bytes, which are as long on the wire

@@ -181,11 +181,13 @@ impl Default for Wf2qFlow {
 /// assert_eq!(order, [2, 0, 1, 2, 2, 0, 1, 2]);
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Wf2q<N> {
     flows: N,
     core: Core,
 }
+
+crate::debug::short_debug!(Wf2q<N> {});
 
 /// Everything but the table of flows, so that it is compiled once for all kinds of tables.
 #[derive(Clone, Debug)]

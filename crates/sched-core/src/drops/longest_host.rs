@@ -67,7 +67,7 @@ use ring::Head;
 /// let limits = Limits { packets: 8, bytes: 100_000 };
 /// let policy = LongestHostDrop::new(&scheduler, limits, [HeldFlow::EMPTY; 4], hosts, classes)?;
 /// let packets = [Descriptor::EMPTY; 16];
-/// let queues = FlowQueues::new(scheduler, [Queue::EMPTY; 4], packets, limits);
+/// let queues = FlowQueues::with_own_victim(scheduler, [Queue::EMPTY; 4], packets, limits);
 /// let mut queues = queues.with_drop_policy(policy);
 ///
 /// let mut dropped = Vec::new();
@@ -79,7 +79,7 @@ use ring::Head;
 /// assert_eq!(dropped, [3]);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)] // The flows not first, as in `HostIndex`.
 pub struct LongestHostDrop<F, H, C> {
     /// Of each host as many bytes as its flows hold. Each backlogged flow is on the list of its class, of its host.
@@ -87,6 +87,8 @@ pub struct LongestHostDrop<F, H, C> {
     flows: F,
     drop_from: DropFrom,
 }
+
+crate::debug::short_debug!(LongestHostDrop < F, H, C > { drop_from });
 
 impl<F, H, C> LongestHostDrop<F, H, C>
 where

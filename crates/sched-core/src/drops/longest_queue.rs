@@ -50,7 +50,7 @@ pub use lists::LongestFlow;
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// drr.add_all(1_500)?;
 /// let packets = [Descriptor::EMPTY; 8];
-/// let queues = FlowQueues::new(drr, [Queue::EMPTY; 2], packets, Limits::packets(2));
+/// let queues = FlowQueues::with_own_victim(drr, [Queue::EMPTY; 2], packets, Limits::packets(2));
 /// let mut queues = queues.with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; 2]));
 ///
 /// let mut dropped = Vec::new();
@@ -61,7 +61,7 @@ pub use lists::LongestFlow;
 /// assert_eq!(dropped, [0]); // of flow 0, which held more
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LongestQueueDrop<N> {
     flows: N,
     /// Each backlogged flow is on one list, no other flow is on any.
@@ -70,6 +70,8 @@ pub struct LongestQueueDrop<N> {
     room: u32,
     drop_from: DropFrom,
 }
+
+crate::debug::short_debug!(LongestQueueDrop<N> { room, drop_from });
 
 impl<N: Table<LongestFlow>> LongestQueueDrop<N> {
     /// Longest-queue drop for as many flows as `flows` is long. Packets give way at the head. Cost: O(flows).

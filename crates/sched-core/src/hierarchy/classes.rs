@@ -85,7 +85,7 @@ ranked! {
 ///
 /// let mut flows = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
 /// flows.add_all(1_500)?;
-/// let user = FlowQueues::new(flows, [Queue::EMPTY; 4], [Descriptor::EMPTY; 64], Limits::NONE);
+/// let user = FlowQueues::with_own_victim(flows, [Queue::EMPTY; 4], [Descriptor::EMPTY; 64], Limits::NONE);
 /// let users = Qfq::new([QfqFlow::EMPTY; 2], 1_500)?;
 /// let states = [ClassState::EMPTY; 2];
 /// let mut link = Classes::new(users, [user.clone(), user], states, LowBits::new(2)?, Limits::NONE);
@@ -139,7 +139,7 @@ ranked! {
 /// let other = Classes::new(scheduler, [&mut first], states, split, Limits::NONE);
 /// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Classes<O, S, C, R, W, B = [LongestClass; 0]> {
     /// A class is backlogged here if and only if it is [`Status::Open`], with the bytes it holds.
     scheduler: O,
@@ -155,6 +155,8 @@ pub struct Classes<O, S, C, R, W, B = [LongestClass; 0]> {
     served: u64,
     of: PhantomData<fn() -> S>,
 }
+
+crate::debug::short_debug!(Classes < O, S, C, R, W, B > { ledger });
 
 impl<O, S, C, R, W> Classes<O, S, C, R, W>
 where

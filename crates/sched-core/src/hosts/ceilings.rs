@@ -92,7 +92,7 @@ const ANY_LEN: u32 = 1;
 /// let mut scheduler = Ceilings::new(drr, ceilings, returns)?;
 /// scheduler.set_ceiling(FlowId(0), Some(Ceiling::new(1_000_000, 1_500)?))?;
 ///
-/// let mut queue = FlowQueues::new(scheduler, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
+/// let mut queue = FlowQueues::with_own_victim(scheduler, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
 /// let drops = &mut |_, _| unreachable!("there is room");
 /// for handle in 0..2 {
 ///     queue.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 1_500), drops)?;
@@ -104,7 +104,7 @@ const ANY_LEN: u32 = 1;
 /// assert!(queue.dequeue(Nanos::from_millis(12), drops).is_some());
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ceilings<O, C, W, L = AsBooked> {
     scheduler: O,
     flows: C,
@@ -114,6 +114,8 @@ pub struct Ceilings<O, C, W, L = AsBooked> {
     link: L,
     clock: Elapsed,
 }
+
+crate::debug::short_debug!(Ceilings < O, C, W, L > { waiting });
 
 impl<O, C, W> Ceilings<O, C, W>
 where

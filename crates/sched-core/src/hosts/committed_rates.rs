@@ -123,7 +123,7 @@ pub const RETURNS_A_CALL: u32 = 2;
 /// assert_eq!(scheduler.select(), Some(FlowId(0)));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CommittedRates<O, C, W, B = O, L = AsBooked> {
     /// Flows that conform, or have no rate.
     conforming: O,
@@ -134,6 +134,8 @@ pub struct CommittedRates<O, C, W, B = O, L = AsBooked> {
     /// Not kept where there is no room for rates.
     clock: Elapsed,
 }
+
+crate::debug::short_debug!(CommittedRates < O, C, W, B, L > {});
 
 impl<O, C, W, B> CommittedRates<O, C, W, B>
 where

@@ -153,7 +153,7 @@ impl Default for HostRing {
 /// assert_eq!(served, [0, 3, 1, 3, 2, 3]);
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HostDrr<O, N, G> {
     scheduler: O,
     nodes: N,
@@ -162,6 +162,8 @@ pub struct HostDrr<O, N, G> {
     max_len: u32,
     sparse_first: bool,
 }
+
+crate::debug::short_debug!(HostDrr<O, N, G> { max_len, sparse_first });
 
 impl<O, N, G> HostDrr<O, N, G>
 where

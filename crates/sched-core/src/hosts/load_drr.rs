@@ -99,7 +99,7 @@ use tins::TinRounds;
 /// assert_eq!(sent, [100, 100, 200]);
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LoadDrr<N, S, D, W, L = AsBooked> {
     nodes: N,
     sources: Loads<S>,
@@ -115,6 +115,8 @@ pub struct LoadDrr<N, S, D, W, L = AsBooked> {
     /// Whether there may be siblings.
     has_siblings: bool,
 }
+
+crate::debug::short_debug!(LoadDrr<N, S, D, W, L> { max_len, sparse_first });
 
 impl<N, S, D, W> LoadDrr<N, S, D, W>
 where

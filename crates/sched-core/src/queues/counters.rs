@@ -423,11 +423,11 @@ mod tests {
     /// Goal: a drop is found under its own reason and under no other.
     #[test]
     fn each_reason_has_its_own_count() {
-        for (counted, reason) in (1..).zip(DropReason::ALL) {
+        for (counted, reason) in (1..).zip(DropReason::ALL.iter().copied()) {
             let mut counters = Counters::default();
             counters.count_dropped(reason, counted);
             let volume = Volume { packets: 1, bytes: counted.into() };
-            for other in DropReason::ALL {
+            for &other in DropReason::ALL {
                 let expected = if other == reason { volume } else { Volume::ZERO };
                 assert_eq!(counters.dropped_for(other), expected, "{reason:?} {other:?}");
             }

@@ -35,12 +35,22 @@ const BUCKETS: usize = (((LAST_POWER - FIRST_POWER) << PARTS) + 2) as usize;
 /// assert!(median >= Nanos::from_millis(50) && median < Nanos::from_micros(53_125));
 /// assert_eq!((delays.count(), delays.longest()), (100, Nanos::from_millis(100)));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct DelayHistogram {
     counts: [u64; BUCKETS],
     count: u64,
     sum: u64,
     longest: u64,
+}
+
+/// Without the buckets.
+impl core::fmt::Debug for DelayHistogram {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { count, sum, longest, .. } = self;
+        let mut debug = f.debug_struct("DelayHistogram");
+        debug.field("count", count).field("sum", sum).field("longest", longest);
+        debug.finish_non_exhaustive()
+    }
 }
 
 impl Default for DelayHistogram {

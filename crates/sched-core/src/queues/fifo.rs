@@ -27,7 +27,7 @@ use crate::{Ecn, FlowId, Nanos, Packet};
 /// assert_eq!(fifo.dequeue(Nanos(0), drops).map(|packet| packet.handle), Some(1));
 /// # Ok::<(), sched_core::Rejected>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Fifo<S> {
     queue: Queue,
     /// `descriptors[handle]`.
@@ -35,6 +35,8 @@ pub struct Fifo<S> {
     ledger: Ledger,
     full: DropFrom,
 }
+
+crate::debug::short_debug!(Fifo<S> { ledger, full });
 
 impl<S: Table<Descriptor>> Fifo<S> {
     /// Rejecting the arrival when full: what most network devices do.

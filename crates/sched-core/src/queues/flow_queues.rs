@@ -24,6 +24,7 @@ mod waits;
 use crate::FlowId;
 use crate::aqm::{Aqm, NoAqm};
 use crate::drops::drop_policy::{DropPolicy, OwnVictim};
+use crate::drops::longest_queue::{LongestFlow, LongestQueueDrop};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, Table};
 use crate::queues::counters::{FlowRecord, FlowRecords, Ledger};
 use crate::queues::flow_directory::{FlowDirectory, NoDirectory};
@@ -62,7 +63,7 @@ pub const PACED_ROUNDS: u64 = 2;
 /// assert_eq!((of_flow.delivered.packets, queues.counters().delivered.bytes), (1, 1_500));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim, T = NoDirectory> {
     /// Which flow is next.
     scheduler: O,
@@ -80,6 +81,8 @@ pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim, T 
     ledger: Ledger,
 }
 
+crate::debug::short_debug!(FlowQueues < O, Q, S, A, R, D, T > { ledger });
+
 /// The four parts of [`FlowQueues`], for what is their own: a table, the rate of a class, parameters.
 ///
 /// Telling them of packets is the engine's business: parts that are told twice no longer agree with the queues, and
@@ -96,14 +99,55 @@ pub struct Siblings<'a, O, D, A, T> {
     pub directory: &'a mut T,
 }
 
+impl<O, Q, S, N> FlowQueues<O, Q, S, NoAqm, [FlowRecord; 0], LongestQueueDrop<N>>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Descriptor>,
+    N: Table<LongestFlow>,
+{
+    /// Creates queues without an AQM and without statistics of single flows. When there is no room, a packet is dropped
+    /// from a flow that holds about the most bytes ([`LongestQueueDrop`]), so that a flow loses nothing while it keeps its
+    /// queue short.
+    ///
+    /// There are as many flows as `scheduler`, `queues` and `lengths` all have room for, and as many handles as
+    /// `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows + descriptors).
+    ///
+    /// ```
+    /// use sched_core::{
+    ///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, Nanos, Packet, Queue, Scheduler,
+    /// };
+    ///
+    /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+    /// drr.add_all(1_500)?;
+    /// let (queues, lengths, packets) = ([Queue::EMPTY; 2], [LongestFlow::EMPTY; 2], [Descriptor::EMPTY; 8]);
+    /// let mut queues = FlowQueues::new(drr, queues, lengths, packets, Limits::packets(2));
+    ///
+    /// let mut dropped = Vec::new();
+    /// for (flow, handle) in [(0, 0), (0, 1), (1, 2)] {
+    ///     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
+    ///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
+    /// }
+    /// assert_eq!(dropped, [0]); // of flow 0, which held more
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn new(scheduler: O, queues: Q, lengths: N, descriptors: S, limits: Limits) -> Self {
+        let queues = FlowQueues::with_own_victim(scheduler, queues, descriptors, limits);
+        queues.with_drop_policy(LongestQueueDrop::new(lengths))
+    }
+}
+
 impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, Q, S> {
-    /// Queues without an AQM and without statistics of single flows. The flow that `scheduler` names gives way
-    /// ([`OwnVictim`]).
+    /// Creates queues without an AQM and without statistics of single flows. When there is no room, a packet is dropped
+    /// from the flow that `scheduler` names ([`OwnVictim`]). [`ShortestQueue`](crate::ShortestQueue) names the longest; most
+    /// others name none, and then the arrival is dropped, whosever it is: a flow that sends more than its share keeps the
+    /// room that it has taken, and takes a part of the link in proportion to what it sends.
     ///
     /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles as
     /// `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows + descriptors).
     #[must_use]
-    pub fn new(scheduler: O, queues: Q, descriptors: S, limits: Limits) -> Self {
+    pub fn with_own_victim(scheduler: O, queues: Q, descriptors: S, limits: Limits) -> Self {
         Self::with_parts(scheduler, NoAqm, queues, descriptors, [], limits)
     }
 }
@@ -117,7 +161,8 @@ where
     R: FlowRecords<O>,
 {
     /// Queues with an AQM, and with statistics for the first `records.len()` flows. The flow that `scheduler` names gives
-    /// way ([`OwnVictim`]).
+    /// way ([`OwnVictim`]), or else the arrival: [`with_drop_policy`](Self::with_drop_policy) has
+    /// [`LongestQueueDrop`] in its place.
     ///
     /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles as
     /// `descriptors` is long; in `scheduler` no flow is backlogged. An AQM acts on standing queues: with room

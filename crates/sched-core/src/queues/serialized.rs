@@ -11,7 +11,8 @@ struct Drops<'a>(&'a Counters);
 impl Serialize for Drops<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let some = || {
-            let all = DropReason::ALL.into_iter().map(|why| (why.name(), self.0.dropped_for(why)));
+            let all =
+                DropReason::ALL.iter().copied().map(|why| (why.name(), self.0.dropped_for(why)));
             all.filter(|(_, volume)| volume.packets > 0)
         };
         let mut map = serializer.serialize_map(Some(some().count()))?;

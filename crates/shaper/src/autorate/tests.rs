@@ -505,7 +505,7 @@ fn settings_that_make_no_sense_are_refused() {
         assert_eq!(said(AutorateParams::new(floor, base, ceiling)), std::format!("{what} {range}"));
     }
     for (floor, base) in [(mbit(3), mbit(2)), (mbit(1), mbit(4))] {
-        let order = "ceiling of 3000000 bit/s: accepted: floor ≤ base ≤ ceiling";
+        let order = "ceiling of 3mbit: accepted: floor ≤ base ≤ ceiling";
         let message = std::format!("floor of {floor}, base of {base}, {order}");
         assert_eq!(said(AutorateParams::new(floor, base, mbit(3))), message);
     }

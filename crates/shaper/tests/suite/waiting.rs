@@ -23,7 +23,8 @@ fn time_in_which_flows_wait_above_their_ceilings_earns_no_burst() {
         let ceiling = Ceiling::new(1_000_000, 1_500).unwrap();
         scheduler.set_ceiling(FlowId(0), Some(ceiling)).unwrap();
         let queues = [Queue::EMPTY; 2];
-        let queue = FlowQueues::new(scheduler, queues, [Descriptor::EMPTY; 16], Limits::NONE);
+        let queue =
+            FlowQueues::with_own_victim(scheduler, queues, [Descriptor::EMPTY; 16], Limits::NONE);
         let line = Shaper::new(Rate::megabits_per_second(10).unwrap());
         let mut shaped = Shaped::new(queue, line, Overhead::RAW);
         let take = |shaped: &mut dyn Scheduler, handle, flow, now| {
@@ -55,8 +56,12 @@ fn a_ceiling_that_is_lifted_earns_no_burst() {
     let tables = ([CeilingFlow::EMPTY; 1], [CeilingReturn::EMPTY; 1]);
     let mut scheduler = Ceilings::new(drr, tables.0, tables.1).unwrap();
     scheduler.set_ceiling(FlowId(0), Some(Ceiling::new(1_000_000, 1_500).unwrap())).unwrap();
-    let queue =
-        FlowQueues::new(scheduler, [Queue::EMPTY; 1], [Descriptor::EMPTY; 16], Limits::NONE);
+    let queue = FlowQueues::with_own_victim(
+        scheduler,
+        [Queue::EMPTY; 1],
+        [Descriptor::EMPTY; 16],
+        Limits::NONE,
+    );
     let line = Shaper::new(Rate::megabits_per_second(10).unwrap());
     let mut shaped = Shaped::new(queue, line, Overhead::RAW);
     for handle in 0..4 {

@@ -192,7 +192,12 @@ fn added<O: FlowScheduler + 'static, D: DropPolicy<O> + 'static>(
 ) -> Result<Any, ConfigError> {
     let flows = scheduler.flows();
     let queues = vec![Queue::EMPTY; flows as usize];
-    let queues = FlowQueues::new(scheduler, queues, vec![Descriptor::EMPTY; descriptors], limits);
+    let queues = FlowQueues::with_own_victim(
+        scheduler,
+        queues,
+        vec![Descriptor::EMPTY; descriptors],
+        limits,
+    );
     let mut queues = queues.with_drop_policy(policy);
     for flow in (0..flows).map(FlowId) {
         queues.configure(flow, config)?;

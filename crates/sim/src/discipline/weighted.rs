@@ -121,7 +121,12 @@ fn queues<O: FlowScheduler + 'static>(
 ) -> Box<dyn Bottleneck> {
     let flows = scheduler.flows() as usize;
     let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
-    let queues = FlowQueues::new(scheduler, vec![Queue::EMPTY; flows], descriptors(limits), limits);
+    let queues = FlowQueues::with_own_victim(
+        scheduler,
+        vec![Queue::EMPTY; flows],
+        descriptors(limits),
+        limits,
+    );
     Box::new(Shaped::new(queues.with_drop_policy(longest), line, link))
 }
 

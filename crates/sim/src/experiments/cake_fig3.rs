@@ -45,7 +45,8 @@ struct Mode(Option<Isolation>);
 
 impl Mode {
     fn all() -> impl Iterator<Item = Self> {
-        core::iter::once(Self(None)).chain(Isolation::ALL.map(|isolation| Self(Some(isolation))))
+        core::iter::once(Self(None))
+            .chain(Isolation::ALL.iter().copied().map(|isolation| Self(Some(isolation))))
     }
 
     const fn name(self) -> &'static str {
@@ -71,11 +72,11 @@ impl Mode {
         let from = flows(&|other, _| other == source);
         let to = flows(&|_, other| other == destination);
         match self.0 {
-            None | Some(Isolation::Flows) => 1,
             Some(Isolation::SrcHost | Isolation::DualSrcHost) => from,
             Some(Isolation::DstHost | Isolation::DualDstHost) => to,
             Some(Isolation::Hosts) => flows(&|a, b| (a, b) == (source, destination)),
             Some(Isolation::TripleIsolate) => from.max(to),
+            _ => 1,
         }
     }
 

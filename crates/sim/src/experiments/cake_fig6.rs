@@ -96,7 +96,9 @@ fn megabits(bytes: u64) -> f64 {
 }
 
 fn run(seeds: u32, progress: &Progress) -> Report {
-    let variants = QUEUES.into_iter().flat_map(|of| AckFilter::ALL.map(|filter| (of, filter)));
+    let variants = QUEUES
+        .into_iter()
+        .flat_map(|of| AckFilter::ALL.iter().copied().map(move |filter| (of, filter)));
     progress.expect((QUEUES.len() * AckFilter::ALL.len()) as u64 * u64::from(seeds));
     let measured: Vec<Measured> = thread::scope(|scope| {
         let begin = |(queue, filter)| scope.spawn(move || measure(queue, filter, seeds, progress));
@@ -170,7 +172,7 @@ fn table(measured: &[Measured]) -> String {
             &fixed(of.per_second(|outcome| outcome.judged), 0),
         ]);
     }
-    for (filter, linux) in AckFilter::ALL.into_iter().zip(LINUX) {
+    for (filter, linux) in AckFilter::ALL.iter().copied().zip(LINUX) {
         let gains = [0, 1].map(|way| fixed((linux[way] / LINUX[0][way] - 1.0) * 100.0, 1));
         let [down, up] = [fixed(linux[0], 2), fixed(linux[1], 3)];
         let [of_down, of_up] = &gains;

@@ -84,7 +84,9 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     progress.expect((PROBES.len() * AckFilter::ALL.len()) as u64 * u64::from(seeds));
     // Side by side: no run knows of another.
     let measured: Vec<Measured> = thread::scope(|scope| {
-        let cells = PROBES.into_iter().flat_map(|of| AckFilter::ALL.map(|filter| (of, filter)));
+        let cells = PROBES
+            .into_iter()
+            .flat_map(|of| AckFilter::ALL.iter().copied().map(move |filter| (of, filter)));
         let begin = |((probe, name), filter)| {
             scope.spawn(move || {
                 let one = |seed| {

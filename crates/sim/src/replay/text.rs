@@ -46,7 +46,7 @@ impl Report {
     /// What was dropped, by reason, rejections included; `nothing` if nothing was.
     #[must_use]
     pub fn losses(&self) -> String {
-        let reasons = DropReason::ALL.into_iter().chain([DropReason::Rejected]);
+        let reasons = DropReason::ALL.iter().copied().chain([DropReason::Rejected]);
         let counted = reasons.map(|reason| (self.counters.dropped_for(reason).packets, reason));
         let words: Vec<String> = counted
             .filter(|&(packets, _)| packets > 0)
@@ -121,7 +121,7 @@ impl Display for Name {
                 ip(f, Ipv6Addr::from(src).into(), Ipv6Addr::from(dst).into(), transport)
             }
             FlowKey::Ethernet { src } => write!(f, "not ip {}", mac(src)),
-            FlowKey::Unknown => f.write_str("unknown"),
+            _ => f.write_str("unknown"),
         }
     }
 }

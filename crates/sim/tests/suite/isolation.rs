@@ -143,7 +143,7 @@ impl Trial {
         let policy = LongestHostDrop::new(&scheduler, limits, held, longest, classes).unwrap();
         let descriptors = vec![Descriptor::EMPTY; self.packets.len()];
         let queues = vec![Queue::EMPTY; flows];
-        FlowQueues::new(scheduler, queues, descriptors, limits).with_drop_policy(policy)
+        FlowQueues::with_own_victim(scheduler, queues, descriptors, limits).with_drop_policy(policy)
     }
 }
 

@@ -38,7 +38,7 @@ fn seen(host: u32, flow: u32, heading: Heading) -> Seen {
 }
 
 fn every() -> Vec<(QueueKind, HostMode)> {
-    let by = Isolation::ALL.into_iter().map(HostMode::By);
+    let by = Isolation::ALL.iter().copied().map(HostMode::By);
     let mut all: Vec<(QueueKind, HostMode)> = by.map(|hosts| (QueueKind::Drr, hosts)).collect();
     for isolation in [Isolation::Flows, Isolation::SrcHost, Isolation::DstHost, Isolation::Hosts] {
         all.extend([

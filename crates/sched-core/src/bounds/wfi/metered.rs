@@ -22,7 +22,7 @@ use crate::{
 /// };
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// drr.add_all(1_500)?;
-/// let queues = FlowQueues::new(drr, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
+/// let queues = FlowQueues::with_own_victim(drr, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
 /// let meter = WfiMeter::new([WfiFlow::EMPTY; 2]);
 /// let mut metered = Metered::new(queues, meter, [Arrival::EMPTY; 8]);
 /// for flow in [FlowId(0), FlowId(1)] {
@@ -41,12 +41,14 @@ use crate::{
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Metered<S, N, P> {
     inner: S,
     meter: WfiMeter<N>,
     arrivals: P,
 }
+
+crate::debug::short_debug!(Metered < S, N, P > { meter });
 
 impl<S, N: Table<WfiFlow>, P: Table<Arrival>> Metered<S, N, P> {
     /// Measures `inner`, which is empty, with `meter`, which has seen no packet.

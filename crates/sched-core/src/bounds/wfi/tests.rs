@@ -344,8 +344,9 @@ fn a_flow_that_starves_falls_behind_by_its_share_of_the_link() {
 fn a_metered_scheduler_keeps_the_books_of_the_one_inside() {
     let drr = Drr::new([DrrFlow::EMPTY; FLOWS], 1_500).unwrap();
     let limits = Limits { packets: 6, bytes: 5_000 };
-    let queues = FlowQueues::new(drr, [Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 8], limits)
-        .with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; FLOWS]));
+    let queues =
+        FlowQueues::with_own_victim(drr, [Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 8], limits)
+            .with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; FLOWS]));
     let meter = WfiMeter::new([WfiFlow::EMPTY; FLOWS]);
     let mut metered = Metered::new(queues, meter, [Arrival::EMPTY; 8]);
     let share = Share::new(1, 3).unwrap();

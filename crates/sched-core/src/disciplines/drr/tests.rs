@@ -17,7 +17,8 @@ struct Letters {
 impl Letters {
     fn of(scheduler: Drr<[DrrFlow; 4]>) -> Self {
         let descriptors = [Descriptor::EMPTY; 256];
-        let queues = FlowQueues::new(scheduler, [Queue::EMPTY; 4], descriptors, Limits::NONE);
+        let queues =
+            FlowQueues::with_own_victim(scheduler, [Queue::EMPTY; 4], descriptors, Limits::NONE);
         Self { queues, sent: 0, flow_of: Vec::new() }
     }
 

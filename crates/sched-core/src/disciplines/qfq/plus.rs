@@ -180,7 +180,7 @@ const OPEN: usize = 64;
 /// assert_eq!((packets[0], packets[15]), (100, 300));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct QfqPlus<N, A, Q> {
     flows: N,
     aggregates: A,
@@ -198,6 +198,8 @@ pub struct QfqPlus<N, A, Q> {
     /// Of all flows added.
     weight_sum: u32,
 }
+
+crate::debug::short_debug!(QfqPlus<N, A, Q> { max_len, weight_sum });
 
 impl Core {
     /// Charges the aggregate `at`, first of its group, what it has sent since `V` was `before`; it has

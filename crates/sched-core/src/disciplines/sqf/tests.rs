@@ -10,8 +10,12 @@ type Queues = FlowQueues<ShortestQueue<[LengthFlow; FLOWS]>, [Queue; FLOWS], [De
 
 fn queues(drop_from: DropFrom, limits: Limits) -> Queues {
     let scheduler = ShortestQueue::new([LengthFlow::EMPTY; FLOWS]).drop_from(drop_from);
-    let mut queues =
-        FlowQueues::new(scheduler, [Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 16], limits);
+    let mut queues = FlowQueues::with_own_victim(
+        scheduler,
+        [Queue::EMPTY; FLOWS],
+        [Descriptor::EMPTY; 16],
+        limits,
+    );
     for flow in 0..FLOWS as u32 {
         queues.configure(FlowId(flow), ()).unwrap();
     }
@@ -159,7 +163,8 @@ fn a_flow_is_32_bytes_with_its_queue() {
 /// room for 30 packets: 3,000 packets of 1,000 bytes in all.
 fn three_alike(scheduler: impl FlowScheduler<Config = ()>, arrivals: [u32; 3]) -> [u32; 3] {
     let (queues, descriptors) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 40]);
-    let mut queues = FlowQueues::new(scheduler, queues, descriptors, Limits::packets(30));
+    let mut queues =
+        FlowQueues::with_own_victim(scheduler, queues, descriptors, Limits::packets(30));
     let mut free: Vec<u32> = (0..40).collect();
     let mut of = [0; 40];
     let mut sent = [0; 3];
@@ -215,7 +220,8 @@ fn neglected(after: Nanos, gap: Nanos, room: u32) -> (Vec<(u32, DropReason)>, Op
     let scheduler = scheduler.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; FLOWS]).unwrap();
     let scheduler = scheduler.flush_unserved(after).unwrap();
     let (queues, descriptors) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 400]);
-    let mut queues = FlowQueues::new(scheduler, queues, descriptors, Limits::packets(room));
+    let mut queues =
+        FlowQueues::with_own_victim(scheduler, queues, descriptors, Limits::packets(room));
     for flow in 0..2 {
         queues.configure(FlowId(flow), ()).unwrap();
     }

@@ -57,7 +57,7 @@ impl Default for SqfFlow {
 }
 
 /// The tables of an [`Sqf`]; what they contain does not matter.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SqfMemory<N, Q, S, F, L, V, R> {
     /// One for each virtual queue, and one for the default queue.
     pub scheduler: N,
@@ -74,6 +74,8 @@ pub struct SqfMemory<N, Q, S, F, L, V, R> {
     /// Statistics of the flows with the lowest labels, as many as there is room for.
     pub records: R,
 }
+
+crate::debug::short_debug!(SqfMemory < N, Q, S, F, L, V, R > {});
 
 /// [`SqfMemory`] in arrays: `FLOWS` labels, `PACKETS` handles, and `QUEUES` queues of which the last is
 /// the default queue.
@@ -126,13 +128,15 @@ impl<const FLOWS: usize, const PACKETS: usize, const QUEUES: usize>
 /// assert_eq!(sqf.dequeue(Nanos(0), drops), Some(Packet::new(10, 200)));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Sqf<N, Q, S, F, L, V, R, W = [WaitingFlow; 0]> {
     engine: FlowQueues<ShortestQueue<N, W>, Q, S>,
     labels: Labels<F, L, V, R>,
     /// Whether the default queue takes the longest flow, and not the latest.
     takes_longest: bool,
 }
+
+crate::debug::short_debug!(Sqf < N, Q, S, F, L, V, R, W > { engine });
 
 impl<N, Q, S, F, L, V, R> Sqf<N, Q, S, F, L, V, R>
 where
@@ -170,7 +174,7 @@ where
         for (queue, place) in (0..default).rev().zip(free.as_mut()) {
             *place = queue;
         }
-        let mut engine = FlowQueues::new(scheduler, queues, descriptors, limits);
+        let mut engine = FlowQueues::with_own_victim(scheduler, queues, descriptors, limits);
         for queue in 0..=default {
             engine.configure(FlowId(queue), ())?;
         }

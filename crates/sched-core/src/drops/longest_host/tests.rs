@@ -188,8 +188,8 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     let Beside { scheduler, policy, .. } = by_host(&hosts, 1_500, LIMIT);
     let grain = policy.grain();
     assert!((LIMIT / 32..=LIMIT / 16).contains(&grain), "{grain}");
-    let mut queues =
-        FlowQueues::new(scheduler, queues, descriptors, limits).with_drop_policy(policy);
+    let mut queues = FlowQueues::with_own_victim(scheduler, queues, descriptors, limits)
+        .with_drop_policy(policy);
     let (mut random, mut free): (_, Vec<u32>) = (Xorshift::new(5), (0..4_096).collect());
     let (mut packets, mut held) = (vec![(0, 0); 4_096], [0_u32; 4]);
     let (mut others, mut own, mut lowest) = (0, 0, u32::MAX);
@@ -250,8 +250,8 @@ fn many_short_queues_do_not_push_out_a_longer_one() {
     fn victim<D: DropPolicy<ByLoad>>(scheduler: ByLoad, policy: D) -> u32 {
         let limits = Limits { packets: u32::MAX, bytes: 33 };
         let (queues, descriptors) = (vec![Queue::EMPTY; 32], vec![Descriptor::EMPTY; 64]);
-        let mut queues =
-            FlowQueues::new(scheduler, queues, descriptors, limits).with_drop_policy(policy);
+        let mut queues = FlowQueues::with_own_victim(scheduler, queues, descriptors, limits)
+            .with_drop_policy(policy);
         let mut dropped = Vec::new();
         for (handle, flow) in (0..).zip([0, 0, 0].into_iter().chain(1..32)) {
             let drops = &mut |packet: Packet, _| dropped.push(packet.handle);
@@ -394,7 +394,8 @@ fn too_little_room_is_refused_or_hides_flows() {
     let refused = ConfigError::OutOfRange { what, value: 239, min: 240, max };
     assert_eq!(make(3, 4, HostClass::COUNT - 1), Err(refused));
     let (queues, descriptors) = (vec![Queue::EMPTY; 3], vec![Descriptor::EMPTY; 4]);
-    let queues = FlowQueues::new(rounds(&[0, 0, 0], 1), queues, descriptors, Limits::NONE);
+    let queues =
+        FlowQueues::with_own_victim(rounds(&[0, 0, 0], 1), queues, descriptors, Limits::NONE);
     let mut queues = queues.with_drop_policy(make(2, 4, HostClass::COUNT).unwrap());
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
     assert_eq!(queues.configure(FlowId(2), 1), Err(unknown));

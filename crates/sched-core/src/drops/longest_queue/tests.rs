@@ -164,8 +164,9 @@ fn promises_hold(held: &[(u32, bool)], victim: Option<FlowId>) {
 #[test]
 fn the_victim_is_about_the_longest_queue_whatever_happened() {
     let limits = Limits { packets: 24, bytes: 4_000 };
-    let mut queues = FlowQueues::new(lowest(), [Queue::EMPTY; 5], [Descriptor::EMPTY; 64], limits)
-        .with_drop_policy(longest());
+    let mut queues =
+        FlowQueues::with_own_victim(lowest(), [Queue::EMPTY; 5], [Descriptor::EMPTY; 64], limits)
+            .with_drop_policy(longest());
     let mut seed = 7_u32;
     let mut single = [true; FLOWS as usize];
     let mut free: Vec<u32> = (0..64).collect();
@@ -243,7 +244,7 @@ fn fair_parts(longest: u32) -> u32 {
         let policy = LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows as usize]);
         let (table, room) = (vec![Queue::EMPTY; flows as usize], 1 << 15);
         let descriptors = vec![Descriptor::EMPTY; room];
-        let queues = FlowQueues::new(drr, table, descriptors, Limits::bytes(limit));
+        let queues = FlowQueues::with_own_victim(drr, table, descriptors, Limits::bytes(limit));
         let mut queues = queues.with_drop_policy(policy);
         let mut free: Vec<u32> = (0..room as u32).collect();
         let mut of = vec![(0, 0); room];
@@ -490,7 +491,7 @@ fn a_flow_takes_16_bytes_and_the_rest_little() {
 #[test]
 fn a_flow_beyond_the_room_for_books_is_unknown() {
     let (queues, descriptors) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
-    let queues = FlowQueues::new(lowest(), queues, descriptors, Limits::NONE);
+    let queues = FlowQueues::with_own_victim(lowest(), queues, descriptors, Limits::NONE);
     let mut queues = queues.with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; 2]));
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
     assert_eq!(queues.configure(FlowId(2), 1), Err(unknown));
@@ -509,7 +510,7 @@ fn a_flow_beyond_the_room_for_books_is_unknown() {
 #[test]
 fn a_policy_that_comes_later_knows_what_is_queued() {
     let (queues, descriptors) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
-    let mut queues = FlowQueues::new(lowest(), queues, descriptors, Limits::NONE);
+    let mut queues = FlowQueues::with_own_victim(lowest(), queues, descriptors, Limits::NONE);
     let drops = &mut |_: Packet, _| panic!("there is room");
     for (handle, flow) in (0..).zip([0, 3, 3, 1]) {
         queues.configure(FlowId(flow), 1).unwrap();
@@ -560,7 +561,7 @@ impl DropPolicy<Lowest> for Hears {
 #[test]
 fn a_policy_hears_of_limits_before_packets_give_way_to_them() {
     let (queues, descriptors) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
-    let queues = FlowQueues::new(lowest(), queues, descriptors, Limits::packets(4));
+    let queues = FlowQueues::with_own_victim(lowest(), queues, descriptors, Limits::packets(4));
     let mut queues = queues.with_drop_policy(Hears(Limits::NONE, 0));
     assert_eq!((queues.policy().0, queues.policy().1), (queues.limits(), 1));
     let mut dropped = Vec::new();

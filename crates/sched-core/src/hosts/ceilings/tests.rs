@@ -217,7 +217,7 @@ fn a_host_that_waits_gives_way_itself() {
     let limits = Limits::bytes(20 * L);
     let policy = LongestHostDrop::new(&scheduler, limits, held, longest, classes).unwrap();
     let (queues, descriptors) = (vec![Queue::EMPTY; 2], vec![Descriptor::EMPTY; 64]);
-    let queue = FlowQueues::new(scheduler, queues, descriptors, limits);
+    let queue = FlowQueues::with_own_victim(scheduler, queues, descriptors, limits);
     let mut queue = queue.with_drop_policy(policy);
     let (mut lost, mut out) = ([0; 2], [0; 2]);
     let mut free = [0, 1].map(|parity| (0..32).map(|at| 2 * at + parity).collect::<Vec<u32>>());

@@ -33,7 +33,7 @@ where
     /// let mut drr = Drr::new([DrrFlow::EMPTY; 1], 1_500)?;
     /// drr.add_all(1_500)?;
     /// let (queues, packets) = ([Queue::EMPTY; 1], [Descriptor::EMPTY; 8]);
-    /// let mut queues = FlowQueues::new(drr, queues, packets, Limits::packets(8));
+    /// let mut queues = FlowQueues::with_own_victim(drr, queues, packets, Limits::packets(8));
     /// let mut delays = DelayHistogram::new();
     ///
     /// let drops = &mut |_: Packet, _why| ();

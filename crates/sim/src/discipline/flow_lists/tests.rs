@@ -61,7 +61,7 @@ impl Bench {
         assert_eq!(counters.delivered.packets, delivered.len() as u64);
         let bytes: u64 = delivered.iter().map(|packet| u64::from(packet.len)).sum();
         assert_eq!(counters.delivered.bytes, bytes);
-        for reason in DropReason::ALL {
+        for &reason in DropReason::ALL {
             if reason != DropReason::Rejected {
                 let seen = self.dropped.iter().filter(|dropped| dropped.1 == reason).count();
                 assert_eq!(counters.dropped_for(reason).packets, seen as u64, "{reason:?}");

@@ -227,7 +227,7 @@ fn probing() -> Line {
     scheduler.add_all(1_514).expect("in range");
     let table = FlowTable::new(vec![TagLine::EMPTY; 128], 1_024, 8).expect("in range");
     let (queues, descriptors) = (vec![Queue::EMPTY; 1_024], vec![Descriptor::EMPTY; 16]);
-    let mut line = Hashed::new(scheduler, table, queues, descriptors, Limits::NONE);
+    let mut line = Hashed::with_own_victim(scheduler, table, queues, descriptors, Limits::NONE);
     let mut handle = 0;
     let mut offer = |hash: u32| {
         let packet = Packet::new(handle, 100);

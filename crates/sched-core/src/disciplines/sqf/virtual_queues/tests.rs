@@ -153,7 +153,7 @@ fn statistics_are_kept_by_label() {
     let total = sqf.counters();
     assert_eq!(sum(&|flow| flow.accepted), total.accepted);
     assert_eq!(sum(&|flow| flow.delivered), total.delivered);
-    for why in DropReason::ALL {
+    for &why in DropReason::ALL {
         assert_eq!(sum(&|flow| flow.dropped_for(why)), total.dropped_for(why), "{why:?}");
     }
     assert_eq!((total.rejected, total.marked, total.came_marked), (Volume::ZERO, 0, 0));

@@ -1,0 +1,51 @@
+//! The types that callers keep are `Send` and `Sync`.
+
+use freeboard::sched_core::{
+    CoDel, CoDelState, Descriptor, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, LongestFlow,
+    LongestQueueDrop, NoAqm, Queue,
+};
+use freeboard::shaper::{Autorate, KeywordError, Shaped, Shaper};
+use freeboard::{
+    Buffers, DescriptorQueue, FrameQueue, Hashed, Heap, Isolated, IsolatedMemory, QueueSettings,
+    Segmenter, SettingsError, SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames,
+    StaticTables,
+};
+
+fn is_send_and_sync<T: Send + Sync>() {}
+
+/// Goal: what the docs say of threads holds; that this compiles is the test.
+#[test]
+fn queues_may_move_between_threads() {
+    is_send_and_sync::<FrameQueue>();
+    is_send_and_sync::<DescriptorQueue>();
+    is_send_and_sync::<StaticFrameQueue<'_>>();
+    is_send_and_sync::<StaticFrames<16, 1_514, 1>>();
+    is_send_and_sync::<StaticTables<16, 1>>();
+    is_send_and_sync::<SmartQueueBuilder>();
+    is_send_and_sync::<Buffers<16, 1_514>>();
+    is_send_and_sync::<Segmenter<'_>>();
+    is_send_and_sync::<IsolatedMemory<Heap, Heap, Heap>>();
+    is_send_and_sync::<Isolated<Heap, NoAqm, Heap, Heap>>();
+    type Queues = FlowQueues<
+        Drr<Vec<DrrFlow>>,
+        Vec<Queue>,
+        Vec<Descriptor>,
+        CoDel<Vec<CoDelState>>,
+        Vec<FlowRecord>,
+        LongestQueueDrop<Vec<LongestFlow>>,
+    >;
+    is_send_and_sync::<Shaped<Queues>>();
+    type ByHash = Hashed<
+        Drr<Vec<DrrFlow>>,
+        Vec<freeboard::flowhash::TagLine>,
+        Vec<Queue>,
+        Vec<Descriptor>,
+        NoAqm,
+        Vec<FlowRecord>,
+        LongestQueueDrop<Vec<LongestFlow>>,
+    >;
+    is_send_and_sync::<ByHash>();
+    is_send_and_sync::<Fifo<Vec<Descriptor>>>();
+    is_send_and_sync::<(Shaper, Autorate, QueueSettings)>();
+    is_send_and_sync::<(SettingsError, KeywordError, SmartQueueError)>();
+}
