@@ -45,7 +45,7 @@ pub use in_tin::InTin;
 ///         0
 ///     }
 ///     fn host_quantum(&self) -> Option<u32> {
-///         Some(self.weight * 1_514)
+///         Some(self.weight * 1_522) // of the longest frame
 ///     }
 /// }
 ///
@@ -57,7 +57,8 @@ pub use in_tin::InTin;
 ///     queue.enqueue(Nanos(0), &labels, Packet::new(handle, 1_514), drops)?;
 /// }
 /// let sent: Vec<u32> = (0..16).filter_map(|_| Some(queue.dequeue(Nanos(0), drops)?.handle)).collect();
-/// assert_eq!(sent.iter().filter(|&&handle| handle < 20).count(), 4, "a quarter");
+/// let of_first = sent.iter().filter(|&&handle| handle < 20).count();
+/// assert!((4..=5).contains(&of_first), "a quarter, and a packet at first");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Labelled {
