@@ -6,8 +6,11 @@ use flowhash::{Ending, parse};
 use shaper::{Segments, SegmentsError};
 
 /// Protocol numbers (IANA).
+const IPV4: u8 = 4;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const IPV6: u8 = 41;
+const GRE: u8 = 47;
 const FRAGMENT: u8 = 44;
 /// Extension headers of IPv6 that may stand before the upper layer (IANA): hop-by-hop, routing, ESP, authentication,
 /// destination options, mobility, host identity, Shim6, and two for experiments.
@@ -23,6 +26,15 @@ const CWR: u8 = 0x80;
 
 const IPV6_HEADER: usize = 40;
 const UDP_HEADER: usize = 8;
+/// EtherTypes (IANA), and PPP's numbers of the same protocols.
+const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
+const ETHER_IPV6: [u8; 2] = [0x86, 0xdd];
+const ETHER_PPPOE: [u8; 2] = [0x88, 0x64];
+const PPP_IPV4: [u8; 2] = [0x00, 0x21];
+const PPP_IPV6: [u8; 2] = [0x00, 0x57];
+/// Headers of PPPoE and PPP, and where the length of the former is.
+const PPPOE_HEADER: usize = 8;
+const PPPOE_LENGTH: usize = 4;
 
 /// Cuts a frame of several segments (GSO, TSO, GRO) of TCP or UDP, over IPv4 or IPv6, behind VLAN tags or without: writes one
 /// segment after the other into a buffer of the caller's, each a frame of its own.
@@ -43,8 +55,8 @@ const UDP_HEADER: usize = 8;
 /// A frame that is cut should have right checksums or open ones, as devices give them: an error in the payload is not found here,
 /// and hidden by the new checksums. Bytes behind the IP packet, which pad a frame, are left out.
 ///
-/// What cannot be cut is refused, [`CutError`]; the frame is only read. Refused are also PPPoE and tunnels, of which the inner
-/// packets would be cut.
+/// What cannot be cut is refused, [`CutError`]; the frame is only read. Of a tunnel and of PPPoE the packets inside are cut, and
+/// only a device says that it means these: [`offloaded`](Self::offloaded).
 ///
 /// Cost: two passes over the bytes of a segment, one to copy and one to add; a division for each frame. Memory: none.
 ///
@@ -82,6 +94,10 @@ pub struct Segmenter<'a> {
     is_v4: bool,
     is_tcp: bool,
     is_accurate_ecn: bool,
+    /// The headers of a tunnel around the IP packet.
+    tunnel: Option<Tunnel>,
+    /// Where the header of PPPoE is, if there is one.
+    pppoe: Option<usize>,
     segments: Segments,
     /// Bytes of payload in each segment but the last; not 0.
     size: usize,
@@ -89,6 +105,30 @@ pub struct Segmenter<'a> {
     done: usize,
     /// Segments that were written.
     written: u16,
+}
+
+/// What is around the packet that is cut: an IP header, and the header between the two, if there is one.
+#[derive(Clone, Copy, Debug)]
+struct Tunnel {
+    /// Where the outer IP header is.
+    ip: usize,
+    is_v4: bool,
+    /// Where what it carries begins.
+    upper: usize,
+    between: Between,
+}
+
+/// The header behind the outer IP header.
+#[derive(Clone, Copy, Debug)]
+enum Between {
+    /// IP in IP.
+    Nothing,
+    Udp {
+        has_checksum: bool,
+    },
+    Gre {
+        has_checksum: bool,
+    },
 }
 
 impl<'a> Segmenter<'a> {
@@ -105,6 +145,61 @@ impl<'a> Segmenter<'a> {
             (None, Ending::Malformed) => Err(CutError::Malformed),
             (Some(_) | None, _) => Err(CutError::NotIp),
         }
+    }
+
+    /// As [`ethernet`](Self::ethernet), of a frame of which a device says at which byte the checksum begins that it is to
+    /// complete, `start`: `csum_start` of a virtio header. That is where the header of TCP or UDP is whose payload is cut, also
+    /// inside a tunnel or PPPoE. Followed are IPv4 and IPv6 in either, directly, in GRE without sequence numbers, or in a
+    /// tunnel of UDP: an Ethernet frame behind whatever header, as in VXLAN and Geneve, or nothing between. Each segment has
+    /// all headers before `start`: lengths, identifications and checksums of the outer ones are its own, and a checksum of UDP
+    /// that is 0 stays 0.
+    ///
+    /// # Errors
+    /// [`CutError`] says why the frame cannot be cut. [`CutError::Tunnel`] if no headers that are followed lead to `start`.
+    ///
+    /// ```
+    /// use freeboard::Segmenter;
+    ///
+    /// // IPv4 in IPv4: a datagram of six bytes.
+    /// let mut frame = vec![2; 12];
+    /// frame.extend([8, 0, 0x45, 0, 0, 54, 0, 1, 0x40, 0, 64, 4, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+    /// frame.extend([0x45, 0, 0, 34, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    /// frame.extend([0, 9, 0, 9, 0, 14, 0, 0, 1, 2, 3, 4, 5, 6]);
+    ///
+    /// let mut segmenter = Segmenter::offloaded(&frame, 4, 54)?;
+    /// let mut segment = [0; 80];
+    /// assert_eq!(segmenter.write_next(&mut segment), Some(66));
+    /// // Both lengths, and the payload.
+    /// assert_eq!((segment[17], segment[37], &segment[62..66]), (52, 32, &[1, 2, 3, 4][..]));
+    /// assert_eq!(segmenter.write_next(&mut segment), Some(64));
+    /// # Ok::<(), freeboard::CutError>(())
+    /// ```
+    pub fn offloaded(frame: &'a [u8], size: u16, start: usize) -> Result<Self, CutError> {
+        let parsed = parse::ethernet(frame);
+        let ip = match (parsed.ip, parsed.ending) {
+            (Some(ip), _) => ip.offset,
+            (None, Ending::Truncated) => return Err(CutError::Truncated),
+            (None, Ending::Malformed) => return Err(CutError::Malformed),
+            (None, _) => return Err(CutError::NotIp),
+        };
+        let pppoe = match is_announced(frame, ip) {
+            true => None,
+            false => Some(pppoe(frame, ip)?),
+        };
+        let outer = Layer::read(frame, ip)?;
+        let (inner, tunnel) = match outer.upper == start {
+            true => (outer, None),
+            false => {
+                let (inner, tunnel) = outer.inside(frame, start)?;
+                (inner, Some(tunnel))
+            }
+        };
+        // What is behind the packet inside would be left out of the outer one.
+        if inner.end != outer.end || inner.upper != start {
+            return Err(CutError::Tunnel);
+        }
+        let whole = Self::behind(frame, inner.ip, size)?;
+        Ok(Self { tunnel, pppoe, ..whole })
     }
 
     /// As [`ethernet`](Self::ethernet), of a raw IP packet, as TUN devices give them.
@@ -148,6 +243,8 @@ impl<'a> Segmenter<'a> {
             is_v4: there.first().is_some_and(|first| first >> 4 == 4),
             is_tcp,
             is_accurate_ecn: false,
+            tunnel: None,
+            pppoe: None,
             segments: segments.map_err(CutError::Segments)?,
             size: size.into(),
             done: 0,
@@ -170,8 +267,8 @@ impl<'a> Segmenter<'a> {
     }
 
     /// Where a device that completes checksums begins to add, and how far behind that the checksum is, in bytes: `csum_start` and
-    /// `csum_offset` of a virtio header. A frame of which the device says other numbers is a tunnel, and its segments are cut of
-    /// what is inside: it is not to be cut here.
+    /// `csum_offset` of a virtio header. A frame of which the device says other numbers is a tunnel, of which the packets inside
+    /// are to be cut: [`offloaded`](Self::offloaded).
     #[must_use]
     pub const fn open_checksum(&self) -> (usize, usize) {
         (self.upper, if self.is_tcp { 16 } else { 6 })
@@ -198,14 +295,22 @@ impl<'a> Segmenter<'a> {
             self.packet.get(from..from.saturating_add(payload))?,
         );
         let addresses = match self.is_v4 {
-            true => self.write_v4(segment.get_mut(self.ip..self.upper)?),
-            false => self.write_v6(segment.get_mut(self.ip..)?),
+            true => self.write_v4(segment.get_mut(self.ip..self.upper)?, self.ip),
+            false => self.write_v6(segment.get_mut(self.ip..)?, self.ip),
         };
         let is_last = from.saturating_add(payload) >= self.packet.len();
         let upper = segment.get_mut(self.upper..)?;
         match self.is_tcp {
             true => self.write_tcp(upper, addresses, is_last),
             false => write_udp(upper, addresses),
+        }
+        if let Some(tunnel) = self.tunnel {
+            self.write_tunnel(segment, tunnel)?;
+        }
+        if let Some(at) = self.pppoe {
+            // The protocol of PPP counts (RFC 2516 §4).
+            let length = self.len_behind(at.saturating_add(PPPOE_HEADER - 2));
+            copy(segment.get_mut(at.saturating_add(PPPOE_LENGTH)..)?, &length.to_be_bytes());
         }
         self.done = self.done.saturating_add(payload);
         self.written = self.written.saturating_add(1);
@@ -218,9 +323,33 @@ impl<'a> Segmenter<'a> {
         u16::try_from(len).unwrap_or(u16::MAX)
     }
 
-    /// Length, identification and checksum; returns the sum of the addresses.
-    fn write_v4(&self, header: &mut [u8]) -> u64 {
-        let length = self.len_behind(self.ip);
+    /// The headers of a tunnel, behind which all is written. `None` if they are not there, which they are.
+    fn write_tunnel(&self, segment: &mut [u8], tunnel: Tunnel) -> Option<()> {
+        let Tunnel { ip, is_v4, upper, between } = tunnel;
+        let addresses = match is_v4 {
+            true => self.write_v4(segment.get_mut(ip..upper)?, ip),
+            false => self.write_v6(segment.get_mut(ip..)?, ip),
+        };
+        let carried = segment.get_mut(upper..)?;
+        match between {
+            Between::Nothing | Between::Gre { has_checksum: false } => {}
+            Between::Udp { has_checksum: true } => write_udp(carried, addresses),
+            Between::Udp { has_checksum: false } => {
+                let length = self.len_behind(upper);
+                copy(carried.get_mut(4..)?, &length.to_be_bytes());
+            }
+            Between::Gre { has_checksum: true } => {
+                carried.get_mut(4..6)?.fill(0);
+                let checksum = !folded(sum(carried));
+                copy(carried.get_mut(4..)?, &checksum.to_be_bytes());
+            }
+        }
+        Some(())
+    }
+
+    /// Length, identification and checksum of a header behind `ip` bytes; returns the sum of the addresses.
+    fn write_v4(&self, header: &mut [u8], ip: usize) -> u64 {
+        let length = self.len_behind(ip);
         if let [_, _, l0, l1, i0, i1, _, _, _, _, c0, c1, ..] = header {
             [*l0, *l1] = length.to_be_bytes();
             let id = u16::from_be_bytes([*i0, *i1]).wrapping_add(self.written);
@@ -234,9 +363,9 @@ impl<'a> Segmenter<'a> {
         header.get(12..20).map_or(0, sum)
     }
 
-    /// Length; returns the sum of the addresses.
-    fn write_v6(&self, header: &mut [u8]) -> u64 {
-        let length = self.len_behind(self.ip.saturating_add(IPV6_HEADER));
+    /// Length of a header behind `ip` bytes; returns the sum of the addresses.
+    fn write_v6(&self, header: &mut [u8], ip: usize) -> u64 {
+        let length = self.len_behind(ip.saturating_add(IPV6_HEADER));
         if let [_, _, _, _, l0, l1, ..] = header {
             [*l0, *l1] = length.to_be_bytes();
         }
@@ -267,10 +396,103 @@ impl<'a> Segmenter<'a> {
 /// Whether an EtherType stands before the IP header: behind PPPoE it is the protocol number of PPP.
 fn is_announced(frame: &[u8], ip: usize) -> bool {
     let before = frame.get(..ip).unwrap_or_default();
-    let is_ip = matches!(before.last_chunk(), Some([0x08, 0x00] | [0x86, 0xdd]));
+    let is_ip = matches!(before.last_chunk(), Some(&ETHER_IPV4 | &ETHER_IPV6));
     // Behind SNAP the frame has a length of its own.
     let is_snap = matches!(*before, [.., l0, _, 0xaa, 0xaa, 3, 0, 0, 0, _, _] if l0 < 6);
     is_ip && !(is_snap && ip >= 22)
+}
+
+/// Where the header of PPPoE is that stands before the IP header, with PPP's number in two bytes.
+fn pppoe(frame: &[u8], ip: usize) -> Result<usize, CutError> {
+    let at = ip.checked_sub(PPPOE_HEADER).ok_or(CutError::NotIp)?;
+    let before = |end: usize| frame.get(..end).and_then(<[u8]>::last_chunk);
+    let is_pppoe = before(at) == Some(&ETHER_PPPOE);
+    match before(ip) {
+        Some(&PPP_IPV4 | &PPP_IPV6) if is_pppoe => Ok(at),
+        _ => Err(CutError::NotIp),
+    }
+}
+
+/// An IP header, and where its packet is.
+#[derive(Clone, Copy, Debug)]
+struct Layer {
+    ip: usize,
+    is_v4: bool,
+    upper: usize,
+    end: usize,
+    protocol: u8,
+}
+
+impl Layer {
+    /// The header at `ip`.
+    fn read(frame: &[u8], ip: usize) -> Result<Self, CutError> {
+        let there = frame.get(ip..).unwrap_or_default();
+        let is_v4 = match there.first().map(|first| first >> 4) {
+            Some(4) => true,
+            Some(6) => false,
+            Some(_) => return Err(CutError::NotIp),
+            None => return Err(CutError::Truncated),
+        };
+        let (header, length, protocol) = if is_v4 { v4(there)? } else { v6(there)? };
+        let (upper, end) = (ip.saturating_add(header), ip.saturating_add(length));
+        if frame.len() < end {
+            return Err(CutError::Truncated);
+        }
+        Ok(Self { ip, is_v4, upper, end, protocol })
+    }
+
+    /// The packet inside, of which what it carries begins at `start`, and the headers around it.
+    fn inside(self, frame: &[u8], start: usize) -> Result<(Self, Tunnel), CutError> {
+        let carried = frame.get(self.upper..self.end).unwrap_or_default();
+        let (between, behind) = match (self.protocol, carried) {
+            (IPV4 | IPV6, _) => (Between::Nothing, Some(self.upper)),
+            (UDP, [_, _, _, _, _, _, c0, c1, ..]) => {
+                let has_checksum = [*c0, *c1] != [0; 2];
+                let header = self.upper.saturating_add(UDP_HEADER);
+                (Between::Udp { has_checksum }, inside_ethernet(frame, header, start))
+            }
+            (GRE, [flags, version, p0, p1, ..]) => {
+                let (has_checksum, length) = gre(*flags, *version).ok_or(CutError::Tunnel)?;
+                let header = self.upper.saturating_add(length);
+                let behind = match [*p0, *p1] {
+                    ETHER_IPV4 | ETHER_IPV6 => Some(header),
+                    _ => inside_ethernet(frame, header, start),
+                };
+                (Between::Gre { has_checksum }, behind)
+            }
+            _ => return Err(CutError::Tunnel),
+        };
+        let inner = Self::read(frame, behind.ok_or(CutError::Tunnel)?)?;
+        let Self { ip, is_v4, upper, .. } = self;
+        Ok((inner, Tunnel { ip, is_v4, upper, between }))
+    }
+}
+
+/// The IP header from `from` on that ends at `start`, behind an EtherType or right at `from`.
+fn inside_ethernet(frame: &[u8], from: usize, start: usize) -> Option<usize> {
+    [20, IPV6_HEADER].into_iter().find_map(|header| {
+        let ip = start.checked_sub(header)?;
+        let first = frame.get(ip)? >> 4;
+        let is_there = match (header, first) {
+            (20, 4) => ip == from || frame.get(from..ip)?.ends_with(&ETHER_IPV4),
+            (IPV6_HEADER, 6) => ip == from || frame.get(from..ip)?.ends_with(&ETHER_IPV6),
+            _ => false,
+        };
+        is_there.then_some(ip)
+    })
+}
+
+/// Whether a header of GRE has a checksum, and its length (RFC 2784 §2, RFC 2890 §2). `None` for one with sequence numbers,
+/// which each packet has its own of, and for one with what is not known.
+fn gre(flags: u8, version: u8) -> Option<(bool, usize)> {
+    const CHECKSUM: u8 = 0x80;
+    const KEY: u8 = 0x20;
+    if flags & !(CHECKSUM | KEY) != 0 || version != 0 {
+        return None;
+    }
+    let has_checksum = flags & CHECKSUM != 0;
+    let fields = usize::from(has_checksum).saturating_add(usize::from(flags & KEY != 0));
+    Some((has_checksum, fields.saturating_mul(4).saturating_add(4)))
 }
 
 /// Length and checksum of a datagram.
@@ -390,8 +612,10 @@ pub enum CutError {
     /// A header contradicts itself: an IPv4 or TCP header shorter than 20 bytes, an IPv4 packet shorter than its header,
     /// a datagram whose length is another than its packet's.
     Malformed,
-    /// The frame is no IP packet behind at most four VLAN tags; PPPoE is not followed.
+    /// The frame is no IP packet behind at most four VLAN tags. PPPoE is followed by [`Segmenter::offloaded`] alone.
     NotIp,
+    /// No headers that are followed lead to where the device says that the checksum begins.
+    Tunnel,
     /// The frame is a fragment.
     Fragment,
     /// An extension header of IPv6, which is not followed: its protocol number. Packets above 64 kB have one.
@@ -409,6 +633,9 @@ impl fmt::Display for CutError {
             Self::Truncated => f.write_str("frame that ends before its headers or its packet do"),
             Self::Malformed => f.write_str("header that contradicts itself"),
             Self::NotIp => f.write_str("no IP packet; accepted are IPv4 and IPv6"),
+            Self::Tunnel => f.write_str(
+                "no TCP or UDP where the checksum begins (expected one packet in IP, GRE or UDP)",
+            ),
             Self::Fragment => f.write_str("fragment; accepted are whole packets"),
             Self::ExtensionHeader(number) => {
                 write!(f, "extension header {number}; accepted is TCP or UDP behind IPv6")

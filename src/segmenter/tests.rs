@@ -214,3 +214,151 @@ fn sums_are_those_of_words() {
     }
     assert_eq!(folded(u64::MAX >> 16), 0xffff);
 }
+
+/// The payload behind all headers, each of which must say what is behind it.
+fn checked(protocol: &str, bytes: &[u8], pseudo: u32) -> Vec<u8> {
+    let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    let is_right = |bytes: &[u8]| {
+        let sum = u32::from(naive(bytes)) + pseudo;
+        (sum & 0xffff) + (sum >> 16) == 0xffff
+    };
+    let of_ip = |protocol: u8| match protocol {
+        4 => "0800",
+        6 => "tcp",
+        17 => "udp",
+        41 => "86dd",
+        47 => "gre",
+        other => panic!("protocol {other}"),
+    };
+    let pseudo_of = |addresses: &[u8], protocol: u8, len: usize| {
+        let sum = u32::from(naive(addresses)) + u32::from(protocol) + len as u32;
+        (sum & 0xffff) + (sum >> 16)
+    };
+    match protocol {
+        "ethernet" => checked(&std::format!("{:04x}", word(12)), &bytes[14..], 0),
+        "8100" => checked(&std::format!("{:04x}", word(2)), &bytes[4..], 0),
+        "8864" => {
+            assert_eq!(usize::from(word(4)), bytes.len() - 6, "PPPoE");
+            checked(if word(6) == 0x21 { "0800" } else { "86dd" }, &bytes[8..], 0)
+        }
+        "0800" => {
+            assert_eq!((usize::from(word(2)), naive(&bytes[..20])), (bytes.len(), 0xffff));
+            let pseudo = pseudo_of(&bytes[12..20], bytes[9], bytes.len() - 20);
+            checked(of_ip(bytes[9]), &bytes[20..], pseudo)
+        }
+        "86dd" => {
+            assert_eq!(usize::from(word(4)), bytes.len() - 40);
+            let pseudo = pseudo_of(&bytes[8..40], bytes[6], bytes.len() - 40);
+            checked(of_ip(bytes[6]), &bytes[40..], pseudo)
+        }
+        "gre" => {
+            let has_checksum = bytes[0] & 0x80 != 0;
+            assert!(!has_checksum || naive(bytes) == 0xffff, "GRE");
+            let header = 4 * (1 + usize::from(has_checksum) + usize::from(bytes[0] & 0x20 != 0));
+            let inside =
+                if word(2) == 0x6558 { "ethernet".into() } else { std::format!("{:04x}", word(2)) };
+            checked(&inside, &bytes[header..], 0)
+        }
+        "udp" => {
+            assert_eq!(usize::from(word(4)), bytes.len());
+            let is_vxlan = word(2) == 4_789;
+            assert!((is_vxlan && word(6) == 0) || is_right(bytes), "UDP");
+            if is_vxlan { checked("ethernet", &bytes[16..], 0) } else { bytes[8..].to_vec() }
+        }
+        "tcp" => {
+            assert!(is_right(bytes), "TCP");
+            bytes[usize::from(bytes[12] >> 4) * 4..].to_vec()
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// IPv4 of this protocol around `inside`; the identification is not unique yet.
+fn around4(protocol: u8, inside: &[u8]) -> Vec<u8> {
+    let [l0, l1] = (20 + inside.len() as u16).to_be_bytes();
+    let header =
+        [0x45, 0, l0, l1, 0xff, 0xfe, 0x40, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+    [&header, inside].concat()
+}
+
+/// Goal: of a tunnel and of PPPoE the packets inside are cut, and every header around them says what it holds: lengths,
+/// checksums, identifications. What is inside is put together again as it was; all before the payload that is no length,
+/// number or checksum is in each segment.
+#[test]
+fn packets_inside_tunnels_are_cut_and_the_headers_around_fit_them() {
+    let ethernet = |protocol: [u8; 2], inside: &[u8]| [&[2; 12], &protocol[..], inside].concat();
+    let around6 = |protocol: u8, inside: &[u8]| {
+        let [l0, l1] = (inside.len() as u16).to_be_bytes();
+        [&[0x60, 0, 0, 0, l0, l1, protocol, 64], &[0xfd; 32][..], inside].concat()
+    };
+    let vxlan = |checksum: u8, inside: &[u8]| {
+        let [l0, l1] = (16 + inside.len() as u16).to_be_bytes();
+        let header = [0xa3, 0x78, 0x12, 0xb5, l0, l1, 0, checksum, 8, 0, 0, 0, 0, 0, 7, 0];
+        [&header, inside].concat()
+    };
+    let gre = |flags: u8, protocol: [u8; 2], inside: &[u8]| {
+        let fields = vec![9; 4 * (flags.count_ones() as usize)];
+        [&[flags, 0, protocol[0], protocol[1]], &fields[..], inside].concat()
+    };
+    let pppoe = |number: u8, inside: &[u8]| {
+        let [l0, l1] = (2 + inside.len() as u16).to_be_bytes();
+        [&[0x11, 0, 0, 5, l0, l1, 0, number], inside].concat()
+    };
+    const V4: [u8; 2] = [8, 0];
+    const V6: [u8; 2] = [0x86, 0xdd];
+    const TEB: [u8; 2] = [0x65, 0x58];
+    let (tcp, udp) = (&tcp4(1_000)[14..], &udp6(1_000)[..]);
+    let inner4 = ethernet(V4, tcp);
+    let tagged = ethernet([0x81, 0], &[&[0, 7], &V6[..], udp].concat());
+    for (name, frame) in [
+        ("plain", ethernet(V4, tcp)),
+        ("ip in ip", ethernet(V4, &around4(4, tcp))),
+        ("6in4", ethernet(V4, &around4(41, udp))),
+        ("4in6", ethernet(V6, &around6(4, tcp))),
+        ("gre", ethernet(V4, &around4(47, &gre(0, V4, tcp)))),
+        ("gre with a checksum and a key", ethernet(V4, &around4(47, &gre(0xa0, V6, udp)))),
+        ("gretap over IPv6", ethernet(V6, &around6(47, &gre(0x20, TEB, &inner4)))),
+        ("vxlan", ethernet(V4, &around4(17, &vxlan(0, &inner4)))),
+        ("vxlan with a checksum", ethernet(V4, &around4(17, &vxlan(9, &inner4)))),
+        ("vxlan over IPv6, tagged inside", ethernet(V6, &around6(17, &vxlan(9, &tagged)))),
+        ("pppoe", ethernet([0x88, 0x64], &pppoe(0x21, tcp))),
+        (
+            "pppoe, tagged",
+            ethernet([0x81, 0], &[&[0, 7, 0x88, 0x64], &pppoe(0x57, udp)[..]].concat()),
+        ),
+    ] {
+        let start = frame.len() - 1_000 - if frame.ends_with(tcp) { 32 } else { 8 };
+        let segmenter = Segmenter::offloaded(&frame, 300, start).expect(name);
+        assert_eq!(segmenter.open_checksum().0, start, "{name}");
+        let all = cut(segmenter);
+        assert_eq!(all.len(), 4, "{name}");
+        let payload: Vec<u8> =
+            all.iter().flat_map(|segment| checked("ethernet", segment, 0)).collect();
+        assert_eq!(payload, frame[frame.len() - 1_000..], "{name}");
+        for (number, segment) in all.iter().enumerate().filter(|_| frame[12..14] == V4) {
+            let id = u16::from_be_bytes([segment[18], segment[19]]);
+            assert_eq!(id, 0xfffe_u16.wrapping_add(number as u16), "{name}");
+        }
+        // The device means another header, or the frame is cut short.
+        for wrong in [start - 1, start + 1, 14, 0, usize::MAX] {
+            assert!(Segmenter::offloaded(&frame, 300, wrong).is_err(), "{name}");
+        }
+        for len in 0..frame.len() {
+            assert!(Segmenter::offloaded(&frame[..len], 300, start).is_err(), "{name} of {len}");
+        }
+        // Bytes of any value before the payload: refused, or cut without a panic.
+        for at in 0..start {
+            for value in [0, 0xff, 0x45, 0x60, frame[at] ^ 0x80] {
+                let mut other = frame.clone();
+                other[at] = value;
+                if let Ok(segmenter) = Segmenter::offloaded(&other, 300, start) {
+                    assert_eq!(cut(segmenter).len(), 4, "{name}: byte {at} is {value}");
+                }
+            }
+        }
+    }
+    // Sequence numbers of GRE are each packet's own.
+    let sequenced = ethernet(V4, &around4(47, &gre(0x10, V4, tcp)));
+    let start = sequenced.len() - 1_032;
+    assert_eq!(Segmenter::offloaded(&sequenced, 300, start).err(), Some(CutError::Tunnel));
+}

@@ -16,19 +16,19 @@ const KINDS: [u8; 3] = [1, 4, 5];
 /// The sender's CWR belongs to the first segment.
 const ECN: u8 = 0x80;
 
-/// What a frame is cut into. None if that cannot be done here: of a tunnel the inner packets would be cut, and the kernel
-/// says of them where the inner checksum is.
+/// What a frame is cut into; of a tunnel the packets inside, whose checksum is the one that the kernel has left open. None if
+/// that cannot be done here.
 pub(crate) fn segmenter(whole: &Frame) -> Option<Segmenter<'_>> {
     let offload: &Offload = whole.offload();
     let word = |at: usize| u16::from_ne_bytes([offload[at], offload[at + 1]]);
     if !KINDS.contains(&(offload[1] & !ECN)) {
         return None;
     }
-    let segmenter: Result<_, CutError> = Segmenter::ethernet(whole.bytes(), word(4));
+    let start = usize::from(word(6));
+    let segmenter: Result<_, CutError> = Segmenter::offloaded(whole.bytes(), word(4), start);
     let segmenter = segmenter.ok()?;
-    let (start, offset) = segmenter.open_checksum();
-    let is_plain = (usize::from(word(6)), usize::from(word(8))) == (start, offset);
-    if !is_plain || segmenter.segments().count() > MOST_SEGMENTS {
+    let is_told = (start, usize::from(word(8))) == segmenter.open_checksum();
+    if !is_told || segmenter.segments().count() > MOST_SEGMENTS {
         return None;
     }
     let has_own_cwr = offload[1] & ECN != 0;

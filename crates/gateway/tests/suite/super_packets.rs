@@ -85,6 +85,32 @@ fn uncut_frames_leave_as_the_packets_they_are() {
     }
 }
 
+/// Goal: of a tunnel the packets inside are cut, and the tunnel's headers fit each of them: TCP and datagrams arrive as they
+/// were sent, at a rate, with checksums that the receiver's kernel takes. Method: each kind of tunnel that this kernel has.
+#[test]
+fn packets_inside_tunnels_are_cut() {
+    let Some(row) = Row::new("cuttunnel") else { return };
+    uncut(&row);
+    let tunnels = row.with_tunnels();
+    if tunnels.is_empty() {
+        println!("this kernel has no tunnels");
+        return;
+    }
+    let gateway = Gateway::start(&row.gw, RATES);
+    for (kind, [near, far]) in &tunnels {
+        let [near, far]: [IpAddr; 2] = [near, far].map(|address| address.parse().unwrap());
+        assert!(is_intact(&row.c, &row.s, far, SENT), "{kind}, up");
+        assert!(is_intact(&row.s, &row.c, near, SENT), "{kind}, down");
+        assert_eq!(uncut_datagrams(&row.c, &row.s, far, 10), 100, "{kind}");
+    }
+    let report = gateway.end();
+    for direction in 0..2 {
+        assert_eq!(dropped(&report, direction, "merged"), 0, "{report}");
+        let cut = count(&report, direction, "cut");
+        assert!(cut > tunnels.len() as i64 * FEWEST, "{cut} cut: {report}");
+    }
+}
+
 /// Goal: a device that merges what it receives is no matter where frames are cut, and tags stay in each packet.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]

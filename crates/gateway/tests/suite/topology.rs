@@ -238,6 +238,31 @@ impl Row {
         })
     }
 
+    /// Both ends have a device for each kind of tunnel that the kernel has: the kinds, with the addresses of both ends inside.
+    pub(crate) fn with_tunnels(&self) -> Vec<(&'static str, [String; 2])> {
+        let kinds = [
+            ("vxlan", "vxlan id 7 dstport 4789 udpcsum"),
+            ("vxlan without a checksum", "vxlan id 8 dstport 4790 noudpcsum"),
+            ("ipip", "ipip"),
+            ("gre", "gre"),
+            ("gre with a checksum and a key", "gre key 7 ocsum icsum"),
+            ("gretap", "gretap key 8"),
+        ];
+        let ends = [(&self.c, HOSTS[0], FAR), (&self.s, FAR, HOSTS[0])];
+        let made = kinds.into_iter().enumerate().filter_map(|(number, (kind, words))| {
+            let inside = [1, 2].map(|end| format!("10.7{number}.0.{end}"));
+            for ((end, local, remote), address) in ends.iter().zip(&inside) {
+                let link =
+                    format!("link add tun{number} type {words} local {local} remote {remote}");
+                end.try_ip(&link).ok()?;
+                end.ip(&format!("addr add {address}/24 dev tun{number}"));
+                end.ip(&format!("link set tun{number} mtu 1400 up"));
+            }
+            Some((kind, inside))
+        });
+        made.collect()
+    }
+
     /// Both ends say nothing of their own: no address, no ARP.
     pub(crate) fn silence(&self) {
         for (inside, device) in [(&self.c, "c0"), (&self.s, "s0")] {

@@ -77,6 +77,8 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T:
         Segmenter::ethernet(bytes, any() as u16).map(|cut| queue.push_segments(now(), cut));
         Segmenter::ip(bytes, any() as u16).map(|cut| queue.push_marked_segments(now(), any(), cut));
         Segmenter::ethernet(bytes, any() as u16).map(|cut| written(cut, black_box(&mut other)));
+        Segmenter::offloaded(bytes, any() as u16, any() as usize)
+            .map(|cut| written(cut, black_box(&mut other)));
         seen(queue.pop(now()).as_deref().map(<[u8]>::len));
         queue.clear();
         queue.recount();
