@@ -4,8 +4,8 @@ use core::fmt;
 
 use flowhash::parse::vlan_priority;
 use flowhash::{
-    Ack, ByAddress, Ending, FlowKey, HostIdentity, HostKey, Ip, Labeller, LinkHeader, Nat, NoNat,
-    Parsed, Parser, Rotating, SipHash13,
+    Ack, Ending, FlowKey, HostBy, HostIdentity, HostKey, HostMap, Ip, Labeller, LinkHeader, Nat,
+    NoNat, Parsed, Parser, Rotating, SipHash13,
 };
 use sched_core::{Ecn, FlowId, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler, Side};
 
@@ -23,7 +23,7 @@ use crate::tins::{Dscp, Fwmark, TinBy};
 
 /// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, what
 /// single hosts get, `R`, and which addresses are one host, `I`.
-pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = ByAddress> {
+pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = HostMap> {
     pool: Pool<S>,
     /// The buffer whose frame the caller was given last: free when the caller comes again.
     out: Option<u32>,
@@ -115,7 +115,7 @@ impl<S: Storage, N, R, I> Buffered for Frames<S, N, R, I> {
 impl<S: Storage> Frames<S> {
     pub(super) fn new(pool: Pool<S>, config: FrameConfig, key: [u8; 16]) -> Self {
         let hasher = SipHash13::new(key);
-        let (nat, rules, identity) = (NoNat, AllAlike, ByAddress);
+        let (nat, rules, identity) = (NoNat, AllAlike, HostMap::unlisted(HostBy::Auto));
         let (out, before) = (None, hasher);
         Self { pool, out, config, hasher, before, nat, rules, identity }
     }
@@ -198,10 +198,27 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
     }
 }
 
+impl<S: Storage, N, R, I: HostIdentity> Frames<S, N, R, I> {
+    /// Tells the identity of an IP packet. If hosts are others from now on, flows have other labels, and so other queues: no
+    /// flow that stays backlogged keeps the host that it was given. What is queued leaves under the labels that it has.
+    #[inline]
+    fn learn(&mut self, link: LinkHeader) {
+        let end = match self.config.local_side {
+            Side::Source => link.source(),
+            Side::Destination => link.destination(),
+        };
+        if self.identity.learn(end) {
+            self.hasher = self.hasher.derived();
+            self.before = self.hasher;
+        }
+    }
+}
+
 /// With frames: what is said of them before the first one.
 impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, I>, K, T> {
     /// The same queue behind a translation of addresses: flows and hosts are those on the inner side. To be called before
-    /// the first frame. The cost of a frame grows by a question to `nat`, and of one whose flow was idle by two.
+    /// the first frame. The cost of a frame grows by a question to `nat`, and of one whose flow was idle by two. Hosts are told
+    /// apart by address then, unless [`with_host_identity`](Self::with_host_identity) says otherwise.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -228,13 +245,17 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn with_nat<M: Nat>(self, nat: M) -> SmartQueue<S, Frames<S, M, R, I>, K, T> {
-        self.with_parts(|_, rules, identity| (nat, rules, identity))
+    pub fn with_nat<M: Nat>(self, nat: M) -> SmartQueue<S, Frames<S, M, R, I>, K, T>
+    where
+        I: HostIdentity,
+    {
+        self.with_parts(|_, rules, identity| (nat, rules, identity.settled()))
     }
 
     /// The same queue with weights, rates and ceilings for single hosts: [`HostRules`]. To be called before the
     /// first frame. Rates and ceilings need [room](crate::IsolatedMemory::with_rates):
-    /// [`SmartQueueBuilder::frames_over`](super::SmartQueueBuilder::frames_over).
+    /// [`SmartQueueBuilder::frames_over`](super::SmartQueueBuilder::frames_over). Hosts of the local side are told apart by
+    /// address then, unless [`with_host_identity`](Self::with_host_identity) says otherwise.
     ///
     /// ```
     /// use freeboard::flowhash::HostKey;
@@ -251,17 +272,18 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn with_host_rules<Q: HostRules>(
-        self,
-        rules: Q,
-    ) -> SmartQueue<S, Frames<S, N, Q, I>, K, T> {
-        self.with_parts(|nat, _, identity| (nat, rules, identity))
+    pub fn with_host_rules<Q: HostRules>(self, rules: Q) -> SmartQueue<S, Frames<S, N, Q, I>, K, T>
+    where
+        I: HostIdentity,
+    {
+        self.with_parts(|nat, _, identity| (nat, rules, identity.settled()))
     }
 
-    /// The same queue with hosts of several addresses: a [`HostMap`](flowhash::HostMap) of prefixes, cards, VLANs or
-    /// lists. It says which packets of the local side are of one host: the source of an
-    /// [`upload`](SmartQueue::upload), the destination of a [`download`](SmartQueue::download). To be called before the
-    /// first frame. The cost of a frame whose flow was idle grows by one question to `identity`, and that of each frame by
+    /// The same queue with hosts that are told apart in another way than by [`HostBy::Auto`], which takes a card for a host
+    /// where frames come from several cards: by address ([`ByAddress`](flowhash::ByAddress)), or by a
+    /// [`HostMap`](flowhash::HostMap) of prefixes, cards, VLANs or lists. It says which packets of the local side are of one
+    /// host: the source of an [`upload`](SmartQueue::upload), the destination of a [`download`](SmartQueue::download). To be
+    /// called before the first frame. The cost of a frame whose flow was idle grows by one question to `identity`, and that of each frame by
     /// reading its Ethernet header where the identity [reads it](HostIdentity::reads_link).
     ///
     /// ```
@@ -428,6 +450,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
             self.non_ip.count(layer, self.packets.pool.frame(handle), &parsed);
         }
         let link = self.packets.link_of(self.packets.pool.frame(handle));
+        if let Some(link) = link.filter(|_| parsed.ip.is_some()) {
+            self.packets.learn(link);
+        }
         let filter = self.ack_filter;
         let ack = match filter {
             AckFilter::Off => None,

@@ -4,7 +4,8 @@
 //! a machine would have as many shares as it has addresses. A [`HostMap`] says which addresses are one host:
 //!
 //! - **Lists.** Addresses, prefixes, ranges and MACs with one number are one host, [`HostKey::Named`].
-//! - **The rest** is told apart as [`HostBy`] says.
+//! - **The rest** is told apart as [`HostBy`] says. [`HostBy::Auto`] counts a machine by its card, whatever addresses it
+//!   takes, and is the default where frames have an Ethernet header.
 //!
 //! The identity is that of hosts on the local side. A far host stays what it is, an address: its MAC is that of a router.
 
@@ -25,6 +26,24 @@ pub const MAX_SEARCH: u32 = MAX_MEMBERS.ilog2() + 1;
 pub trait HostIdentity {
     /// Whether [`host`](Self::host) looks at the link. `false` saves reading it.
     fn reads_link(&self) -> bool;
+
+    /// Learns from a frame of an IP packet, before [`host`](Self::host) is called for it. `link` is the local side of its
+    /// Ethernet header. Returns true if hosts are told apart in another way from this frame on, so that no flow should keep the
+    /// host that it was given before: the caller labels flows under [another key](crate::SipHash13::derived) then. Learns
+    /// nothing unless implemented.
+    fn learn(&mut self, _link: LinkEnd) -> bool {
+        false
+    }
+
+    /// Returns the identity for a caller that has rules for single hosts: one that tells hosts apart now in one way and now
+    /// in another stays with one. Nothing changes unless implemented.
+    #[must_use]
+    fn settled(self) -> Self
+    where
+        Self: Sized,
+    {
+        self
+    }
 
     /// The host of a packet whose address on the local side is `address`, after a translation
     /// ([`Nat`](crate::Nat)), [`HostKey::NotIp`] if it has none. `link` is that side of its Ethernet header.
@@ -74,6 +93,50 @@ pub enum HostBy {
     Mac,
     /// The VLAN, by its tags. Frames without a tag are of one host. The address where a packet has no Ethernet header.
     Vlan,
+    /// The MAC address if frames of IP packets come from several cards, and the address while all come from one, as behind
+    /// a router that stands between: see [`ALONE_AFTER`]. The address where a packet has no Ethernet header.
+    ///
+    /// A machine takes as many IPv6 addresses of its subnet as it likes. By address each of them is a host with a share of
+    /// its own; by card they are one. Where one card is all there is, addresses take nothing from anybody else. Behind a
+    /// router beside other cards all hosts are one: [`Address`](Self::Address) tells these apart. What is not IP stays one
+    /// host: forging its address costs a sender nothing.
+    Auto,
+}
+
+/// How many frames in a row from one card make it the only one for [`HostBy::Auto`].
+pub const ALONE_AFTER: u32 = 1 << 20;
+
+/// Whether frames come from several cards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cards {
+    last: Option<[u8; 6]>,
+    /// Frames of `last` after which it counts as the only card; 0 if it does.
+    several_for: u32,
+}
+
+impl Cards {
+    const NONE: Self = Self { last: None, several_for: 0 };
+
+    /// Returns true if one card was all there was until this frame. Group addresses are no card.
+    #[inline]
+    fn saw(&mut self, mac: [u8; 6]) -> bool {
+        if self.last == Some(mac) {
+            self.several_for = self.several_for.saturating_sub(1);
+            return false;
+        }
+        self.saw_another(mac)
+    }
+
+    #[cold]
+    fn saw_another(&mut self, mac: [u8; 6]) -> bool {
+        let [first, ..] = mac;
+        if first & 1 == 1 || self.last.replace(mac).is_none() {
+            return false;
+        }
+        let were_several = self.several_for > 0;
+        self.several_for = ALONE_AFTER;
+        !were_several
+    }
 }
 
 /// How many bits of an address tell hosts apart.
@@ -322,6 +385,8 @@ pub struct HostMap<E = [HostMember; 0]> {
     members: E,
     /// The members with a MAC, which are the first.
     macs: usize,
+    /// For [`HostBy::Auto`].
+    cards: Cards,
 }
 
 /// Without the members.
@@ -335,7 +400,7 @@ impl HostMap {
     /// Without lists.
     #[must_use]
     pub const fn unlisted(by: HostBy) -> Self {
-        Self { by, members: [], macs: 0 }
+        Self { by, members: [], macs: 0, cards: Cards::NONE }
     }
 }
 
@@ -358,7 +423,7 @@ impl<E: AsRef<[HostMember]> + AsMut<[HostMember]>> HostMap<E> {
             }
         }
         let macs = table.iter().filter(|member| member.is_mac()).count();
-        Ok(Self { by, members, macs })
+        Ok(Self { by, members, macs, cards: Cards::NONE })
     }
 }
 
@@ -367,6 +432,19 @@ impl<E: AsRef<[HostMember]>> HostMap<E> {
     #[must_use]
     pub const fn by(&self) -> HostBy {
         self.by
+    }
+
+    /// Takes over which cards `before` has seen, for [`HostBy::Auto`]: a map that replaces another one knows them from its
+    /// first frame on.
+    #[must_use]
+    pub fn with_cards_of<F>(self, before: &HostMap<F>) -> Self {
+        Self { cards: before.cards, ..self }
+    }
+
+    /// Whether [`HostBy::Auto`] tells hosts apart by card: frames of several have come.
+    #[must_use]
+    pub const fn has_several_cards(&self) -> bool {
+        self.cards.several_for > 0
     }
 
     /// The members of all lists, sorted.
@@ -447,7 +525,21 @@ impl<E: AsRef<[HostMember]>> HostMap<E> {
 impl<E: AsRef<[HostMember]>> HostIdentity for HostMap<E> {
     #[inline]
     fn reads_link(&self) -> bool {
-        self.macs > 0 || matches!(self.by, HostBy::Mac | HostBy::Vlan)
+        self.macs > 0 || matches!(self.by, HostBy::Mac | HostBy::Vlan | HostBy::Auto)
+    }
+
+    /// [`HostBy::Auto`] becomes [`HostBy::Address`].
+    fn settled(self) -> Self {
+        let by = if self.by == HostBy::Auto { HostBy::Address } else { self.by };
+        Self { by, ..self }
+    }
+
+    #[inline]
+    fn learn(&mut self, link: LinkEnd) -> bool {
+        match (self.by, link.mac) {
+            (HostBy::Auto, Some(mac)) => self.cards.saw(mac),
+            _ => false,
+        }
     }
 
     #[inline]
@@ -460,8 +552,11 @@ impl<E: AsRef<[HostMember]>> HostIdentity for HostMap<E> {
         match (self.by, mac) {
             (HostBy::Prefix(lengths), _) => lengths.of(address),
             (HostBy::Mac, Some(mac)) => mac,
+            (HostBy::Auto, Some(mac)) if self.has_several_cards() && address != HostKey::NotIp => {
+                mac
+            }
             (HostBy::Vlan, Some(_)) => HostKey::Vlan(link.vlans),
-            (HostBy::Address | HostBy::Mac | HostBy::Vlan, _) => address,
+            (HostBy::Address | HostBy::Mac | HostBy::Vlan | HostBy::Auto, _) => address,
         }
     }
 }

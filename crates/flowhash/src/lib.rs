@@ -93,8 +93,8 @@ pub use flow_table::{
 };
 pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, Toeplitz, mix};
 pub use hosts::{
-    ByAddress, HostBy, HostError, HostIdentity, HostMap, HostMember, MAX_MEMBERS, MAX_SEARCH,
-    PrefixLengths,
+    ALONE_AFTER, ByAddress, HostBy, HostError, HostIdentity, HostMap, HostMember, MAX_MEMBERS,
+    MAX_SEARCH, PrefixLengths,
 };
 pub use key::{FlowKey, HostBytes, HostKey, KeyBytes, Transport};
 pub use labels::{Labeller, Labels, Nat, NoNat, Symmetry, TunnelHosts, label_batch};

@@ -149,3 +149,36 @@ fn what_is_wrong_is_named_with_what_is_accepted() {
     let overlap = HostMap::new(HostBy::Address, [other, one]).unwrap_err();
     assert_eq!(overlap, HostError::Overlap { one, other });
 }
+
+/// Goal: hosts are addresses while all frames come from one card, and cards from the first frame of a second one on, until
+/// one card has been alone for [`ALONE_AFTER`] frames. Multicast is no card, and a list goes first.
+#[test]
+fn hosts_are_cards_if_there_are_several() {
+    let end = |card: u8| LinkEnd { mac: Some([card, 0, 0, 0, 0, 1]), vlans: [0, 0] };
+    let (one, other) = (HostKey::V4([10, 0, 0, 1]), HostKey::V4([10, 0, 0, 2]));
+    let mut map = HostMap::new(HostBy::Auto, [HostMember::v4([10, 0, 0, 9], 3)]).unwrap();
+    assert!(map.reads_link());
+    for _ in 0..3 {
+        assert!(!map.learn(end(2)) && !map.learn(end(0x33)) && !map.learn(LinkEnd::NONE));
+        assert_eq!((map.host(one, end(2)), map.host(other, end(2))), (one, other));
+    }
+    assert!(map.learn(end(4)), "hosts are others from here on");
+    assert!(!map.learn(end(2)) && !map.learn(end(4)) && !map.learn(end(2)));
+    let card = HostKey::Mac([2, 0, 0, 0, 0, 1]);
+    assert_eq!((map.host(one, end(2)), map.host(other, end(2))), (card, card));
+    assert_eq!(map.host(HostKey::V4([10, 0, 0, 9]), end(2)), HostKey::Named(3));
+    assert_eq!(map.host(one, LinkEnd::NONE), one);
+    assert_eq!(map.host(HostKey::NotIp, end(2)), HostKey::NotIp);
+    let next = HostMap::unlisted(HostBy::Auto).with_cards_of(&map);
+    assert_eq!(next.host(one, end(2)), card);
+    for _ in 1..ALONE_AFTER {
+        assert!(!map.learn(end(2)));
+    }
+    assert!(map.has_several_cards());
+    assert!(!map.learn(end(2)) && !map.has_several_cards());
+    assert_eq!(map.host(one, end(2)), one);
+    assert!(map.learn(end(4)), "and again");
+    let mut by_address = HostMap::unlisted(HostBy::Address);
+    assert!(!by_address.learn(end(2)) && !by_address.learn(end(4)));
+    assert_eq!(by_address.host(one, end(2)), one);
+}

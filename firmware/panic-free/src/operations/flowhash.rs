@@ -65,6 +65,7 @@ fn parser() {
 
     let (wide, narrow) = (black_box([0; 16]), black_box([0; 8]));
     seen(SipHash13::new(wide).hash_u64(bytes));
+    seen(SipHash13::new(wide).derived().hash_u64(bytes));
     hasher(&SipHash13::new(wide));
     hasher(&HalfSipHash13::new(narrow));
     hasher(&HalfSipHash::<2, 4>::new(narrow));
