@@ -5,5 +5,6 @@ pub(crate) mod follow;
 pub(crate) mod mark;
 pub(crate) mod nat;
 pub(crate) mod queue;
+pub(crate) mod routers;
 pub(crate) mod run;
 mod shortfall;

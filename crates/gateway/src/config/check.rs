@@ -234,13 +234,25 @@ impl RawOptions {
         self.names.iter().map(|(name, list)| (name.clone(), words(list.get_ref()))).collect()
     }
 
+    /// What tells hosts apart if nothing is said of it: addresses where tables say something of single ones, or where
+    /// they are looked up.
+    fn usual_host_by(&self) -> HostBy {
+        let tables = [&self.weights, &self.rates, &self.caps, &self.ceils];
+        let mut written = tables.into_iter().flat_map(BTreeMap::keys);
+        let are_named = written.all(|host| matches!(Host::parse(host), Ok(Host::Named(_))));
+        let is_off = |word: &Word| word.text() == "off";
+        let are_looked_up = !self.nat.as_ref().is_none_or(is_off);
+        if are_named && !are_looked_up { HostBy::Auto } else { HostBy::Address }
+    }
+
     /// What a host is.
     fn names(&self, kind: QueueKind) -> Result<Names, String> {
-        let by = self.read("--host-by", &self.host_by, host_by)?.unwrap_or_default();
-        if kind == QueueKind::Fifo && by != HostBy::default() {
+        let asked = self.read("--host-by", &self.host_by, host_by)?;
+        if kind == QueueKind::Fifo && asked.is_some_and(|by| by != HostBy::Address) {
             let why = "--queue fifo tells no hosts apart; accepted is address";
             return Err(self.not_with("--host-by", &self.host_by, why));
         }
+        let by = asked.unwrap_or_else(|| self.usual_host_by());
         let mut names = Names::new(by);
         let mut written = Vec::new();
         for (name, list) in &self.names {

@@ -25,7 +25,7 @@ const WRITTEN: &str =
 const LONGEST_NAME: usize = 32;
 /// The words of `--host-by`.
 const HOST_BY: &str =
-    "accepted are address, mac, vlan, prefix, or prefix/V4/V6 such as prefix/32/56";
+    "accepted are auto, address, mac, vlan, prefix, or prefix/V4/V6 such as prefix/32/56";
 
 impl Host {
     /// Reads what is written in a table; what is nothing else is a name.
@@ -164,6 +164,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 pub(crate) fn host_by(option: &str, word: &str) -> Result<HostBy, String> {
     let refused = || format!("{option} {word:?}: {HOST_BY}");
     Ok(match word {
+        "auto" => HostBy::Auto,
         "address" => HostBy::Address,
         "mac" => HostBy::Mac,
         "vlan" => HostBy::Vlan,
@@ -182,6 +183,7 @@ pub(crate) fn host_by(option: &str, word: &str) -> Result<HostBy, String> {
 /// As it is written.
 pub(crate) fn host_by_word(by: HostBy) -> String {
     match by {
+        HostBy::Auto => "auto".to_owned(),
         HostBy::Address => "address".to_owned(),
         HostBy::Mac => "mac".to_owned(),
         HostBy::Vlan => "vlan".to_owned(),

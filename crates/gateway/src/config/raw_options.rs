@@ -110,8 +110,9 @@ pub(crate) struct RawOptions {
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) max_hosts: Option<Word>,
     /// What tells hosts of the lan side apart: address, mac, vlan, or the first bits of addresses:
-    /// prefix/V4/V6; prefix is prefix/32/64. Lists of addresses in [names] come before
-    /// [default: address].
+    /// prefix/V4/V6; prefix is prefix/32/64. auto is mac where frames of several cards come and address
+    /// where all come from one. Lists of addresses in [names] come before [default: auto; address with
+    /// --nat, and where a table names an address].
     #[arg(long, value_name = "WORD", help_heading = "Queues")]
     pub(crate) host_by: Option<Word>,
     /// Hosts are those behind this machine's own translation of addresses (NAT), where the gateway stands on the

@@ -107,7 +107,7 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ("autorate = \"1.1.1.1,fe80::1\"", "none of one link only, as fe80::1 is"),
         ("autorate = \"255.255.255.255\"", "none of one link only, as fe80::1 is"),
         ("autorate = \"::1,1.1.1.1,0::1\"", "has ::1 twice; accepted is each address once"),
-        ("host-by = \"port\"", "--host-by \"port\": accepted are address, mac, vlan, prefix"),
+        ("host-by = \"port\"", "--host-by \"port\": accepted are auto, address, mac, vlan"),
         ("host-by = \"prefix/32/129\"", "prefix length 129; accepted are 0 to 128"),
         (
             "[names]\ntv = [\"10.0.0.1\", \"10.0.0.x\"]",
@@ -355,8 +355,8 @@ fn caps_are_rates() {
     assert_eq!((config.hints.len(), rates.hints.len()), (1, 0));
     assert!(config.hints[0].contains("the word is rates"));
     let said = with("").unwrap().take_over(config);
-    assert_eq!(said.len(), 2);
-    assert!(said[0] == "rates: 10.0.0.1 none -> 2mbit" && said[1].starts_with("caps: "));
+    assert_eq!(said[..2], ["host-by: auto -> address", "rates: 10.0.0.1 none -> 2mbit"]);
+    assert!(said.len() == 3 && said[2].starts_with("caps: "));
 }
 
 /// Goal: names, prefixes and what tells hosts apart are read, change, and are said; a name may be given terms.
@@ -369,7 +369,7 @@ fn hosts_are_named_and_said() {
     assert_eq!(
         said,
         [
-            "host-by: address -> prefix/32/64",
+            "host-by: auto -> prefix/32/64",
             "names: tv none -> 2 addresses",
             "weights: tv 1 -> 3",
             "rates: fd00::/48 none -> 2mbit",
@@ -476,6 +476,7 @@ fn what_cannot_change_is_kept_and_said() {
             "up: 1mbit -> unlimited",
             "queue: drr -> qfq",
             "hosts: lan -> flows",
+            "host-by: auto -> address",
             "weights: 10.0.0.1 1 -> 3",
             "lan: another needs a restart, kept as it was",
             "io: another needs a restart, kept as it was",

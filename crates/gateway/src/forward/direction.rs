@@ -13,7 +13,7 @@ use freeboard::sched_core::{
     AqmChoice, Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _,
 };
 use freeboard::shaper::{ArrivalRate, Overhead, Rate};
-use freeboard::{AckFilter, Activations, FlowTotals, Tin, TinBy, TinCounters, TinPlan, clear_dscp};
+use freeboard::{AckFilter, Activations, FlowTotals, Tin, TinCounters, TinPlan, clear_dscp};
 
 use crate::config::Config;
 use crate::config::hosts::Names;
@@ -21,11 +21,16 @@ use crate::config::keywords::QueueKind;
 use crate::config::per_host::{Terms, TermsByHost, by_host};
 use crate::forward::nat::Translations;
 use crate::forward::queue::{Heading, Plan, Queue, Seen, isolation};
+use crate::forward::routers::Routers;
 use crate::io::device::{Device, SHORTEST};
 use crate::io::frame::{Frame, Pool};
 use crate::io::sys::{Arrival, BATCH};
 use crate::io::uncut;
 use crate::stats::flow_stats::{Place, Watch, Watched};
+
+/// How long after a frame left the loop may sleep at least: frames that are due meanwhile leave together, late by this much
+/// at most. A frame that takes longer on the wire leaves when it is due.
+const TOGETHER: Nanos = Nanos(500_000);
 
 /// What is remembered of a frame while it is held.
 #[derive(Clone, Copy, Debug, Default)]
@@ -130,6 +135,8 @@ pub(crate) struct Direction {
     hasher: SipHash13,
     /// What a host on the LAN side is.
     identity: HostMap<Vec<HostMember>>,
+    /// Cards that stand for several hosts.
+    routers: Routers,
     terms: TermsByHost,
     link: Overhead,
     /// All that was sent, as it is on the wire.
@@ -143,6 +150,8 @@ pub(crate) struct Direction {
     leaving: VecDeque<Packet>,
     /// The device takes nothing for now.
     pub(crate) is_blocked: bool,
+    /// What is due before waits until then, unless a frame arrives.
+    rests_until: Nanos,
     serials: u64,
     outside: Outside,
     /// The error of the last frame that the device refused.
@@ -170,6 +179,7 @@ impl Direction {
             labeller: Labeller::new(SipHash13::new(secret)),
             hasher: SipHash13::new(secret),
             identity: hosts.identity,
+            routers: Routers::default(),
             terms: hosts.terms,
             held: vec![Held::default(); plan.descriptors as usize],
             gone: Vec::new(),
@@ -178,6 +188,7 @@ impl Direction {
             arrivals: None,
             leaving: VecDeque::with_capacity(BATCH),
             is_blocked: false,
+            rests_until: Nanos::ZERO,
             serials: 0,
             outside: Outside::default(),
             refused_with: None,
@@ -216,6 +227,7 @@ impl Direction {
             *count += 1;
             return;
         }
+        self.rests_until = Nanos::ZERO;
         let len = spare.len() as u32;
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.arrived(now, self.link.wire_len(len));
@@ -229,6 +241,9 @@ impl Direction {
             true => LinkHeader::of(pool.frame(handle).bytes()),
             false => None,
         };
+        if let Some(link) = link.filter(|_| parsed.ip.is_some()) {
+            self.learn(&parsed, link);
+        }
         let host = self.host(&parsed, link, translations);
         let mut labels = self.labeller.labels(&parsed);
         let label = host.label(&self.hasher);
@@ -239,8 +254,8 @@ impl Direction {
         let terms = self.terms_of(host);
         let seen = Seen { tin, ..Self::seen(&self.plan, labels, terms) };
         let watch = self.watch.as_mut();
-        let place =
-            watch.map_or(Place::default(), |watch| watch.arrived(now, parsed.key, host, len));
+        let flow = (parsed.key, parsed.inner.map(|inner| inner.outer));
+        let place = watch.map_or(Place::default(), |watch| watch.arrived(now, flow, host, len));
         let ecn = parsed.ip.map_or(Ecn::NotEct, |ip| Ecn::from_bits(ip.ecn()));
         self.serials += 1;
         self.held[handle as usize] =
@@ -295,20 +310,42 @@ impl Direction {
         Seen { flow, source, destination, tin: 0, weight, quantum, rate, ceiling }
     }
 
-    /// What a frame is by its outermost headers, and its tin by its mark, or by the class that it came with.
+    /// The headers of a frame, those inside a tunnel included, and its tin by its mark, or by the class that it came
+    /// with.
     fn read(&self, from: &Frame) -> (Parsed, u8) {
         let frame = from.bytes();
-        let Some(plan) = &self.plan.treatment.tins else { return (parse::ethernet(frame), 0) };
-        let tin_by = self.plan.treatment.tin_by;
-        let parsed = match tin_by {
-            TinBy::InnerDscp => Parser::new().ethernet(frame),
-            _ => parse::ethernet(frame),
-        };
+        let parsed = Parser::new().ethernet(frame);
+        let Some(plan) = &self.plan.treatment.tins else { return (parsed, 0) };
         let mark = self.plan.treatment.fwmark.value(from.mark());
-        let tin = plan.of_marked(mark, tin_by.dscp(&parsed, || parse::vlan_priority(frame)));
-        // Flows and hosts are those outside, whatever names the tin.
-        let outermost = Parsed::new(*parsed.outer_key(), parsed.ip, None, parsed.ending);
-        (outermost, tin)
+        let priority = || parse::vlan_priority(frame);
+        let dscp = self.plan.treatment.tin_by.dscp(&parsed, priority);
+        (parsed, plan.of_marked(mark, dscp))
+    }
+
+    /// Tells the identity of an IP packet. If hosts are others from now on, flows have other labels, and so other queues: none
+    /// that stays backlogged keeps the host that it was given.
+    fn learn(&mut self, parsed: &Parsed, link: LinkHeader) {
+        let end = match self.heading {
+            Heading::Up => link.source(),
+            Heading::Down => link.destination(),
+        };
+        if self.identity.learn(end) {
+            self.hasher = self.hasher.derived();
+            self.labeller = Labeller::new(self.hasher);
+        }
+        let (Heading::Up, HostBy::Auto, true, Some(card)) =
+            (self.heading, self.identity.by(), self.identity.has_several_cards(), end.mac)
+        else {
+            return;
+        };
+        if let HostKey::V4(address) = parsed.outer_key().src_host() {
+            self.routers.saw(card, address);
+        }
+    }
+
+    /// The card of a router that has been found since the last call, if any.
+    pub(crate) fn router(&mut self) -> Option<[u8; 6]> {
+        self.routers.found.take()
     }
 
     fn terms_of(&self, host: HostKey) -> Terms {
@@ -381,12 +418,18 @@ impl Direction {
         gone.drain(..).for_each(|handle| pool.give_back(handle));
     }
 
-    /// Sends what may leave at `now`; returns how many frames left.
-    pub(crate) fn forward(&mut self, now: Nanos, to: &mut Device, pool: &mut Pool) -> usize {
+    /// Sends what may leave at `now`.
+    pub(crate) fn forward(&mut self, now: Nanos, to: &mut Device, pool: &mut Pool) {
+        if now < self.rests_until {
+            return;
+        }
         let mut left = 0;
         while !self.is_blocked {
             self.fill(now, pool);
             if self.leaving.is_empty() {
+                if left > 0 {
+                    self.rest(now);
+                }
                 break;
             }
             let sent = to.send(self.leaving.iter().map(|packet| pool.frame(packet.handle)));
@@ -412,7 +455,12 @@ impl Direction {
                 break; // the other direction has a turn
             }
         }
-        left
+    }
+
+    /// Frames have left, and no other one is due. Only time that the line catches up is spent.
+    fn rest(&mut self, now: Nanos) {
+        let spare = Nanos(self.queue.line().catch_up().0 / 2);
+        self.rests_until = now.plus(TOGETHER.min(spare));
     }
 
     /// Takes out of the queue what may leave, up to a batch.
@@ -450,7 +498,7 @@ impl Direction {
         match (self.is_blocked, self.leaving.is_empty()) {
             (true, _) => None,
             (false, false) => Some(now),
-            (false, true) => self.queue.poll_at(now),
+            (false, true) => self.queue.poll_at(now).map(|due| due.max(self.rests_until)),
         }
     }
 
@@ -513,7 +561,8 @@ impl Direction {
         self.queue.set_link(link);
         self.link = link;
         self.plan = plan;
-        (self.identity, self.terms) = (hosts.identity, hosts.terms);
+        self.identity = hosts.identity.with_cards_of(&self.identity);
+        self.terms = hosts.terms;
         self.update_hosts(now);
     }
 

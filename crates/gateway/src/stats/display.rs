@@ -5,12 +5,21 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use freeboard::flowhash::{FlowKey, HostKey, Transport};
 
 use crate::config::hosts::{Host, Names};
+use crate::stats::flow_stats::Flow;
 
 /// The host of all frames without an IP address: ARP, and protocols that the gateway does not know.
 const NOT_IP: &str = "not IP";
 
-/// `10.0.0.1:5000 > 192.0.2.1:443 tcp`
-pub(crate) fn flow(key: &FlowKey) -> String {
+/// `10.0.0.1:5000 > 192.0.2.1:443 tcp`, and inside a tunnel the outer header behind it:
+/// `… in 192.0.2.1 > 198.51.100.1 protocol 4`.
+pub(crate) fn flow((key, outer): &Flow) -> String {
+    match outer {
+        None => one(key),
+        Some(outer) => format!("{} in {}", one(key), one(outer)),
+    }
+}
+
+fn one(key: &FlowKey) -> String {
     match *key {
         FlowKey::V4 { src, dst, transport } => {
             between(Ipv4Addr::from(src).into(), Ipv4Addr::from(dst).into(), transport)
@@ -85,7 +94,7 @@ mod tests {
     fn flows_are_written_as_people_write_them() {
         let transport = Transport { protocol: 6, src_port: 5_000, dst_port: 443 };
         let v4 = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport };
-        assert_eq!(flow(&v4), "10.0.0.1:5000 > 192.0.2.1:443 tcp");
+        assert_eq!(flow(&(v4, None)), "10.0.0.1:5000 > 192.0.2.1:443 tcp");
         let named = |key| host(&key, &Names::default());
         assert_eq!(named(v4.src_host()), "10.0.0.1");
         assert_eq!(named(HostKey::Mac([2; 6])), "02:02:02:02:02:02");
@@ -101,15 +110,22 @@ mod tests {
         );
         let none = Transport { protocol: 47, src_port: 0, dst_port: 0 };
         let v6 = FlowKey::V6 { src: [0; 16], dst: [1; 16], transport: none };
-        assert_eq!(flow(&v6), ":: > 101:101:101:101:101:101:101:101 protocol 47");
+        assert_eq!(flow(&(v6, None)), ":: > 101:101:101:101:101:101:101:101 protocol 47");
+        let tunnelled = (v4, Some(v6));
+        let name =
+            "10.0.0.1:5000 > 192.0.2.1:443 tcp in :: > 101:101:101:101:101:101:101:101 protocol 47";
+        assert_eq!(flow(&tunnelled), name);
         let echo = Transport { protocol: 1, src_port: 77, dst_port: 8 << 8 };
         let echo = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport: echo };
-        assert_eq!(flow(&echo), "10.0.0.1 > 192.0.2.1 icmp type 8 id 77");
+        assert_eq!(flow(&(echo, None)), "10.0.0.1 > 192.0.2.1 icmp type 8 id 77");
         let advertised = Transport { protocol: 58, src_port: 0, dst_port: 134 << 8 };
         let advertised = FlowKey::V6 { src: [0; 16], dst: [1; 16], transport: advertised };
-        assert_eq!(flow(&advertised), ":: > 101:101:101:101:101:101:101:101 icmp6 type 134");
+        assert_eq!(
+            flow(&(advertised, None)),
+            ":: > 101:101:101:101:101:101:101:101 icmp6 type 134"
+        );
         let arp = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 1] };
-        assert_eq!(flow(&arp), "02:00:00:00:00:01 not IP");
+        assert_eq!(flow(&(arp, None)), "02:00:00:00:00:01 not IP");
         assert_eq!(named(arp.src_host()), "not IP");
     }
 }

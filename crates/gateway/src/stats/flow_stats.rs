@@ -165,11 +165,14 @@ pub(crate) enum Watched {
     Each,
 }
 
+/// A flow, and the key of the outer header if the flow is inside a tunnel.
+pub(crate) type Flow = (FlowKey, Option<FlowKey>);
+
 /// The tallies of one direction.
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// Without a place where none is watched singly.
-    flows: Tallies<FlowKey>,
+    flows: Tallies<Flow>,
     hosts: Tallies<HostKey>,
     /// Of hosts, since the start.
     accounts: Accounts,
@@ -218,10 +221,10 @@ impl Watch {
     }
 
     /// A packet of this flow and this host on the LAN side comes in.
-    pub(crate) fn arrived(&mut self, now: Nanos, key: FlowKey, host: HostKey, bytes: u32) -> Place {
+    pub(crate) fn arrived(&mut self, now: Nanos, flow: Flow, host: HostKey, bytes: u32) -> Place {
         let names = &self.names;
         let account = self.accounts.arrived(now, host, bytes, || display::host(&host, names));
-        let flow = self.flows.place(now, key, || display::flow(&key));
+        let flow = self.flows.place(now, flow, || display::flow(&flow));
         let host = self.hosts.place(now, host, || display::host(&host, names));
         let is_sparse = self.flows.at(flow).is_some_and(|flow| flow.queued_packets == 0);
         for tally in [self.flows.at(flow), self.hosts.at(host)].into_iter().flatten() {
@@ -324,8 +327,8 @@ mod tests {
     fn a_packet_is_counted_with_its_flow_and_its_host() {
         let mut watch = Watch::new(Watched::Each, 256, Names::default());
         let host = key(1).src_host();
-        let first = watch.arrived(Nanos(0), key(1), host, 100);
-        let second = watch.arrived(Nanos(0), key(2), host, 200);
+        let first = watch.arrived(Nanos(0), (key(1), None), host, 100);
+        let second = watch.arrived(Nanos(0), (key(2), None), host, 200);
         watch.sent(Nanos(0), first, 0, 100, Nanos::from_millis(3));
         let tally = |tallies: Vec<&Tally>, name: &str| {
             let found = tallies.into_iter().find(|tally| tally.name.contains(name)).unwrap();
@@ -344,9 +347,9 @@ mod tests {
     fn places_come_back_from_flows_that_are_idle_for_a_look() {
         let mut watch = Watch::new(Watched::Each, 256, Names::default());
         let places: Vec<Place> = (0..FLOWS as u16)
-            .map(|port| watch.arrived(Nanos(0), key(port), key(1).src_host(), 60))
+            .map(|port| watch.arrived(Nanos(0), (key(port), None), key(1).src_host(), 60))
             .collect();
-        let late = watch.arrived(Nanos(0), key(60_000), key(1).src_host(), 60);
+        let late = watch.arrived(Nanos(0), (key(60_000), None), key(1).src_host(), 60);
         assert_eq!(late.flow, None);
         // All but one leave, which is active; a look later they are idle.
         for &place in places.iter().skip(1).chain([&late]) {
@@ -360,7 +363,7 @@ mod tests {
             watch.hosts().map(|tally| tally.sent_packets).collect::<Vec<_>>(),
             [FLOWS as u64]
         );
-        assert!(watch.arrived(Nanos(0), key(60_000), key(1).src_host(), 60).flow.is_some());
+        assert!(watch.arrived(Nanos(0), (key(60_000), None), key(1).src_host(), 60).flow.is_some());
     }
 
     /// Goal: while no client looks, flows that have ended do not keep their places for good, and nothing is
@@ -370,7 +373,7 @@ mod tests {
         let mut watch = Watch::new(Watched::Each, 256, Names::default());
         let at = |millis: u64, port: u16| (Nanos::from_millis(millis), key(port));
         let mut pass = |(now, key): (Nanos, FlowKey)| {
-            let place = watch.arrived(now, key, key.src_host(), 60);
+            let place = watch.arrived(now, (key, None), key.src_host(), 60);
             watch.sent(Nanos(0), place, 0, 60, Nanos(1));
             place.flow.is_some()
         };
@@ -388,7 +391,7 @@ mod tests {
     #[test]
     fn nothing_is_kept_of_flows_that_no_page_shows() {
         let mut watch = Watch::new(Watched::All, 256, Names::default());
-        let place = watch.arrived(Nanos(0), key(1), key(1).src_host(), 60);
+        let place = watch.arrived(Nanos(0), (key(1), None), key(1).src_host(), 60);
         watch.sent(Nanos(0), place, 0, 60, Nanos(1));
         assert_eq!((place.flow, place.host), (None, None));
         assert_eq!((watch.flows().count(), watch.hosts().count()), (0, 0));

@@ -341,7 +341,7 @@ fn words_of(direction: &DirectionReport) -> Vec<String> {
     let DirectionReport { aqm, l4s, rtt, ack_filter, wash, ingress, link, tin_by, .. } = direction;
     let mut words = Vec::new();
     let host_by = &direction.host_by;
-    let is_usual = host_by.is_empty() || host_by == "address";
+    let is_usual = ["", "auto", "address"].contains(&host_by.as_str());
     words.extend((!is_usual).then(|| format!("hosts by {host_by}")));
     words.extend((!aqm.is_empty()).then(|| aqm.clone()));
     // The usual one needs no word.

@@ -111,14 +111,21 @@ fn a_change_under_load_loses_nothing() {
             (rates.to_owned(), &["up: 10mbit -> 20mbit", "down: 10mbit -> 8mbit"][..]),
             (rates.to_owned(), &["configuration read, nothing has changed"]),
             (format!("{rates}queue = \"qfq\""), &["queue: drr -> qfq", "hosts: lan -> flows"]),
-            (format!("{rates}queue = \"qfq\"\n{weights}"), &["weights: 10.9.0.1 1 -> 4"]),
+            (
+                format!("{rates}queue = \"qfq\"\n{weights}"),
+                &["host-by: auto -> address", "weights: 10.9.0.1 1 -> 4"],
+            ),
             (
                 format!("{rates}queue = \"drr\"\n{weights}"),
                 &["queue: qfq -> drr", "hosts: flows -> lan"],
             ),
             (
                 format!("{rates}hosts = \"triple-isolate\""),
-                &["hosts: lan -> triple-isolate", "weights: 10.9.0.1 4 -> 1"],
+                &[
+                    "hosts: lan -> triple-isolate",
+                    "host-by: address -> auto",
+                    "weights: 10.9.0.1 4 -> 1",
+                ],
             ),
             (
                 format!("{rates}hosts = \"flows\"\ncatch-up = 25"),

@@ -267,7 +267,7 @@ fn what_is_set_is_read_back() {
         let up = told(&socket)["directions"][0].clone();
         ["host_by", "memory_limit_bytes", "catch_up"].map(|field| up[field].to_string())
     };
-    assert_eq!(read(), ["\"address\"", "null", "\"10 ms\""]);
+    assert_eq!(read(), ["\"auto\"", "null", "\"10 ms\""]);
     let more = "host-by = \"prefix/24/56\"\nmemory-limit = \"1mb\"\nburst = 9000\n";
     file.write(&format!("{line}{more}"));
     assert_eq!(gateway.reads_again(3).len(), 3);

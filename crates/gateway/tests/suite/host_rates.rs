@@ -40,8 +40,10 @@ fn a_host_has_its_rate_and_what_others_leave() {
         settles(&what, || megabits(&rated, 1), |alone| alone[0] > 8.0);
     }
     file.write(LINE);
-    let said = gateway.reads_again(1);
-    assert_eq!(said, [format!("freeboard-gateway: rates: {} 2mbit -> none", HOSTS[0])]);
+    let said = gateway.reads_again(2);
+    let rates = format!("rates: {} 2mbit -> none", HOSTS[0]);
+    let changes = ["host-by: address -> auto", &rates];
+    assert_eq!(said, changes.map(|change| format!("freeboard-gateway: {change}")));
     gateway.end();
 }
 

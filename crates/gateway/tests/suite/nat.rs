@@ -113,10 +113,18 @@ fn hosts_behind_the_own_translation_are_told_apart() {
     };
     shares("on", 45.0..=55.0);
     file.write(LINE);
-    assert_eq!(gateway.reads_again(1), ["freeboard-gateway: nat: on -> off".to_owned()]);
+    let changes = ["host-by: address -> auto", "nat: on -> off"];
+    assert_eq!(
+        gateway.reads_again(2),
+        changes.map(|change| format!("freeboard-gateway: {change}"))
+    );
     shares("off", 5.0..=20.0);
     file.write(&format!("{LINE}nat = true\n"));
-    assert_eq!(gateway.reads_again(1), ["freeboard-gateway: nat: off -> on".to_owned()]);
+    let changes = ["host-by: auto -> address", "nat: off -> on"];
+    assert_eq!(
+        gateway.reads_again(2),
+        changes.map(|change| format!("freeboard-gateway: {change}"))
+    );
     shares("on again", 45.0..=55.0);
     gateway.end();
 }
@@ -205,8 +213,8 @@ fn the_option_needs_a_restart_where_it_was_off() {
     let words = format!("--config {} --stats {}", file.path(), socket.display());
     let gateway = Gateway::start(&row.gw, &words);
     file.write(&format!("{LINE}nat = true\n"));
-    let said = gateway.reads_again(1);
-    assert!(said[0].ends_with("needs a restart, off until then"), "{said:?}");
+    let said = gateway.reads_again(2);
+    assert!(said[1].ends_with("needs a restart, off until then"), "{said:?}");
     assert!(told(&socket)["nat"].is_null());
     gateway.end();
 }

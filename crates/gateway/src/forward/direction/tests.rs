@@ -365,3 +365,194 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
 fn serial_of(direction: &Direction, packet: &Packet) -> u64 {
     direction.held[packet.handle as usize].arrived.0 - 1
 }
+
+/// A frame of an IPv4 packet of this protocol between two addresses that end in `from` and `to`.
+fn v4(protocol: u8, [from, to]: [u8; 2], payload: &[u8]) -> Vec<u8> {
+    let mut packet =
+        vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, from, 10, 0, 0, to];
+    packet.extend(payload);
+    let len = packet.len() as u16;
+    packet[2..4].copy_from_slice(&len.to_be_bytes());
+    packet
+}
+
+/// Goal: a call inside a tunnel does not wait behind an upload inside the same tunnel, for each kind that can be followed,
+/// while the ends of the tunnel stay the hosts: another sender has half of the link beside four uploads inside.
+#[test]
+fn flows_inside_a_tunnel_are_apart_and_its_ends_are_the_hosts() {
+    let udp = |port: u16| {
+        let mut datagram = [[0x13, 0x88], port.to_be_bytes(), [2, 0x58], [0, 0]].concat();
+        datagram.resize(600, 0);
+        datagram
+    };
+    let inside = |port| v4(17, [101, 102], &udp(port));
+    let gre = |port| [vec![0, 0, 8, 0], inside(port)].concat();
+    let in_6 = |port: u16| {
+        let mut packet = vec![0x60, 0, 0, 0, 2, 0x58, 17, 64];
+        packet.extend([[0x20; 16], [0x30; 16]].concat());
+        packet.extend(udp(port));
+        packet
+    };
+    let kinds: [(u8, &dyn Fn(u16) -> Vec<u8>); 3] = [(4, &inside), (41, &in_6), (47, &gre)];
+    for (protocol, carried) in kinds {
+        let plan = Plan {
+            share: share(QueueKind::Drr, HostMode::Lan, Limit::Packets(200)),
+            heading: Heading::Up,
+            descriptors: frames_of(Limit::Packets(200)),
+            max_len: 1_522,
+            rate: Rate::megabits_per_second(1).unwrap(),
+            treatment: exact(),
+        };
+        let mut pool = Pool::new(plan.descriptors, 1_500);
+        let mut direction = made(plan, Some(Watched::Each));
+        let mut spare = pool.spare();
+        let mut arrive = |packet: &[u8]| {
+            let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0], packet].concat();
+            spare.room()[..frame.len()].copy_from_slice(&frame);
+            spare.received(frame.len());
+            let translations = Translations::default();
+            direction.arrive(Nanos(0), Arrival::Whole, &mut spare, &mut pool, &translations);
+        };
+        // Four uploads inside the tunnel, one of another host, and the call, which comes last.
+        for number in 0..80 {
+            arrive(&v4(protocol, [1, 2], &carried(7_000 + number % 4)));
+            arrive(&v4(17, [3, 2], &udp(9)));
+        }
+        arrive(&v4(protocol, [1, 2], &carried(5_060)));
+        let mut order = Vec::new();
+        let mut now = Nanos(0);
+        while let Some(at) = direction.queue.poll_at(now) {
+            now = now.max(at);
+            let Some(packet) = direction.queue.dequeue(now, &mut |_, _| {}) else { break };
+            order.push(pool.frame(packet.handle).bytes().to_vec());
+        }
+        let is_call = |frame: &Vec<u8>| frame.ends_with(&udp(5_060));
+        let call = order.iter().position(is_call).unwrap();
+        assert!(call < 40, "protocol {protocol}: the call left as number {call}");
+        let others = order[..80].iter().filter(|frame| frame[29] == 3).count();
+        assert!((36..=60).contains(&others), "protocol {protocol}: {others} of 80");
+        let watch = direction.watch().unwrap();
+        let hosts: Vec<&str> = watch.hosts().map(|host| host.name.as_str()).collect();
+        assert_eq!(hosts, ["10.0.0.1", "10.0.0.3"]);
+        let name = format!(":5060 udp in 10.0.0.1 > 10.0.0.2 protocol {protocol}");
+        assert_eq!(watch.flows().filter(|flow| flow.name.ends_with(&name)).count(), 1);
+    }
+}
+
+/// Goal: above 24 Mbit/s long frames leave several at a time, so that the loop wakes up once for them, and no later than the
+/// half of a millisecond; below, and on a line that catches nothing up, each leaves when it is due. A frame that arrives
+/// ends the rest. The rate is met either way.
+#[test]
+fn frames_of_a_fast_line_leave_together_and_those_of_a_slow_line_when_they_are_due() {
+    const FRAMES: u32 = 120;
+    let run = |megabits: u64, late: Late, arrivals: bool| {
+        let limit = Limit::Packets(200);
+        let plan = Plan {
+            share: Sharing {
+                aqm: freeboard::AqmKind::None,
+                l4s: false,
+                ..share(QueueKind::Drr, HostMode::Lan, limit)
+            },
+            heading: Heading::Up,
+            descriptors: frames_of(limit),
+            max_len: 1_522,
+            rate: Rate::megabits_per_second(megabits).unwrap(),
+            treatment: Treatment { late, ..exact() },
+        };
+        let mut pool = Pool::new(plan.descriptors, 1_500);
+        let mut direction = made(plan, None);
+        let mut spare = pool.spare();
+        let mut arrive = |direction: &mut Direction, pool: &mut Pool, now: Nanos| {
+            spare.received(1_500);
+            direction.arrive(now, Arrival::Whole, &mut spare, pool, &Translations::default());
+        };
+        (0..FRAMES).for_each(|_| arrive(&mut direction, &mut pool, Nanos(0)));
+        let frame = 12_000_000 / megabits;
+        let (mut now, mut left, mut wakes) = (Nanos(0), 0, 0);
+        while left < FRAMES {
+            let at = direction.poll_at(now).unwrap();
+            now = now.max(at);
+            direction.fill(now, &mut pool);
+            let count = direction.leaving.len() as u32;
+            assert!(count > 0, "{megabits} Mbit/s: woken for nothing");
+            let first_due = u64::from(left) * frame;
+            assert!(now.0 <= first_due + 500_001, "{megabits} Mbit/s: at {now:?}, {first_due}");
+            direction.leaving.drain(..).for_each(|packet| pool.give_back(packet.handle));
+            (left, wakes) = (left + count, wakes + 1);
+            direction.rest(now);
+            if arrivals {
+                arrive(&mut direction, &mut pool, now);
+            }
+        }
+        assert!(now.0.abs_diff(u64::from(FRAMES - 1) * frame) <= 500_001, "{megabits} Mbit/s");
+        wakes
+    };
+    let usual = Late::default();
+    assert!(run(300, usual, false) <= 2 + FRAMES / 12);
+    assert!(run(100, usual, false) <= 2 + FRAMES / 4);
+    for megabits in [1, 20] {
+        assert_eq!(run(megabits, usual, false), FRAMES);
+    }
+    assert_eq!(run(100, Late::CatchUp(Nanos::ZERO), false), FRAMES);
+    assert_eq!(run(100, usual, true), FRAMES, "each arrival ends a rest");
+}
+
+/// Goal: a machine with sixty addresses has the share of one machine beside another, up and down, and is said to be a router,
+/// once, where the addresses are of IPv4. Alone, its addresses are hosts.
+#[test]
+fn addresses_of_one_card_share_as_one_host() {
+    for heading in [Heading::Up, Heading::Down] {
+        let limit = Limit::Packets(400);
+        let plan = Plan {
+            share: share(QueueKind::Drr, HostMode::Lan, limit),
+            heading,
+            descriptors: frames_of(limit),
+            max_len: 1_522,
+            rate: Rate::megabits_per_second(1).unwrap(),
+            treatment: exact(),
+        };
+        let mut pool = Pool::new(plan.descriptors, 1_500);
+        let mut names = Names::new(HostBy::Auto);
+        names.finish().unwrap();
+        let (identity, terms) = (names.map().unwrap(), TermsByHost::default());
+        let hosts = Hosts { names, identity, terms };
+        let each = Some(Watched::Each);
+        let mut direction = Direction::new(plan, Overhead::RAW, hosts, [0; 16], each).unwrap();
+        let mut spare = pool.spare();
+        let mut arrive = |direction: &mut Direction, card: u8, address: u8| {
+            let (local, far) = ([2, 0, 0, 0, 0, card], [2, 0, 0, 0, 0, 9]);
+            let (ends, macs) = match heading {
+                Heading::Up => ([address, 250], [far, local]),
+                Heading::Down => ([250, address], [local, far]),
+            };
+            let packet = v4(17, ends, &[0; 800]);
+            let frame = [macs.as_flattened(), &[8, 0], &packet].concat();
+            spare.room()[..frame.len()].copy_from_slice(&frame);
+            spare.received(frame.len());
+            let translations = Translations::default();
+            direction.arrive(Nanos(0), Arrival::Whole, &mut spare, &mut pool, &translations);
+        };
+        arrive(&mut direction, 1, 1);
+        arrive(&mut direction, 1, 2);
+        let totals = |direction: &Direction| direction.totals().unwrap().1;
+        assert_eq!((totals(&direction), direction.router()), (2, None));
+        for number in 0..120 {
+            arrive(&mut direction, 2, 200);
+            arrive(&mut direction, 1, number % 60);
+        }
+        // The two hosts from before, and two cards.
+        assert_eq!(totals(&direction), 4);
+        let router = (heading == Heading::Up).then_some([2, 0, 0, 0, 0, 1]);
+        assert_eq!((direction.router(), direction.router()), (router, None));
+        let (mut now, mut of_other) = (Nanos(0), 0);
+        for _ in 0..100 {
+            now = now.max(direction.queue.poll_at(now).unwrap());
+            let packet = direction.queue.dequeue(now, &mut |_, _| {}).unwrap();
+            let frame = pool.frame(packet.handle).bytes();
+            of_other += u32::from(frame[if heading == Heading::Up { 11 } else { 5 }] == 2);
+        }
+        assert!((45..=52).contains(&of_other), "{heading:?}: {of_other} of 100");
+        let seen = direction.watch().unwrap().hosts().any(|host| host.name == "02:00:00:00:00:02");
+        assert!(seen, "{heading:?}");
+    }
+}

@@ -5,7 +5,9 @@ use std::os::fd::AsFd as _;
 use freeboard::sched_core::Nanos;
 
 use super::Gateway;
+use crate::config::hosts::Host;
 use crate::config::keywords::Io;
+use crate::forward::routers::OF_A_ROUTER;
 use crate::io::frame::ETHERNET_HEADER;
 use crate::io::offloads::{concerns, stop_merging};
 use crate::io::stack::uses;
@@ -161,6 +163,14 @@ impl Gateway {
 
     /// Says what has become of frames since the last time, if anything is to be said.
     pub(super) fn say_troubles(&mut self, now: Nanos) {
+        if let Some(card) = self.directions[0].router() {
+            say(&format!(
+                "{}: frames of {OF_A_ROUTER} IPv4 addresses come from {}, which is one host like each other card; if it is a \
+                 router, --host-by address tells the hosts behind it apart",
+                self.devices[0].name(),
+                Host::Mac(card)
+            ));
+        }
         for at in 0..2 {
             self.say_if_merged(at, now);
             let outside = self.directions[at].outside();

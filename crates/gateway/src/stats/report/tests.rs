@@ -21,9 +21,9 @@ fn directions(rate: &str) -> [Direction; 2] {
         let mut direction = Direction::new(plan, config.link, hosts, [0; 16], watched).unwrap();
         let key = freeboard::flowhash::FlowKey::Unknown;
         let watch = direction.watch_mut().unwrap();
-        let place = watch.arrived(Nanos(0), key, key.src_host(), 100);
+        let place = watch.arrived(Nanos(0), (key, None), key.src_host(), 100);
         watch.sent(Nanos(5), place, 3, 100, Nanos(5_000_000));
-        let place = watch.arrived(Nanos(0), key, key.src_host(), 60);
+        let place = watch.arrived(Nanos(0), (key, None), key.src_host(), 60);
         watch.dropped(place, 60, DropReason::Rejected);
         direction
     })
