@@ -26,7 +26,7 @@ pub struct HostTerms {
 ///
 /// The host is the address that the isolation keeps apart: the source in `dual-srchost`, the destination in
 /// `dual-dsthost`, after a translation ([`with_nat`](crate::SmartQueue::with_nat)). Of a packet in a tunnel it is the
-/// tunnel's end. On the local side it is what the
+/// tunnel's end. On the local side it is an address, or what the
 /// [identity of hosts](crate::SmartQueue::with_host_identity) makes of it: a prefix, a card, a VLAN, a list.
 ///
 /// ```

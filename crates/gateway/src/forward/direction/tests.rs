@@ -380,6 +380,7 @@ fn v4(protocol: u8, [from, to]: [u8; 2], payload: &[u8]) -> Vec<u8> {
 /// while the ends of the tunnel stay the hosts: another sender has half of the link beside four uploads inside.
 #[test]
 fn flows_inside_a_tunnel_are_apart_and_its_ends_are_the_hosts() {
+    type Carried<'a> = &'a dyn Fn(u16) -> Vec<u8>;
     let udp = |port: u16| {
         let mut datagram = [[0x13, 0x88], port.to_be_bytes(), [2, 0x58], [0, 0]].concat();
         datagram.resize(600, 0);
@@ -393,7 +394,7 @@ fn flows_inside_a_tunnel_are_apart_and_its_ends_are_the_hosts() {
         packet.extend(udp(port));
         packet
     };
-    let kinds: [(u8, &dyn Fn(u16) -> Vec<u8>); 3] = [(4, &inside), (41, &in_6), (47, &gre)];
+    let kinds: [(u8, Carried<'_>); 3] = [(4, &inside), (41, &in_6), (47, &gre)];
     for (protocol, carried) in kinds {
         let plan = Plan {
             share: share(QueueKind::Drr, HostMode::Lan, Limit::Packets(200)),
