@@ -31,6 +31,8 @@ use crate::stats::flow_stats::{Place, Watch, Watched};
 /// How long after a frame left the loop may sleep at least: frames that are due meanwhile leave together, late by this much
 /// at most. A frame that takes longer on the wire leaves when it is due.
 const TOGETHER: Nanos = Nanos(500_000);
+/// The same where another frame has arrived meanwhile, which may be the one that is to leave first.
+const TOGETHER_WITH_ARRIVALS: Nanos = Nanos(100_000);
 
 /// What is remembered of a frame while it is held.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,7 +152,9 @@ pub(crate) struct Direction {
     leaving: VecDeque<Packet>,
     /// The device takes nothing for now.
     pub(crate) is_blocked: bool,
-    /// What is due before waits until then, unless a frame arrives.
+    /// When frames last left.
+    left_at: Nanos,
+    /// What is due before waits until then.
     rests_until: Nanos,
     serials: u64,
     outside: Outside,
@@ -188,6 +192,7 @@ impl Direction {
             arrivals: None,
             leaving: VecDeque::with_capacity(BATCH),
             is_blocked: false,
+            left_at: Nanos::ZERO,
             rests_until: Nanos::ZERO,
             serials: 0,
             outside: Outside::default(),
@@ -227,7 +232,8 @@ impl Direction {
             *count += 1;
             return;
         }
-        self.rests_until = Nanos::ZERO;
+        let soon = self.left_at.plus(TOGETHER_WITH_ARRIVALS);
+        self.rests_until = self.rests_until.min(soon);
         let len = spare.len() as u32;
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.arrived(now, self.link.wire_len(len));
@@ -460,7 +466,7 @@ impl Direction {
     /// Frames have left, and no other one is due. Only time that the line catches up is spent.
     fn rest(&mut self, now: Nanos) {
         let spare = Nanos(self.queue.line().catch_up().0 / 2);
-        self.rests_until = now.plus(TOGETHER.min(spare));
+        (self.left_at, self.rests_until) = (now, now.plus(TOGETHER.min(spare)));
     }
 
     /// Takes out of the queue what may leave, up to a batch.

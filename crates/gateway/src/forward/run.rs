@@ -118,7 +118,7 @@ struct Gateway {
     links: OwnedFd,
     epoll: Epoll,
     timer: TimerFd,
-    /// What the timer is set to.
+    /// What the timer is set to: no later than what is due next.
     armed: Option<Nanos>,
     /// When clients are accepted again, after the process had no descriptor left for one.
     listen_at: Option<Nanos>,
@@ -408,14 +408,13 @@ impl Gateway {
         if due.is_some_and(|due| due <= now) {
             return Ok(EpollTimeout::ZERO);
         }
-        if due != self.armed {
-            let set = match due {
-                Some(Nanos(at)) => {
-                    let time = TimeSpec::from_duration(core::time::Duration::from_nanos(at));
-                    self.timer.set(Expiration::OneShot(time), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
-                }
-                None => self.timer.unset(),
-            };
+        // A timer that is due earlier wakes the loop for nothing, once: that costs less than to set it with each frame.
+        if let Some(Nanos(at)) = due
+            && self.armed.is_none_or(|armed| at < armed.0)
+        {
+            let time = TimeSpec::from_duration(core::time::Duration::from_nanos(at));
+            let set =
+                self.timer.set(Expiration::OneShot(time), TimerSetTimeFlags::TFD_TIMER_ABSTIME);
             set.map_err(|error| failed("timer", error))?;
             self.armed = due;
         }
