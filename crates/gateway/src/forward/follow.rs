@@ -389,7 +389,7 @@ mod tests {
                 let controller = following.controllers[at].as_mut().unwrap();
                 controller.update(self.now, offered / 8_000_000_000);
             }
-            if self.now.0 % REQUESTS.0 == 0 {
+            if self.now.0.is_multiple_of(REQUESTS.0) {
                 // The path takes 40 ms.
                 let ways = self.queued.map(|queued| Nanos(queued + 20 * MS));
                 let from = following.follow.reflectors[following.asked];
