@@ -308,7 +308,7 @@ impl Modem {
         self.now = self.now.plus(Self::STEP);
         let sent = self.line.carry(autorate.bps, share, Self::STEP);
         self.line.queued = self.line.queued.min(Self::FIFO);
-        if self.now.0 % (50 * MS) == 0 {
+        if self.now.0.is_multiple_of(50 * MS) {
             self.coming.push((self.now.plus(self.line.delay()), self.line.delay()));
         }
         let now = self.now;
