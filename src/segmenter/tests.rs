@@ -1,6 +1,8 @@
 #![allow(
     clippy::indexing_slicing,
     clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
     clippy::cast_possible_truncation,
     clippy::modulo_arithmetic,
     reason = "a test that panics fails"
