@@ -4,7 +4,7 @@ use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use freeboard::flowhash::mix;
-use freeboard::sched_core::{DropReason, Nanos, Packet};
+use freeboard::sched_core::{DropReason, Nanos, Packet, Scheduler};
 use freeboard::shaper::Rate;
 use freeboard::{Labelled, SmartQueue};
 
@@ -140,4 +140,57 @@ fn arrivals_keep_to_the_rate_where_drops_are_charged() {
     assert!(with.arrived < CONFIGURED * 1_003 / 1_000, "{}", told(&with));
     assert!(with.left > CONFIGURED * 9 / 10, "{}", told(&with));
     assert!(with.waited * 2 < without.waited, "{}, {}", told(&with), told(&without));
+}
+
+/// Goal: a second after a flood, a load that fits has its rate, also where the rate was cut and an AQM drops among what is
+/// still queued. Method: three times the rate for two seconds by senders that do not react, then nine tenths of the rate
+/// that was set at the end; what leaves from a second later on.
+#[test]
+fn a_load_that_fits_has_its_rate_a_second_after_a_flood() {
+    let half = 500_000_000;
+    for (flows, cut) in [(1, 100), (8, 100), (8, 50), (1, 10), (8, 10)] {
+        let mut queue = SmartQueue::download(Rate::megabits_per_second(100).unwrap())
+            .ingress(true)
+            .buffers(2_048)
+            .descriptors()
+            .unwrap();
+        let mut free: Vec<u32> = (0..2_048).collect();
+        let (mut now, mut next, mut offered, mut count) = (0, 0, 300, 0);
+        for slot in 1..=10 {
+            if slot == 5 {
+                offered = cut * 9 / 10;
+                queue.set_rate(Nanos(now), Rate::megabits_per_second(cut).unwrap());
+            }
+            let (end, mut left) = (slot * half, 0);
+            while next < end {
+                let mut dropped = Vec::new();
+                let mut drops = |packet: Packet, _: DropReason| dropped.push(packet.handle);
+                while let Some(Nanos(at)) = queue.poll_at(Nanos(now)).filter(|at| at.0 < next) {
+                    now = at;
+                    if let Some(packet) = queue.dequeue(Nanos(now), &mut drops) {
+                        left += u64::from(packet.len) * 8;
+                        drops(packet, DropReason::Aqm);
+                    }
+                }
+                now = next;
+                next += u64::from(MTU) * 8_000 / offered;
+                count += 1;
+                if free.is_empty() {
+                    queue.evict(&mut drops);
+                    free.append(&mut dropped);
+                }
+                let mut drops = |packet: Packet, _: DropReason| dropped.push(packet.handle);
+                let packet = Packet::new(free.pop().unwrap(), MTU);
+                let outcome = queue.enqueue(Nanos(now), &Flow(count % flows), packet, &mut drops);
+                dropped.extend(outcome.err().map(|rejected| rejected.packet.handle));
+                free.append(&mut dropped);
+            }
+            now = end;
+            let wanted = offered * half / 1_000 * 99 / 100;
+            assert!(
+                slot < 7 || left >= wanted,
+                "{flows} flows at {cut}, {slot}: {left} < {wanted}"
+            );
+        }
+    }
 }

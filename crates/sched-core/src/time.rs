@@ -83,7 +83,7 @@ impl From<Nanos> for Duration {
 
 /// A clock of [`Nanos`] from a tick counter of 32 bits, which may wrap around.
 ///
-/// It starts at zero, counts the ticks that have passed between two readings, and loses no part of a nanosecond between
+/// The first reading is its zero, whatever the counter shows. It counts the ticks that have passed between two readings, and loses no part of a nanosecond between
 /// them; a tick counts as up to 2^-32 ns less than it takes. Read it at least once in 2^31 ticks: every 24 days at 1 kHz,
 /// every 12 seconds at 168 MHz. A longer span counts as a step back.
 ///
@@ -108,15 +108,15 @@ pub struct TickClock {
     hz: u32,
     /// What a tick takes: whole nanoseconds, and 2^-32 of one.
     tick: [u32; 2],
-    latest: u32,
+    /// The latest reading; `None` before the first.
+    latest: Option<u32>,
     now: Nanos,
     /// What has passed of the next nanosecond, in 2^-32.
     fraction: u32,
 }
 
 impl TickClock {
-    /// A clock at [`Nanos::ZERO`] on a counter of `hz` ticks a second. Its first reading counts from the counter's zero on
-    /// if it is below 2^31.
+    /// A clock on a counter of `hz` ticks a second, which is at [`Nanos::ZERO`] until its second reading.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "at most 10^9 in the upper half")]
     pub const fn new(hz: NonZeroU32) -> Self {
@@ -124,13 +124,16 @@ impl TickClock {
             Some(tick) => [(tick >> u32::BITS) as u32, tick as u32],
             None => [0, 0],
         };
-        Self { hz: hz.get(), tick, latest: 0, now: Nanos::ZERO, fraction: 0 }
+        Self { hz: hz.get(), tick, latest: None, now: Nanos::ZERO, fraction: 0 }
     }
 
     /// Returns the time when the counter reads `ticks`.
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is left")]
     pub const fn now(&mut self, ticks: u32) -> Nanos {
-        let passed = ticks.wrapping_sub(self.latest);
+        let passed = match self.latest {
+            Some(latest) => ticks.wrapping_sub(latest),
+            None => 0,
+        };
         if passed <= u32::MAX >> 1 {
             let [whole, parts] = self.tick;
             // Below 2^31 · 2^30, and below 2^31 · 2^32 + 2^32.
@@ -138,9 +141,9 @@ impl TickClock {
             let parts = (passed as u64).wrapping_mul(parts as u64);
             let parts = parts.wrapping_add(self.fraction as u64);
             self.now = self.now.plus(Nanos(whole)).plus(Nanos(parts >> u32::BITS));
-            (self.fraction, self.latest) = (parts as u32, ticks);
+            (self.fraction, self.latest) = (parts as u32, Some(ticks));
         } else if passed.wrapping_neg() > self.hz {
-            self.latest = ticks;
+            self.latest = Some(ticks);
         }
         self.now
     }
@@ -270,6 +273,7 @@ mod tests {
     fn ticks_add_up_to_their_time() {
         for hz in [1, 1_000, 32_768, 1_000_000, 168_000_000, 999_999_999, u32::MAX] {
             let mut clock = TickClock::new(NonZeroU32::new(hz).unwrap());
+            assert_eq!(clock.now(0), Nanos::ZERO);
             let (mut ticks, mut random) = (0_u128, u64::from(hz) | 1);
             for _ in 0..2_000 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -286,14 +290,27 @@ mod tests {
     fn a_counter_that_steps_back_stands_still_or_begins_anew() {
         let ms = Nanos::from_millis;
         let mut clock = TickClock::new(NonZeroU32::new(1_000).unwrap());
+        assert_eq!(clock.now(0), Nanos::ZERO);
         assert_eq!(clock.now(5_000), ms(5_000));
         assert_eq!(clock.now(4_000), ms(5_000), "a second back");
         assert_eq!(clock.now(5_001), ms(5_001));
         assert_eq!(clock.now(2_000), ms(5_001), "three seconds back");
         assert_eq!(clock.now(2_010), ms(5_011));
-        let mut late = TickClock::new(NonZeroU32::new(1_000).unwrap());
-        assert_eq!(late.now(1 << 31), Nanos::ZERO);
-        assert_eq!(late.now((1 << 31) + 7), ms(7));
+    }
+
+    /// Goal: no first reading is taken for a step back. Method: counters that show anything at first, read again after spans up
+    /// to the longest.
+    #[test]
+    fn the_first_reading_is_the_zero_of_the_clock() {
+        for first in [0, 1, 5_000, 1 << 31, (1 << 31) + 1, u32::MAX - 1_001, u32::MAX - 9, u32::MAX]
+        {
+            for span in [0, 1, 10, 1_000, u32::MAX >> 1] {
+                let mut clock = TickClock::new(NonZeroU32::new(1_000).unwrap());
+                assert_eq!(clock.now(first), Nanos::ZERO, "{first}");
+                let now = clock.now(first.wrapping_add(span));
+                assert_eq!(now, Nanos::from_millis(span.into()), "{first} and {span}");
+            }
+        }
     }
 
     #[test]
