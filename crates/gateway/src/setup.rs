@@ -203,8 +203,23 @@ fn set_mac(device: &Interface, mac: &[u8]) -> Result<(), String> {
     })
 }
 
+/// A pair with these names that was made and not touched since: one of a `setup` that was killed. No record leads to it.
+fn leftover(ends: [&str; 2]) -> Option<Interface> {
+    let all = links().ok()?;
+    let [first, second] = ends.map(|end| all.iter().find(|link| link.name == end));
+    let (first, second) = (first?, second?);
+    let is_fresh = |link: &Interface| {
+        link.kind == "veth" && !link.is_up() && link.master.is_none() && link.alias.is_empty()
+    };
+    let is_pair = first.other == Some(second.index) && first.namespace.is_none();
+    (is_pair && is_fresh(first) && is_fresh(second)).then(|| first.clone())
+}
+
 /// Makes a pair; the first end may have a given address.
 fn make_pair(ends: [&str; 2], mtu: usize, mac: Option<&[u8]>) -> Result<[Interface; 2], String> {
+    if let Some(leftover) = leftover(ends) {
+        remove(&leftover)?;
+    }
     const INFO_KIND: u16 = 1;
     const INFO_DATA: u16 = 2;
     const PEER: u16 = 1;

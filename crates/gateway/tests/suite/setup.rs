@@ -232,6 +232,23 @@ fn a_bridge_gets_a_port_and_a_failure_changes_nothing() {
     assert_same(&before, &state(&row.gw));
 }
 
+/// Goal: a pair that a killed `setup` has left, not touched since, is in nobody's way; one that is in use stays.
+#[test]
+fn what_a_killed_setup_has_left_goes() {
+    let Some(row) = router("setupkill", "br0") else { return };
+    row.gw.ip("link add br0-in type veth peer name br0-fb");
+    row.gw.ip("link set br0-fb up");
+    let output = run(&row.gw, "setup --lan br0 --wan wan");
+    assert!(said(&output).contains("br0-in, br0-fb: a pair (veth): File exists"), "{output:?}");
+    row.gw.ip("link set br0-fb down");
+    row.gw.ip("link add br0-pt type veth peer name br0-lan");
+    done(&row.gw, "setup --lan br0 --wan wan");
+    let gateway = Gateway::start_with(&row.gw, &format!("--lan br0-lan --wan br0-fb {RATES}"));
+    row.c.ip("neigh flush all");
+    assert!(answers(&row.c, FAR));
+    gateway.end();
+}
+
 /// Goal: what else uses a device is found and named with the command that ends it; a link-local address is no use. An
 /// address that comes later is said.
 #[test]
