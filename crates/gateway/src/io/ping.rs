@@ -94,14 +94,21 @@ impl Clock {
         let theirs = |millis: u32| i64::from(millis) * MILLI;
         let ways = [theirs(received) - nanos(sent), nanos(came) - theirs(answered)];
         let delay = i64::try_from(came.since(sent).0).unwrap_or(i64::MAX);
-        let (first, by_first) = *self.first.get_or_insert((delay, ways));
-        let mut both = [Nanos::ZERO; 2];
+        let (first, by_first) = self.first.get_or_insert((delay, ways));
+        let mut both = [0; 2];
         for (at, way) in both.iter_mut().enumerate() {
             // Over midnight, and over the days of our clock.
             let more = (ways[at] - by_first[at] + DAY / 2).rem_euclid(DAY) - DAY / 2;
-            *way = Nanos(u64::try_from(first.saturating_add(more)).unwrap_or(0));
+            *way = first.saturating_add(more);
         }
-        both
+        // No way takes less than no time: the clocks run apart, and the other way has become longer by as much.
+        for at in 0..2 {
+            let apart = both[at].min(0);
+            (both[at], both[1 - at]) = (both[at] - apart, both[1 - at].saturating_add(apart));
+            by_first[at] = (by_first[at] + apart).rem_euclid(DAY);
+            by_first[1 - at] = (by_first[1 - at] - apart).rem_euclid(DAY);
+        }
+        both.map(|way| Nanos(u64::try_from(way).unwrap_or(0)))
     }
 }
 
@@ -385,6 +392,31 @@ mod tests {
                     let expected = [up + 20, down + 10].map(Nanos::from_millis);
                     assert_eq!(ways, expected, "{ahead} {begin} {up} {down}");
                 }
+            }
+        }
+    }
+
+    /// Goal: clocks that run apart, by 50 of a million, hide no queue and make no way longer and longer. Method: six hours, in
+    /// which the ways take 20 ms each, and 300 ms more down for the second half of each minute.
+    #[test]
+    fn clocks_that_run_apart_hide_no_queue() {
+        for sign in [1, -1] {
+            let mut clock = Clock::default();
+            let mut before = [Nanos::ZERO; 2];
+            for second in 0..21_600_u64 {
+                let queue = if second % 60 < 30 { 0 } else { 300 };
+                let begin = second * 1_000;
+                let theirs = (begin + 20).cast_signed() + sign * (second / 20).cast_signed();
+                let received = theirs.rem_euclid(86_400_000) as u32;
+                let came = begin + 40 + queue;
+                let [up, down] = clock.ways([begin, came].map(Nanos::from_millis), [received; 2]);
+                if second > 0 && second % 60 == 30 {
+                    let [more_up, more_down] = [up.since(before[0]), down.since(before[1])];
+                    assert!(more_up <= Nanos::from_millis(2), "{sign} {second}: {more_up:?}");
+                    assert!(more_down >= Nanos::from_millis(298), "{sign} {second}: {more_down:?}");
+                }
+                assert!(up.max(down) < Nanos::from_millis(390), "{sign} {second}: {up:?} {down:?}");
+                before = [up, down];
             }
         }
     }
