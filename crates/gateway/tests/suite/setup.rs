@@ -232,7 +232,7 @@ fn a_bridge_gets_a_port_and_a_failure_changes_nothing() {
     assert_same(&before, &state(&row.gw));
 }
 
-/// Goal: a pair that a killed `setup` has left, not touched since, is in nobody's way; one that is in use stays.
+/// Goal: a pair that a killed `setup` has left, not touched since, goes; one that is in use stays.
 #[test]
 fn what_a_killed_setup_has_left_goes() {
     let Some(row) = router("setupkill", "br0") else { return };
