@@ -284,6 +284,15 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
     let (device, other, option) =
         if place.nat { (&wan, &lan, "--wan") } else { (&lan, &wan, "--lan") };
     let in_use = uses(device.index).map_err(|error| Failure::Missing(error.to_string()))?;
+    let refused = |why: String| Failure::Missing(format!("{option} {}: {why}", device.name));
+    let is_in_the_way = |of: &&Use| of.on() != device.name || matches!(of, Use::Port { .. });
+    if let Some(of) = in_use.iter().find(is_in_the_way) {
+        let bridge = match of {
+            Use::Port { master, .. } => format!(", or name {master}"),
+            Use::Address { on, .. } => format!(", or name {on}"),
+        };
+        return Err(refused(format!("{} {of}; run: {}{bridge}", of.on(), of.stop())));
+    }
     if let Some((inside, _)) = pair(place, Some(device)) {
         if in_use.is_empty() {
             let options = place.options();
@@ -297,20 +306,11 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
         take_back(place)?;
         return set_up(place);
     }
-    let refused = |why: String| Failure::Missing(format!("{option} {}: {why}", device.name));
     if !sys::is_ethernet(&device.name).unwrap_or(false) {
         return Err(refused("not an Ethernet device".to_owned()));
     }
     if lies_on(other, device) {
         return Err(refused(format!("{} is a part of it", other.name)));
-    }
-    let is_in_the_way = |of: &&Use| of.on() != device.name || matches!(of, Use::Port { .. });
-    if let Some(of) = in_use.iter().find(is_in_the_way) {
-        let bridge = match of {
-            Use::Port { master, .. } => format!(", or name {master}"),
-            Use::Address { on, .. } => format!(", or name {on}"),
-        };
-        return Err(refused(format!("{} {of}; run: {}{bridge}", of.on(), of.stop())));
     }
     let belongings = Belongings::of(device).map_err(refused)?;
     let record = Record::of(device);

@@ -249,6 +249,19 @@ fn what_a_killed_setup_has_left_goes() {
     gateway.end();
 }
 
+/// Goal: a refusal changes nothing, also where all was set up before.
+#[test]
+fn a_device_that_became_a_port_stays_set_up() {
+    let Some(row) = router("setupport", "lan") else { return };
+    done(&row.gw, "setup --lan lan --wan wan");
+    row.gw.ip("link add br0 type bridge");
+    row.gw.ip("link set lan master br0");
+    let before = state(&row.gw);
+    let output = run(&row.gw, "setup --lan lan --wan wan");
+    assert!(said(&output).contains("--lan lan: lan is a port of br0 (bridge)"), "{output:?}");
+    assert_same(&before, &state(&row.gw));
+}
+
 /// Goal: what else uses a device is found and named with the command that ends it; a link-local address is no use. An
 /// address that comes later is said.
 #[test]
