@@ -1,8 +1,10 @@
 //! Options that have no effect beside the others: each is said in a line, once.
 
+use freeboard::flowhash::HostBy;
 use freeboard::shaper::Rate;
 use freeboard::{AqmKind, Isolation, MemoryLimit};
 
+use crate::config::hosts::host_by_word;
 use crate::config::keywords::{HostMode, Io, QueueKind, Words as _};
 use crate::config::{Config, RawOptions, Word};
 
@@ -20,6 +22,11 @@ impl RawOptions {
         };
         let only_reports =
             no_hosts.map(|with| format!("with {with} only reports tell hosts apart"));
+        // A translated address says nothing of a card or a VLAN.
+        let by = config.names.by;
+        let by_frame = (matches!(by, HostBy::Mac | HostBy::Vlan) && self.names.is_empty())
+            .then(|| format!("no effect with --host-by {}: it reads the frame", host_by_word(by)));
+        let no_nat = only_reports.clone().or(by_frame);
         let in_fifo = (share.kind == QueueKind::Fifo).then(|| {
             format!(
                 "with {queue} packets wait in the FIFO in place of the modem, as long as before: the rate follows the link, \
@@ -42,7 +49,7 @@ impl RawOptions {
         let no_stats = config.stats.is_none().then(|| "no effect without --stats".to_owned());
         let is_on = |word: &Option<Word>| word.clone().filter(|word| word.text() != "off");
         let options: [(&str, Option<Word>, &Option<String>); 14] = [
-            ("--nat", is_on(&self.nat), &only_reports),
+            ("--nat", is_on(&self.nat), &no_nat),
             ("--host-by", self.host_by.clone(), &only_reports),
             ("--autorate", is_on(&self.autorate), &in_fifo),
             ("--autorate-ingress", is_on(&self.autorate_ingress), &in_fifo),

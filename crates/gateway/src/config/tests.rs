@@ -635,4 +635,11 @@ fn options_without_effect_are_said() {
     assert!(said(&format!("{LINE}io = \"tap\"\nsplit-gso = false"))[0].contains("with --io tap"));
     assert!(said(&format!("{LINE}stats-every = 5"))[0].ends_with("no effect without --stats"));
     assert!(said(&format!("{LINE}nat = false\nqueue = \"fifo\"")).is_empty());
+    // A card is that of the frame, whatever was translated; a list of addresses is not.
+    let cards = format!("{LINE}nat = true\nhost-by = \"mac\"");
+    assert!(
+        said(&cards)[0].ends_with("--nat \"on\": no effect with --host-by mac: it reads the frame")
+    );
+    assert!(said(&format!("{cards}\n[names]\ntelevision = [\"10.0.0.1\"]")).is_empty());
+    assert!(said(&format!("{LINE}nat = true\nhost-by = \"address\"")).is_empty());
 }
