@@ -70,7 +70,7 @@ pub const ALL: &[Run] = &[
     Run {
         name: "smart queue with a rate, tins, hosts and a filter of acknowledgements",
         hash: crate::smart::with_rate_and_tins,
-        pinned: 0x6ced_9b30_2ada_3e99,
+        pinned: 0x5076_dcd4_3302_cb8a,
     },
 ];
 

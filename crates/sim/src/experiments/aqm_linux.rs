@@ -177,7 +177,9 @@ const ROWS: &[Row] = &[
     row(SLOW, Queueing::FqCoDel, [added([9.4, 29.0, 30.0]), NONE]).because(ONE_TURN),
     row(SLOW, Queueing::Isolated, [added([6.2, 12.0, 14.0]), NONE]),
     row(VIDEO, Queueing::FqCoDel, [NONE, median(809.0, 65.0)]),
-    row(VIDEO, Queueing::Isolated, [NONE, median(5.0, 65.0)]),
+    row(VIDEO, Queueing::Isolated, [NONE, median(5.0, 65.0)]).because(
+        "COBALT here spares a queue of three packets, each of which waits for the turns of five downloads",
+    ),
 ];
 
 /// All runs of one row.

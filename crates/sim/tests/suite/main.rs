@@ -16,6 +16,7 @@ mod narrow_uplink;
 mod network;
 mod qfq_fig7;
 mod replay;
+mod small_windows;
 mod sparse;
 mod tcp_speed;
 mod users_sqf;

@@ -26,7 +26,8 @@ fn l4s() -> L4sParams {
 }
 
 fn head(now: u64, sojourn: u64, bytes_behind: u32, ecn: Ecn) -> Head {
-    Head { now: Nanos(now), sojourn: Nanos(sojourn), bytes_behind, ecn }
+    let (now, sojourn) = (Nanos(now), Nanos(sojourn));
+    Head { now, sojourn, bytes_behind, packets_behind: bytes_behind, ecn }
 }
 
 /// Both AQMs over one random history of arrivals, heads, overflows, emptied queues and removed flows: the same

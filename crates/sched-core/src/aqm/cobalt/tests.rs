@@ -146,7 +146,7 @@ fn hours_of_silence_forget_all_and_seconds_what_is_due() {
             overflow(&mut aqm, now);
             now += 20 * MS;
         }
-        judge(&mut aqm, Head { bytes_behind: 0, ..standing(now, 600 * MS) });
+        judge(&mut aqm, Head { bytes_behind: 0, packets_behind: 0, ..standing(now, 600 * MS) });
         (aqm, now)
     };
     let (aqm, now) = overflowing();
@@ -200,7 +200,8 @@ fn without_overflows_blue_is_silent() {
         now += u64::from(rng.below(3_000_000));
         let (ecn, bytes_behind) = (Ecn::from_bits(rng.byte()), rng.below(3) * 1_000);
         let sojourn = Nanos(u64::from(rng.below(12_000_000)));
-        let verdict = judge(&mut aqm, Head { now: Nanos(now), sojourn, bytes_behind, ecn });
+        let (now, packets_behind) = (Nanos(now), bytes_behind / 500);
+        let verdict = judge(&mut aqm, Head { now, sojourn, bytes_behind, packets_behind, ecn });
         assert_ne!(verdict, Verdict::Drop);
         if rng.below(50) == 0 {
             aqm.emptied(FlowId(0));
@@ -222,22 +223,35 @@ fn drops_that_are_due_pile_up_and_marks_do_not() {
     }
 }
 
-/// A queue of two packets, of which each waits for its turn among 24 flows: a sender with so few in flight finds no loss by
-/// what arrives after it, and would wait for its timer. BLUE does not spare it.
+/// A queue of three packets, or with one `mtu` behind its head, of which each waits for its turn among 13 flows: a sender with
+/// so few in flight finds no loss by what arrives after it, and would wait for its timer. BLUE does not spare it. A
+/// queue of three whose head waits for longer than half an interval is signalled.
 #[test]
-fn a_queue_of_two_packets_is_left_alone() {
-    for ecn in [Ecn::Ect0, Ecn::NotEct] {
+fn a_queue_of_three_packets_is_left_alone() {
+    let three = [(2 * 1_514, 2), (1_514, 23)];
+    let cases = [Ecn::Ect0, Ecn::NotEct].into_iter().flat_map(|ecn| three.map(|held| (ecn, held)));
+    for (ecn, (bytes_behind, packets_behind)) in cases {
         let mut aqm = cobalt();
-        let head =
-            |step: u64| Head { bytes_behind: 1_514, ecn, ..standing(step * 29 * MS, 58 * MS) };
+        let head = |step: u64| Head {
+            bytes_behind,
+            packets_behind,
+            ecn,
+            ..standing(step * 16 * MS, 50 * MS)
+        };
         for step in 0..1_000 {
             assert_eq!(judge(&mut aqm, head(step)), Verdict::Pass);
         }
         assert_eq!(aqm.states[0], CobaltState::EMPTY);
-        let three = |step| Head { bytes_behind: 1_515, ..head(step) };
-        let told = (0..1_000).filter(|&step| judge(&mut aqm, three(step)) == Verdict::Signal);
+        let four = |step| Head { bytes_behind: 1_515, packets_behind: 3, ..head(step) };
+        let told = (0..1_000).filter(|&step| judge(&mut aqm, four(step)) == Verdict::Signal);
         assert!(told.count() > 900);
-        overflow(&mut aqm, 29_000 * MS);
+        if packets_behind == 2 {
+            let mut aqm = cobalt();
+            let late = |step| Head { sojourn: Nanos(51 * MS), ..head(step) };
+            let told = (0..1_000).filter(|&step| judge(&mut aqm, late(step)) == Verdict::Signal);
+            assert!(told.count() > 900);
+        }
+        overflow(&mut aqm, 16_000 * MS);
         let told = (1_000..9_000).filter(|&step| judge(&mut aqm, head(step)) == Verdict::Drop);
         assert!((10..60).contains(&told.count()), "1/256 of 8,000");
     }
@@ -249,14 +263,19 @@ fn a_last_packet_without_ecn_uses_up_no_signal() {
     for (ecn, expected) in [(Ecn::Ect0, Verdict::Signal), (Ecn::NotEct, Verdict::Pass)] {
         let mut aqm = for_any_queue();
         judge(&mut aqm, standing(0, 6 * MS));
-        let last = Head { bytes_behind: 0, ecn, ..standing(100 * MS, 6 * MS) };
+        let last = Head { bytes_behind: 0, packets_behind: 0, ecn, ..standing(100 * MS, 6 * MS) };
         assert_eq!(judge(&mut aqm, last), expected);
         assert_ne!(aqm.states[0].phase, Phase::Standing, "the queue is empty");
     }
     // One packet at a time is no standing queue, whatever it waits.
     let mut aqm = cobalt();
     for step in 0..10_000 {
-        let head = Head { bytes_behind: 0, ecn: Ecn::Ect0, ..standing(step * 20 * MS, 15 * MS) };
+        let head = Head {
+            bytes_behind: 0,
+            packets_behind: 0,
+            ecn: Ecn::Ect0,
+            ..standing(step * 20 * MS, 15 * MS)
+        };
         assert_eq!(judge(&mut aqm, head), Verdict::Pass);
     }
 }
@@ -365,7 +384,9 @@ impl Twin {
     fn judge(&mut self, head: Head) -> Verdict {
         let (now, sojourn) = (head.now.0 as f64, head.sojourn.0 as f64);
         let is_late = sojourn > Self::TARGET;
-        let over = is_late && (self.mtu == 0 || head.bytes_behind > self.mtu);
+        let is_patient = sojourn <= Self::INTERVAL / 2.0;
+        let is_short = head.bytes_behind <= self.mtu || head.packets_behind < 3 && is_patient;
+        let over = is_late && (self.mtu == 0 || !is_short);
         if !is_late && !self.has_history() {
             return Verdict::Pass;
         }
@@ -482,10 +503,13 @@ fn series(seed: u64, shift: u64, seen: &mut Seen) {
         }
         let sojourn = if rng.below(1_000) < below { 4_000_000 } else { least };
         let sojourn = sojourn + u64::from(rng.below(900_000));
+        let bytes_behind = if rng.below(1_000) < empties { 0 } else { 1 + rng.below(4_000) };
         let head = Head {
             now: Nanos(now),
             sojourn: Nanos(sojourn),
-            bytes_behind: if rng.below(1_000) < empties { 0 } else { 1 + rng.below(4_000) },
+            bytes_behind,
+            // Every eighth queue is one of three packets or fewer.
+            packets_behind: bytes_behind.min([2, 9][usize::from(bytes_behind % 8 != 0)]),
             ecn: Ecn::from_bits(rng.byte()),
         };
         let before = aqm.states[0];
@@ -545,7 +569,8 @@ fn a_clock_that_jumps_or_steps_back_is_legal() {
             1 => aqm.emptied(FlowId(0)),
             _ => {
                 let bytes_behind = rng.below(2);
-                judge(&mut aqm, Head { bytes_behind, ..standing(now, rng.next_u64() >> 30) });
+                let head = standing(now, rng.next_u64() >> 30);
+                judge(&mut aqm, Head { bytes_behind, packets_behind: bytes_behind, ..head });
             }
         }
     }
@@ -573,11 +598,11 @@ fn what_is_foreseen_is_what_is_judged() {
         if rng.below(64) == 0 && step % 4_000 < 1_600 {
             overflow(&mut aqm, now);
         }
-        let heads = [(); 3].map(|()| Head {
-            now: Nanos(now),
-            sojourn: Nanos(least + u64::from(rng.below(10_000_000))),
-            bytes_behind: rng.below(64),
-            ecn: Ecn::from_bits(rng.byte()),
+        let heads = [(); 3].map(|()| {
+            let sojourn = Nanos(least + u64::from(rng.below(10_000_000)));
+            let bytes_behind = rng.below(64);
+            let (now, ecn) = (Nanos(now), Ecn::from_bits(rng.byte()));
+            Head { now, sojourn, bytes_behind, packets_behind: bytes_behind, ecn }
         });
         let foreseen = {
             let mut foresee = aqm.foresee(FlowId(0));

@@ -41,7 +41,8 @@ fn offer(now: u64, packets: u32) -> Offer {
 }
 
 const fn head(now: u64, delay: u64) -> Head {
-    Head { now: Nanos(now), sojourn: Nanos(delay), bytes_behind: 1 << 20, ecn: Ecn::NotEct }
+    let (now, sojourn) = (Nanos(now), Nanos(delay));
+    Head { now, sojourn, bytes_behind: 1 << 20, packets_behind: 1 << 10, ecn: Ecn::NotEct }
 }
 
 /// PIE by the defaults of the RFC, with a queue that is not empty from 0 on.
