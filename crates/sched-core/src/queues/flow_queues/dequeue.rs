@@ -249,11 +249,15 @@ pub(super) fn glance<A: Aqm>(
     descriptor: &Descriptor,
     held: Backlog,
 ) -> Verdict {
-    // A clock that stepped back is looked at closely: then a sojourn time is one here, and need not be asked again.
-    if size_of::<A>() > 0 && !descriptor.has_sojourn(now) {
-        return Verdict::Unclear;
+    if size_of::<A>() == 0 {
+        let head = unpaced(scheduler, flow, head_of(now, descriptor, held));
+        return aqm.judge(flow, head, Look::Glance);
     }
-    aqm.judge(flow, unpaced(scheduler, flow, head_of(now, descriptor, held)), Look::Glance)
+    // A clock that stepped back and a long wait are looked at closely.
+    let Some(sojourn) = descriptor.short_sojourn(now) else { return Verdict::Unclear };
+    let bytes_behind = held.bytes.wrapping_sub(descriptor.len());
+    let head = Head { now, sojourn, bytes_behind, ecn: descriptor.ecn() };
+    aqm.judge(flow, unpaced(scheduler, flow, head), Look::Glance)
 }
 
 /// What an AQM knows of the packet in `descriptor`, first of a queue that holds `held`.
