@@ -4,7 +4,7 @@ use conformance::Xorshift;
 use freeboard::flowhash::Labels;
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet};
 use freeboard::shaper::{Overhead, Rate, Segments, Shaper};
-use freeboard::{SmartQueue, SmartQueueBuilder};
+use freeboard::{DescriptorQueue, SmartQueue, SmartQueueBuilder};
 
 const HANDLES: u32 = 64;
 
@@ -90,7 +90,7 @@ fn what_is_lost_behind_the_bottleneck_is_charged_by_segments() {
     let now = Nanos::from_secs(1);
     let packet = Packet::new(9, 3_066);
     assert!(queue.enqueue_segmented(now, &labels(1), packet, &of, drops).is_err());
-    assert_eq!(queue.line().due(), now.plus(Nanos::from_micros(on_wire)));
+    assert_eq!(paid_beside_departures(&mut queue, now), on_wire);
 
     // Dropped: the longest gives way to an arrival of another host.
     let limits = Limits { packets: 4, bytes: 4_000 };
@@ -100,5 +100,23 @@ fn what_is_lost_behind_the_bottleneck_is_charged_by_segments() {
     let drops = &mut |packet: Packet, why| gone.push((packet.handle, why));
     queue.enqueue_segmented(now, &labels(2), Packet::new(1, 1_000), &of, drops).unwrap();
     assert_eq!(gone, [(0, DropReason::Overflow)]);
-    assert_eq!(queue.line().due(), now.plus(Nanos::from_micros(on_wire)));
+    assert_eq!(paid_beside_departures(&mut queue, now), on_wire);
+}
+
+/// Ten packets of 1,000 bytes leave one after another, from `now` on; returns what the line is charged beside them, in
+/// microseconds, which are bytes at 8 Mbit/s.
+fn paid_beside_departures(queue: &mut DescriptorQueue, mut now: Nanos) -> u64 {
+    let drops = &mut |_: Packet, _: DropReason| {};
+    let mut paid = 0;
+    for _ in 0..10 {
+        if queue.backlog().packets == 0 {
+            let labels = Labels { flow: 3, src_host: 3, dst_host: 3 };
+            queue.enqueue(now, &labels, Packet::new(2, 1_000), drops).unwrap();
+        }
+        assert!(queue.dequeue(now, drops).is_some());
+        let due = queue.line().due();
+        paid += due.since(now).0 / 1_000 - 1_024;
+        now = due;
+    }
+    paid
 }
