@@ -315,7 +315,12 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
     let belongings = Belongings::of(device).map_err(refused)?;
     let record = Record::of(device);
     if let Err(why) = build(place, device, &record, &belongings) {
-        let back = match undo(place, Some(device), &record, &belongings) {
+        // Without a record nothing was changed.
+        let back = match pair(place, Some(device)) {
+            Some(_) => undo(place, Some(device), &record, &belongings),
+            None => Ok(()),
+        };
+        let back = match back {
             Ok(()) => "all is as it was".to_owned(),
             Err(why) => format!("taking it back failed too: {why}"),
         };

@@ -249,10 +249,17 @@ fn what_a_killed_setup_has_left_goes() {
     gateway.end();
 }
 
-/// Goal: a refusal changes nothing, also where all was set up before.
+/// Goal: a refusal changes nothing, also where all was set up before; without the right to, one line says which it takes.
 #[test]
 fn a_device_that_became_a_port_stays_set_up() {
     let Some(row) = router("setupport", "lan") else { return };
+    let before = state(&row.gw);
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-net_admin", env!("CARGO_BIN_EXE_freeboard-gateway"), "setup"]);
+    command.args(ROUTER.split_whitespace());
+    let output = row.gw.within(move || command.output().unwrap());
+    assert!(said(&output).ends_with("or with CAP_NET_ADMIN; all is as it was"), "{output:?}");
+    assert_same(&before, &state(&row.gw));
     done(&row.gw, "setup --lan lan --wan wan");
     row.gw.ip("link add br0 type bridge");
     row.gw.ip("link set lan master br0");
