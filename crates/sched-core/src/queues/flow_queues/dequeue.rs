@@ -255,8 +255,7 @@ pub(super) fn glance<A: Aqm>(
     }
     // A clock that stepped back and a long wait are looked at closely.
     let Some(sojourn) = descriptor.short_sojourn(now) else { return Verdict::Unclear };
-    let bytes_behind = held.bytes.wrapping_sub(descriptor.len());
-    let head = Head { now, sojourn, bytes_behind, ecn: descriptor.ecn() };
+    let head = Head { sojourn, ..head_of(now, descriptor, held) };
     aqm.judge(flow, unpaced(scheduler, flow, head), Look::Glance)
 }
 
