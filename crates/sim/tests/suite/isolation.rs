@@ -303,7 +303,7 @@ fn waits_shares_and_memory_are_as_promised_under_random_loads() {
 /// host 0 fills the memory with short packets; then host 1, which holds nothing, sends the longest.
 #[test]
 fn a_host_below_its_share_makes_room_with_short_packets_of_others() {
-    for longest in [1_536, 16_384, 65_535] {
+    for longest in [1_536_u32, 16_384, 65_535] {
         for len in [1, 5, 6, 64, 255, 256, 1_500] {
             let memory = 4 * longest;
             let needed = (longest - memory % len).div_ceil(len);
