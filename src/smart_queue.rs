@@ -194,7 +194,8 @@ impl SmartQueue<NoRoom> {
 }
 
 impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
-    /// When to come again: at `now` if a packet may leave, later if the line is busy until then.
+    /// When to come again: at `now` if a packet may leave, later if the line is busy until then. After a clock that has
+    /// stepped back by more than a second it is `now`, and after a look at the queue then, which may give nothing, right again.
     ///
     /// `None` if nothing is queued, if the line is [stopped](Rate::STOPPED), or while the device has no room for
     /// what is next: then after the next arrival, rate or [device](Self::set_device). A caller that sleeps until `poll_at`

@@ -701,7 +701,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// ```
     pub fn pop_if(&mut self, now: Nanos, leaves: impl FnOnce(&[u8]) -> bool) -> bool {
         self.packets.take_back();
-        let Some(next) = self.outlet.peek(now) else { return false };
+        let Some(next) = self.outlet.next(now) else { return false };
         let came = self.packets.first_of_header(next.handle);
         self.packets.finish(next);
         if !leaves(self.packets.pool.frame(next.handle)) {

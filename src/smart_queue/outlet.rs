@@ -36,7 +36,7 @@ impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
 
     #[inline(always)] // as that of the queues by number
     pub(super) fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
-        if !self.fits(now) {
+        if !self.fits(now) && self.next(now).is_none() {
             return None;
         }
         let packet = self.line.dequeue(now, drops)?;
@@ -50,7 +50,7 @@ impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
         of: &impl Segmentation,
         drops: &mut dyn DropSink,
     ) -> Option<Packet> {
-        if !self.fits(now) {
+        if !self.fits(now) && self.next(now).is_none() {
             return None;
         }
         let packet = self.line.dequeue_segmented(now, of, drops)?;
@@ -80,10 +80,27 @@ impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
         self.line.peek(now).filter(|packet| packet.len <= self.device.room())
     }
 
+    /// As [`Self::peek`], for a caller that takes the packet: a line that waits for a clock that has stepped back goes on.
+    #[inline(never)]
+    pub(super) fn next(&mut self, now: Nanos) -> Option<Packet> {
+        let next = self.peek(now);
+        if next.is_none() {
+            let rate = self.line.line().rate();
+            self.line.set_rate(now, rate);
+            return self.peek(now);
+        }
+        next
+    }
+
     /// `None` also while the device has no room for what is next.
     pub(super) fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         let at = self.line.poll_at(now)?;
-        let is_held = if at > now { self.device.room() == 0 } else { !self.fits(now) };
+        if self.device == DeviceRoom::Ready {
+            return Some(at);
+        }
+        // The line may be closed at `now` all the same, where the clock has stepped back.
+        let is_closed = at > now || self.line.peek(now).is_none();
+        let is_held = if is_closed { self.device.room() == 0 } else { !self.fits(now) };
         (!is_held).then_some(at)
     }
 }

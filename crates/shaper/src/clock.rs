@@ -269,12 +269,11 @@ impl Shaper {
         now.0.saturating_add(Self::STEP_BACK.0) < self.since.0
     }
 
-    /// The first instant at which the line is open, as it turns out at `now`: that of [`due`](Self::due) unless the clock
-    /// has stepped back so that [`rebase`](Self::rebase) changes it.
+    /// When to look at the line, as it turns out at `now`: [`due`](Self::due), or at once where the clock has stepped back so
+    /// that [`rebase`](Self::rebase) changes it.
     pub(crate) fn due_at(&self, now: Nanos) -> Nanos {
-        let due = self.due();
         let is_moved = self.rate.limited().is_some() && self.has_stepped_back(now);
-        if is_moved { now.plus(due.since(self.since)) } else { due }
+        if is_moved { now } else { self.due() }
     }
 
     /// Whether the line, closed at `now`, is open after a [`rebase`](Self::rebase).

@@ -90,7 +90,7 @@ fn a_reading_far_ahead_does_not_close_the_line() {
         queue.push(now, &frame(udp(1, 1, 1_208), number)).expect("there is room");
     }
     assert!(queue.pop(ahead).is_some());
-    assert_eq!(queue.poll_at(now), Some(now.plus(Nanos::from_millis(1))));
+    assert_eq!(queue.poll_at(now), Some(now), "a look sets the line right");
     assert!(queue.pop(now).is_none());
     assert_eq!(queue.poll_at(now), Some(now.plus(Nanos::from_millis(1))));
     queue.reset_line();
@@ -308,5 +308,40 @@ fn a_clock_that_is_set_back_stops_no_line() {
         }
         assert_eq!(sent + queue.backlog().packets, 3_600, "clock {number}");
         assert!(queue.backlog().packets <= 3, "clock {number}: {:?}", queue.backlog());
+    }
+}
+
+/// Goal: however a caller looks at the queue, a clock that was set back stops no line. Method: frames that fill the line for
+/// some milliseconds, a clock set back by an hour, and callers that look when they are told; with a device or without.
+#[test]
+fn a_caller_that_comes_when_told_goes_on_after_a_step_back() {
+    for (rooms, shows) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut queue: FrameQueue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
+        let before = Nanos::from_secs(3_600);
+        for number in 0..4 {
+            queue.push(before, &frame(udp(1, 1, 1_208), number)).expect("there is room");
+        }
+        assert!(queue.pop(before).is_some());
+        if rooms {
+            queue.set_device(DeviceRoom::Takes(1_300));
+        }
+        let (mut now, mut sent, mut looks) = (Nanos::ZERO, vec![], 0);
+        while let Some(at) = queue.poll_at(now).filter(|_| looks < 20) {
+            looks += 1;
+            if at > now {
+                now = at;
+                continue;
+            }
+            let has_left =
+                if shows { queue.pop_if(now, |_| true) } else { queue.pop(now).is_some() };
+            if has_left {
+                sent.push(now);
+                if rooms {
+                    queue.set_device(DeviceRoom::Takes(1_300));
+                }
+            }
+        }
+        assert_eq!(sent, [1, 2, 3].map(Nanos::from_millis), "{rooms} {shows}");
+        queue.recount().expect("the books are right");
     }
 }
