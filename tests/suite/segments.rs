@@ -88,6 +88,8 @@ fn what_is_lost_behind_the_bottleneck_is_charged_by_segments() {
     // Rejected: no packet has this handle.
     let mut queue = behind_the_bottleneck(4).descriptors().unwrap();
     let now = Nanos::from_secs(1);
+    // While one waits: idle time would pay.
+    queue.enqueue_segmented(now, &labels(2), Packet::new(0, 1_000), &of, drops).unwrap();
     let packet = Packet::new(9, 3_066);
     assert!(queue.enqueue_segmented(now, &labels(1), packet, &of, drops).is_err());
     assert_eq!(paid_beside_departures(&mut queue, now), on_wire);
