@@ -47,7 +47,7 @@ pub struct Subject {
 impl Subject {
     /// All of them.
     pub const ALL: [Self; 17] = [
-        Self::new("FIFO, head drop", 3, 0, fifo),
+        Self::new("FIFO, head drop", 2, 0, fifo),
         Self::new("DRR", 2, 0, |n| plain(DRR, n)),
         Self::new("DRR, CoDel", 2, 0, codel),
         // Eight single flows are looked at to know whether a flow can give way, and again for each victim; the FIFO of a

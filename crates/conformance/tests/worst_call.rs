@@ -28,7 +28,7 @@ fn no_call_takes_more_steps_than_stated() {
 }
 
 /// Goal: the counter counts, and the search finds what is there.
-/// Method: where the longest class gives way there is a tree over all classes, whose height a packet can climb.
+/// Method: where the longest class gives way there is a tree over all 256 classes, whose height of 8 a packet can climb.
 #[test]
 fn the_search_finds_the_height_of_a_tree() {
     let subject = Subject::ALL
@@ -40,7 +40,7 @@ fn the_search_finds_the_height_of_a_tree() {
         left -= 1;
         left > 0
     });
-    assert!(found.worst.per_packet >= 10, "{:?}", found.worst);
+    assert!(found.worst.per_packet > 8, "{:?}", found.worst);
 }
 
 /// Goal: no call of an AQM takes more turns than eight updates, also after hours of silence. Method: random histories, in
