@@ -86,7 +86,7 @@ pub struct Head {
     /// Now.
     pub now: Nanos,
     /// How long the packet was queued, to 1.024 µs: the difference of two instants in whole ticks of
-    /// 1,024 ns. Zero if the clock stepped back; at most 19 hours.
+    /// 1,024 ns. Zero if the clock stepped back, by up to an hour, or after more than 9 minutes.
     pub sojourn: Nanos,
     /// Bytes queued behind the packet; 0 if and only if it is the last of its queue.
     pub bytes_behind: u32,

@@ -21,16 +21,16 @@ const MAX_UPDATES: u32 = 8;
 const MAX_DROPS: u32 = 32;
 
 /// A packet and its arrival, in ticks of 1,024 ns.
-type Waiting = (Held, u64);
+type Waiting = (Held, u32);
 
-const fn ticks(now: Nanos) -> u64 {
-    now.0 >> 10
+const fn ticks(now: Nanos) -> u32 {
+    (now.0 >> 10) as u32
 }
 
-/// In whole ticks, in ns, up to 2^46 ns; nothing if the clock stepped back, in 41 bits of ticks.
-fn sojourn(arrival: u64, now: Nanos) -> i128 {
-    let ticks = ticks(now).wrapping_sub(arrival) % (1 << 41);
-    if ticks < 1 << 40 { i128::from(ticks.min((1 << 36) - 1) << 10) } else { 0 }
+/// In whole ticks, in ns; nothing after 9 minutes, or if the clock stepped back.
+const fn sojourn(arrival: u32, now: Nanos) -> i128 {
+    let ticks = ticks(now).wrapping_sub(arrival);
+    if ticks < 1 << 29 { (ticks as i128) << 10 } else { 0 }
 }
 
 fn limited(delay: i128) -> i128 {

@@ -249,14 +249,11 @@ pub(super) fn glance<A: Aqm>(
     descriptor: &Descriptor,
     held: Backlog,
 ) -> Verdict {
-    if size_of::<A>() == 0 {
-        let head = unpaced(scheduler, flow, head_of(now, descriptor, held));
-        return aqm.judge(flow, head, Look::Glance);
+    // A clock that stepped back is looked at closely: then a sojourn time is one here, and need not be asked again.
+    if size_of::<A>() > 0 && !descriptor.has_sojourn(now) {
+        return Verdict::Unclear;
     }
-    // A clock that stepped back and a long wait are looked at closely.
-    let Some(sojourn) = descriptor.short_sojourn(now) else { return Verdict::Unclear };
-    let head = Head { sojourn, ..head_of(now, descriptor, held) };
-    aqm.judge(flow, unpaced(scheduler, flow, head), Look::Glance)
+    aqm.judge(flow, unpaced(scheduler, flow, head_of(now, descriptor, held)), Look::Glance)
 }
 
 /// What an AQM knows of the packet in `descriptor`, first of a queue that holds `held`.

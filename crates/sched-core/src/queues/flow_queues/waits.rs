@@ -21,9 +21,9 @@ where
 {
     /// How long the packet with this handle has waited at `now`, to 1.024 µs, if it is queued; if it left, how long it
     /// has been since it came, until the handle is queued again. So the wait of a packet that was just dequeued is asked
-    /// with the `now` at which it was, for a [`DelayHistogram`](crate::DelayHistogram). At most 19
-    /// hours; zero for a handle without a descriptor and for a clock that stepped back, which a wait of more than 13 days
-    /// looks like; of a handle that was never queued it says nothing. Cost: O(1).
+    /// with the `now` at which it was, for a [`DelayHistogram`](crate::DelayHistogram). Zero for a handle without a
+    /// descriptor, for a clock that stepped back, and above 9 minutes; of a handle that was never queued it says
+    /// nothing. Cost: O(1).
     ///
     /// ```
     /// use sched_core::{
