@@ -31,16 +31,15 @@ impl QuotedWord {
     /// Copies `word`, cut before the first character that does not fit.
     #[must_use]
     pub fn new(word: &str) -> Self {
-        let (mut bytes, mut len) = ([0; Self::MAX_LEN], 0_u8);
-        for character in word.chars() {
-            let start = usize::from(len);
-            let end = start.saturating_add(character.len_utf8());
-            let (Some(place), Ok(longer)) = (bytes.get_mut(start..end), u8::try_from(end)) else {
-                break;
-            };
-            character.encode_utf8(place);
-            len = longer;
+        let mut len = word.len().min(Self::MAX_LEN);
+        while !word.is_char_boundary(len) {
+            len = len.saturating_sub(1);
         }
+        let mut bytes = [0; Self::MAX_LEN];
+        for (place, byte) in bytes.iter_mut().zip(word.bytes().take(len)) {
+            *place = byte;
+        }
+        let len = u8::try_from(len).unwrap_or(0);
         Self { bytes, len, is_cut: usize::from(len) < word.len() }
     }
 

@@ -101,7 +101,10 @@ fn a_change_under_load_loses_nothing() {
     // On a machine that stops for longer than CoDel forgives, the AQM may drop what came meanwhile.
     attempts("changes", || {
         let file = file("changes", "up = \"10mbit\"\ndown = \"10mbit\"\n");
-        let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
+        let socket =
+            std::env::temp_dir().join(format!("freeboard-{}-changes.sock", std::process::id()));
+        let words = format!("--config {} --stats {}", file.path(), socket.display());
+        let gateway = Gateway::start(&row.gw, &words);
         let bulk = BOTH.map(|heading| Bulk::start(&row, HOSTS[1], heading, 4));
         thread::sleep(millis(500));
         let flows = BOTH.map(|heading| Paced::start(&row, heading, millis(4), &[200, 1_000]));
