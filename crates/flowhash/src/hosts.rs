@@ -103,10 +103,10 @@ pub enum HostBy {
     Auto,
 }
 
-/// How many frames in a row from one card make it the only one for [`HostBy::Auto`].
+/// Number of frames in a row from one card after which [`HostBy::Auto`] takes it for the only one.
 pub const ALONE_AFTER: u32 = 1 << 20;
 
-/// Whether frames come from several cards.
+/// Returns true if frames come from several cards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cards {
     last: Option<[u8; 6]>,
@@ -441,7 +441,7 @@ impl<E: AsRef<[HostMember]>> HostMap<E> {
         Self { cards: before.cards, ..self }
     }
 
-    /// Whether [`HostBy::Auto`] tells hosts apart by card: frames of several have come.
+    /// Returns true if [`HostBy::Auto`] identifies hosts by card, because frames from several have come.
     #[must_use]
     pub const fn has_several_cards(&self) -> bool {
         self.cards.several_for > 0

@@ -56,7 +56,7 @@ pub struct NaiveTins {
     sparse_first: bool,
     /// What one of them is sent counts for the turns of the others.
     siblings: NaiveSiblings,
-    /// Whether flows have had siblings: a packet of the floor ends a turn then.
+    /// True once flows have had siblings: a packet served by the floor then ends a turn.
     had_siblings: bool,
     /// The tin served next.
     front: usize,

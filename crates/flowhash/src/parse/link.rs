@@ -32,7 +32,8 @@ pub(super) struct Payload<'a> {
     pub(super) offset: usize,
 }
 
-/// What follows an EtherType at `offset`, past the tags, PPPoE and SNAP; else why it went no further.
+/// Returns what follows the EtherType at `offset`, past tags, PPPoE and SNAP, or why reading
+/// ended before it.
 pub(super) fn payload(
     mut ethertype: u16,
     mut rest: &[u8],

@@ -234,7 +234,7 @@ impl RawOptions {
         self.names.iter().map(|(name, list)| (name.clone(), words(list.get_ref()))).collect()
     }
 
-    /// What tells hosts apart if nothing is said of it: addresses where tables say something of single ones, or where
+    /// The default host identity: addresses where tables name single ones, or where
     /// they are looked up.
     fn usual_host_by(&self) -> HostBy {
         let tables = [&self.weights, &self.rates, &self.caps, &self.ceils];
@@ -337,8 +337,8 @@ impl RawOptions {
             && !has_level_of_hosts(isolation)
         {
             return Err(format!(
-                "{}weights: with --queue drr --hosts {} hosts have no share of their own; accepted are lan, \
-                 dual-srchost, dual-dsthost, triple-isolate",
+                "{}weights: with --queue drr --hosts {} hosts have no share of their own (expected lan, \
+                 dual-srchost, dual-dsthost or triple-isolate)",
                 self.place(self.weights.values().next()),
                 hosts.word()
             ));
