@@ -330,7 +330,7 @@ impl SmartQueueBuilder {
     /// use freeboard::flowhash::{FlowLabels, Parser, Tunnels};
     /// use freeboard::shaper::Rate;
     ///
-    /// // The flows inside VXLAN are told apart, whose tunnels all have the same ends.
+    /// // Finds the flows inside VXLAN, whose tunnels all have the same ends.
     /// let parser = Parser { tunnels: Tunnels::ALL, flow_labels: FlowLabels::WithoutPorts };
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).parser(parser);
     /// let queue = builder.frames([42; 16])?; // 16 random bytes

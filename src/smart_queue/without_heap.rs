@@ -1,4 +1,4 @@
-//! What a caller is told who wants a queue on the heap without the feature `alloc`.
+//! Compile errors that name the feature `alloc` to a caller who wants a queue on the heap.
 
 use super::{SmartQueueBuilder, SmartQueueError, StaticFrameQueue};
 

@@ -107,7 +107,9 @@ fn a_key_limits_and_buffers_change_under_the_filter() {
     for turn in 0..200_u32 {
         let mut segment = Segment::ack(turn * STEP);
         segment.port = (turn % 5) as u8;
-        queue.push(Nanos(0), &Wrap::Ethernet.frame(&segment.v4())).expect("others give way");
+        queue
+            .push(Nanos(0), &Wrap::Ethernet.frame(&segment.v4()))
+            .expect("others are dropped from");
         if turn == 50 {
             queue.rotate([9; 16]).expect("no rotation before");
         }

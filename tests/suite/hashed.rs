@@ -61,7 +61,7 @@ fn shares_of_90_and_40_in_50(queues: &mut dyn Scheduler) -> [u64; 2] {
     sent.map(|bytes| bytes * 100 / sent.iter().sum::<u64>())
 }
 
-/// Goal: the shortest construction is fair, by flow and by hash; that in which the arrival gives way, and which one has to
+/// Goal: the shortest construction is fair, by flow and by hash; that which drops the arrival, and which one has to
 /// ask for, is not. Method: two flows of 90 and 40 into a link of 50, with room for 50 packets.
 #[test]
 fn the_shortest_construction_is_fair() {

@@ -56,7 +56,7 @@ fn shares(isolation: Isolation) -> [f64; 6] {
         sent[packet.handle as usize % 6] += 1;
         put(&mut queue, packet.handle);
     }
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
     sent.map(|packets| f64::from(packets) / 6_600.0)
 }
 
@@ -183,14 +183,14 @@ fn a_change_of_isolation_holds_for_what_is_queued() {
         let packet = Packet::new(320 + flow, MTU);
         let outcome = queue.enqueue_labelled(Nanos(0), &labels, packet, drops).unwrap();
         assert_eq!(outcome, Outcome::Hit);
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
     assert_eq!(queue.backlogged_hosts(), (2, 1));
     assert_eq!(of_host_1(&mut queue), 16, "one host of two");
     queue.set_isolation(Isolation::TripleIsolate).expect("there is room");
     let triple = of_host_1(&mut queue);
     assert!((3..=5).contains(&triple), "{triple}: all eight flows go to one destination");
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
 }
 
 /// Goal: where hosts do not count, nothing is kept of a host, whatever becomes of sets that are full and of isolations. Method:
@@ -215,7 +215,7 @@ fn no_host_is_kept_where_hosts_do_not_count() {
                 if flow % 2 == 0 {
                     queue.dequeue(Nanos(0), drops);
                 }
-                queue.recount().expect("the books are right");
+                queue.recount().expect("the counters are right");
                 let counts = !without.contains(&isolation);
                 let (sources, destinations) = queue.backlogged_hosts();
                 let is_empty = queue.backlog().packets == 0;
@@ -259,14 +259,14 @@ fn a_new_key_takes_over_where_hosts_do_not_count() {
             let packet = Packet::new(16 + flow, MTU);
             let outcome = queue.enqueue_labelled(Nanos(0), &both(flow), packet, drops);
             assert_eq!(outcome, Ok(Outcome::Hit), "the flow stays in its queue");
-            queue.recount().expect("the books are right");
+            queue.recount().expect("the counters are right");
         }
         while queue.dequeue(Nanos(0), drops).is_some() {}
         for packet in 0..200 {
             let labels = both(packet % 40);
             queue.enqueue_labelled(Nanos(0), &labels, Packet::new(packet, MTU), drops).unwrap();
             queue.dequeue(Nanos(0), drops).expect("one is queued");
-            queue.recount().expect("the books are right");
+            queue.recount().expect("the counters are right");
         }
         assert!(!queue.is_rotating(), "from {from} to {to}");
     }
@@ -370,7 +370,7 @@ fn triple_isolate_is_refused_without_its_tables() {
         };
         assert_eq!(queue.set_isolation(isolation), expected);
         assert_eq!(queue.isolation(), if expected.is_ok() { isolation } else { before });
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
     let sent = (0..9).filter_map(|_| queue.dequeue(Nanos(0), drops));
     // In which order, is a matter of the queues that the isolations chose.
@@ -412,7 +412,7 @@ fn tables_in_arrays_are_as_good_as_those_on_the_heap() {
             assert_eq!(ours, theirs);
             free.extend(ours.iter().map(|packet| packet.handle));
         }
-        in_arrays.recount().expect("the books are right");
+        in_arrays.recount().expect("the counters are right");
         assert_eq!(on_heap.counters(), in_arrays.counters());
         assert!(on_heap.counters().dropped_total().packets > 100, "{isolation}");
     }
@@ -438,7 +438,7 @@ fn a_rejected_packet_leaves_no_claim() {
         let reason = rejected.expect_err("out of range").reason;
         assert_eq!(reason, RejectReason::Length { len, max: MTU });
         assert_eq!(queue.backlogged_hosts(), (0, 0));
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
     // As a plain scheduler, a flow is its own host.
     queue.enqueue(Nanos(0), FlowId(7), Packet::new(0, MTU), drops).unwrap();

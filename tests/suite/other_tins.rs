@@ -32,7 +32,7 @@ impl Line {
         let drops = &mut |packet: Packet, why: DropReason| panic!("{packet:?}: {why:?}");
         let (packet, handle) = (Packet::new(self.handle, 1_000), self.handle);
         self.queue.enqueue_labelled(Nanos(0), labels, packet, drops).expect("there is room");
-        self.queue.recount().expect("the books are right");
+        self.queue.recount().expect("the counters are right");
         self.handle += 1;
         handle
     }
@@ -125,7 +125,7 @@ fn tins_that_change_again_and_again_keep_their_packets_apart() {
             (0..if is_drained { 64 } else { 7 }).for_each(|_| _ = line.next());
         }
         while line.next().is_some() {}
-        line.queue.recount().expect("the books are right");
+        line.queue.recount().expect("the counters are right");
     }
 }
 

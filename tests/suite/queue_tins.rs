@@ -123,7 +123,7 @@ impl Line {
 
     /// The books: each tin, and all together.
     fn check(&self) {
-        Scheduler::recount(&self.queue).expect("the books are right");
+        Scheduler::recount(&self.queue).expect("the counters are right");
         let tins = (0..self.queue.tins().count()).filter_map(|tin| self.queue.tin_counters(tin));
         let tins: Vec<_> = tins.collect();
         let sum =
@@ -615,7 +615,7 @@ fn a_frame_goes_to_the_tin_of_its_code_point() {
             queue.push_marked(Nanos(0), 1, &frame).expect("there is room");
             assert_eq!(held(&queue, marked), before + 1, "{dscp} of {words}");
         }
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
 }
 

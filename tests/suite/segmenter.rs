@@ -276,7 +276,7 @@ fn a_limit_holds_for_segments() {
     assert_eq!(rest.push_segments(Nanos(0), long), Ok(9));
 }
 
-/// Goal: short packets give way to long ones until these find room, so that a frame of several segments is queued as a whole.
+/// Goal: short packets are dropped until a long one fits, so that a frame of several segments is queued as a whole.
 /// Method: 2,000 packets of 20 bytes of one host fill the limit; a packet of 9,000 bytes comes, or two segments of that length, each in
 /// the place of 450.
 #[test]

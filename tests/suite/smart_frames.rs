@@ -70,7 +70,7 @@ fn hosts_behind_a_translation_are_told_apart() {
     }
     assert_eq!((plain.backlogged_hosts(), queue.backlogged_hosts()), ((1, 1), (10, 1)));
     assert!(asked.get() >= 10, "{}", asked.get());
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
 }
 
 /// A frame that comes from this card and, behind a tag, this VLAN.
@@ -119,7 +119,7 @@ fn hosts_are_what_the_operator_calls_one() {
         queue.push(Nanos(0), &begins).expect("there is room");
         let more = u32::from(by != byte);
         assert_eq!(queue.backlogged_hosts(), (hosts + more, 1), "{by:?} {members:?}");
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
     // The far side is told apart by address, whatever its cards: one far host here, and one card.
     let map = HostMap::unlisted(HostBy::Mac);
@@ -178,7 +178,7 @@ fn weights_of_hosts_hold_and_change_while_frames_are_queued() {
         of_host_1(&mut pop, 8);
         let even = of_host_1(&mut pop, 60);
         assert!((28..=32).contains(&even), "{even} of 60");
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
 }
 
@@ -218,7 +218,7 @@ fn terms_of_a_host_change_during_a_key_rotation() {
     let bound = of_host_1(&mut || queue.pop(Nanos(0)).map(|frame| frame[29]), 60);
     assert!(bound <= 1, "{bound} of 60 at one instant");
     assert!(queue.is_rotating());
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
 }
 
 /// Goal: rates and ceilings of hosts bind with frames as they do by descriptor, where the memory has room. Method: a
@@ -252,7 +252,7 @@ fn ceilings_and_rates_of_hosts_bind() {
         assert_eq!(at.len(), 20);
         let span = at[19].since(at[3]);
         assert!(span >= Nanos::from_millis(15) && span <= Nanos::from_millis(17), "{span:?}");
-        bound.recount().expect("the books are right");
+        bound.recount().expect("the counters are right");
     }
 
     let committed_rate = Some(CommittedRate::new(8_000, 1_000).expect("in range"));
@@ -262,7 +262,7 @@ fn ceilings_and_rates_of_hosts_bind() {
     }
     let first = (0..20).filter(|_| shared.pop(Nanos(0)).expect("a frame")[29] == 1).count();
     assert!(first <= 3, "{first} of host 1 above its rate before the other's 20");
-    shared.recount().expect("the books are right");
+    shared.recount().expect("the counters are right");
 }
 
 /// Goal: another key splits no host, reorders no flow and loses no frame. Method: four flows of two hosts, each with a
@@ -295,7 +295,7 @@ fn another_key_while_frames_are_queued_reorders_nothing() {
         }
         assert!(queue.backlogged_hosts().0 <= 2, "two hosts, whatever the key");
         if step % effort(10, 1) == 0 {
-            queue.recount().expect("the books are right");
+            queue.recount().expect("the counters are right");
         }
     }
     assert!(rotations >= effort(2, 3), "{rotations}");
@@ -332,7 +332,7 @@ fn a_popped_frame_is_the_callers_to_change() {
         let popped = queue.pop(Nanos(0)).expect("a frame");
         assert_eq!(popped, [number; 60]);
         popped.fill(0xff);
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
 }
 
@@ -353,7 +353,7 @@ fn a_frame_that_is_written_in_place_is_as_one_that_is_copied() {
         }
         assert_eq!(copied.counters(), written.counters());
         if number % effort(6, 1) == 0 {
-            written.recount().expect("the books are right");
+            written.recount().expect("the counters are right");
         }
     }
     for len in [0, LEN + 1, usize::MAX] {
@@ -675,14 +675,14 @@ fn addresses_of_one_card_have_the_share_of_one_host() {
             let share = share(
                 |now, frame| match frame {
                     Some(frame) => {
-                        queue.push(now, frame).expect("others give way");
+                        queue.push(now, frame).expect("others are dropped from");
                         None
                     }
                     None => queue.pop(now).map(|frame| frame[card]),
                 },
                 $is_upload,
             );
-            queue.recount().expect("the books are right");
+            queue.recount().expect("the counters are right");
             share
         }};
     }

@@ -133,7 +133,7 @@ fn what_cannot_be_marked_is_dropped_and_what_is_marked_stays() {
         }
         assert_eq!(queue.counters().dropped_for(DropReason::Aqm).packets > 3, drops);
         assert_eq!(queue.counters().marked, 0);
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
 }
 
@@ -169,7 +169,7 @@ fn when_no_buffer_is_free_the_host_that_holds_the_most_gives_way() {
         sent[usize::from(host_of(frame))] += 1;
     }
     assert_eq!(sent, [0, 13, 3], "all of the light host");
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
 }
 
 /// Goal: what SECURITY.md says of short frames: the host that gives way holds about the most bytes, so a flood of short frames
@@ -205,9 +205,9 @@ fn one_buffer_is_enough() {
     for byte in 0..100 {
         let now = Nanos(byte.into());
         queue.push(now, &[byte; 60]).expect("the last one was given back");
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
         assert_eq!(queue.pop(now).as_deref(), Some(&[byte; 60][..]));
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
     queue.push(Nanos(0), &[1; 60]).expect("a free buffer");
     queue.push(Nanos(0), &[2; 60]).expect("the first gives way");
@@ -241,7 +241,7 @@ fn malformed_frames_are_queued_or_refused_by_name() {
         queue.push(Nanos(0), &[byte; 256]).expect("every content");
         assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&[byte; 256][..]));
     }
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
 }
 
 /// Goal: on a TUN device there is no Ethernet header. Method: two hosts as packets; both are told apart, and a mark is
@@ -409,7 +409,7 @@ fn washed_frames_keep_ecn_and_nothing_else_of_their_class() {
         assert_eq!(bytes, expected);
     }
     assert!((60..=110).contains(&washed) && marks > 10, "{washed} {marks}");
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
 }
 
 /// Goal: a frame that the limits can never take is refused before another gives way for its buffer. Method: all buffers
@@ -427,7 +427,7 @@ fn a_frame_that_never_fits_costs_no_other_its_buffer() {
     assert_eq!(refused, Err(PushError::Rejected(RejectReason::Full { limits })));
     assert_eq!((queue.backlog().packets, queue.counters().dropped_total().packets), (4, 0));
     assert_eq!(queue.counters().rejected.packets, 1);
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
 }
 
 fn labels(flow: u32, host: u32) -> Labels {
@@ -474,7 +474,7 @@ fn by_descriptor_hosts_share_the_line_and_limits_follow_the_rate() {
     queue.set_device(DeviceRoom::Takes(1_499));
     assert_eq!((queue.peek(Nanos(0)), queue.dequeue(Nanos(0), drops)), (None, None));
     assert_eq!(queue.dequeue_burst(Nanos(0), &mut out, drops), 0);
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
 }
 
 #[test]

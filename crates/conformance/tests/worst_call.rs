@@ -28,7 +28,8 @@ fn no_call_takes_more_steps_than_stated() {
 }
 
 /// Goal: the counter counts, and the search finds what is there.
-/// Method: where the longest class gives way there is a tree over all 256 classes, whose height of 8 a packet can climb.
+/// Method: drops from the longest class need a tree over all 256 classes, whose height of 8 a
+/// packet can climb.
 #[test]
 fn the_search_finds_the_height_of_a_tree() {
     let subject = Subject::ALL

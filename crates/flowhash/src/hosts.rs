@@ -4,7 +4,7 @@
 //! a machine would have as many shares as it has addresses. A [`HostMap`] says which addresses are one host:
 //!
 //! - **Lists.** Addresses, prefixes, ranges and MACs with one number are one host, [`HostKey::Named`].
-//! - **The rest** is told apart as [`HostBy`] says. [`HostBy::Auto`] counts a machine by its card, whatever addresses it
+//! - **The rest** is identified as [`HostBy`] says. [`HostBy::Auto`] counts a machine by its card, whatever addresses it
 //!   takes, and is the default where frames have an Ethernet header.
 //!
 //! The identity is that of hosts on the local side. A far host stays what it is, an address: its MAC is that of a router.
@@ -28,7 +28,7 @@ pub trait HostIdentity {
     fn reads_link(&self) -> bool;
 
     /// Learns from a frame of an IP packet, before [`host`](Self::host) is called for it. `link` is the local side of its
-    /// Ethernet header. Returns true if hosts are told apart in another way from this frame on, so that no flow should keep the
+    /// Ethernet header. Returns true if hosts are identified differently from this frame on, so that no flow should keep the
     /// host that it was given before: the caller labels flows under [another key](crate::SipHash13::derived) then. Learns
     /// nothing unless implemented.
     fn learn(&mut self, _link: LinkEnd) -> bool {

@@ -400,7 +400,7 @@ pub(crate) fn take_back(place: &Place) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes what was made, and restores the device as far as it can be; what failed is said.
+/// Removes what was made, and restores the device as far as possible; returns what failed.
 fn undo(
     place: &Place,
     device: Option<&Interface>,

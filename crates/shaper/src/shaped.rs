@@ -50,7 +50,7 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 ///
 /// **A clock that steps back** by up to a second stops the link for as long at most: it opens when it would have without
 /// the step. After a longer step the readings before it were wrong, and time goes on with the first
-/// [`dequeue`](Scheduler::dequeue) or [`set_rate`](Self::set_rate) that is told it: the next packet waits no longer than
+/// [`dequeue`](Scheduler::dequeue) or [`set_rate`](Self::set_rate) that gets the new timestamp: the next packet waits no longer than
 /// the last one takes on the wire. So neither a clock that
 /// was set back, nor one reading far ahead, nor a counter that wrapped around stops the link. Rates and ceilings of hosts
 /// have the same rule.
@@ -547,8 +547,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
     /// The later of what the line and the scheduler inside say. `None` also when packets are
     /// queued and the line never opens: it is stopped, or the end of time comes first.
     ///
-    /// After a clock that has stepped back by more than a second it is `now`: the [`dequeue`](Scheduler::dequeue) that is told
-    /// this time sets the line right, and if it gives nothing, the next answer is the instant at which a packet leaves.
+    /// After a clock that has stepped back by more than a second it is `now`: the [`dequeue`](Scheduler::dequeue) with
+    /// this timestamp sets the link right; if it returns nothing, the next answer is the instant at which a packet leaves.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         let ready = self.inner.poll_at(now)?;
         if self.line.is_open(now) {

@@ -41,7 +41,7 @@ fn a_full_set_joins_no_hosts() {
             let _full = queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), drops);
         }
         assert_eq!(spare(&queue, 1), 99, "{isolation}");
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
 }
 
@@ -76,7 +76,7 @@ fn without_a_level_of_hosts_a_full_set_is_shared() {
         }
         assert_eq!(queue.queues().flow_backlog(FlowId(0)).packets, 2, "{isolation}");
         assert!((0..8).all(|entry| spare(&queue, entry) == 0), "{isolation}");
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
 }
 
@@ -92,7 +92,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
         let labels = Labels { flow, src_host, dst_host };
         let packet = Packet::new(handles.next().expect("endless"), MTU);
         let came = queue.enqueue_labelled(Nanos(0), &labels, packet, none).expect("there is room");
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
         (came, [0, 1, 2, 3].map(|entry| spare(queue, entry)))
     };
     for flow in 0..8 {
@@ -101,7 +101,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
     assert_eq!(put(&mut queue, 8, 1, 2), (Outcome::Collision, [0, 1, 0, 0]));
 
     queue.set_isolation(Isolation::DualDstHost).expect("there is room");
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
     // Destination 1 finds its spare queue taken by another; destination 2 has one of its own.
     assert_eq!(put(&mut queue, 9, 3, 1), (Outcome::Collision, [0, 1, 0, 0]));
     assert_eq!(queue.queues().flow_backlog(FlowId(1)).packets, 2, "in its own way");
@@ -110,7 +110,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
     assert_eq!(queue.backlogged_hosts(), (3, 2), "sources 0, 1, 3 and destinations 0, 2");
 
     queue.set_isolation(Isolation::TripleIsolate).expect("there is room");
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
     // To sources the queue of entry 2 is source 3's, and that of entry 1 its own again.
     assert_eq!(put(&mut queue, 12, 2, 4), (Outcome::Collision, [0, 1, 2, 0]));
     assert_eq!(put(&mut queue, 13, 1, 4), (Outcome::Collision, [0, 2, 2, 0]));
@@ -121,7 +121,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
     let mut sent = BTreeSet::new();
     while let Some(packet) = queue.dequeue(Nanos(0), none) {
         assert!(sent.insert(packet.handle));
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
     assert!(sent.into_iter().eq(0..15));
     assert_eq!(queue.backlogged_hosts(), (0, 0));

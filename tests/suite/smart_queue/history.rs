@@ -263,7 +263,7 @@ proptest! {
                 Step::Back(span) => now = Nanos(now.0.saturating_sub(span.into())),
                 Step::Clear => queue.clear(),
             }
-            queue.recount().expect("the books are right");
+            queue.recount().expect("the counters are right");
             let (counters, backlog) = (queue.counters(), queue.backlog());
             assert_eq!(counters.offered().packets, twin.pushed);
             assert_eq!(counters.rejected.packets, twin.refused);
@@ -288,6 +288,6 @@ proptest! {
         }
         assert_eq!(queue.backlog().packets, 0);
         assert_eq!(queue.pop(now), None);
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
 }

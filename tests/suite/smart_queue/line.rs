@@ -152,7 +152,7 @@ fn a_device_takes_no_more_than_it_says() {
             17,
             "what waited for the device, less what the AQM dropped of it"
         );
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
 }
 
@@ -251,7 +251,7 @@ fn deaf(kind: AqmKind, l4s: bool, ecn: u8) -> Deaf {
         }
         now = queue.poll_at(now).map_or(at(number), |leaves| leaves.min(at(number))).max(now);
     }
-    queue.recount().expect("the books are right");
+    queue.recount().expect("the counters are right");
     waits.sort_unstable();
     let counters = queue.counters();
     Deaf {
@@ -312,7 +312,7 @@ fn a_clock_that_is_set_back_stops_no_line() {
 }
 
 /// Goal: however a caller looks at the queue, a clock that was set back stops no line. Method: frames that fill the line for
-/// some milliseconds, a clock set back by an hour, and callers that look when they are told; with a device or without.
+/// some milliseconds, a clock set back by an hour, and callers that come when `poll_at` says; with a device or without.
 #[test]
 fn a_caller_that_comes_when_told_goes_on_after_a_step_back() {
     for (rooms, shows) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -342,6 +342,6 @@ fn a_caller_that_comes_when_told_goes_on_after_a_step_back() {
             }
         }
         assert_eq!(sent, [1, 2, 3].map(Nanos::from_millis), "{rooms} {shows}");
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
     }
 }

@@ -271,7 +271,7 @@ impl Twin {
     }
 
     fn compare<S: Storage, K: Storage, T: Storage>(&self, queue: &Played<S, K, T>) {
-        queue.recount().expect("the books are right");
+        queue.recount().expect("the counters are right");
         let counters = queue.counters();
         assert_eq!(counters.offered().packets, self.pushed);
         assert_eq!(counters.rejected.packets, self.refused);

@@ -1,4 +1,4 @@
-//! Options that have no effect beside the others: each is said in a line, once.
+//! Options without effect beside the others: each is logged once.
 
 use freeboard::flowhash::HostBy;
 use freeboard::shaper::Rate;

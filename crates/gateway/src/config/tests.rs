@@ -274,7 +274,7 @@ fn a_wrong_value_is_found_by_its_line() {
     assert_eq!(config.places.of("--limit")("gone".into()), "gone");
 }
 
-/// Goal: the usual mistakes in a file are told by what they are, with the line. Method: each behind a file that is right.
+/// Goal: the usual mistakes in a file have an error that names the mistake and its line. Method: each behind a file that is right.
 #[test]
 fn usual_mistakes_in_a_file_are_named() {
     for (text, why) in [
@@ -493,12 +493,12 @@ fn what_cannot_change_is_kept_and_said() {
 enum Fate {
     /// It has an effect.
     Works,
-    /// It is said that it has none, or not the one that it is for.
+    /// A warning says that it has no effect, or not the intended one.
     Said,
     Refused,
 }
 
-/// Goal: every option has an effect beside every queue, or is refused, or is said to have none. An option that the table does
+/// Goal: every option has an effect beside every queue, or is refused, or has a warning that it has none. An option that the table does
 /// not have fails the test.
 #[test]
 fn every_option_works_beside_every_queue_or_is_refused_or_said() {
@@ -610,7 +610,8 @@ fn every_option_works_beside_every_queue_or_is_refused_or_said() {
     }
 }
 
-/// Goal: what has no effect for another reason than the queue is said with the reason and its place.
+/// Goal: a warning names the reason and the place of an option without effect, also where the
+/// queue is not the reason.
 #[test]
 fn options_without_effect_are_said() {
     let said = |text: &str| read(text).unwrap().hints;

@@ -1,7 +1,7 @@
 //! Rates that follow the line while frames are forwarded.
 //!
 //! The answers of a reflector that gives timestamps say how long each way takes. Others say how long both take together, and no
-//! more. A direction that carries little beside the other one then has no part in a delay, so that it is told the delay that it
+//! more. A direction that carries little beside the other one then has no part in a delay, so that its controller gets the delay that it
 //! knows of the path: see [`is_bystander`].
 
 use core::net::IpAddr;

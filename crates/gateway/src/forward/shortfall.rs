@@ -97,8 +97,8 @@ mod tests {
     const SHORT: Decision =
         Decision { is_at_floor: true, delay: Some(Nanos::from_millis(400)), ..ABOVE };
 
-    /// Goal: an episode is told once, also where the delay becomes the baseline and the rate leaves the floor for seconds; the next
-    /// one is told again.
+    /// Goal: an episode is reported once, also where the delay becomes the baseline and the rate leaves the floor for seconds; the next
+    /// one is reported again.
     #[test]
     fn an_episode_is_told_once() {
         assert_eq!(begins(|second| if second < 10 { ABOVE } else { SHORT }), [14]);

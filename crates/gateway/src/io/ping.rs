@@ -159,7 +159,7 @@ impl Pinger {
         self.to
     }
 
-    /// Asks this one from now on. What others still answer is told with their addresses.
+    /// Asks this one from now on. Late answers of others are reported with their addresses.
     pub(crate) fn ask(&mut self, to: Option<IpAddr>) {
         self.to = to;
     }
@@ -204,7 +204,7 @@ impl Pinger {
         }
     }
 
-    /// Takes in what has come; `heard` is told of each answer.
+    /// Takes in what has come; calls `heard` for each answer.
     pub(crate) fn answers(&mut self, now: Nanos, mut heard: impl FnMut(Answer)) {
         let mut room = [0; 512];
         for is_v4 in [true, false] {

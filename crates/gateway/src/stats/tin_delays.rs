@@ -100,7 +100,7 @@ impl Tins {
 mod tests {
     use super::*;
 
-    /// Goal: peak, mean and mean of sparse packets, by hand; a look clears what is recent, and time the lasting peak.
+    /// Goal: peak, mean and mean of sparse packets, computed manually; a look clears what is recent, and time the lasting peak.
     #[test]
     fn waits_are_those_of_the_tin() {
         let ms = Nanos::from_millis;

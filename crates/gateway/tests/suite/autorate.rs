@@ -56,7 +56,7 @@ fn reflector(socket: &Path) -> Value {
 }
 
 /// Goal: the rate follows a line that becomes slower and faster, what waits in the modem stays short, the floor is not
-/// undercut, a link that gives less than that is said, and the direction without load keeps its rate meanwhile.
+/// undercut, a link that gives less is reported, and the direction without load keeps its rate meanwhile.
 /// Method: four TCP flows up through a modem of 8, 4, 16 and 1 Mbit/s with a FIFO of 400 packets, beside a probe; the
 /// floor is 2 Mbit/s.
 #[test]

@@ -130,7 +130,7 @@ fn the_recipe_for_a_router_leaves_no_way_past_the_gateway() {
 
 /// Goal: with the recipes of the page traffic passes while no gateway runs, however it ended, and through the gateway alone
 /// while one runs; without them nothing passes.
-/// Method: what the unit runs before the start and behind the end, by hand, twice; the gateway is killed.
+/// Method: what the unit runs before the start and after the end, run manually, twice; the gateway is killed.
 #[test]
 fn with_the_recipes_traffic_passes_while_no_gateway_runs() {
     let Some(row) = router("open") else { return };

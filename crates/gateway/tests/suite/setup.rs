@@ -117,7 +117,7 @@ fn done(inside: &Namespace, words: &str) -> String {
     said(&output)
 }
 
-/// A device that is refused: what is said.
+/// The message for a device that is refused.
 fn refused(inside: &Namespace, words: &str) -> String {
     let before = state(inside);
     let output = run(inside, &format!("{words} {RATES}"));
@@ -270,7 +270,7 @@ fn a_device_that_became_a_port_stays_set_up() {
 }
 
 /// Goal: what else uses a device is found and named with the command that ends it; a link-local address is no use. An
-/// address that comes later is said.
+/// address that comes later is logged.
 #[test]
 fn other_uses_of_a_device_are_refused_and_said() {
     let Some(row) = Row::new("uses") else { return };

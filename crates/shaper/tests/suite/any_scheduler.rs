@@ -11,7 +11,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: conformance::effort::effort(250, 2_000), failure_persistence: None, ..Default::default() })]
 
     /// Goal: open with packets gives a packet; closed with packets names the very nanosecond at
-    /// which the next one leaves, after a step back of the clock once it was looked at; peek is the next dequeue; the books
+    /// which the next one leaves, after a step back of the clock once it was looked at; peek is the next dequeue; the counters
     /// never notice rate or link.
     /// Method: random arrivals, times, rates and links around a FIFO whose content is mirrored in
     /// a list.

@@ -35,7 +35,7 @@ proptest! {
 
     /// Goal: departures pay for what is dropped, at most half of their own length each; after a second all that has
     /// arrived is forgiven; what leaves never exceeds the rate. Method: random arrivals, departures, evictions and rates,
-    /// stopped too, beside a line and a debt that are charged by hand; and between any two departures, the integral of
+    /// stopped too, beside a line and a debt that are charged manually; and between any two departures, the integral of
     /// the rate, what it carries in a nanosecond, and a packet.
     #[test]
     fn departures_pay_for_what_is_dropped(
@@ -227,7 +227,7 @@ fn two_thirds_of_the_rate_leave_in_a_flood() {
     assert!(load.gap <= Nanos::from_micros(150), "{:?}", load.gap);
 }
 
-/// Goal: a load that fits has its rate a second after a flood, as it is said. Method: 300 Mbit/s for three seconds on a
+/// Goal: a load that fits has its rate a second after a flood, as documented. Method: 300 Mbit/s for three seconds on a
 /// link of 100, then nine tenths of the rate, with the rate as it was, halved, or cut to a tenth.
 #[test]
 fn a_load_that_fits_has_its_rate_a_second_after_a_flood() {
@@ -262,7 +262,7 @@ fn no_change_closes_the_link_after_a_flood() {
     }
 }
 
-/// Goal: drops by [`Scheduler::evict`], which is told no time, make no burst. Method: a link at 50 Mbit/s is idle or
+/// Goal: drops by [`Scheduler::evict`], which has no timestamp, make no burst. Method: a link at 50 Mbit/s is idle or
 /// stopped for 30 seconds; of packets that come then, and of which a third is evicted, one leaves at once.
 #[test]
 fn evictions_after_idle_time_make_no_burst() {

@@ -31,7 +31,7 @@ pub(crate) struct Interface {
     pub(crate) has_headers: bool,
 }
 
-/// The fixed part of what is said of an interface: its family, kind, number, flags, and those that change.
+/// The fixed part of a message about an interface: its family, kind, number, flags, and those that change.
 const ABOUT: usize = 16;
 
 impl Interface {
