@@ -40,7 +40,8 @@ fn printed(text: &str) -> ExitCode {
 
 /// Runs every discipline, writes the files, and returns what is to be printed.
 fn results(options: &Options) -> Result<String, String> {
-    // Checked before the runs: `--seconds 100000` takes minutes, and the chart is part of the result.
+    // Checked before the runs: `--seconds 100000` takes minutes, and the chart is part of the
+    // result.
     let asked = fs::OpenOptions::new().append(true).create(true).open(&options.svg);
     asked.map_err(named(&options.svg))?;
     let (setup, disciplines) = (options.setup(), options.disciplines());

@@ -105,8 +105,9 @@ where
     S: Table<Descriptor>,
     N: Table<LongestFlow>,
 {
-    /// Creates hashed queues without an AQM and without statistics of single queues. When there is no room, a packet is
-    /// dropped from a queue that holds about the most bytes; see [`FlowQueues::new`] and [`Hashed::over`].
+    /// Creates hashed queues without an AQM and without statistics of single queues. When there is
+    /// no room, a packet is dropped from a queue that holds about the most bytes; see
+    /// [`FlowQueues::new`] and [`Hashed::over`].
     pub fn new(
         scheduler: O,
         table: FlowTable<L>,
@@ -126,9 +127,9 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
 {
-    /// Creates hashed queues without an AQM and without statistics of single queues. When there is no room, a packet is
-    /// dropped from the queue that the flow scheduler names, or else the arrival; see [`FlowQueues::with_own_victim`] and
-    /// [`Hashed::over`].
+    /// Creates hashed queues without an AQM and without statistics of single queues. When there is
+    /// no room, a packet is dropped from the queue that the flow scheduler names, or else the
+    /// arrival; see [`FlowQueues::with_own_victim`] and [`Hashed::over`].
     pub fn with_own_victim(
         scheduler: O,
         table: FlowTable<L>,

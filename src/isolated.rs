@@ -154,9 +154,9 @@ impl Labelled for OwnHost {
 ///   learned of a flow: the flow has it when it comes back to its queue, and another flow begins without it.
 /// - A spare queue: its previous flows' debt, under one packet, if it is of the same host. The AQM begins anew each time
 ///   that it is claimed: it is of any flows, and its host entry may have become another host's.
-/// - A host entry: the previous host's debt, under one packet; and what is left in the buckets of its rate and its ceiling,
-///   if the previous host was the same. Until these buckets are full the entry counts as taken, unless another host would
-///   have no entry of its tin to share.
+/// - A host entry: the previous host's debt, under one packet; and what is left in the buckets of
+///   its rate and its ceiling, if the previous host was the same. Until these buckets are full the
+///   entry counts as taken, unless another host would have no entry of its tin to share.
 ///
 /// **Tins.** With several ([`Isolated::set_tins`]) a flow has a queue for each tin that it sends in, and a host an entry: its
 /// share of that tin. Only hosts of one tin share an entry: a host joins one of its tin also where its set has no more free
@@ -326,11 +326,13 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         self.queues.scheduler_mut().set_link(link);
     }
 
-    /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at once, also while the host
-    /// stays backlogged; returns whether it is backlogged. For a host that is not, labels are queried when it comes back. The
-    /// host is the one of the side that the isolation has a level for; in other modes nothing changes. What the buckets lack
-    /// they lack after the change. During a [rotation](Self::rotate) give labels under both keys
-    /// ([`Rekeyed`](crate::Rekeyed)): the host is looked up by each. Cost: a lookup for each tin, two during a rotation.
+    /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at
+    /// once, also while the host stays backlogged; returns whether it is backlogged. For a host
+    /// that is not, labels are queried when it comes back. The host is the one of the side that the
+    /// isolation has a level for; in other modes nothing changes. What the buckets lack they lack
+    /// after the change. During a [rotation](Self::rotate) give labels under both keys
+    /// ([`Rekeyed`](crate::Rekeyed)): the host is looked up by each. Cost: a lookup for each tin,
+    /// two during a rotation.
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
         scheduler.advance(now);

@@ -92,23 +92,26 @@ pub trait Labelled {
         None
     }
 
-    /// The quantum of the packet's host in bytes: its weight, against the quantum of the others. Asked
-    /// for when the host becomes backlogged, in the modes that have a level of hosts. `None` is the
-    /// quantum of the queue. A quantum out of range counts as the nearest one in range: the longest packet at least.
-    /// [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value in force.
+    /// The quantum of the packet's host in bytes: its weight, against the quantum of the others.
+    /// Asked for when the host becomes backlogged, in the modes that have a level of hosts. `None`
+    /// is the quantum of the queue. A quantum out of range counts as the nearest one in range: the
+    /// longest packet at least. [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns
+    /// the value in force.
     #[inline]
     fn host_quantum(&self) -> Option<u32> {
         None
     }
 
-    /// The committed rate of the packet's host: above it the host is served while no other conforms to its own
-    /// or has none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the quantum is; in the other
-    /// modes, and without [room](crate::IsolatedMemory::with_rates), it has no effect. A burst below the
-    /// longest packet counts as one of the longest packet. A host that comes back to its entry has the bucket that it
-    /// left. Until the bucket is full, other hosts claim the entry last: only if every other way of the set is taken and no host
-    /// of their tin has an entry there. Any other host begins with a full bucket, and so does a
-    /// host whose label has another key since. Hosts that share an entry share the rate of the first. Where there are
-    /// several tins, the rate holds over all of them together, and what is in excess of it is served after all tins.
+    /// The committed rate of the packet's host: above it the host is served while no other conforms
+    /// to its own or has none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the
+    /// quantum is; in the other modes, and without [room](crate::IsolatedMemory::with_rates), it
+    /// has no effect. A burst below the longest packet counts as one of the longest packet. A host
+    /// that comes back to its entry has the bucket that it left. Until the bucket is full, other
+    /// hosts claim the entry last: only if every other way of the set is taken and no host of their
+    /// tin has an entry there. Any other host begins with a full bucket, and so does a host whose
+    /// label has another key since. Hosts that share an entry share the rate of the first. Where
+    /// there are several tins, the rate holds over all of them together, and what is in excess of
+    /// it is served after all tins.
     #[inline]
     fn host_committed_rate(&self) -> Option<CommittedRate> {
         None

@@ -55,8 +55,9 @@ const PPPOE_LENGTH: usize = 4;
 /// A frame that is cut should have right checksums or open ones, as devices give them: an error in the payload is not found here,
 /// and hidden by the new checksums. Bytes behind the IP packet, which pad a frame, are left out.
 ///
-/// What cannot be cut is refused, [`CutError`]; the frame is only read. Of a tunnel and of PPPoE the packets inside are cut, and
-/// only a device says that it means these: [`offloaded`](Self::offloaded).
+/// What cannot be cut is refused, [`CutError`]; the frame is only read. Of a tunnel and of PPPoE
+/// the packets inside are cut, and only a device says that it means these:
+/// [`offloaded`](Self::offloaded).
 ///
 /// Cost: two passes over the bytes of a segment, one to copy and one to add; a division for each frame. Memory: none.
 ///
@@ -107,7 +108,8 @@ pub struct Segmenter<'a> {
     written: u16,
 }
 
-/// What is around the packet that is cut: an IP header, and the header between the two, if there is one.
+/// What is around the packet that is cut: an IP header, and the header between the two, if there is
+/// one.
 #[derive(Clone, Copy, Debug)]
 struct Tunnel {
     /// Where the outer IP header is.
@@ -147,15 +149,17 @@ impl<'a> Segmenter<'a> {
         }
     }
 
-    /// As [`ethernet`](Self::ethernet), of a frame of which a device says at which byte the checksum begins that it is to
-    /// complete, `start`: `csum_start` of a virtio header. That is where the header of TCP or UDP is whose payload is cut, also
-    /// inside a tunnel or PPPoE. Followed are IPv4 and IPv6 in either, directly, in GRE without sequence numbers, or in a
-    /// tunnel of UDP: an Ethernet frame behind whatever header, as in VXLAN and Geneve, or nothing between. Each segment has
-    /// all headers before `start`: lengths, identifications and checksums of the outer ones are its own, and a checksum of UDP
-    /// that is 0 stays 0.
+    /// As [`ethernet`](Self::ethernet), of a frame of which a device says at which byte the
+    /// checksum begins that it is to complete, `start`: `csum_start` of a virtio header. That is
+    /// where the header of TCP or UDP is whose payload is cut, also inside a tunnel or PPPoE.
+    /// Followed are IPv4 and IPv6 in either, directly, in GRE without sequence numbers, or in a
+    /// tunnel of UDP: an Ethernet frame behind whatever header, as in VXLAN and Geneve, or nothing
+    /// between. Each segment has all headers before `start`: lengths, identifications and checksums
+    /// of the outer ones are its own, and a checksum of UDP that is 0 stays 0.
     ///
     /// # Errors
-    /// [`CutError`] says why the frame cannot be cut. [`CutError::Tunnel`] if no headers that are followed lead to `start`.
+    /// [`CutError`] says why the frame cannot be cut. [`CutError::Tunnel`] if no headers that are
+    /// followed lead to `start`.
     ///
     /// ```
     /// use freeboard::Segmenter;
@@ -266,9 +270,10 @@ impl<'a> Segmenter<'a> {
         self.segments
     }
 
-    /// Where a device that completes checksums begins to add, and how far behind that the checksum is, in bytes: `csum_start` and
-    /// `csum_offset` of a virtio header. A frame of which the device says other numbers is a tunnel, of which the packets inside
-    /// are to be cut: [`offloaded`](Self::offloaded).
+    /// Where a device that completes checksums begins to add, and how far behind that the checksum
+    /// is, in bytes: `csum_start` and `csum_offset` of a virtio header. A frame of which the device
+    /// says other numbers is a tunnel, of which the packets inside are to be cut:
+    /// [`offloaded`](Self::offloaded).
     #[must_use]
     pub const fn open_checksum(&self) -> (usize, usize) {
         (self.upper, if self.is_tcp { 16 } else { 6 })
@@ -323,7 +328,8 @@ impl<'a> Segmenter<'a> {
         u16::try_from(len).unwrap_or(u16::MAX)
     }
 
-    /// The headers of a tunnel, behind which all is written. `None` if they are not there, which they are.
+    /// The headers of a tunnel, behind which all is written. `None` if they are not there, which
+    /// they are.
     fn write_tunnel(&self, segment: &mut [u8], tunnel: Tunnel) -> Option<()> {
         let Tunnel { ip, is_v4, upper, between } = tunnel;
         let addresses = match is_v4 {
@@ -347,7 +353,8 @@ impl<'a> Segmenter<'a> {
         Some(())
     }
 
-    /// Length, identification and checksum of a header behind `ip` bytes; returns the sum of the addresses.
+    /// Length, identification and checksum of a header behind `ip` bytes; returns the sum of the
+    /// addresses.
     fn write_v4(&self, header: &mut [u8], ip: usize) -> u64 {
         let length = self.len_behind(ip);
         if let [_, _, l0, l1, i0, i1, _, _, _, _, c0, c1, ..] = header {
@@ -482,8 +489,8 @@ fn inside_ethernet(frame: &[u8], from: usize, start: usize) -> Option<usize> {
     })
 }
 
-/// Whether a header of GRE has a checksum, and its length (RFC 2784 §2, RFC 2890 §2). `None` for one with sequence numbers,
-/// which each packet has its own of, and for one with what is not known.
+/// Whether a header of GRE has a checksum, and its length (RFC 2784 §2, RFC 2890 §2). `None` for
+/// one with sequence numbers, which each packet has its own of, and for one with what is not known.
 fn gre(flags: u8, version: u8) -> Option<(bool, usize)> {
     const CHECKSUM: u8 = 0x80;
     const KEY: u8 = 0x20;
@@ -612,7 +619,8 @@ pub enum CutError {
     /// A header contradicts itself: an IPv4 or TCP header shorter than 20 bytes, an IPv4 packet shorter than its header,
     /// a datagram whose length is another than its packet's.
     Malformed,
-    /// The frame is no IP packet behind at most four VLAN tags. PPPoE is followed by [`Segmenter::offloaded`] alone.
+    /// The frame is no IP packet behind at most four VLAN tags. PPPoE is followed by
+    /// [`Segmenter::offloaded`] alone.
     NotIp,
     /// No headers that are followed lead to where the device says that the checksum begins.
     Tunnel,

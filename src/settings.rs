@@ -46,8 +46,8 @@ pub use error::{SettingsError, SettingsProblem};
 /// | `split-gso`, `no-split-gso` | [`split_gso`](Self::split_gso) |
 /// | `overhead 44 mpu 96 atm`, `wireguard pppoe-ptm ether-vlan` | [`framing`](Self::framing), by [`Overhead::from_keywords`] |
 ///
-/// The first line that `tc -s qdisc` prints of a CAKE queue is accepted as it is: what stands before the settings
-/// (`qdisc cake 8001: root refcnt 2`) is skipped.
+/// The first line that `tc -s qdisc` prints of a CAKE queue is accepted as it is: what stands
+/// before the settings (`qdisc cake 8001: root refcnt 2`) is skipped.
 ///
 /// Two words of `tc` are refused by name, since no queue here does what they say ([`SettingsProblem::NotOffered`]):
 /// `flowblind`, which has no flows to isolate, and `interplanetary`, which is beyond the longest [`Rtt`].

@@ -103,17 +103,19 @@ use outlet::Outlet;
 /// }
 /// ```
 ///
-/// **Time.** The caller passes it in, and [`poll_at`](SmartQueue::poll_at) says when to come again. A clock that
-/// steps back by up to a second stands still until it is there again; after a longer step time goes on from the new
-/// reading ([`Shaped`](shaper::Shaped)). [`TickClock`](sched_core::TickClock) makes a clock of a counter of 32 bits.
+/// **Time.** The caller passes it in, and [`poll_at`](SmartQueue::poll_at) says when to come again.
+/// A clock that steps back by up to a second stands still until it is there again; after a longer
+/// step time goes on from the new reading ([`Shaped`](shaper::Shaped)).
+/// [`TickClock`](sched_core::TickClock) makes a clock of a counter of 32 bits.
 ///
 /// **Back-pressure.** [`set_device`](SmartQueue::set_device) says what the device behind takes, with a rate or
 /// [without one](Rate::UNLIMITED). Packets wait here meanwhile, each flow in its own queue, and their waiting counts
 /// for the AQM. A line makes good the time that a device was busy as it does for a caller that is late, up to 10 ms
 /// ([`Shaped`](shaper::Shaped)).
 ///
-/// A device that says only when it is offered a frame whether it has room: [`pop_if`](SmartQueue::pop_if) takes no frame out that
-/// the device refuses, so that no frame is lost. With an asynchronous device, `try_send` inside `pop_if`, and await outside of it:
+/// A device that says only when it is offered a frame whether it has room:
+/// [`pop_if`](SmartQueue::pop_if) takes no frame out that the device refuses, so that no frame is
+/// lost. With an asynchronous device, `try_send` inside `pop_if`, and await outside of it:
 ///
 /// ```
 /// # use freeboard::{FrameQueue, SmartQueue};
@@ -135,10 +137,12 @@ use outlet::Outlet;
 /// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in tables of
 /// the caller's ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after construction.
 ///
-/// **Threads.** A queue is `Send` and `Sync`: it may be moved to another thread, and one that is shared stands behind a lock, since
-/// it takes and gives packets by `&mut self`. The same holds for [`Isolated`], [`Hashed`](crate::Hashed),
-/// [`Buffers`](crate::Buffers) and [`Shaped`](shaper::Shaped), and for the types of `sched_core`, wherever their parameters are
-/// `Send` and `Sync`: a [NAT](SmartQueue::with_nat), [rules](SmartQueue::with_host_rules) or an AQM of the caller's.
+/// **Threads.** A queue is `Send` and `Sync`: it may be moved to another thread, and one that is
+/// shared stands behind a lock, since it takes and gives packets by `&mut self`. The same holds for
+/// [`Isolated`], [`Hashed`](crate::Hashed), [`Buffers`](crate::Buffers) and
+/// [`Shaped`](shaper::Shaped), and for the types of `sched_core`, wherever their parameters are
+/// `Send` and `Sync`: a [NAT](SmartQueue::with_nat), [rules](SmartQueue::with_host_rules) or an AQM
+/// of the caller's.
 ///
 /// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) line. With frames, a copy, a
 /// parse and a hash on the way in.
@@ -194,8 +198,9 @@ impl SmartQueue<NoRoom> {
 }
 
 impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
-    /// When to come again: at `now` if a packet may leave, later if the line is busy until then. After a clock that has
-    /// stepped back by more than a second it is `now`, and after a look at the queue then, which may give nothing, right again.
+    /// When to come again: at `now` if a packet may leave, later if the line is busy until then.
+    /// After a clock that has stepped back by more than a second it is `now`, and after a look at
+    /// the queue then, which may give nothing, right again.
     ///
     /// `None` if nothing is queued, if the line is [stopped](Rate::STOPPED), or while the device has no room for
     /// what is next: then after the next arrival, rate or [device](Self::set_device). A caller that sleeps until `poll_at`
@@ -210,8 +215,8 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// dropped. Buffers are as many as at construction: a rate that is to grow tenfold later wants
     /// [`SmartQueueBuilder::buffers`].
     ///
-    /// Cost: with one tin O(1), with divisions; with several O(hosts), and O(queues) where there are tables for
-    /// `triple-isolate`. Where the limit in bytes is raised so far that the grain of
+    /// Cost: with one tin O(1), with divisions; with several O(hosts), and O(queues) where there
+    /// are tables for `triple-isolate`. Where the limit in bytes is raised so far that the grain of
     /// [`LongestHostDrop`](sched_core::LongestHostDrop::grain) changes, O(hosts) as well.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.outlet.line.set_rate(now, rate);
@@ -365,8 +370,8 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         self.outlet.line.inner_mut().aqm_mut()
     }
 
-    /// Forgets what the line still carries: the next packet may leave at once, also by a clock that reads up to a second
-    /// less. After a longer step back the line goes on by itself.
+    /// Forgets what the line still carries: the next packet may leave at once, also by a clock that
+    /// reads up to a second less. After a longer step back the line goes on by itself.
     pub fn reset_line(&mut self) {
         self.outlet.line.reset_line();
     }
@@ -594,9 +599,10 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
         self.outlet.line.inner_mut().rotate()
     }
 
-    /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at once; returns whether the
-    /// host is backlogged. During a [rotation](Self::rotate) give labels under both keys ([`Rekeyed`](crate::Rekeyed)): the
-    /// host is looked up by each. The rest as for [`Isolated::update_host`].
+    /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at
+    /// once; returns whether the host is backlogged. During a [rotation](Self::rotate) give labels
+    /// under both keys ([`Rekeyed`](crate::Rekeyed)): the host is looked up by each. The rest as
+    /// for [`Isolated::update_host`].
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.outlet.line.inner_mut().update_host(now, labels)
     }

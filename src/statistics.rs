@@ -117,19 +117,21 @@ impl HostStatistics {
     };
 }
 
-/// Frames in which no IP header was found, by what they are; since construction, queued or not. Each counts once. By descriptor
-/// the headers are the caller's, and all counts stay 0.
+/// Frames in which no IP header was found, by what they are; since construction, queued or not.
+/// Each counts once. By descriptor the headers are the caller's, and all counts stay 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct NonIpFrames {
-    /// IP packets pushed into a queue of Ethernet frames, or Ethernet frames pushed into a queue of IP packets. If it is not 0,
-    /// [`raw_ip`](crate::SmartQueueBuilder::raw_ip) is missing, or is one too many: all these frames are one flow or few.
+    /// IP packets pushed into a queue of Ethernet frames, or Ethernet frames pushed into a queue of
+    /// IP packets. If it is not 0, [`raw_ip`](crate::SmartQueueBuilder::raw_ip) is missing, or is
+    /// one too many: all these frames are one flow or few.
     pub wrong_layer: u64,
     /// ARP.
     pub arp: u64,
-    /// Frames of another protocol: an EtherType, or a version of raw IP, that is neither IP nor ARP.
+    /// Frames of another protocol: an EtherType, or a version of raw IP, that is neither IP nor
+    /// ARP.
     pub other: u64,
     /// Frames that end inside a header.
     pub truncated: u64,
@@ -183,7 +185,8 @@ pub struct QueueStatistics {
     pub non_ip: NonIpFrames,
 }
 
-/// Where the packets of a frame's flow and hosts wait: [`SmartQueue::find`](crate::SmartQueue::find).
+/// Where the packets of a frame's flow and hosts wait:
+/// [`SmartQueue::find`](crate::SmartQueue::find).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

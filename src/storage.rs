@@ -27,7 +27,8 @@ pub trait Storage {
     type Of<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
 }
 
-/// Storage that makes its tables, for [`IsolatedMemory::allocate`](crate::IsolatedMemory::allocate).
+/// Storage that makes its tables, for
+/// [`IsolatedMemory::allocate`](crate::IsolatedMemory::allocate).
 ///
 /// ```
 /// use core::fmt::Debug;

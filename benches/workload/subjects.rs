@@ -577,8 +577,9 @@ fn standing<S: Scheduler + 'static>(
 ) -> Subject {
     let mut subject = Loop::new(scheduler, pattern, flows, true, whole);
     if pattern == Pattern::Full {
-        // Every flow begins with four packets, so flows of short packets empty together in the first two rounds: up to 8 %
-        // of packets find their flow idle then, 2 to 3 % afterwards. A round takes fewer than two packets of each flow.
+        // Every flow begins with four packets, so flows of short packets empty together in the
+        // first two rounds: up to 8 % of packets find their flow idle then, 2 to 3 % afterwards. A
+        // round takes fewer than two packets of each flow.
         subject.run(4 * flows);
     }
     Box::new(move |pairs| {

@@ -74,8 +74,9 @@ impl Forwarder {
         }
     }
 
-    /// Writes what may leave; returns when to try again, if the device had no room. Nothing is awaited while the queue is
-    /// borrowed, and a packet for which there is no room stays in the queue, where it does not hold up the others.
+    /// Writes what may leave; returns when to try again, if the device had no room. Nothing is
+    /// awaited while the queue is borrowed, and a packet for which there is no room stays in the
+    /// queue, where it does not hold up the others.
     fn send(&mut self, to: &Tun, clock: Clock) -> Option<Nanos> {
         let Self { queue, refused } = self;
         let mut is_full = false;

@@ -25,8 +25,8 @@ fn label_at(level: Level, labels: &(impl Labelled + ?Sized)) -> u32 {
     }
 }
 
-/// The labels by which the host at this level is found in `tins`: during a key rotation, in each tin first the label under
-/// the previous key.
+/// The labels by which the host at this level is found in `tins`: during a key rotation, in each
+/// tin first the label under the previous key.
 pub(super) fn labels_in_tins<L: Table<TagLine>>(
     table: &FlowTable<L>,
     level: Level,

@@ -482,7 +482,8 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         let _known = ceilings.scheduler_mut().set_rate(flow, None);
     }
 
-    /// Whether a bucket of the host that had `entry` last is not full: with new ones the host would have more.
+    /// Whether a bucket of the host that had `entry` last is not full: with new ones the host would
+    /// have more.
     pub(super) fn is_short(&self, entry: u32) -> bool {
         let ceilings = self.levels.scheduler();
         ceilings.is_short(FlowId(entry)) || ceilings.scheduler().is_short(FlowId(entry))

@@ -173,8 +173,9 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         [entry].into_iter().chain(self.set_behind(entry)).find(is_own)
     }
 
-    /// The lookup of `label` where an idle host may have left a bucket that is not full, which `is_short` tells of an entry.
-    /// Such an entry counts as taken for other hosts, unless they would have no entry of their tin to share.
+    /// The lookup of `label` where an idle host may have left a bucket that is not full, which
+    /// `is_short` tells of an entry. Such an entry counts as taken for other hosts, unless they
+    /// would have no entry of their tin to share.
     fn lookup_sparing(&mut self, label: u32, of: InTins, is_short: impl Fn(u32) -> bool) -> Lookup {
         if let Some(lookup) = self.table.lookup_sparing(label, is_short) {
             return lookup;
@@ -206,7 +207,8 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         self.count_in(lookup, check_return.then_some(returns), of)
     }
 
-    /// [`Self::claim`] with `check_return`, [sparing](Self::lookup_sparing) entries of idle hosts that `is_short` tells of.
+    /// [`Self::claim`] with `check_return`, [sparing](Self::lookup_sparing) entries of idle hosts
+    /// that `is_short` tells of.
     #[inline(never)]
     pub(super) fn claim_sparing(
         &mut self,
@@ -221,7 +223,8 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         self.count_in(lookup, Some(returns), of)
     }
 
-    /// The rest of [`Self::claim`], after the lookup. `returns` are those of the table before it, if they count.
+    /// The rest of [`Self::claim`], after the lookup. `returns` are those of the table before it,
+    /// if they count.
     #[inline(always)]
     fn count_in(&mut self, lookup: Lookup, returns: Option<u64>, of: InTins) -> Claimed {
         let has_claimed = lookup.outcome == Outcome::Claimed;

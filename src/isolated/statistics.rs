@@ -176,9 +176,10 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         self.queues.directory().sources.entries()
     }
 
-    /// The entries of the hosts of a packet with these `labels` in its tin, source and destination; `None` for one that holds
-    /// no packets there. During a [rotation](Self::rotate) the labels under the previous key ([`Labelled::before`]) are looked
-    /// up as well. Cost: two lookups, four during a rotation.
+    /// The entries of the hosts of a packet with these `labels` in its tin, source and destination;
+    /// `None` for one that holds no packets there. During a [rotation](Self::rotate) the labels
+    /// under the previous key ([`Labelled::before`]) are looked up as well. Cost: two lookups, four
+    /// during a rotation.
     #[must_use]
     pub fn entries_of(&self, labels: &impl Labelled) -> (Option<u32>, Option<u32>) {
         let directory = self.queues.directory();
@@ -191,8 +192,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         (find(Level::Source), find(Level::Destination))
     }
 
-    /// The quantum in force of the host in `entry`, in bytes: what [`Labelled::host_quantum`] said, or the nearest value in
-    /// range. `None` for an entry that there is not. Cost: O(1).
+    /// The quantum in force of the host in `entry`, in bytes: what [`Labelled::host_quantum`] said,
+    /// or the nearest value in range. `None` for an entry that there is not. Cost: O(1).
     ///
     /// ```
     /// use freeboard::flowhash::HostKey;
@@ -217,9 +218,10 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         self.queues.scheduler().host_quantum(entry)
     }
 
-    /// The queue of the flow of a packet with these `labels`, by its number in [`FlowStatistics::queue`]; `None` for a flow
-    /// without a queue of its own: it holds no packets, or shares a queue since its set is full. A flow that stands under the
-    /// key before a [rotation](Self::rotate) is not found. Cost: a lookup.
+    /// The queue of the flow of a packet with these `labels`, by its number in
+    /// [`FlowStatistics::queue`]; `None` for a flow without a queue of its own: it holds no
+    /// packets, or shares a queue since its set is full. A flow that stands under the key before a
+    /// [rotation](Self::rotate) is not found. Cost: a lookup.
     #[must_use]
     pub fn queue_of(&self, labels: &impl Labelled) -> Option<u32> {
         let label = self.queues.scheduler().queue_label(labels);

@@ -7,9 +7,11 @@ use crate::storage::Storage;
 
 /// What has happened in one tin since construction, and what is queued in it. The sum over all tins is that of the queue.
 ///
-/// When other tins are set, counters go where the queued packets of their tin go: with a plan to the tin of the same name, or
-/// to the default tin ([`SmartQueue::set_tins`](crate::SmartQueue::set_tins)); otherwise to the tin of the same number, or to
-/// tin 0 ([`Isolated::set_tins_and_move`](crate::Isolated::set_tins_and_move)). A single tin counts as tin 0.
+/// When other tins are set, counters go where the queued packets of their tin go: with a plan to
+/// the tin of the same name, or to the default tin
+/// ([`SmartQueue::set_tins`](crate::SmartQueue::set_tins)); otherwise to the tin of the same
+/// number, or to tin 0 ([`Isolated::set_tins_and_move`](crate::Isolated::set_tins_and_move)). A
+/// single tin counts as tin 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -23,12 +25,14 @@ pub struct TinCounters {
 /// As many tins as there may be.
 pub(super) const TINS: usize = TinConfig::MAX_TINS as usize;
 
-/// The records of the tins. What is not counted in any of them is of tin 0, which has none: best effort costs nothing here. What is
-/// delivered [the choice among tins](sched_core::TinChoice::served_in) counts by the number of a tin, and nothing counts what is
-/// accepted: it was delivered or dropped, or is queued.
+/// The records of the tins. What is not counted in any of them is of tin 0, which has none: best
+/// effort costs nothing here. What is delivered [the choice among
+/// tins](sched_core::TinChoice::served_in) counts by the number of a tin, and nothing counts what
+/// is accepted: it was delivered or dropped, or is queued.
 #[derive(Clone, Debug)]
 pub struct TinRecords {
-    /// Of the tins from 1 on. `accepted` is what has to be added to what the choice among tins has counted as delivered.
+    /// Of the tins from 1 on. `accepted` is what has to be added to what the choice among tins has
+    /// counted as delivered.
     above: [FlowRecord; TINS - 1],
 }
 
@@ -51,8 +55,8 @@ impl TinRecords {
         without_peak(counters)
     }
 
-    /// The tins from 1 on go on from `counters`, where the choice among tins has counted as delivered in each what `served`
-    /// says.
+    /// The tins from 1 on go on from `counters`, where the choice among tins has counted as
+    /// delivered in each what `served` says.
     pub(super) fn go_on_from(
         &mut self,
         counters: &[Counters; TINS - 1],

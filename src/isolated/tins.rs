@@ -60,8 +60,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         self.set_tins_and_move(tins, |tin| tin)
     }
 
-    /// As [`Self::set_tins`], where flows and counters of tin `t` are of tin `to(t)` from now on, or of tin 0 if that is not
-    /// there.
+    /// As [`Self::set_tins`], where flows and counters of tin `t` are of tin `to(t)` from now on,
+    /// or of tin 0 if that is not there.
     ///
     /// # Errors
     /// As [`Self::set_tins`].
@@ -116,7 +116,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         Ok(result?)
     }
 
-    /// The counters of each tin from 1 on, if what was counted in tin `t` so far is of tin `to(t)` from now on.
+    /// The counters of each tin from 1 on, if what was counted in tin `t` so far is of tin `to(t)`
+    /// from now on.
     fn counters_after(&self, to: impl Fn(u8) -> u8) -> [Counters; TINS - 1] {
         let mut after = [Counters::default(); TINS - 1];
         for tin in 0..self.tins() {

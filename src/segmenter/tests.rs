@@ -283,9 +283,9 @@ fn around4(protocol: u8, inside: &[u8]) -> Vec<u8> {
     [&header, inside].concat()
 }
 
-/// Goal: of a tunnel and of PPPoE the packets inside are cut, and every header around them says what it holds: lengths,
-/// checksums, identifications. What is inside is put together again as it was; all before the payload that is no length,
-/// number or checksum is in each segment.
+/// Goal: of a tunnel and of PPPoE the packets inside are cut, and every header around them says
+/// what it holds: lengths, checksums, identifications. What is inside is put together again as it
+/// was; all before the payload that is no length, number or checksum is in each segment.
 #[test]
 fn packets_inside_tunnels_are_cut_and_the_headers_around_fit_them() {
     let ethernet = |protocol: [u8; 2], inside: &[u8]| [&[2; 12], &protocol[..], inside].concat();

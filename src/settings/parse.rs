@@ -72,7 +72,8 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// The words of the text, or those behind `qdisc cake 8001: dev eth0 root refcnt 2` in a line that `tc` has printed.
+/// The words of the text, or those behind `qdisc cake 8001: dev eth0 root refcnt 2` in a line that
+/// `tc` has printed.
 fn settings_in(text: &str) -> SplitAsciiWhitespace<'_> {
     let all = text.split_ascii_whitespace();
     let mut words = all.clone();

@@ -315,15 +315,16 @@ impl SmartQueueBuilder {
         Self { framing: (link, link), ..self }
     }
 
-    /// Packets begin with the IP header, as on a TUN device, and not with an Ethernet header. A queue that is given the other
-    /// kind takes all of them for one flow of one host: [`NonIpFrames::wrong_layer`](crate::NonIpFrames::wrong_layer) counts them.
+    /// Packets begin with the IP header, as on a TUN device, and not with an Ethernet header. A
+    /// queue that is given the other kind takes all of them for one flow of one host:
+    /// [`NonIpFrames::wrong_layer`](crate::NonIpFrames::wrong_layer) counts them.
     #[must_use]
     pub const fn raw_ip(self) -> Self {
         Self { layer: LinkLayer::RawIp, ..self }
     }
 
-    /// Sets which tunnels frames are followed through, and what IPv6 flow labels count for: [`Parser::new`] unless set. By
-    /// descriptor it has no effect: the headers are the caller's.
+    /// Sets which tunnels frames are followed through, and what IPv6 flow labels count for:
+    /// [`Parser::new`] unless set. By descriptor it has no effect: the headers are the caller's.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -427,9 +428,9 @@ impl SmartQueueBuilder {
     #[cfg(feature = "alloc")]
     pub const MAX_BUFFERS: u32 = 1 << 20;
 
-    /// Sets how many frames, or descriptors, there is room for on the heap: 1 to [`MAX_BUFFERS`](Self::MAX_BUFFERS), in
-    /// which frames take [`max_len`](Self::max_len) bytes each. Unless set it is what the limit in bytes asks for, 256 at
-    /// least and 8,192 at most.
+    /// Sets how many frames, or descriptors, there is room for on the heap: 1 to
+    /// [`MAX_BUFFERS`](Self::MAX_BUFFERS), in which frames take [`max_len`](Self::max_len) bytes
+    /// each. Unless set it is what the limit in bytes asks for, 256 at least and 8,192 at most.
     ///
     /// ```
     /// use freeboard::SmartQueue;

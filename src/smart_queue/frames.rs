@@ -164,7 +164,8 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         }
     }
 
-    /// Writes the mark into the header of the frame of `packet`, which leaves, and takes its code point out, as it is asked for.
+    /// Writes the mark into the header of the frame of `packet`, which leaves, and takes its code
+    /// point out, as it is asked for.
     #[inline(always)]
     fn finish(&mut self, packet: Packet) {
         if packet.ecn == Ecn::Ce {
@@ -175,7 +176,8 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         }
     }
 
-    /// The part of the IP header of the frame in buffer `handle` that [`finish`](Self::finish) may change.
+    /// The part of the IP header of the frame in buffer `handle` that [`finish`](Self::finish) may
+    /// change.
     fn first_of_header(&self, handle: u32) -> Option<[u8; 12]> {
         let header = self.pool.frame(handle).get(self.pool.header(handle)?..)?;
         header.first_chunk().copied()
@@ -199,8 +201,9 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
 }
 
 impl<S: Storage, N, R, I: HostIdentity> Frames<S, N, R, I> {
-    /// Tells the identity of an IP packet. If hosts are others from now on, flows have other labels, and so other queues: no
-    /// flow that stays backlogged keeps the host that it was given. What is queued leaves under the labels that it has.
+    /// Tells the identity of an IP packet. If hosts are others from now on, flows have other
+    /// labels, and so other queues: no flow that stays backlogged keeps the host that it was given.
+    /// What is queued leaves under the labels that it has.
     #[inline]
     fn learn(&mut self, link: LinkHeader) {
         let end = match self.config.local_side {
@@ -216,9 +219,10 @@ impl<S: Storage, N, R, I: HostIdentity> Frames<S, N, R, I> {
 
 /// With frames: what is said of them before the first one.
 impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, I>, K, T> {
-    /// The same queue behind a translation of addresses: flows and hosts are those on the inner side. To be called before
-    /// the first frame. The cost of a frame grows by a question to `nat`, and of one whose flow was idle by two. Hosts are told
-    /// apart by address then, unless [`with_host_identity`](Self::with_host_identity) says otherwise.
+    /// The same queue behind a translation of addresses: flows and hosts are those on the inner
+    /// side. To be called before the first frame. The cost of a frame grows by a question to `nat`,
+    /// and of one whose flow was idle by two. Hosts are told apart by address then, unless
+    /// [`with_host_identity`](Self::with_host_identity) says otherwise.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -252,10 +256,12 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
         self.with_parts(|_, rules, identity| (nat, rules, identity.settled()))
     }
 
-    /// The same queue with weights, rates and ceilings for single hosts: [`HostRules`]. To be called before the
-    /// first frame. Rates and ceilings need [room](crate::IsolatedMemory::with_rates):
-    /// [`SmartQueueBuilder::frames_over`](super::SmartQueueBuilder::frames_over). Hosts of the local side are told apart by
-    /// address then, unless [`with_host_identity`](Self::with_host_identity) says otherwise.
+    /// The same queue with weights, rates and ceilings for single hosts: [`HostRules`]. To be
+    /// called before the first frame. Rates and ceilings need
+    /// [room](crate::IsolatedMemory::with_rates):
+    /// [`SmartQueueBuilder::frames_over`](super::SmartQueueBuilder::frames_over). Hosts of the
+    /// local side are told apart by address then, unless
+    /// [`with_host_identity`](Self::with_host_identity) says otherwise.
     ///
     /// ```
     /// use freeboard::flowhash::HostKey;
@@ -279,12 +285,14 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
         self.with_parts(|nat, _, identity| (nat, rules, identity.settled()))
     }
 
-    /// The same queue with hosts that are told apart in another way than by [`HostBy::Auto`], which takes a card for a host
-    /// where frames come from several cards: by address ([`ByAddress`](flowhash::ByAddress)), or by a
-    /// [`HostMap`](flowhash::HostMap) of prefixes, cards, VLANs or lists. It says which packets of the local side are of one
-    /// host: the source of an [`upload`](SmartQueue::upload), the destination of a [`download`](SmartQueue::download). To be
-    /// called before the first frame. The cost of a frame whose flow was idle grows by one question to `identity`, and that of each frame by
-    /// reading its Ethernet header where the identity [reads it](HostIdentity::reads_link).
+    /// The same queue with hosts that are told apart in another way than by [`HostBy::Auto`], which
+    /// takes a card for a host where frames come from several cards: by address
+    /// ([`ByAddress`](flowhash::ByAddress)), or by a [`HostMap`](flowhash::HostMap) of prefixes,
+    /// cards, VLANs or lists. It says which packets of the local side are of one host: the source
+    /// of an [`upload`](SmartQueue::upload), the destination of a
+    /// [`download`](SmartQueue::download). To be called before the first frame. The cost of a frame
+    /// whose flow was idle grows by one question to `identity`, and that of each frame by reading
+    /// its Ethernet header where the identity [reads it](HostIdentity::reads_link).
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -510,9 +518,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         }
     }
 
-    /// Applies the [rules](Self::host_rules_mut) to `host`, as the [identity](Self::with_host_identity) names it, at once,
-    /// also while the host stays backlogged; returns whether it is backlogged. During a [rotation](Self::rotate) the host is
-    /// found under the old key and the new one. The rest as for [`Isolated::update_host`](crate::Isolated::update_host).
+    /// Applies the [rules](Self::host_rules_mut) to `host`, as the
+    /// [identity](Self::with_host_identity) names it, at once, also while the host stays
+    /// backlogged; returns whether it is backlogged. During a [rotation](Self::rotate) the host is
+    /// found under the old key and the new one. The rest as for
+    /// [`Isolated::update_host`](crate::Isolated::update_host).
     ///
     /// ```
     /// use freeboard::flowhash::HostKey;
@@ -646,9 +656,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         PushError::Rejected(turned.err().map_or(full, |rejected| rejected.reason))
     }
 
-    /// The frame that leaves next, if one may leave at `now`: with the mark of congestion written into its IP header
-    /// where the AQM set one. It is the caller's, to be changed too, until the next [`push`](Self::push) or `pop`, which
-    /// frees its buffer.
+    /// The frame that leaves next, if one may leave at `now`: with the mark of congestion written
+    /// into its IP header where the AQM set one. It is the caller's, to be changed too, until the
+    /// next [`push`](Self::push) or `pop`, which frees its buffer.
     ///
     /// Cost: that of a dequeue, and for a frame that the AQM has marked that of the write into its
     /// header.
@@ -673,9 +683,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         Some(self.packets.pool.frame_mut(packet.handle))
     }
 
-    /// Shows `leaves` the frame that [`pop`](Self::pop) would return at `now`, with its mark; the frame leaves if `leaves`
-    /// returns true. Otherwise it stays as it was, and the link is not charged: for a device that may refuse a frame. Returns
-    /// whether a frame has left.
+    /// Shows `leaves` the frame that [`pop`](Self::pop) would return at `now`, with its mark; the
+    /// frame leaves if `leaves` returns true. Otherwise it stays as it was, and the link is not
+    /// charged: for a device that may refuse a frame. Returns whether a frame has left.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -714,8 +724,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         left.is_some()
     }
 
-    /// The key of a flow that holds frames, by the number of its queue ([`FlowStatistics::queue`]): of its oldest frame. Flows
-    /// that share the queue may have others. `None` for a queue that holds nothing. Cost: a parse.
+    /// The key of a flow that holds frames, by the number of its queue ([`FlowStatistics::queue`]):
+    /// of its oldest frame. Flows that share the queue may have others. `None` for a queue that
+    /// holds nothing. Cost: a parse.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -741,8 +752,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     }
 
     /// Where frames of the flow and of the hosts of `frame` wait, pushed without a mark:
-    /// [`Isolated::queue_of`](crate::Isolated::queue_of) and [`Isolated::entries_of`](crate::Isolated::entries_of).
-    /// What stands under the key before a [rotation](Self::rotate) is not found. Cost: a parse, three hashes and lookups.
+    /// [`Isolated::queue_of`](crate::Isolated::queue_of) and
+    /// [`Isolated::entries_of`](crate::Isolated::entries_of). What stands under the key before a
+    /// [rotation](Self::rotate) is not found. Cost: a parse, three hashes and lookups.
     #[must_use]
     pub fn find(&self, frame: &[u8]) -> FoundEntries {
         let Frames { config, hasher, nat, identity, .. } = &self.packets;

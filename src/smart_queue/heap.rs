@@ -8,8 +8,9 @@ use crate::isolated::IsolatedMemory;
 use crate::isolation::Isolation;
 use crate::storage::{Allocate, Heap, NoRoom};
 
-/// A [`SmartQueue`] on the heap that owns its buffers: frames go in by [`push`](SmartQueue::push) and come out by
-/// [`pop`](SmartQueue::pop). [`SmartQueueBuilder::frames`] makes it; the type is for a field of a struct of yours.
+/// A [`SmartQueue`] on the heap that owns its buffers: frames go in by [`push`](SmartQueue::push)
+/// and come out by [`pop`](SmartQueue::pop). [`SmartQueueBuilder::frames`] makes it; the type is
+/// for a field of a struct of yours.
 ///
 /// ```
 /// use freeboard::sched_core::Nanos;
@@ -60,9 +61,9 @@ use crate::storage::{Allocate, Heap, NoRoom};
 pub type FrameQueue = SmartQueue<Heap, Frames<Heap>, NoRoom, Heap>;
 
 /// A [`SmartQueue`] on the heap for frames in buffers of the caller's: numbers of buffers go in by
-/// [`enqueue`](SmartQueue::enqueue), with the [labels](crate::Labelled) of the packet, and come out by
-/// [`dequeue`](SmartQueue::dequeue). [`SmartQueueBuilder::descriptors`] makes it; the type is for a field of a struct of
-/// yours.
+/// [`enqueue`](SmartQueue::enqueue), with the [labels](crate::Labelled) of the packet, and come out
+/// by [`dequeue`](SmartQueue::dequeue). [`SmartQueueBuilder::descriptors`] makes it; the type is
+/// for a field of a struct of yours.
 ///
 /// ```
 /// use freeboard::flowhash::{Labels, SipHash13, parse};
@@ -113,8 +114,8 @@ pub type FrameQueue = SmartQueue<Heap, Frames<Heap>, NoRoom, Heap>;
 /// | buffers | [`Buffers`](crate::Buffers), or any of yours; [`Scheduler::evict`](sched_core::Scheduler::evict) for a packet that found none |
 /// | key | [`rotate`](SmartQueue::rotate), with [`Rekeyed`](crate::Rekeyed) labels |
 ///
-/// Link, fairness, delay, memory and statistics are set and read as for a [`FrameQueue`], but for what needs the bytes: hosts have
-/// the weights and rates that their [labels](crate::Labelled) say.
+/// Link, fairness, delay, memory and statistics are set and read as for a [`FrameQueue`], but for
+/// what needs the bytes: hosts have the weights and rates that their [labels](crate::Labelled) say.
 pub type DescriptorQueue = SmartQueue<Heap, Descriptors, NoRoom, Heap>;
 
 /// Rounds of `triple-isolate`, shared by the tins: 64 for each of four, 32 for each of eight.

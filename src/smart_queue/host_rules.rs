@@ -10,9 +10,10 @@ use crate::labels::{Identified, Labelled};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct HostTerms {
-    /// The quantum in bytes, against that of the other hosts: [`Labelled::host_quantum`]. `None` is the longest frame. A value
-    /// below the longest frame counts as the longest frame: to give a host half a share, give the others twice the longest
-    /// frame. [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value in force.
+    /// The quantum in bytes, against that of the other hosts: [`Labelled::host_quantum`]. `None` is
+    /// the longest frame. A value below the longest frame counts as the longest frame: to give a
+    /// host half a share, give the others twice the longest frame.
+    /// [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value in force.
     pub quantum: Option<u32>,
     /// Above this rate the host has what others leave: [`Labelled::host_committed_rate`]. Without effect where the memory
     /// has [no room for rates](crate::IsolatedMemory::with_rates).

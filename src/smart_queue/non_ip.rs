@@ -6,8 +6,8 @@ use super::frames::LinkLayer;
 use crate::statistics::NonIpFrames;
 
 impl NonIpFrames {
-    /// Counts `frame`, of which the parser of this layer has said `parsed`, if it has no IP header or begins with one by
-    /// chance. In a function of its own: few frames come here.
+    /// Counts `frame`, of which the parser of this layer has said `parsed`, if it has no IP header
+    /// or begins with one by chance. In a function of its own: few frames come here.
     #[cold]
     #[inline(never)]
     pub(super) fn count(&mut self, layer: LinkLayer, frame: &[u8], parsed: &Parsed) {

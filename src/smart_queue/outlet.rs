@@ -80,7 +80,8 @@ impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
         self.line.peek(now).filter(|packet| packet.len <= self.device.room())
     }
 
-    /// As [`Self::peek`], for a caller that takes the packet: a line that waits for a clock that has stepped back goes on.
+    /// As [`Self::peek`], for a caller that takes the packet: a line that waits for a clock that
+    /// has stepped back goes on.
     #[inline(never)]
     pub(super) fn next(&mut self, now: Nanos) -> Option<Packet> {
         let next = self.peek(now);

@@ -149,8 +149,8 @@ impl Default for Rtt {
     }
 }
 
-/// Prints the word of the [preset](Rtt::PRESETS), or the time with its unit: `regional`, `45ms`. It reads back to the same
-/// round-trip time.
+/// Prints the word of the [preset](Rtt::PRESETS), or the time with its unit: `regional`, `45ms`. It
+/// reads back to the same round-trip time.
 impl fmt::Display for Rtt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.preset() {

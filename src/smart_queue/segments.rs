@@ -120,7 +120,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     ) -> Result<u32, PushError> {
         let mut queued = 0_u32;
         while let Some(len) = segmenter.next_len() {
-            // Only the first can be rejected: no later one is longer, and its flow then holds an older packet to drop.
+            // Only the first can be rejected: no later one is longer, and its flow then holds an
+            // older packet to drop.
             self.push_marked_with(now, mark, len, |place| {
                 segmenter.write_next(place);
             })?;

@@ -22,8 +22,9 @@ fn configs(plan: &TinPlan, rate: Rate) -> [TinConfig; TinPlan::MAX_TINS] {
 
 /// With frames and by descriptor: tins.
 impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
-    /// Sets other tins, at any time: all packets stay. What is queued in a tin goes to the tin of the same name, or to the
-    /// default tin if there is none, and [counters](Self::tin_counters) go with it. The rest as for [`Isolated::set_tins`](crate::Isolated::set_tins).
+    /// Sets other tins, at any time: all packets stay. What is queued in a tin goes to the tin of
+    /// the same name, or to the default tin if there is none, and [counters](Self::tin_counters) go
+    /// with it. The rest as for [`Isolated::set_tins`](crate::Isolated::set_tins).
     ///
     /// ```
     /// use freeboard::shaper::Rate;

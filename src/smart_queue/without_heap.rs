@@ -2,7 +2,8 @@
 
 use super::{SmartQueueBuilder, SmartQueueError, StaticFrameQueue};
 
-/// Implemented by nothing: the methods below do not compile where they are called, and the compiler says why.
+/// Implemented by nothing: the methods below do not compile where they are called, and the compiler
+/// says why.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue on the heap needs the feature `alloc` of `freeboard`",

@@ -19,7 +19,8 @@ fn is_short(of: &impl Debug) {
     }
 }
 
-/// Goal: no `Debug` prints a table or the bytes of packets. Method: the containers with tables for 1,024 flows.
+/// Goal: no `Debug` prints a table or the bytes of packets. Method: the containers with tables for
+/// 1,024 flows.
 #[test]
 fn a_container_is_printed_in_short() {
     let builder = || SmartQueue::upload(Rate::megabits_per_second(20).unwrap());

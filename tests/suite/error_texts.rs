@@ -34,8 +34,8 @@ fn settings_name_the_value_and_what_is_accepted() {
     }
 }
 
-/// Goal: an error of settings or of a link outlives the text, so that `?` boxes it. Method: words that end before the error
-/// is read.
+/// Goal: an error of settings or of a link outlives the text, so that `?` boxes it. Method: words
+/// that end before the error is read.
 #[test]
 fn errors_of_words_are_boxed_by_the_question_mark() {
     fn settings(words: String) -> Result<QueueSettings, Box<dyn Error>> {
@@ -54,8 +54,8 @@ fn errors_of_words_are_boxed_by_the_question_mark() {
     assert!(error.starts_with(&format!("at byte 0, `{}…`: ", "a".repeat(30))), "{error}");
 }
 
-/// Goal: what an error prints is not said again by its sources. Method: the error with another error inside, and the texts
-/// of its chain.
+/// Goal: what an error prints is not said again by its sources. Method: the error with another
+/// error inside, and the texts of its chain.
 #[test]
 fn an_error_does_not_repeat_its_source() {
     let why = Segments::one(0).unwrap_err();

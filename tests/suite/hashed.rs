@@ -36,7 +36,8 @@ fn hashed(limits: Limits) -> Subject {
     Hashed::over(queues.with_drop_policy(longest), table)
 }
 
-/// Bytes that flows of 90 and 40 packets get in the time in which 50 leave, in parts of 100 of all that leave.
+/// Bytes that flows of 90 and 40 packets get in the time in which 50 leave, in parts of 100 of all
+/// that leave.
 fn shares_of_90_and_40_in_50(queues: &mut dyn Scheduler) -> [u64; 2] {
     let (offered, mut free) = ([90, 40], (0..64).collect::<Vec<u32>>());
     let (mut owed, mut owner, mut sent) = ([0; 2], [0; 64], [0_u64; 2]);
@@ -61,8 +62,9 @@ fn shares_of_90_and_40_in_50(queues: &mut dyn Scheduler) -> [u64; 2] {
     sent.map(|bytes| bytes * 100 / sent.iter().sum::<u64>())
 }
 
-/// Goal: the shortest construction is fair, by flow and by hash; that which drops the arrival, and which one has to
-/// ask for, is not. Method: two flows of 90 and 40 into a link of 50, with room for 50 packets.
+/// Goal: the shortest construction is fair, by flow and by hash; that which drops the arrival, and
+/// which one has to ask for, is not. Method: two flows of 90 and 40 into a link of 50, with room
+/// for 50 packets.
 #[test]
 fn the_shortest_construction_is_fair() {
     let drr = || {

@@ -142,9 +142,10 @@ fn arrivals_keep_to_the_rate_where_drops_are_charged() {
     assert!(with.waited * 2 < without.waited, "{}, {}", told(&with), told(&without));
 }
 
-/// Goal: a second after a flood, a load that fits has its rate, also where the rate was cut and an AQM drops among what is
-/// still queued. Method: three times the rate for two seconds by senders that do not react, then nine tenths of the rate
-/// that was set at the end; what leaves from a second later on.
+/// Goal: a second after a flood, a load that fits has its rate, also where the rate was cut and an
+/// AQM drops among what is still queued. Method: three times the rate for two seconds by senders
+/// that do not react, then nine tenths of the rate that was set at the end; what leaves from a
+/// second later on.
 #[test]
 fn a_load_that_fits_has_its_rate_a_second_after_a_flood() {
     let half = 500_000_000;

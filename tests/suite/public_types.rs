@@ -47,8 +47,9 @@ fn lines(mut check: impl FnMut(&Path, &[&str], &str)) {
     }
 }
 
-/// Goal: a release can add a variant to every enum that may grow, and an element to every public list, without breaking a
-/// caller. Method: the sources; a public enum is `non_exhaustive` or named as closed, a public constant no array.
+/// Goal: a release can add a variant to every enum that may grow, and an element to every public
+/// list, without breaking a caller. Method: the sources; a public enum is `non_exhaustive` or named
+/// as closed, a public constant no array.
 #[test]
 fn what_may_grow_is_open() {
     let (mut open, mut closed, mut fixed) = (0, Vec::new(), Vec::new());
@@ -80,7 +81,8 @@ fn what_may_grow_is_open() {
     assert!(open > 20, "{open}");
 }
 
-/// Goal: the example of the READMEs compiles with the version of `rand` that they name. Method: it is that of the tests.
+/// Goal: the example of the READMEs compiles with the version of `rand` that they name. Method: it
+/// is that of the tests.
 #[test]
 fn the_readmes_name_the_version_of_rand() {
     let manifest = include_str!("../../Cargo.toml");

@@ -243,8 +243,8 @@ fn one_share_holds_in_every_plan() {
     }
 }
 
-/// Goal: the page of tins says how many hosts of one of eight tins share an entry in the default tables. Method: the entries of ten
-/// and twenty hosts under forty keys.
+/// Goal: the page of tins says how many hosts of one of eight tins share an entry in the default
+/// tables. Method: the entries of ten and twenty hosts under forty keys.
 #[test]
 fn hosts_of_eight_tins_share_entries_as_the_page_says() {
     // Keys under which hosts share, and thousandths of its share that the host with the least has.
@@ -273,9 +273,10 @@ fn hosts_of_eight_tins_share_entries_as_the_page_says() {
     assert_eq!(counted, [(33, 416), (40, 357)]);
 }
 
-/// Goal: in a tin that has nothing but the floor, because the shares above it come to the whole link, a host waits for one packet of
-/// each other host there, with one share in all tins as without. Method: three hosts in all tins, three in the lowest alone, which
-/// is sent about one packet in 500.
+/// Goal: in a tin that has nothing but the floor, because the shares above it come to the whole
+/// link, a host waits for one packet of each other host there, with one share in all tins as
+/// without. Method: three hosts in all tins, three in the lowest alone, which is sent about one
+/// packet in 500.
 #[test]
 fn one_share_starves_no_host_in_a_tin_that_has_the_floor_alone() {
     for mode in [TinMode::Diffserv8, TinMode::Precedence] {
@@ -488,9 +489,9 @@ fn counters_by_name(queue: &DescriptorQueue) -> BTreeMap<String, Counters> {
     tins.map(|(at, tin)| (tin.name().to_string(), counters(at))).collect()
 }
 
-/// Goal: counters follow the name of a tin to whatever number it has in another plan, and those of a name that is gone go to the
-/// default tin; nothing is counted twice or lost. Method: floods with losses under one plan after another; in the last ones the
-/// default tin is not the lowest.
+/// Goal: counters follow the name of a tin to whatever number it has in another plan, and those of
+/// a name that is gone go to the default tin; nothing is counted twice or lost. Method: floods with
+/// losses under one plan after another; in the last ones the default tin is not the lowest.
 #[test]
 fn counters_follow_the_name_of_a_tin() {
     let own = "tin bulk tin video share 1/4 tin best-effort share 1/2 default-tin best-effort";

@@ -305,8 +305,9 @@ fn a_host_keeps_its_entry_until_the_rotation_is_ended() {
     assert_eq!((queue.backlogged_hosts(), queue.recount()), ((0, 0), Ok(())));
 }
 
-/// Goal: during a key rotation a host is found by its labels in whichever entry it stands, on either side. Method: the flow of
-/// host 1 stands under the first key, that of host 2 comes under the second one.
+/// Goal: during a key rotation a host is found by its labels in whichever entry it stands, on
+/// either side. Method: the flow of host 1 stands under the first key, that of host 2 comes under
+/// the second one.
 #[test]
 fn entries_of_hosts_are_found_during_a_rotation() {
     let mut queue = isolated(Isolation::DualSrcHost);

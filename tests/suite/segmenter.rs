@@ -276,9 +276,9 @@ fn a_limit_holds_for_segments() {
     assert_eq!(rest.push_segments(Nanos(0), long), Ok(9));
 }
 
-/// Goal: short packets are dropped until a long one fits, so that a frame of several segments is queued as a whole.
-/// Method: 2,000 packets of 20 bytes of one host fill the limit; a packet of 9,000 bytes comes, or two segments of that length, each in
-/// the place of 450.
+/// Goal: short packets are dropped until a long one fits, so that a frame of several segments is
+/// queued as a whole. Method: 2,000 packets of 20 bytes of one host fill the limit; a packet of
+/// 9,000 bytes comes, or two segments of that length, each in the place of 450.
 #[test]
 fn short_packets_give_way_to_all_segments() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).raw_ip().max_len(9_000).buffers(2_000);
@@ -309,8 +309,9 @@ fn short_packets_give_way_to_all_segments() {
     }
 }
 
-/// Goal: a frame of several segments that is refused has left nothing behind. Method: random frames of several hosts, of which
-/// some are of several segments, in little room; the limits in bytes and in packets, and the buffers, bind in turn.
+/// Goal: a frame of several segments that is refused has left nothing behind. Method: random frames
+/// of several hosts, of which some are of several segments, in little room; the limits in bytes and
+/// in packets, and the buffers, bind in turn.
 #[test]
 fn segments_are_queued_all_or_none() {
     let mut random = Xorshift::new(11);

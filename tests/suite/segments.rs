@@ -105,8 +105,8 @@ fn what_is_lost_behind_the_bottleneck_is_charged_by_segments() {
     assert_eq!(paid_beside_departures(&mut queue, now), on_wire);
 }
 
-/// Ten packets of 1,000 bytes leave one after another, from `now` on; returns what the line is charged beside them, in
-/// microseconds, which are bytes at 8 Mbit/s.
+/// Ten packets of 1,000 bytes leave one after another, from `now` on; returns what the line is
+/// charged beside them, in microseconds, which are bytes at 8 Mbit/s.
 fn paid_beside_departures(queue: &mut DescriptorQueue, mut now: Nanos) -> u64 {
     let drops = &mut |_: Packet, _: DropReason| {};
     let mut paid = 0;

@@ -497,8 +497,8 @@ fn settings_are_a_string_for_serde() {
     assert!(refused("null").contains("expected settings in words"));
 }
 
-/// Goal: what `tc -s qdisc` prints of a CAKE queue can be pasted. Method: the forms of such lines, each beside the same
-/// settings in keywords; an error in one still points into the line.
+/// Goal: what `tc -s qdisc` prints of a CAKE queue can be pasted. Method: the forms of such lines,
+/// each beside the same settings in keywords; an error in one still points into the line.
 #[test]
 fn a_line_that_tc_prints_is_read() {
     let plain = "bandwidth 20mbit diffserv3 triple-isolate nonat nowash no-ack-filter split-gso rtt 100ms docsis";
@@ -519,8 +519,8 @@ fn a_line_that_tc_prints_is_read() {
     assert!(QueueSettings::from_words("qdisc fq_codel 8001: root refcnt 2").is_err());
 }
 
-/// Goal: each value that is printed as a word reads back from it, exactly. Method: all values of what can be listed, and any
-/// value of rates and times.
+/// Goal: each value that is printed as a word reads back from it, exactly. Method: all values of
+/// what can be listed, and any value of rates and times.
 #[test]
 fn what_is_printed_reads_back() {
     fn reads_back<T: FromStr + Display + PartialEq + Debug + Copy>(

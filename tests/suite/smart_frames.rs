@@ -182,8 +182,9 @@ fn weights_of_hosts_hold_and_change_while_frames_are_queued() {
     }
 }
 
-/// Goal: during a key rotation a backlogged host gets new terms at once, under whichever key it stands. Method: as above, with
-/// a rotation before the terms change; then a ceiling of the host that stays backlogged.
+/// Goal: during a key rotation a backlogged host gets new terms at once, under whichever key it
+/// stands. Method: as above, with a rotation before the terms change; then a ceiling of the host
+/// that stays backlogged.
 #[test]
 fn terms_of_a_host_change_during_a_key_rotation() {
     let memory = IsolatedMemory::<Heap>::allocate(64, 16, 400).with_rates();
@@ -320,8 +321,8 @@ fn other_limits_drop_what_exceeds_them_and_stay() {
     assert_eq!((queue.backlog().packets, queue.backlogged_hosts().0), (5, 2));
 }
 
-/// Goal: a frame that is popped is the caller's to change, and what it writes there disturbs no other frame. Method: every
-/// byte of each frame overwritten, with frames queued behind it.
+/// Goal: a frame that is popped is the caller's to change, and what it writes there disturbs no
+/// other frame. Method: every byte of each frame overwritten, with frames queued behind it.
 #[test]
 fn a_popped_frame_is_the_callers_to_change() {
     let mut queue = SmartQueue::upload(Rate::UNLIMITED).buffers(4).frames(KEY).expect("a queue");
@@ -387,8 +388,9 @@ fn tables_that_are_too_short_are_refused_with_what_is_needed() {
     assert_eq!(build(8, 799, 8), lacks("bytes", 799, 800));
 }
 
-/// Goal: a frame that is turned away claims no flow and no host, and does not count as one that became backlogged.
-/// Method: frames that are empty, too long for a buffer, and too long for the limit where no buffer is free.
+/// Goal: a frame that is turned away claims no flow and no host, and does not count as one that
+/// became backlogged. Method: frames that are empty, too long for a buffer, and too long for the
+/// limit where no buffer is free.
 #[test]
 fn a_frame_that_is_turned_away_claims_nothing() {
     let limits = Limits { packets: 8, bytes: 900 };
@@ -412,9 +414,10 @@ fn a_frame_that_is_turned_away_claims_nothing() {
     queue.recount().expect("the counters");
 }
 
-/// Goal: frames without an IP header are counted by what they are, and a queue of the wrong layer says so, both ways.
-/// Method: frames of each kind; IPv4 and IPv6 packets into a queue of frames; frames, of which some begin as an IP header
-/// does, into a queue of packets; IP packets that have no ports count as nothing.
+/// Goal: frames without an IP header are counted by what they are, and a queue of the wrong layer
+/// says so, both ways. Method: frames of each kind; IPv4 and IPv6 packets into a queue of frames;
+/// frames, of which some begin as an IP header does, into a queue of packets; IP packets that have
+/// no ports count as nothing.
 #[test]
 fn frames_that_are_not_ip_are_counted_by_what_they_are() {
     let whole = frame(1, 1, 0);
@@ -454,9 +457,10 @@ fn frames_that_are_not_ip_are_counted_by_what_they_are() {
     assert_eq!(counts(raw(), &[to_card(2), to_card(0x46), to_card(0x66)]), (3, [0; 3], [0; 2]));
 }
 
-/// Goal: a frame that is refused stays as it was, and the link is not charged: `pop_if` that always takes is `pop`.
-/// Method: two queues with one history of frames that wait long, with marks and code points; one is popped, and the other
-/// refuses at random before each frame leaves; frames, counters and the link are compared.
+/// Goal: a frame that is refused stays as it was, and the link is not charged: `pop_if` that always
+/// takes is `pop`. Method: two queues with one history of frames that wait long, with marks and
+/// code points; one is popped, and the other refuses at random before each frame leaves; frames,
+/// counters and the link are compared.
 #[test]
 fn a_frame_that_is_refused_stays() {
     for (wash, tins) in [(false, TinMode::BestEffort), (true, TinMode::Diffserv4)] {
@@ -514,8 +518,9 @@ fn a_frame_that_is_refused_keeps_its_header() {
     assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&frame[..]));
 }
 
-/// Goal: a user gets from a frame to the numbers of its flow and hosts, and from a flow's number to its key.
-/// Method: frames of three hosts and four ports in several tins, behind a translation, looked up while they are queued.
+/// Goal: a user gets from a frame to the numbers of its flow and hosts, and from a flow's number to
+/// its key. Method: frames of three hosts and four ports in several tins, behind a translation,
+/// looked up while they are queued.
 #[test]
 fn flows_are_found_by_frame_and_named_by_number() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).tins(TinMode::Diffserv4);
@@ -545,8 +550,9 @@ fn flows_are_found_by_frame_and_named_by_number() {
     assert_eq!(queue.flow_key(flows[0].queue), None);
 }
 
-/// Goal: the parser that is chosen is the one in force. Method: two flows in one VXLAN tunnel, two in sequenced GRE, and two that
-/// only IPv6 flow labels tell apart: how many flows there are with the default and with each option.
+/// Goal: the parser that is chosen is the one in force. Method: two flows in one VXLAN tunnel, two
+/// in sequenced GRE, and two that only IPv6 flow labels tell apart: how many flows there are with
+/// the default and with each option.
 #[test]
 fn the_parser_can_be_chosen() {
     let inner = |port: u8| frame(1, port, 0)[14..100].to_vec();
@@ -584,8 +590,9 @@ fn the_parser_can_be_chosen() {
     assert_eq!(flows(by_label, &labelled), 2);
 }
 
-/// Goal: behind a compressed PPPoE protocol number and behind SNAP a packet is one of its flow and host, its code point counts, its
-/// header takes a mark and loses its code point, and its acknowledgements are filtered.
+/// Goal: behind a compressed PPPoE protocol number and behind SNAP a packet is one of its flow and
+/// host, its code point counts, its header takes a mark and loses its code point, and its
+/// acknowledgements are filtered.
 #[test]
 fn packets_behind_other_links_are_packets() {
     let packet = |host: u8, number: u8, class: u8| {
@@ -627,10 +634,11 @@ fn packets_behind_other_links_are_packets() {
     }
 }
 
-/// Goal: a machine with a hundred IPv6 addresses of its subnet has no more than the machine beside it, with one upload: by
-/// default the hosts of Ethernet frames are cards, upload and download. Also where the addresses were there first and their queues
-/// never empty. While one card is all there is, and where rules name hosts, hosts are addresses. By address the attack
-/// works, as the figure says.
+/// Goal: a machine with a hundred IPv6 addresses of its subnet has no more than the machine beside
+/// it, with one upload: by default the hosts of Ethernet frames are cards, upload and download.
+/// Also where the addresses were there first and their queues never empty. While one card is all
+/// there is, and where rules name hosts, hosts are addresses. By address the attack works, as the
+/// figure says.
 #[test]
 fn addresses_of_one_card_have_the_share_of_one_host() {
     /// A datagram of IPv6 between a local host with this card and a far one, up or down.
@@ -647,10 +655,12 @@ fn addresses_of_one_card_have_the_share_of_one_host() {
         frame[58..60].copy_from_slice(&[3, 0xb2]);
         frame
     }
-    /// What the one upload has of the link in the last of three seconds, in thousandths; it comes after one.
+    /// What the one upload has of the link in the last of three seconds, in thousandths; it comes
+    /// after one.
     fn share(mut queue: impl FnMut(Nanos, Option<&[u8]>) -> Option<u8>, is_upload: bool) -> u32 {
         let (mut all, mut of_one) = (0, 0);
-        // At 20 Mbit/s a frame takes 0.4 ms. The hundred addresses send twice the rate, the other machine all of it.
+        // At 20 Mbit/s a frame takes 0.4 ms. The hundred addresses send twice the rate, the other
+        // machine all of it.
         for tick in 0_u64..7_500 {
             let now = Nanos(tick * 400_000);
             for number in [2 * tick, 2 * tick + 1] {

@@ -55,7 +55,8 @@ fn sizes(elf: &Path) -> Result<[u64; 2], String> {
     }
 }
 
-/// Fails unless the figure in `row` of the guide is within 2 % of `measured`: the guide rounds to 0.1 kB.
+/// Fails unless the figure in `row` of the guide is within 2 % of `measured`: the guide rounds to
+/// 0.1 kB.
 fn compare(guide: &str, row: &str, measured: u64) -> Result<(), String> {
     let cells = guide.lines().find_map(|line| line.strip_prefix(&format!("| {row} | ")));
     let figure = cells.and_then(|cells| cells.strip_suffix(" kB |"));

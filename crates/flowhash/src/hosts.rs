@@ -4,8 +4,8 @@
 //! a machine would have as many shares as it has addresses. A [`HostMap`] says which addresses are one host:
 //!
 //! - **Lists.** Addresses, prefixes, ranges and MACs with one number are one host, [`HostKey::Named`].
-//! - **The rest** is identified as [`HostBy`] says. [`HostBy::Auto`] counts a machine by its card, whatever addresses it
-//!   takes, and is the default where frames have an Ethernet header.
+//! - **The rest** is identified as [`HostBy`] says. [`HostBy::Auto`] counts a machine by its card,
+//!   whatever addresses it takes, and is the default where frames have an Ethernet header.
 //!
 //! The identity is that of hosts on the local side. A far host stays what it is, an address: its MAC is that of a router.
 
@@ -27,16 +27,17 @@ pub trait HostIdentity {
     /// Whether [`host`](Self::host) looks at the link. `false` saves reading it.
     fn reads_link(&self) -> bool;
 
-    /// Learns from a frame of an IP packet, before [`host`](Self::host) is called for it. `link` is the local side of its
-    /// Ethernet header. Returns true if hosts are identified differently from this frame on, so that no flow should keep the
-    /// host that it was given before: the caller labels flows under [another key](crate::SipHash13::derived) then. Learns
-    /// nothing unless implemented.
+    /// Learns from a frame of an IP packet, before [`host`](Self::host) is called for it. `link` is
+    /// the local side of its Ethernet header. Returns true if hosts are identified differently from
+    /// this frame on, so that no flow should keep the host that it was given before: the caller
+    /// labels flows under [another key](crate::SipHash13::derived) then. Learns nothing unless
+    /// implemented.
     fn learn(&mut self, _link: LinkEnd) -> bool {
         false
     }
 
-    /// Returns the identity for a caller that has rules for single hosts: one that tells hosts apart now in one way and now
-    /// in another stays with one. Nothing changes unless implemented.
+    /// Returns the identity for a caller that has rules for single hosts: one that tells hosts
+    /// apart now in one way and now in another stays with one. Nothing changes unless implemented.
     #[must_use]
     fn settled(self) -> Self
     where
@@ -93,13 +94,15 @@ pub enum HostBy {
     Mac,
     /// The VLAN, by its tags. Frames without a tag are of one host. The address where a packet has no Ethernet header.
     Vlan,
-    /// The MAC address if frames of IP packets come from several cards, and the address while all come from one, as behind
-    /// a router that stands between: see [`ALONE_AFTER`]. The address where a packet has no Ethernet header.
+    /// The MAC address if frames of IP packets come from several cards, and the address while all
+    /// come from one, as behind a router that stands between: see [`ALONE_AFTER`]. The address
+    /// where a packet has no Ethernet header.
     ///
-    /// A machine takes as many IPv6 addresses of its subnet as it likes. By address each of them is a host with a share of
-    /// its own; by card they are one. Where one card is all there is, addresses take nothing from anybody else. Behind a
-    /// router beside other cards all hosts are one: [`Address`](Self::Address) tells these apart. What is not IP stays one
-    /// host: forging its address costs a sender nothing.
+    /// A machine takes as many IPv6 addresses of its subnet as it likes. By address each of them is
+    /// a host with a share of its own; by card they are one. Where one card is all there is,
+    /// addresses take nothing from anybody else. Behind a router beside other cards all hosts are
+    /// one: [`Address`](Self::Address) tells these apart. What is not IP stays one host: forging
+    /// its address costs a sender nothing.
     Auto,
 }
 
@@ -434,14 +437,15 @@ impl<E: AsRef<[HostMember]>> HostMap<E> {
         self.by
     }
 
-    /// Takes over which cards `before` has seen, for [`HostBy::Auto`]: a map that replaces another one knows them from its
-    /// first frame on.
+    /// Takes over which cards `before` has seen, for [`HostBy::Auto`]: a map that replaces another
+    /// one knows them from its first frame on.
     #[must_use]
     pub fn with_cards_of<F>(self, before: &HostMap<F>) -> Self {
         Self { cards: before.cards, ..self }
     }
 
-    /// Returns true if [`HostBy::Auto`] identifies hosts by card, because frames from several have come.
+    /// Returns true if [`HostBy::Auto`] identifies hosts by card, because frames from several have
+    /// come.
     #[must_use]
     pub const fn has_several_cards(&self) -> bool {
         self.cards.several_for > 0

@@ -5,8 +5,8 @@
 //! error here. It gets a key like every other packet, so that it has a queue and its sender a share, and [`Ending`]
 //! says where the walk stopped. To refuse such a packet is the business of the program that forwards it.
 //!
-//! [`ethernet`] and [`ip`] read the outermost IP header, also behind VLAN tags, PPPoE, and LLC with SNAP. A
-//! [`Parser`] also reads what tunnels carry, as far as its [`Tunnels`] say:
+//! [`ethernet`] and [`ip`] read the outermost IP header, also behind VLAN tags, PPPoE, and LLC with
+//! SNAP. A [`Parser`] also reads what tunnels carry, as far as its [`Tunnels`] say:
 //!
 //! | what | key by default of a [`Parser`] | key otherwise |
 //! |---|---|---|

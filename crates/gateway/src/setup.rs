@@ -1,8 +1,9 @@
-//! `setup` and `teardown`: a veth pair between the machine's own stack and one of its devices, so that a gateway can stand
-//! there.
+//! `setup` and `teardown`: a veth pair between the machine's own stack and one of its devices, so
+//! that a gateway can stand there.
 //!
-//! The stack gets a new device with the addresses, the permanent neighbours and the routes of the old one. What `teardown`
-//! has to restore is written down as the alias of the new device: it lives exactly as long as the pair.
+//! The stack gets a new device with the addresses, the permanent neighbours and the routes of the
+//! old one. What `teardown` has to restore is written down as the alias of the new device: it lives
+//! exactly as long as the pair.
 
 mod belongings;
 
@@ -22,7 +23,8 @@ const MARK: &str = "freeboard-gateway setup:";
 /// The longest name of a device.
 const LONGEST_NAME: usize = 15;
 
-/// The words of a command: the devices that a gateway was told of, and on which side of the translation it stands.
+/// The words of a command: the devices that a gateway was told of, and on which side of the
+/// translation it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) lan: String,
@@ -203,7 +205,8 @@ fn set_mac(device: &Interface, mac: &[u8]) -> Result<(), String> {
     })
 }
 
-/// A pair with these names that was made and not touched since: one of a `setup` that was killed. No record leads to it.
+/// A pair with these names that was made and not touched since: one of a `setup` that was killed.
+/// No record leads to it.
 fn leftover(ends: [&str; 2]) -> Option<Interface> {
     let all = links().ok()?;
     let [first, second] = ends.map(|end| all.iter().find(|link| link.name == end));
@@ -341,8 +344,8 @@ fn build(
     record: &Record,
     belongings: &Belongings,
 ) -> Result<(), String> {
-    // Hosts go on with the address of Ethernet that they know. The MAC of a bridge or of a VLAN is also that of a device
-    // below, which would take the frames.
+    // Hosts go on with the address of Ethernet that they know. The MAC of a bridge or of a VLAN is
+    // also that of a device below, which would take the frames.
     let keeps_mac = matches!(&*device.kind, "" | "veth") && device.mac.len() == 6;
     let mac = keeps_mac.then_some(&*device.mac);
     let ends = [&*place.inside(), &*place.outside()];

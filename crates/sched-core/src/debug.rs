@@ -1,6 +1,7 @@
 //! `Debug` of what holds tables: short, since a table has thousands of entries.
 
-/// Prints these fields of a type, and none of its tables. Whatever its parameters are, it is `Debug`.
+/// Prints these fields of a type, and none of its tables. Whatever its parameters are, it is
+/// `Debug`.
 macro_rules! short_debug {
     ($name:ident<$($parameter:ident),*> { $($field:ident),* }) => {
         /// Without the tables.

@@ -382,8 +382,8 @@ pub trait Scheduler {
     /// `None`: not before something is enqueued. `Some(now)`: a packet is ready. Later than `now`: a
     /// shaper is closed until then.
     ///
-    /// A clock that steps back by up to a second puts the instant off by as much. After a longer step it is counted from
-    /// the new time on.
+    /// A clock that steps back by up to a second puts the instant off by as much. After a longer
+    /// step it is counted from the new time on.
     fn poll_at(&self, now: Nanos) -> Option<Nanos>;
 
     /// What is queued.

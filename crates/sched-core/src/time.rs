@@ -83,12 +83,14 @@ impl From<Nanos> for Duration {
 
 /// A clock of [`Nanos`] from a tick counter of 32 bits, which may wrap around.
 ///
-/// The first reading is its zero, whatever the counter shows. It counts the ticks that have passed between two readings, and loses no part of a nanosecond between
-/// them; a tick counts as up to 2^-32 ns less than it takes. Read it at least once in 2^31 ticks: every 24 days at 1 kHz,
-/// every 12 seconds at 168 MHz. A longer span counts as a step back.
+/// The first reading is its zero, whatever the counter shows. It counts the ticks that have passed
+/// between two readings, and loses no part of a nanosecond between them; a tick counts as up to
+/// 2^-32 ns less than it takes. Read it at least once in 2^31 ticks: every 24 days at 1 kHz, every
+/// 12 seconds at 168 MHz. A longer span counts as a step back.
 ///
-/// A counter that steps back by up to a second is no time until it is there again; after a longer step, as of a counter
-/// that was reset, time goes on with the next tick. Cost of a reading: two multiplications.
+/// A counter that steps back by up to a second is no time until it is there again; after a longer
+/// step, as of a counter that was reset, time goes on with the next tick. Cost of a reading: two
+/// multiplications.
 ///
 /// ```
 /// use core::num::NonZeroU32;
@@ -116,7 +118,8 @@ pub struct TickClock {
 }
 
 impl TickClock {
-    /// A clock on a counter of `hz` ticks a second, which is at [`Nanos::ZERO`] until its second reading.
+    /// A clock on a counter of `hz` ticks a second, which is at [`Nanos::ZERO`] until its second
+    /// reading.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "at most 10^9 in the upper half")]
     pub const fn new(hz: NonZeroU32) -> Self {
@@ -152,7 +155,8 @@ impl TickClock {
 /// The units, the largest first, each with its power of ten.
 const UNITS: [(&str, u32); 4] = [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)];
 
-/// Prints a whole number of the largest unit that divides the time: `30ms`, `1500us`. It reads back to the same time.
+/// Prints a whole number of the largest unit that divides the time: `30ms`, `1500us`. It reads back
+/// to the same time.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = |power| {
@@ -181,8 +185,9 @@ impl fmt::Display for UnknownTime {
 
 impl core::error::Error for UnknownTime {}
 
-/// Reads a time with its unit: `2s`, `1.5ms`, `100us`, `20480ns`. The case of the unit does not matter. A part of a
-/// nanosecond is refused, and so is a number without a unit, which `tc` takes for microseconds.
+/// Reads a time with its unit: `2s`, `1.5ms`, `100us`, `20480ns`. The case of the unit does not
+/// matter. A part of a nanosecond is refused, and so is a number without a unit, which `tc` takes
+/// for microseconds.
 ///
 /// ```
 /// use sched_core::Nanos;
@@ -205,7 +210,8 @@ fn nanoseconds(word: &str) -> Option<u64> {
     let unit_at = word.find(|c: char| c != '.' && !c.is_ascii_digit())?;
     let (number, unit) = word.split_at_checked(unit_at)?;
     let (_, power) = UNITS.into_iter().find(|(name, _)| unit.eq_ignore_ascii_case(name))?;
-    // A list of one: the search for a single character has an index that can panic where it is not inlined.
+    // A list of one: the search for a single character has an index that can panic where it is not
+    // inlined.
     let (whole, fraction) = number.split_once(['.']).unwrap_or((number, ""));
     let decimals = u32::try_from(fraction.len()).ok()?;
     if whole.is_empty() || number.ends_with('.') || decimals > power {
@@ -223,8 +229,8 @@ mod tests {
     use super::*;
     use std::string::ToString;
 
-    /// Goal: what is printed reads back to the same time. Method: every power of two and of ten with its neighbours, and their
-    /// products with small numbers, up to the end of time.
+    /// Goal: what is printed reads back to the same time. Method: every power of two and of ten
+    /// with its neighbours, and their products with small numbers, up to the end of time.
     #[test]
     fn a_time_reads_back_as_it_is_printed() {
         let powers = (0..64).map(|bit| 1_u64 << bit);
@@ -267,8 +273,9 @@ mod tests {
         assert_eq!("0.000000001S".parse(), Ok(Nanos(1)));
     }
 
-    /// Goal: no time is lost or gained, however often a counter is read and wraps around. Method: counters of several
-    /// rates, read after random spans up to the longest, beside the ticks in 128 bits.
+    /// Goal: no time is lost or gained, however often a counter is read and wraps around. Method:
+    /// counters of several rates, read after random spans up to the longest, beside the ticks in
+    /// 128 bits.
     #[test]
     fn ticks_add_up_to_their_time() {
         for hz in [1, 1_000, 32_768, 1_000_000, 168_000_000, 999_999_999, u32::MAX] {
@@ -298,8 +305,8 @@ mod tests {
         assert_eq!(clock.now(2_010), ms(5_011));
     }
 
-    /// Goal: no first reading is taken for a step back. Method: counters that show anything at first, read again after spans up
-    /// to the longest.
+    /// Goal: no first reading is taken for a step back. Method: counters that show anything at
+    /// first, read again after spans up to the longest.
     #[test]
     fn the_first_reading_is_the_zero_of_the_clock() {
         for first in [0, 1, 5_000, 1 << 31, (1 << 31) + 1, u32::MAX - 1_001, u32::MAX - 9, u32::MAX]

@@ -41,8 +41,8 @@ const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
 /// The same where the rate has come down to the floor before anything was known of the path.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(10);
-/// A delay that lasts for so long beside some load is a line slower than a quarter of the rate. By then the baseline has
-/// learned seven eighths of a delay that is the path's.
+/// A delay that lasts for so long beside some load is a line slower than a quarter of the rate. By
+/// then the baseline has learned seven eighths of a delay that is the path's.
 const LASTING: Nanos = Nanos::from_secs(4);
 
 /// What the last decision was.
@@ -60,8 +60,8 @@ pub enum AutorateState {
     Draining,
     /// The line is little used: the rate moved towards the base.
     Returning,
-    /// No sample came for the [silence](AutorateParams::silence): the rate is at most the base, and moves towards the floor
-    /// under load.
+    /// No sample came for the [silence](AutorateParams::silence): the rate is at most the base, and
+    /// moves towards the floor under load.
     Silent,
 }
 
@@ -108,12 +108,14 @@ pub struct AutoratePath {
 /// | no sample for the [silence](AutorateParams::silence) | at least 1/16 of the rate | at most the base, then 1/4 of the way to the floor |
 /// | the same | below 1/16 of the rate | at most the base, and 1/32 of the way to it from below |
 ///
-/// The load is that of the interval or of the one before, whichever is greater: a sample tells of both.
+/// The load is that of the interval or of the one before, whichever is greater: a sample tells of
+/// both.
 ///
-/// **Provisional.** A first sample under load may be that of a full modem. Until it is known, no excess is seen and the rate
-/// does not grow: it goes to the floor, where the queue drains. The least sample is the baseline. It is trusted when the load is
-/// low, or when the delay no longer falls at the floor. After [`Autorate::forget_path`] it is trusted at once if there was no
-/// excess before.
+/// **Provisional.** A first sample under load may be that of a full modem. Until it is known, no
+/// excess is seen and the rate does not grow: it goes to the floor, where the queue drains. The
+/// least sample is the baseline. It is trusted when the load is low, or when the delay no longer
+/// falls at the floor. After [`Autorate::forget_path`] it is trusted at once if there was no excess
+/// before.
 ///
 /// **Promises**, for any sequence of times, samples and loads:
 /// - The rate is at least the floor and at most the ceiling, after each call.
@@ -122,8 +124,9 @@ pub struct AutoratePath {
 ///   rate is filled within `12n + 13` intervals: 7.4 s for a line that comes back to four times the rate, by default.
 /// - On a steady line that stays full, the rate ends up between 3/4 and 9/8 of what the line carries, and stays
 ///   there: this is shown in the tests for a line that tells its delay 0 to 100 ms late, not proved.
-/// - A sample that is told late, twice or in another order within an interval changes nothing. A clock that steps back
-///   begins an interval anew; one that leaps costs at most a cut, or a silence if no sample came in that interval.
+/// - A sample that is told late, twice or in another order within an interval changes nothing. A
+///   clock that steps back begins an interval anew; one that leaps costs at most a cut, or a
+///   silence if no sample came in that interval.
 ///
 /// **Limits.** The delay of the path itself may rise by more than the threshold, on a path that changes. Samples at low load,
 /// or at the floor, teach the baseline within seconds. A line that stays full is cut to the floor first.
@@ -276,8 +279,8 @@ impl Autorate {
         self.change_path(AutoratePath::default());
     }
 
-    /// Changes to a path of which this is known, and returns what is known of the present one, for a caller that comes back to it.
-    /// Otherwise as [`forget_path`](Self::forget_path).
+    /// Changes to a path of which this is known, and returns what is known of the present one, for
+    /// a caller that comes back to it. Otherwise as [`forget_path`](Self::forget_path).
     ///
     /// ```
     /// use sched_core::Nanos;
@@ -377,7 +380,8 @@ impl Autorate {
         self.bps <= self.params.floor_bps() && self.pause == Nanos::ZERO
     }
 
-    /// Goes half of the way to the floor, and waits there for the queue that was before it came, or before the first sample.
+    /// Goes half of the way to the floor, and waits there for the queue that was before it came, or
+    /// before the first sample.
     fn descend(&mut self, least: Nanos, is_first: bool) {
         let floor = self.params.floor_bps();
         let is_above = self.bps > floor;
@@ -437,7 +441,8 @@ impl Autorate {
         load >= self.bps.saturating_sub(self.bps >> 2)
     }
 
-    /// Cuts to a share of what was achieved. The caller knows how little of the rate is no measure of the line.
+    /// Cuts to a share of what was achieved. The caller knows how little of the rate is no measure
+    /// of the line.
     fn cut(&mut self, load: u64, excess: Nanos) {
         let threshold = self.params.threshold().nonzero();
         // 7/8 at the threshold, 1/2 from four thresholds on, in 256th.

@@ -263,14 +263,14 @@ impl Shaper {
         }
     }
 
-    /// Whether the clock has stepped back by more than [`Self::STEP_BACK`] since a packet left or the rate changed: the
-    /// readings until then were wrong.
+    /// Whether the clock has stepped back by more than [`Self::STEP_BACK`] since a packet left or
+    /// the rate changed: the readings until then were wrong.
     const fn has_stepped_back(&self, now: Nanos) -> bool {
         now.0.saturating_add(Self::STEP_BACK.0) < self.since.0
     }
 
-    /// When to look at the line, as it turns out at `now`: [`due`](Self::due), or at once where the clock has stepped back so
-    /// that [`rebase`](Self::rebase) changes it.
+    /// When to look at the line, as it turns out at `now`: [`due`](Self::due), or at once where the
+    /// clock has stepped back so that [`rebase`](Self::rebase) changes it.
     pub(crate) fn due_at(&self, now: Nanos) -> Nanos {
         let is_moved = self.rate.limited().is_some() && self.has_stepped_back(now);
         if is_moved { now } else { self.due() }
@@ -283,8 +283,9 @@ impl Shaper {
         is_free && self.has_stepped_back(now)
     }
 
-    /// If the clock has stepped back by more than a second, time goes on with `now`: the line opens after the time that it
-    /// had left at the last departure or change of the rate. No lateness is caught up then.
+    /// If the clock has stepped back by more than a second, time goes on with `now`: the line opens
+    /// after the time that it had left at the last departure or change of the rate. No lateness is
+    /// caught up then.
     #[cold]
     #[inline(never)]
     pub(crate) fn rebase(&mut self, now: Nanos) {

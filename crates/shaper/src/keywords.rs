@@ -15,12 +15,12 @@ impl Overhead {
     /// frames, 0 for IP packets). Until a word gives an overhead, lengths count as they are,
     /// header included (`raw`); from then on the header does not count.
     ///
-    /// **The link.** Words act from left to right. `overhead N`, `ether-vlan` and the names of links add to the
-    /// overhead; `raw` and `conservative` assign it. `mpu N` assigns; a link's name brings its own
-    /// framing and, if it has one, its minimum. `atm`, `ptm`, `gem`, `xgem`, `noatm` choose the framing,
-    /// `ptm-paper` the paper's formula ([`Framing::PtmPaper`]). `via-ethernet` is accepted and
-    /// changes nothing, as does the name that `tc` prints in parentheses behind the numbers of a link:
-    /// `overhead 18 mpu 64 (docsis)`.
+    /// **The link.** Words act from left to right. `overhead N`, `ether-vlan` and the names of
+    /// links add to the overhead; `raw` and `conservative` assign it. `mpu N` assigns; a link's
+    /// name brings its own framing and, if it has one, its minimum. `atm`, `ptm`, `gem`, `xgem`,
+    /// `noatm` choose the framing, `ptm-paper` the paper's formula ([`Framing::PtmPaper`]).
+    /// `via-ethernet` is accepted and changes nothing, as does the name that `tc` prints in
+    /// parentheses behind the numbers of a link: `overhead 18 mpu 64 (docsis)`.
     ///
     /// **What is inside.** Tunnels are named from the inside out, wherever the words of the link stand: `gre wireguard
     /// pppoe-ptm` is GRE in WireGuard on a VDSL2 line with PPPoE. Their names: `wireguard`, `wireguard6`, `esp`, `esp6`,
@@ -275,8 +275,8 @@ pub enum KeywordProblem {
 }
 
 impl KeywordError {
-    /// Returns the offset in bytes at which the word begins in `text`, the words that were read, for a caller that
-    /// points at the word; `None` if it is a word of another text.
+    /// Returns the offset in bytes at which the word begins in `text`, the words that were read,
+    /// for a caller that points at the word; `None` if it is a word of another text.
     #[must_use]
     pub fn offset_in(&self, text: &str) -> Option<usize> {
         let word = text.split_ascii_whitespace().nth(self.index)?;

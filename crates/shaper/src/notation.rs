@@ -25,8 +25,8 @@ impl core::error::Error for UnknownRate {}
 /// The units, the largest first, each with its power of ten.
 const UNITS: [(&str, u32); 4] = [("gbit", 9), ("mbit", 6), ("kbit", 3), ("bit", 0)];
 
-/// Prints a whole number of the largest unit that divides the rate, `20mbit`, `1500kbit`, or `unlimited` or `stopped`. It
-/// reads back to the same rate.
+/// Prints a whole number of the largest unit that divides the rate, `20mbit`, `1500kbit`, or
+/// `unlimited` or `stopped`. It reads back to the same rate.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = match self.as_bits_per_second() {
@@ -44,8 +44,9 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Reads a rate: `10mbit`, `512kbit`, `1.5gbit`, `1000000`, `unlimited`, `stopped`. Units are decimal and the case of words
-/// does not matter. A fraction that is not a whole number of bits per second is refused.
+/// Reads a rate: `10mbit`, `512kbit`, `1.5gbit`, `1000000`, `unlimited`, `stopped`. Units are
+/// decimal and the case of words does not matter. A fraction that is not a whole number of bits per
+/// second is refused.
 ///
 /// ```
 /// use shaper::Rate;

@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-/// A copy of a word that an error quotes: its first [`MAX_LEN`](Self::MAX_LEN) bytes, which is more than any accepted
-/// word has. A longer word is printed with `…` behind these.
+/// A copy of a word that an error quotes: its first [`MAX_LEN`](Self::MAX_LEN) bytes, which is more
+/// than any accepted word has. A longer word is printed with `…` behind these.
 ///
-/// Errors own what they quote, so that they are `'static`: `?` makes a `Box<dyn Error>` of them, without an allocator
-/// here.
+/// Errors own what they quote, so that they are `'static`: `?` makes a `Box<dyn Error>` of them,
+/// without an allocator here.
 ///
 /// ```
 /// use shaper::QuotedWord;

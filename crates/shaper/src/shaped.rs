@@ -24,21 +24,25 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 /// A super-packet, several packets in one, is charged segment by segment by
 /// [`dequeue_segmented`](Shaped::dequeue_segmented).
 ///
-/// **Ingress.** With a bottleneck *before* the queue, as on a download behind a provider's queue, a packet dropped here has
-/// already passed it. [`Shaped::set_ingress`] makes the link pay for packets that are rejected or dropped by a full queue,
-/// an AQM or an ACK filter, as CAKE does with the keyword `ingress`. So arrivals keep to the rate, not departures, and
-/// the provider's queue stays empty as soon as senders react.
+/// **Ingress.** With a bottleneck *before* the queue, as on a download behind a provider's queue, a
+/// packet dropped here has already passed it. [`Shaped::set_ingress`] makes the link pay for
+/// packets that are rejected or dropped by a full queue, an AQM or an ACK filter, as CAKE does with
+/// the keyword `ingress`. So arrivals keep to the rate, not departures, and the provider's queue
+/// stays empty as soon as senders react.
 ///
-/// - Dropped bytes are a debt. While there is one, each packet that leaves pays for up to half of its own length of it.
-///   So at least two thirds of the rate leave, whatever is dropped: senders that do not react cannot stop the link.
-/// - A debt lasts [`Shaped::INGRESS_DEBT`], one second: what is not paid a second after the first packet that paid for it
-///   is forgiven, with all that is queued then, whether or not it is dropped later. So from a second after a flood on, a
-///   load that fits is served as without ingress, also if the rate is cut meanwhile.
+/// - Dropped bytes are a debt. While there is one, each packet that leaves pays for up to half of
+///   its own length of it. So at least two thirds of the rate leave, whatever is dropped: senders
+///   that do not react cannot stop the link.
+/// - A debt lasts [`Shaped::INGRESS_DEBT`], one second: what is not paid a second after the first
+///   packet that paid for it is forgiven, with all that is queued then, whether or not it is
+///   dropped later. So from a second after a flood on, a load that fits is served as without
+///   ingress, also if the rate is cut meanwhile.
 /// - Idle time in which the link could have carried the whole debt pays it.
 /// - Departures never exceed the rate: the promises of [`Shaper`] hold as without ingress.
-/// - Packets dropped by [limits](Scheduler::set_limits), [removal](sched_core::DropReason::FlowRemoved) and
-///   [`drain`](Scheduler::drain) are not charged, as no sender caused their loss; nor are any while the rate is
-///   [`Rate::STOPPED`] or [`Rate::UNLIMITED`].
+/// - Packets dropped by [limits](Scheduler::set_limits),
+///   [removal](sched_core::DropReason::FlowRemoved) and [`drain`](Scheduler::drain) are not
+///   charged, as no sender caused their loss; nor are any while the rate is [`Rate::STOPPED`] or
+///   [`Rate::UNLIMITED`].
 ///
 /// **Late callers.** A caller that a timer or an interrupt wakes comes late. [`Shaped`] makes up for up to
 /// [`Shaped::CATCH_UP`] of that, 10 ms, unless its line was given another span with
@@ -48,12 +52,12 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 /// [`poll_at`](Scheduler::poll_at) says. Without catching up, packets of 1,250 bytes at 5,000 kbit/s and a timer
 /// of 1 ms that begins anew after each look give 3,440 kbit/s.
 ///
-/// **A clock that steps back** by up to a second stops the link for as long at most: it opens when it would have without
-/// the step. After a longer step the readings before it were wrong, and time goes on with the first
-/// [`dequeue`](Scheduler::dequeue) or [`set_rate`](Self::set_rate) that gets the new timestamp: the next packet waits no longer than
-/// the last one takes on the wire. So neither a clock that
-/// was set back, nor one reading far ahead, nor a counter that wrapped around stops the link. Rates and ceilings of hosts
-/// have the same rule.
+/// **A clock that steps back** by up to a second stops the link for as long at most: it opens when
+/// it would have without the step. After a longer step the readings before it were wrong, and time
+/// goes on with the first [`dequeue`](Scheduler::dequeue) or [`set_rate`](Self::set_rate) that gets
+/// the new timestamp: the next packet waits no longer than the last one takes on the wire. So
+/// neither a clock that was set back, nor one reading far ahead, nor a counter that wrapped around
+/// stops the link. Rates and ceilings of hosts have the same rule.
 ///
 /// **The rule of idle time** stands here and nowhere else. Time is idle, and not late, while the queue is empty, and
 /// while none of its packets may leave: above a [ceiling](sched_core::Ceilings), or behind a line of their own. Every
@@ -100,8 +104,8 @@ pub struct Shaped<S: ?Sized> {
 /// What departures pay for drops.
 #[derive(Clone, Copy, Debug)]
 struct Debt {
-    /// Bytes on the wire that were dropped and are not paid yet. Less than zero: as many may be dropped for nothing, but
-    /// no more than are queued.
+    /// Bytes on the wire that were dropped and are not paid yet. Less than zero: as many may be
+    /// dropped for nothing, but no more than are queued.
     owed: i64,
     /// When it is forgiven; [`Nanos::MAX`] until a packet pays for some of it.
     until: Nanos,
@@ -110,7 +114,8 @@ struct Debt {
 impl Debt {
     const NONE: Self = Self { owed: 0, until: Nanos::MAX };
 
-    /// Adds bytes that were dropped, with so many still queued. No time is needed: it runs from the first payment on.
+    /// Adds bytes that were dropped, with so many still queued. No time is needed: it runs from the
+    /// first payment on.
     fn add(&mut self, lost: u64, queued: impl FnOnce() -> u32) {
         // Bytes of a counter: below 2⁶³.
         let lost = lost.min(LONGEST).cast_signed();
@@ -139,7 +144,8 @@ impl Debt {
         if self.owed == 0 {
             *self = Self::NONE;
         } else if now >= self.until {
-            // All that has arrived is forgiven, so that drops among what is still queued are no new debt.
+            // All that has arrived is forgiven, so that drops among what is still queued are no new
+            // debt.
             *self = Self { owed: i64::from(queued()).wrapping_neg(), ..Self::NONE };
         }
         part
@@ -194,7 +200,8 @@ impl<S> Shaped<S> {
     /// [`Shaper::with_catch_up`]: 10 ms. The burst that this allows is what the rate carries in it, beside
     /// one packet.
     pub const CATCH_UP: Nanos = Nanos::from_millis(10);
-    /// How long packets that leave pay for what was dropped, with [ingress](Self::set_ingress): 1 s.
+    /// How long packets that leave pay for what was dropped, with [ingress](Self::set_ingress): 1
+    /// s.
     pub const INGRESS_DEBT: Nanos = Nanos::from_secs(1);
 
     /// `inner` in front of `line`; `link` says what a packet is on the wire. The line catches up
@@ -257,9 +264,9 @@ impl<S: ?Sized> Shaped<S> {
         self.debt = self.debt.map(|_| Debt::NONE);
     }
 
-    /// Sets whether departures pay for packets that are dropped from now on: for a queue behind the bottleneck.
-    /// [`Shaped`] says what holds then. Off unless set; turned off, it forgets what is not paid yet. Cost: an addition a
-    /// drop and a comparison a packet.
+    /// Sets whether departures pay for packets that are dropped from now on: for a queue behind the
+    /// bottleneck. [`Shaped`] says what holds then. Off unless set; turned off, it forgets what is
+    /// not paid yet. Cost: an addition a drop and a comparison a packet.
     ///
     /// ```
     /// use sched_core::{CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue};
@@ -486,7 +493,8 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
     }
 
-    /// [`Scheduler::dequeue`], with ingress: the line is charged what is sent and a part of what was dropped before.
+    /// [`Scheduler::dequeue`], with ingress: the line is charged what is sent and a part of what
+    /// was dropped before.
     #[inline(never)]
     fn dequeue_charged(
         &mut self,
@@ -547,8 +555,9 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
     /// The later of what the line and the scheduler inside say. `None` also when packets are
     /// queued and the line never opens: it is stopped, or the end of time comes first.
     ///
-    /// After a clock that has stepped back by more than a second it is `now`: the [`dequeue`](Scheduler::dequeue) with
-    /// this timestamp sets the link right; if it returns nothing, the next answer is the instant at which a packet leaves.
+    /// After a clock that has stepped back by more than a second it is `now`: the
+    /// [`dequeue`](Scheduler::dequeue) with this timestamp sets the link right; if it returns
+    /// nothing, the next answer is the instant at which a packet leaves.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         let ready = self.inner.poll_at(now)?;
         if self.line.is_open(now) {

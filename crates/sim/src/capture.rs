@@ -39,13 +39,14 @@ pub struct Packet<'a> {
     pub link: LinkType,
     /// The bytes captured, from the link header on.
     pub bytes: &'a [u8],
-    /// How long it was on the wire, as the file says. Some writers leave less than was captured, or 0:
-    /// [`wire_len`](Self::wire_len).
+    /// How long it was on the wire, as the file says. Some writers leave less than was captured, or
+    /// 0: [`wire_len`](Self::wire_len).
     pub original_len: u32,
 }
 
 impl Packet<'_> {
-    /// Returns the length on the wire in bytes: the original length, or what was captured if that is more.
+    /// Returns the length on the wire in bytes: the original length, or what was captured if that
+    /// is more.
     #[must_use]
     pub fn wire_len(&self) -> u32 {
         // What was captured is at most `MAX_CAPTURED` bytes.

@@ -49,8 +49,8 @@ pub enum Discipline {
     SqfFloorFlush,
     /// Quick fair queueing with equal weights.
     Qfq,
-    /// A [`SmartQueue`](freeboard::SmartQueue) as the gateway assembles it for an uplink: hosts of the
-    /// sources, flows inside them, sparse flows first, COBALT.
+    /// A [`SmartQueue`](freeboard::SmartQueue) as the gateway assembles it for an uplink: hosts of
+    /// the sources, flows inside them, sparse flows first, COBALT.
     Smart,
 }
 
@@ -441,10 +441,11 @@ mod tests {
         assert!(error.to_string().starts_with("\"sfq\" is not a scheduler; accepted: fifo, drr"));
     }
 
-    /// Goal: the wiring is what the name says. Method: flow 0 sends four packets of 1,000 bytes, flow
-    /// 1 two of 100, into room for five. A FIFO rejects the last arrival and keeps the order; the
-    /// others drop the first packet of flow 0. DRR then gives flow 0 its turn of 1,500 bytes, two
-    /// packets, and so does the smart queue, to which both flows are of one host. SQF sends flow 1 first, also with a floor, which needs more bytes sent. QFQ rounds starts down to
+    /// Goal: the wiring is what the name says. Method: flow 0 sends four packets of 1,000 bytes,
+    /// flow 1 two of 100, into room for five. A FIFO rejects the last arrival and keeps the order;
+    /// the others drop the first packet of flow 0. DRR then gives flow 0 its turn of 1,500 bytes,
+    /// two packets, and so does the smart queue, to which both flows are of one host. SQF sends
+    /// flow 1 first, also with a floor, which needs more bytes sent. QFQ rounds starts down to
     /// 2,048 bytes, so that flow 0 sends its third packet (start 2,000) before flow 1.
     #[test]
     fn each_discipline_serves_and_drops_in_its_own_order() {

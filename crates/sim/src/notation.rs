@@ -29,8 +29,8 @@ impl fmt::Display for RateNotationError {
 
 impl core::error::Error for RateNotationError {}
 
-/// Reads a rate as [`Rate`] does, but for `unlimited` and `stopped`: a line that takes no time, or for ever, is none to
-/// simulate.
+/// Reads a rate as [`Rate`] does, but for `unlimited` and `stopped`: a line that takes no time, or
+/// for ever, is none to simulate.
 ///
 /// # Errors
 /// [`RateNotationError`] for anything else.

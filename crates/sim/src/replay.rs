@@ -43,7 +43,8 @@ pub struct Setup {
     pub queue: Choice,
     /// The rate of the line.
     pub rate: Rate,
-    /// The most packets that wait at once; `None` leaves it to a [`SmartQueue`], and is 256 for a discipline.
+    /// The most packets that wait at once; `None` leaves it to a [`SmartQueue`], and is 256 for a
+    /// discipline.
     pub limit: Option<u32>,
     /// Chooses the secret key of the hash.
     pub seed: u64,
@@ -76,11 +77,13 @@ impl ReplayedFlow {
 /// What was corrected in the recording before it was replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Corrections {
-    /// Packets recorded as earlier than one before them in the file. They are replayed in the order of their times.
+    /// Packets recorded as earlier than one before them in the file. They are replayed in the order
+    /// of their times.
     pub out_of_order: u64,
     /// The most that such a packet is behind the latest one before it.
     pub farthest_back: Nanos,
-    /// Packets whose original length was recorded as less than what was captured. They count with what was captured.
+    /// Packets whose original length was recorded as less than what was captured. They count with
+    /// what was captured.
     pub too_short: u64,
     /// Packets left out because their link type cannot be parsed, by its number.
     pub skipped: BTreeMap<u16, u64>,
@@ -125,8 +128,8 @@ pub struct Report {
     pub corrections: Corrections,
 }
 
-/// Sends `packets` through the setup until the last of them has left, in the order of their times. Packets of equal
-/// times keep the order of the file, and departures come before arrivals.
+/// Sends `packets` through the setup until the last of them has left, in the order of their times.
+/// Packets of equal times keep the order of the file, and departures come before arrivals.
 ///
 /// # Errors
 /// Settings of a [`SmartQueue`] that cannot be built; a discipline always can.

@@ -88,7 +88,8 @@ fn report() -> ! {
     }
 }
 
-/// The most bytes of stack in use so far. `cortex-m-rt` paints all memory above the tables with one value before `main`.
+/// The most bytes of stack in use so far. `cortex-m-rt` paints all memory above the tables with one
+/// value before `main`.
 fn deepest_stack() -> usize {
     unsafe extern "C" {
         static _stack_end: u32;
@@ -96,8 +97,9 @@ fn deepest_stack() -> usize {
     }
     let (bottom, top) = (&raw const _stack_end, &raw const _stack_start);
     let mut place = bottom;
-    // SAFETY: aligned words of the RAM between two symbols of the linker script. No Rust value is read while it changes:
-    // the first word that differs from the paint ends the search below all frames in use now.
+    // SAFETY: aligned words of the RAM between two symbols of the linker script. No Rust value is
+    // read while it changes: the first word that differs from the paint ends the search below all
+    // frames in use now.
     while place < top && unsafe { place.read_volatile() } == cortex_m_rt::STACK_PAINT_VALUE {
         place = place.wrapping_add(1);
     }

@@ -178,9 +178,10 @@ fn a_rate_is_not_left_to_the_next_host_nor_to_another_isolation() {
     assert_eq!(get(&mut queue, 10), 5);
 }
 
-/// Goal: a host does not find the bucket of another that has left an entry of its set, also where all ways of its set of flows
-/// are taken. Method: source 3 has left its entry with an empty bucket, and the spare queue of this entry is that of
-/// destination 3, from before. So source 11, whose own way this entry is, comes to another entry, with a queue there.
+/// Goal: a host does not find the bucket of another that has left an entry of its set, also where
+/// all ways of its set of flows are taken. Method: source 3 has left its entry with an empty
+/// bucket, and the spare queue of this entry is that of destination 3, from before. So source 11,
+/// whose own way this entry is, comes to another entry, with a queue there.
 #[test]
 fn a_bucket_is_not_left_to_a_host_of_the_same_way() {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");

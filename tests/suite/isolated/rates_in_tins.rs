@@ -341,7 +341,8 @@ fn a_ceiling_holds_over_all_tins_while_a_key_is_renewed() {
     }
 }
 
-/// Hosts of one set, each in one of `tins` tins in turn; the first has a ceiling of 1 Mbit/s, and so have the others with `all`.
+/// Hosts of one set, each in one of `tins` tins in turn; the first has a ceiling of 1 Mbit/s, and
+/// so have the others with `all`.
 fn of_one_set(hosts: usize, tins: u8, all: bool) -> Vec<Of> {
     let ceiling = Some(Ceiling::new(1_000_000, LEN).unwrap());
     let in_set = (0..).map(|host| Of::new(host, 0)).filter(|of| of.source() & 8 == 0);
@@ -353,8 +354,8 @@ fn of_one_set(hosts: usize, tins: u8, all: bool) -> Vec<Of> {
     in_set.take(hosts).enumerate().map(with_terms).collect()
 }
 
-/// Packets of the first of `hosts` in 200 ms of 240 Mbit/s, if the others send one each whenever the first has nothing queued,
-/// all at once.
+/// Packets of the first of `hosts` in 200 ms of 240 Mbit/s, if the others send one each whenever
+/// the first has nothing queued, all at once.
 fn sent_beside_displacers(hosts: &[Of], tins: u8) -> u32 {
     let mut queue = queue(Isolation::DualSrcHost, tins.into(), false);
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
@@ -402,10 +403,11 @@ fn sent_beside_standing_hosts(hosts: &[Of]) -> u32 {
     sent
 }
 
-/// Goal: a host keeps the bucket of its ceiling while it is idle, whatever other hosts come to its set meanwhile, with ceilings of
-/// their own or without, in one tin or in four. Method: up to twelve other hosts of the set send as soon as the first is idle; 1
-/// Mbit/s are 25 packets in 200 ms, and the burst is one. Where the set is full, others share the entry of the first and use up a
-/// part of its ceiling.
+/// Goal: a host keeps the bucket of its ceiling while it is idle, whatever other hosts come to its
+/// set meanwhile, with ceilings of their own or without, in one tin or in four. Method: up to
+/// twelve other hosts of the set send as soon as the first is idle; 1 Mbit/s are 25 packets in 200
+/// ms, and the burst is one. Where the set is full, others share the entry of the first and use up
+/// a part of its ceiling.
 #[test]
 fn a_ceiling_is_not_evaded_by_displacement() {
     for others in [1, 7, 8, 12] {
@@ -421,8 +423,9 @@ fn a_ceiling_is_not_evaded_by_displacement() {
     }
 }
 
-/// Goal: what remains of the evasion is as large as `SECURITY.md` says: a host whose set is full shares an entry, and with a host
-/// without a ceiling it has half of its share, a sixteenth of 30,000 packets.
+/// Goal: what remains of the evasion is as large as `SECURITY.md` says: a host whose set is full
+/// shares an entry, and with a host without a ceiling it has half of its share, a sixteenth of
+/// 30,000 packets.
 #[test]
 fn a_host_whose_set_is_full_has_the_terms_of_another() {
     let sent = sent_beside_standing_hosts(&of_one_set(9, 1, false));

@@ -79,8 +79,9 @@ fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {
     }
 }
 
-/// Goal: a clock that ran ahead for one reading does not close the line. Method: a frame leaves an hour ahead; the next
-/// leaves as long after the right time as the first takes, and after a reset at once; then frames are spaced out.
+/// Goal: a clock that ran ahead for one reading does not close the line. Method: a frame leaves an
+/// hour ahead; the next leaves as long after the right time as the first takes, and after a reset
+/// at once; then frames are spaced out.
 #[test]
 fn a_reading_far_ahead_does_not_close_the_line() {
     let exact = SmartQueue::upload(mbit(10)).catch_up(Nanos::ZERO);
@@ -282,9 +283,10 @@ fn cobalt_keeps_the_queue_of_deaf_traffic_short() {
     }
 }
 
-/// Goal: a clock that is set back stops no line, and the AQM learns nothing of it. Method: a load of nine tenths of the
-/// rate, each frame offered and polled for by a clock that is set back by three seconds, that wraps around after 2^32 ms,
-/// or that reads an hour ahead once. All frames leave, with no more than 5 ms between two of them, and none is dropped.
+/// Goal: a clock that is set back stops no line, and the AQM learns nothing of it. Method: a load
+/// of nine tenths of the rate, each frame offered and polled for by a clock that is set back by
+/// three seconds, that wraps around after 2^32 ms, or that reads an hour ahead once. All frames
+/// leave, with no more than 5 ms between two of them, and none is dropped.
 #[test]
 fn a_clock_that_is_set_back_stops_no_line() {
     type Clock = fn(u64) -> u64;
@@ -311,8 +313,9 @@ fn a_clock_that_is_set_back_stops_no_line() {
     }
 }
 
-/// Goal: however a caller looks at the queue, a clock that was set back stops no line. Method: frames that fill the line for
-/// some milliseconds, a clock set back by an hour, and callers that come when `poll_at` says; with a device or without.
+/// Goal: however a caller looks at the queue, a clock that was set back stops no line. Method:
+/// frames that fill the line for some milliseconds, a clock set back by an hour, and callers that
+/// come when `poll_at` says; with a device or without.
 #[test]
 fn a_caller_that_comes_when_told_goes_on_after_a_step_back() {
     for (rooms, shows) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -470,8 +470,9 @@ impl NaiveIsolated {
         (own.unwrap_or(entry), false, claims.then_some(entry))
     }
 
-    /// The entry that the table names for a host by its label in force. An idle host keeps its entry while one of its buckets is
-    /// not full, as long as the newcomer has an entry of its tin to share.
+    /// The entry that the table names for a host by its label in force. An idle host keeps its
+    /// entry while one of its buckets is not full, as long as the newcomer has an entry of its tin
+    /// to share.
     fn enter_anew(&mut self, side: usize, label: u32, tin: u8) -> Lookup {
         let ceilings = &self.queues.scheduler().scheduler().levels.scheduler();
         let has_buckets = self.sizes.rates && level(self.isolation) == Some(side);

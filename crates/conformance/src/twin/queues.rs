@@ -10,7 +10,8 @@ use freeboard::sched_core::{
 use super::flow_scheduler::{Held, NaiveFlowScheduler, QueuesView};
 use crate::history::{Contestant, Housing, Setting};
 
-/// The most packets that a flow which is given up loses to one arrival, unless the arrival has more bytes.
+/// The most packets that a flow which is given up loses to one arrival, unless the arrival has more
+/// bytes.
 const MAX_VICTIMS: u32 = 256;
 
 /// Which queue a flow's packets wait in.

@@ -156,8 +156,9 @@ where
     (counters.dropped_total().packets, counters.rejected.packets)
 }
 
-/// Goal: an arrival that fits into an empty queue is accepted, however many short packets have
-/// to be dropped for it, at most one for each of its bytes. Method: packets of one byte fill the limit, and the arrival needs all of it.
+/// Goal: an arrival that fits into an empty queue is accepted, however many short packets have to
+/// be dropped for it, at most one for each of its bytes. Method: packets of one byte fill the
+/// limit, and the arrival needs all of it.
 #[test]
 fn short_packets_give_way_to_a_long_one() {
     let fifo = || sides::fifo::<300>(DropFrom::Head, Limits::NONE);

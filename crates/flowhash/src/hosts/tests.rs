@@ -150,8 +150,9 @@ fn what_is_wrong_is_named_with_what_is_accepted() {
     assert_eq!(overlap, HostError::Overlap { one, other });
 }
 
-/// Goal: hosts are addresses while all frames come from one card, and cards from the first frame of a second one on, until
-/// one card has been alone for [`ALONE_AFTER`] frames. Multicast is no card, and a list goes first.
+/// Goal: hosts are addresses while all frames come from one card, and cards from the first frame of
+/// a second one on, until one card has been alone for [`ALONE_AFTER`] frames. Multicast is no card,
+/// and a list goes first.
 #[test]
 fn hosts_are_cards_if_there_are_several() {
     let end = |card: u8| LinkEnd { mac: Some([card, 0, 0, 0, 0, 1]), vlans: [0, 0] };

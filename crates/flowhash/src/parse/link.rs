@@ -68,8 +68,9 @@ pub(super) fn payload(
     Ok(Payload { network, offset })
 }
 
-/// The IP packet in a PPPoE session's frame (RFC 2516 §4, RFC 1332 §2, RFC 5072 §2), also behind a protocol number that was
-/// compressed to one byte (RFC 1661 §6.5): RFC 2516 §7 advises against it, and there are senders that do it.
+/// The IP packet in a PPPoE session's frame (RFC 2516 §4, RFC 1332 §2, RFC 5072 §2), also behind a
+/// protocol number that was compressed to one byte (RFC 1661 §6.5): RFC 2516 §7 advises against it,
+/// and there are senders that do it.
 fn pppoe(rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> {
     let Some((&[version_type, code, _, _, l0, l1, p0], rest)) = rest.split_first_chunk::<7>()
     else {
@@ -96,7 +97,8 @@ fn pppoe(rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> {
     Ok(Payload { network, offset: offset + 6 + bytes })
 }
 
-/// The IP packet behind LLC and SNAP (RFC 1042), in a frame whose `length` stands in the place of the EtherType (802.3).
+/// The IP packet behind LLC and SNAP (RFC 1042), in a frame whose `length` stands in the place of
+/// the EtherType (802.3).
 fn snap(length: u16, rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> {
     let Some((&[header @ .., e0, e1], packet)) = rest.split_first_chunk::<8>() else {
         return Err(Ending::Truncated);

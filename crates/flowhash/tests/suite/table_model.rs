@@ -90,7 +90,8 @@ impl Model {
         self.order(hash).find(is_free)
     }
 
-    /// As `lookup`, with the queues that are not spared alone, unless the flow comes back or the set is full.
+    /// As `lookup`, with the queues that are not spared alone, unless the flow comes back or the
+    /// set is full.
     fn lookup_sparing(&mut self, hash: u32, is_spared: impl Fn(u32) -> bool) -> Option<Lookup> {
         let is_full = self.first_free(hash, |_| false).is_none();
         if self.remembers(hash) || is_full {

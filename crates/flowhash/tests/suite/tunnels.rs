@@ -287,8 +287,9 @@ fn pppoe_is_a_link() {
     assert_eq!(off.ethernet(&pppoe(0x21, &INNER4)), unread);
 }
 
-/// Goal: a PPPoE session whose protocol number is compressed to one byte (RFC 1661 §6.5) carries the same packet.
-/// Method: both versions, behind a tag too; numbers of others, and lengths that are too short.
+/// Goal: a PPPoE session whose protocol number is compressed to one byte (RFC 1661 §6.5) carries
+/// the same packet. Method: both versions, behind a tag too; numbers of others, and lengths that
+/// are too short.
 #[test]
 fn a_compressed_protocol_number_is_read() {
     let inner6 = v6(0, 6, &INNER4[20..]);
@@ -319,8 +320,9 @@ fn a_compressed_protocol_number_is_read() {
     }
 }
 
-/// Goal: an IP packet behind LLC and SNAP (RFC 1042) has the key of the packet, and its header is found.
-/// Method: both versions, padded and behind a tag; ARP; other headers of LLC and other organisations.
+/// Goal: an IP packet behind LLC and SNAP (RFC 1042) has the key of the packet, and its header is
+/// found. Method: both versions, padded and behind a tag; ARP; other headers of LLC and other
+/// organisations.
 #[test]
 fn a_packet_behind_snap_is_read() {
     let inner6 = v6(0, 6, &INNER4[20..]);

@@ -39,7 +39,8 @@ struct CommandLine {
     /// The same options without dashes, as TOML; words win. Read again on SIGHUP.
     #[arg(long, value_name = "FILE", help_heading = "Running")]
     config: Option<PathBuf>,
-    /// Reads this file as --config would, says what is wrong with it, and ends. Devices are not opened.
+    /// Reads this file as --config would, says what is wrong with it, and ends. Devices are not
+    /// opened.
     #[arg(long, value_name = "FILE", help_heading = "Running", conflicts_with = "config")]
     check: Option<PathBuf>,
 }
@@ -53,8 +54,8 @@ enum Command {
         #[arg(long, value_name = "SOCKET")]
         stats: PathBuf,
     },
-    /// On a router: puts a veth pair between the machine's own stack and its LAN device, where a gateway can
-    /// stand, and moves addresses and routes to it.
+    /// On a router: puts a veth pair between the machine's own stack and its LAN device, where a
+    /// gateway can stand, and moves addresses and routes to it.
     #[command(
         override_usage = "freeboard-gateway setup --lan DEV --wan DEV [--nat]",
         max_term_width = 80
@@ -83,8 +84,8 @@ struct Where {
     /// The device on the side of the line.
     #[arg(long, value_name = "DEV")]
     wan: String,
-    /// The gateway stands on the outer side of this machine's own translation of addresses: the pair is at the
-    /// WAN device.
+    /// The gateway stands on the outer side of this machine's own translation of addresses: the
+    /// pair is at the WAN device.
     #[arg(long)]
     nat: bool,
 }
@@ -415,7 +416,8 @@ mod tests {
         assert!(said("completions bash").contains("fifo sqf drr qfq"));
     }
 
-    /// Goal: a file is checked as it would be read, with words over it, and no device is looked for.
+    /// Goal: a file is checked as it would be read, with words over it, and no device is looked
+    /// for.
     #[test]
     fn a_file_is_checked_without_devices() {
         let name = format!("freeboard-check-{}.toml", std::process::id());

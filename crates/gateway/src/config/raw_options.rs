@@ -110,8 +110,9 @@ pub(crate) struct RawOptions {
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) max_hosts: Option<Word>,
     /// What tells hosts of the lan side apart: address, mac, vlan, or the first bits of addresses:
-    /// prefix/V4/V6; prefix is prefix/32/64. auto is mac where frames of several cards come and address
-    /// where all come from one. Lists of addresses in [names] come before [default: auto; address with
+    /// prefix/V4/V6; prefix is prefix/32/64. auto is mac where frames of several cards come and
+    /// address where all come from one. Lists of addresses in [names] come before [default: auto;
+    /// address with
     /// --nat, and where a table names an address].
     #[arg(long, value_name = "WORD", help_heading = "Queues")]
     pub(crate) host_by: Option<Word>,
@@ -119,9 +120,9 @@ pub(crate) struct RawOptions {
     /// outer side of it: the kernel's table of connections knows them [default: off; alone: on].
     #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) nat: Option<Word>,
-    /// What each direction may hold: a size such as 4mb or 300000, and at most 8192 packets then, or
-    /// packets with a p behind them. Each takes memory: the MTU and about 300 bytes [default: 4mb; with
-    /// fifo 1000p, as many as a modem holds].
+    /// What each direction may hold: a size such as 4mb or 300000, and at most 8192 packets then,
+    /// or packets with a p behind them. Each takes memory: the MTU and about 300 bytes [default:
+    /// 4mb; with fifo 1000p, as many as a modem holds].
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) limit: Option<Word>,
     /// With sqf: a queue that has to make room and was not served for this many milliseconds is dropped

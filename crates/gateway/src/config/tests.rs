@@ -274,7 +274,8 @@ fn a_wrong_value_is_found_by_its_line() {
     assert_eq!(config.places.of("--limit")("gone".into()), "gone");
 }
 
-/// Goal: the usual mistakes in a file have an error that names the mistake and its line. Method: each behind a file that is right.
+/// Goal: the usual mistakes in a file have an error that names the mistake and its line. Method:
+/// each behind a file that is right.
 #[test]
 fn usual_mistakes_in_a_file_are_named() {
     for (text, why) in [
@@ -413,7 +414,8 @@ fn words_win_over_the_file() {
     assert_eq!((rate_word(config.up), config.share.kind), ("3mbit".to_owned(), QueueKind::Sqf));
 }
 
-/// Goal: the command line wins also over what the file says in different words; in one place both are refused.
+/// Goal: the command line wins also over what the file says in different words; in one place both
+/// are refused.
 #[test]
 fn words_win_over_different_words_of_the_file() {
     let over = |words: RawOptions, text: &str| {
@@ -498,8 +500,8 @@ enum Fate {
     Refused,
 }
 
-/// Goal: every option has an effect beside every queue, or is refused, or has a warning that it has none. An option that the table does
-/// not have fails the test.
+/// Goal: every option has an effect beside every queue, or is refused, or has a warning that it has
+/// none. An option that the table does not have fails the test.
 #[test]
 fn every_option_works_beside_every_queue_or_is_refused_or_said() {
     use Fate::{Refused, Said, Works};

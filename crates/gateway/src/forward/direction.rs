@@ -28,8 +28,9 @@ use crate::io::sys::{Arrival, BATCH};
 use crate::io::uncut;
 use crate::stats::flow_stats::{Place, Watch, Watched};
 
-/// How long after a frame left the loop may sleep at least: frames that are due meanwhile leave together, late by this much
-/// at most. A frame that takes longer on the wire leaves when it is due.
+/// How long after a frame left the loop may sleep at least: frames that are due meanwhile leave
+/// together, late by this much at most. A frame that takes longer on the wire leaves when it is
+/// due.
 const TOGETHER: Nanos = Nanos(500_000);
 /// The same where another frame has arrived meanwhile, which may be the one that is to leave first.
 const TOGETHER_WITH_ARRIVALS: Nanos = Nanos(100_000);
@@ -316,8 +317,8 @@ impl Direction {
         Seen { flow, source, destination, tin: 0, weight, quantum, rate, ceiling }
     }
 
-    /// The headers of a frame, those inside a tunnel included, and its tin by its mark, or by the class that it came
-    /// with.
+    /// The headers of a frame, those inside a tunnel included, and its tin by its mark, or by the
+    /// class that it came with.
     fn read(&self, from: &Frame) -> (Parsed, u8) {
         let frame = from.bytes();
         let parsed = Parser::new().ethernet(frame);
@@ -328,8 +329,8 @@ impl Direction {
         (parsed, plan.of_marked(mark, dscp))
     }
 
-    /// Tells the identity of an IP packet. If hosts are others from now on, flows have other labels, and so other queues: none
-    /// that stays backlogged keeps the host that it was given.
+    /// Tells the identity of an IP packet. If hosts are others from now on, flows have other
+    /// labels, and so other queues: none that stays backlogged keeps the host that it was given.
     fn learn(&mut self, parsed: &Parsed, link: LinkHeader) {
         let end = match self.heading {
             Heading::Up => link.source(),
@@ -590,7 +591,8 @@ impl Direction {
         self.identity.by()
     }
 
-    /// The tins, if there are several, with their numbers, as marks number them, and what has happened in each. Cost: O(queues) each.
+    /// The tins, if there are several, with their numbers, as marks number them, and what has
+    /// happened in each. Cost: O(queues) each.
     pub(crate) fn tins(&self) -> impl Iterator<Item = (u8, &Tin, TinCounters)> {
         let plan = self.plan.treatment.tins.as_ref();
         let shown =
@@ -600,7 +602,8 @@ impl Direction {
         })
     }
 
-    /// Returns the rate within which tin `number` goes before those below it, and the target of its AQM, if it has one.
+    /// Returns the rate within which tin `number` goes before those below it, and the target of its
+    /// AQM, if it has one.
     pub(crate) fn tin_terms(&self, number: u8) -> (Rate, Option<Nanos>) {
         let Plan { rate, share, max_len, .. } = self.plan;
         let rate = self.plan.treatment.tins().rate(number, rate);

@@ -1,8 +1,9 @@
 //! Rates that follow the line while frames are forwarded.
 //!
-//! The answers of a reflector that gives timestamps say how long each way takes. Others say how long both take together, and no
-//! more. A direction that carries little beside the other one then has no part in a delay, so that its controller gets the delay that it
-//! knows of the path: see [`is_bystander`].
+//! The answers of a reflector that gives timestamps say how long each way takes. Others say how
+//! long both take together, and no more. A direction that carries little beside the other one then
+//! has no part in a delay, so that its controller gets the delay that it knows of the path: see
+//! [`is_bystander`].
 
 use core::net::IpAddr;
 
@@ -144,8 +145,9 @@ impl Following {
         }
     }
 
-    /// An answer has come, while the directions use so much of their rates. One that comes late, of a reflector that was asked
-    /// before, has it asked again if the present one has said nothing: a modem that is full holds back the answers of all.
+    /// An answer has come, while the directions use so much of their rates. One that comes late, of
+    /// a reflector that was asked before, has it asked again if the present one has said nothing: a
+    /// modem that is full holds back the answers of all.
     fn heard(&mut self, now: Nanos, answer: Answer, used: [u64; 2]) {
         let Some(place) = self.follow.reflectors.iter().position(|of| *of == answer.from) else {
             return;
@@ -376,7 +378,8 @@ mod tests {
     }
 
     impl Line {
-        /// A step in which so many percent of the rates are sent; returns the bits that the line carried.
+        /// A step in which so many percent of the rates are sent; returns the bits that the line
+        /// carried.
         fn step(&mut self, following: &mut Following, shares: [u64; 2]) -> [u64; 2] {
             self.now = self.now.plus(STEP);
             let mut carried = [0; 2];
@@ -407,8 +410,9 @@ mod tests {
         }
     }
 
-    /// Goal: a start under load at a modem that is full is found, with one reflector and with two, whose answers come seconds after
-    /// another one was asked. Method: an upload over 3 Mbit/s with a FIFO of 3.8 s that is full, at a rate of 12 Mbit/s.
+    /// Goal: a start under load at a modem that is full is found, with one reflector and with two,
+    /// whose answers come seconds after another one was asked. Method: an upload over 3 Mbit/s with
+    /// a FIFO of 3.8 s that is full, at a rate of 12 Mbit/s.
     #[test]
     fn late_answers_of_a_full_modem_are_heard() {
         for reflectors in ["192.0.2.1", "192.0.2.1,192.0.2.2"] {
@@ -432,8 +436,9 @@ mod tests {
         }
     }
 
-    /// Goal: with timestamps each direction follows its own queue where both are full. Method: 6 Mbit/s up and 28 down, of 12 and 40
-    /// at most, both full; the first with timestamps and then without.
+    /// Goal: with timestamps each direction follows its own queue where both are full. Method: 6
+    /// Mbit/s up and 28 down, of 12 and 40 at most, both full; the first with timestamps and then
+    /// without.
     #[test]
     fn of_two_full_directions_each_follows_its_own_queue() {
         let carried = |gives: bool| {

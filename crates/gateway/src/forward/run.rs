@@ -408,7 +408,8 @@ impl Gateway {
         if due.is_some_and(|due| due <= now) {
             return Ok(EpollTimeout::ZERO);
         }
-        // A timer that is due earlier wakes the loop for nothing, once: that costs less than to set it with each frame.
+        // A timer that is due earlier wakes the loop for nothing, once: that costs less than to set
+        // it with each frame.
         if let Some(Nanos(at)) = due
             && self.armed.is_none_or(|armed| at < armed.0)
         {

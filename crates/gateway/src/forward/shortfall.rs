@@ -1,11 +1,12 @@
-//! Whether a link gives less than the least rate of a direction: the rate is at its floor, used, and the delay stays.
+//! Whether a link gives less than the least rate of a direction: the rate is at its floor, used,
+//! and the delay stays.
 
 use freeboard::sched_core::Nanos;
 
 /// How many decisions with a delay make an episode: five seconds of them.
 const DECISIONS: u32 = 25;
-/// How long the link has to give enough before an episode is over. A rate at its floor grows again and again, since the delay
-/// becomes that of the path.
+/// How long the link has to give enough before an episode is over. A rate at its floor grows again
+/// and again, since the delay becomes that of the path.
 const OVER: Nanos = Nanos::from_secs(10);
 
 /// What is known of a direction at a decision.
@@ -77,7 +78,8 @@ impl Shortfall {
 mod tests {
     use super::*;
 
-    /// The seconds at which an episode begins in two minutes of decisions, five a second, each as `at` says of its second.
+    /// The seconds at which an episode begins in two minutes of decisions, five a second, each as
+    /// `at` says of its second.
     fn begins(at: impl Fn(u64) -> Decision) -> Vec<u64> {
         let mut shortfall = Shortfall::default();
         let decisions = (0..600).map(|number| (number / 5, Nanos::from_millis(number * 200)));
@@ -97,8 +99,8 @@ mod tests {
     const SHORT: Decision =
         Decision { is_at_floor: true, delay: Some(Nanos::from_millis(400)), ..ABOVE };
 
-    /// Goal: an episode is reported once, also where the delay becomes the baseline and the rate leaves the floor for seconds; the next
-    /// one is reported again.
+    /// Goal: an episode is reported once, also where the delay becomes the baseline and the rate
+    /// leaves the floor for seconds; the next one is reported again.
     #[test]
     fn an_episode_is_told_once() {
         assert_eq!(begins(|second| if second < 10 { ABOVE } else { SHORT }), [14]);

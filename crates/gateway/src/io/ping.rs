@@ -1,5 +1,5 @@
-//! Requests of ICMP: how long the way to a reflector and back takes, and each way by itself where the reflector gives
-//! timestamps.
+//! Requests of ICMP: how long the way to a reflector and back takes, and each way by itself where
+//! the reflector gives timestamps.
 //!
 //! Sockets are opened while the gateway has the right to, and go on without it. The kernel chooses way and source
 //! address, as for any program of this machine.
@@ -18,18 +18,21 @@ use nix::sys::socket::{
 use crate::io::privileges::Capability;
 use crate::io::sys;
 
-/// Requests whose answers are waited for, some ten seconds of them; an answer to an older one is no sample.
+/// Requests whose answers are waited for, some ten seconds of them; an answer to an older one is no
+/// sample.
 const AWAITED: usize = 512;
 /// Messages that are read at once; the rest has its turn after the frames.
 const AT_ONCE: usize = 64;
 /// The bytes of an echo request, and of a request for timestamps.
 const REQUEST: usize = 24;
 const STAMPED: usize = 20;
-/// An echo request of ICMP and its answer, those of ICMPv6, and a request for timestamps and its answer.
+/// An echo request of ICMP and its answer, those of ICMPv6, and a request for timestamps and its
+/// answer.
 const V4: (u8, u8) = (8, 0);
 const V6: (u8, u8) = (128, 129);
 const STAMP: (u8, u8) = (13, 14);
-/// Echo requests that a reflector answers until it is known whether it gives timestamps as well: for three quarters of them.
+/// Echo requests that a reflector answers until it is known whether it gives timestamps as well:
+/// for three quarters of them.
 const TRIED: u32 = 8;
 const GIVEN: u32 = 6;
 /// Timestamps are in milliseconds of a day.
@@ -67,8 +70,8 @@ pub(crate) struct Answer {
     pub(crate) from: IpAddr,
     /// There and back.
     pub(crate) delay: Nanos,
-    /// There, and back, where the reflector gives timestamps: each is longer or shorter than before by as much as this says, and
-    /// was as long as the whole way when the first timestamps came.
+    /// There, and back, where the reflector gives timestamps: each is longer or shorter than before
+    /// by as much as this says, and was as long as the whole way when the first timestamps came.
     pub(crate) ways: Option<[Nanos; 2]>,
 }
 
@@ -77,7 +80,8 @@ pub(crate) struct Answer {
 struct Clock {
     echoes: u32,
     stamps: u32,
-    /// By the first timestamps: the delay there and back, and both ways with the difference of the clocks.
+    /// By the first timestamps: the delay there and back, and both ways with the difference of the
+    /// clocks.
     first: Option<(i64, [i64; 2])>,
 }
 
@@ -87,8 +91,8 @@ impl Clock {
         (self.echoes >= TRIED).then_some(self.stamps >= GIVEN)
     }
 
-    /// Both ways by the times of a request and its answer here, and by the reflector's when it received and sent, in
-    /// milliseconds of a day.
+    /// Both ways by the times of a request and its answer here, and by the reflector's when it
+    /// received and sent, in milliseconds of a day.
     fn ways(&mut self, [sent, came]: [Nanos; 2], [received, answered]: [u32; 2]) -> [Nanos; 2] {
         let nanos = |time: Nanos| i64::try_from(time.0).unwrap_or(i64::MAX).rem_euclid(DAY);
         let theirs = |millis: u32| i64::from(millis) * MILLI;
@@ -101,7 +105,8 @@ impl Clock {
             let more = (ways[at] - by_first[at] + DAY / 2).rem_euclid(DAY) - DAY / 2;
             *way = first.saturating_add(more);
         }
-        // No way takes less than no time: the clocks run apart, and the other way has become longer by as much.
+        // No way takes less than no time: the clocks run apart, and the other way has become longer
+        // by as much.
         for at in 0..2 {
             let apart = both[at].min(0);
             (both[at], both[1 - at]) = (both[at] - apart, both[1 - at].saturating_add(apart));
@@ -173,7 +178,8 @@ impl Pinger {
         if to.is_ipv4() { self.v4.as_ref() } else { self.v6.as_ref() }
     }
 
-    /// Sends a request: an echo request, one for timestamps, or both until it is known whether these are answered.
+    /// Sends a request: an echo request, one for timestamps, or both until it is known whether
+    /// these are answered.
     pub(crate) fn request(&mut self, now: Nanos) {
         let Some(to) = self.to else { return };
         let gives = match to.is_ipv4() {
@@ -260,7 +266,8 @@ fn echo_request(kind: u8, id: u16, number: u16, secret: [u8; 8]) -> [u8; REQUEST
     headed(bytes, kind, id, number)
 }
 
-/// A request for timestamps (RFC 792). Where the time of sending stands is a secret, a valid time: it comes back.
+/// A request for timestamps (RFC 792). Where the time of sending stands is a secret, a valid time:
+/// it comes back.
 fn stamp_request(id: u16, number: u16, secret: [u8; 8]) -> [u8; STAMPED] {
     let mut bytes = [0; STAMPED];
     bytes[8..12].copy_from_slice(&nonce(secret));
@@ -310,8 +317,8 @@ fn echo_answer(message: &[u8], kind: u8, id: u16, secret: [u8; 8]) -> Option<u16
     rest.starts_with(&secret).then_some(number)
 }
 
-/// The same of a request for timestamps, with those: when it was received, and when it was answered. One that is of no time of the
-/// day has another meaning.
+/// The same of a request for timestamps, with those: when it was received, and when it was
+/// answered. One that is of no time of the day has another meaning.
 fn stamp_answer(message: &[u8], id: u16, secret: [u8; 8]) -> Option<(u16, [u32; 2])> {
     let (number, rest) = headless(message, STAMP.1, id)?;
     let (nonce_back, times) = rest.split_first_chunk::<4>()?;
@@ -377,7 +384,8 @@ mod tests {
         }
     }
 
-    /// Goal: each way is longer by what it is longer, whatever the clocks show, over midnight of either.
+    /// Goal: each way is longer by what it is longer, whatever the clocks show, over midnight of
+    /// either.
     #[test]
     fn each_way_is_told_by_itself() {
         for ahead in [0, 5_000, 43_200_000, 86_399_000] {
@@ -396,8 +404,9 @@ mod tests {
         }
     }
 
-    /// Goal: clocks that run apart, by 50 of a million, hide no queue and make no way longer and longer. Method: six hours, in
-    /// which the ways take 20 ms each, and 300 ms more down for the second half of each minute.
+    /// Goal: clocks that run apart, by 50 of a million, hide no queue and make no way longer and
+    /// longer. Method: six hours, in which the ways take 20 ms each, and 300 ms more down for the
+    /// second half of each minute.
     #[test]
     fn clocks_that_run_apart_hide_no_queue() {
         for sign in [1, -1] {
@@ -421,8 +430,8 @@ mod tests {
         }
     }
 
-    /// Goal: an answer counts for the one that was asked, late as it may be, and for no other; timestamps count once a
-    /// reflector is known to give them.
+    /// Goal: an answer counts for the one that was asked, late as it may be, and for no other;
+    /// timestamps count once a reflector is known to give them.
     #[test]
     fn late_answers_are_told_with_their_addresses() {
         let [one, other]: [IpAddr; 2] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());

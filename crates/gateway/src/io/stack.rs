@@ -1,5 +1,5 @@
-//! Whether the machine's own network stack, a bridge or another gateway uses a device. Each of them receives and sends
-//! frames beside the gateway.
+//! Whether the machine's own network stack, a bridge or another gateway uses a device. Each of them
+//! receives and sends frames beside the gateway.
 
 use core::ffi::c_int;
 use core::fmt;
@@ -84,8 +84,8 @@ pub(crate) fn lies_on(above: &Interface, below: &Interface) -> bool {
         || tower(&all, below.index).iter().any(|link| link.index == above.index)
 }
 
-/// What uses the interface `index` beside the gateway. Link-local addresses of IPv6 do not count: every device gets one by
-/// itself, and no other machine is reached by way of it.
+/// What uses the interface `index` beside the gateway. Link-local addresses of IPv6 do not count:
+/// every device gets one by itself, and no other machine is reached by way of it.
 pub(crate) fn uses(index: c_int) -> io::Result<Vec<Use>> {
     let all = links()?;
     let addresses = addresses()?;
@@ -108,7 +108,8 @@ pub(crate) fn uses(index: c_int) -> io::Result<Vec<Use>> {
     Ok(uses)
 }
 
-/// All addresses but the link-local ones of IPv6: the interface, the address, and the length of its prefix.
+/// All addresses but the link-local ones of IPv6: the interface, the address, and the length of its
+/// prefix.
 fn addresses() -> io::Result<Vec<(c_int, IpAddr, u8)>> {
     const ABOUT: usize = 8;
     const ADDRESS: u16 = 1;
@@ -129,11 +130,11 @@ fn addresses() -> io::Result<Vec<(c_int, IpAddr, u8)>> {
     Ok(answer.iter().filter_map(|(_, body)| read(body)).collect())
 }
 
-/// Takes the right to forward the frames of a device, until the descriptor is closed. Where another gateway has it, returns the
-/// number of its process.
+/// Takes the right to forward the frames of a device, until the descriptor is closed. Where another
+/// gateway has it, returns the number of its process.
 ///
-/// The right is a socket in the abstract names of the network namespace. A name that was taken by a user who may not run a
-/// gateway does not count.
+/// The right is a socket in the abstract names of the network namespace. A name that was taken by a
+/// user who may not run a gateway does not count.
 pub(crate) fn claim(index: c_int, io: Io) -> io::Result<Result<OwnedFd, i32>> {
     let name = format!("freeboard-gateway {} {index}", io.word());
     let address = UnixAddr::new_abstract(name.as_bytes())?;

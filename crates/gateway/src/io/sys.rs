@@ -109,7 +109,8 @@ pub(crate) fn link_news() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The interfaces that `news` tells of, each as it was at that time, in order; and whether all of it was heard.
+/// The interfaces that `news` tells of, each as it was at that time, in order; and whether all of
+/// it was heard.
 pub(crate) fn changed_links(news: BorrowedFd<'_>) -> (Vec<Interface>, bool) {
     let mut room = [0; 16 << 10];
     let (mut changed, mut is_all) = (Vec::new(), true);
@@ -160,8 +161,8 @@ fn set_packet_option<T>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io:
     checked(result).map(|_| ())
 }
 
-/// Has a raw socket of ICMP, or of ICMPv6, hear messages of these kinds only. Where the kernel does not, the others are passed over
-/// by the reader.
+/// Has a raw socket of ICMP, or of ICMPv6, hear messages of these kinds only. Where the kernel does
+/// not, the others are passed over by the reader.
 pub(crate) fn hear_only(socket: BorrowedFd<'_>, is_v4: bool, kinds: [u8; 2]) {
     /// `ICMP_FILTER` and `ICMPV6_FILTER`.
     const FILTER: c_int = 1;

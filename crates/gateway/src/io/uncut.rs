@@ -16,8 +16,8 @@ const KINDS: [u8; 3] = [1, 4, 5];
 /// The sender's CWR belongs to the first segment.
 const ECN: u8 = 0x80;
 
-/// What a frame is cut into; of a tunnel the packets inside, whose checksum is the one that the kernel has left open. None if
-/// that cannot be done here.
+/// What a frame is cut into; of a tunnel the packets inside, whose checksum is the one that the
+/// kernel has left open. None if that cannot be done here.
 pub(crate) fn segmenter(whole: &Frame) -> Option<Segmenter<'_>> {
     let offload: &Offload = whole.offload();
     let word = |at: usize| u16::from_ne_bytes([offload[at], offload[at + 1]]);

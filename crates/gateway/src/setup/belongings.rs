@@ -1,4 +1,5 @@
-//! What the stack has at a device: addresses, permanent neighbours and routes, copied with all their attributes.
+//! What the stack has at a device: addresses, permanent neighbours and routes, copied with all
+//! their attributes.
 
 use core::ffi::c_int;
 use core::fmt;
@@ -15,8 +16,8 @@ const IFA_PROTO: u16 = 11;
 const KERNEL_LL: u8 = 3;
 const F_TEMPORARY: u32 = 0x01;
 const F_NODAD: u32 = 0x02;
-/// Of the flags of addresses those that a user sets: without duplicate detection, home, managed, no route for the
-/// prefix, joined automatically.
+/// Of the flags of addresses those that a user sets: without duplicate detection, home, managed, no
+/// route for the prefix, joined automatically.
 const F_SET: u32 = 0x02 | 0x10 | 0x100 | 0x200 | 0x400;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;

@@ -3,7 +3,8 @@
 use freeboard::TinPlan;
 use freeboard::sched_core::Nanos;
 
-/// Of how long the peak of the metrics is, at least, and at most twice as long: a collector that asks every 15 s misses none.
+/// Of how long the peak of the metrics is, at least, and at most twice as long: a collector that
+/// asks every 15 s misses none.
 const WINDOW: Nanos = Nanos::from_secs(20);
 
 /// Packets, and how long they waited together.
@@ -25,8 +26,8 @@ impl Waits {
     }
 }
 
-/// The waits of one tin. A packet is sparse if none of its flow was held when it came, which is known of flows that are
-/// watched singly.
+/// The waits of one tin. A packet is sparse if none of its flow was held when it came, which is
+/// known of flows that are watched singly.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TinDelays {
     /// All packets, and the sparse ones, since the tins were set.
@@ -100,7 +101,8 @@ impl Tins {
 mod tests {
     use super::*;
 
-    /// Goal: peak, mean and mean of sparse packets, computed manually; a look clears what is recent, and time the lasting peak.
+    /// Goal: peak, mean and mean of sparse packets, computed manually; a look clears what is
+    /// recent, and time the lasting peak.
     #[test]
     fn waits_are_those_of_the_tin() {
         let ms = Nanos::from_millis;

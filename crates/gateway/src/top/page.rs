@@ -187,7 +187,8 @@ impl Listing {
         with(&["dropped"], &|row, _| row.drops.iter().map(|(_, count)| count).sum())
     }
 
-    /// Tables of tins, if there are several: one, or where that has no room two, of traffic and of delays.
+    /// Tables of tins, if there are several: one, or where that has no room two, of traffic and of
+    /// delays.
     fn of_tins(
         direction: &DirectionReport,
         before: Option<&DirectionReport>,

@@ -23,8 +23,8 @@ fn socket(test: &str) -> PathBuf {
     std::env::temp_dir().join(format!("freeboard-{}-{test}", std::process::id()))
 }
 
-/// The row with a modem in it: lan, gateway, x, y, modem, wan. The machine's own address is at a device of its own, beside
-/// x at the switch y.
+/// The row with a modem in it: lan, gateway, x, y, modem, wan. The machine's own address is at a
+/// device of its own, beside x at the switch y.
 fn with_modem(test: &str) -> Option<(Row, Written)> {
     let row = Row::new(test)?;
     row.gw.ip("link add y type bridge");
@@ -55,10 +55,10 @@ fn reflector(socket: &Path) -> Value {
     told(socket)["reflector"].clone()
 }
 
-/// Goal: the rate follows a line that becomes slower and faster, what waits in the modem stays short, the floor is not
-/// undercut, a link that gives less is reported, and the direction without load keeps its rate meanwhile.
-/// Method: four TCP flows up through a modem of 8, 4, 16 and 1 Mbit/s with a FIFO of 400 packets, beside a probe; the
-/// floor is 2 Mbit/s.
+/// Goal: the rate follows a line that becomes slower and faster, what waits in the modem stays
+/// short, the floor is not undercut, a link that gives less is reported, and the direction without
+/// load keeps its rate meanwhile. Method: four TCP flows up through a modem of 8, 4, 16 and 1
+/// Mbit/s with a FIFO of 400 packets, beside a probe; the floor is 2 Mbit/s.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn the_rate_follows_a_line_that_changes() {

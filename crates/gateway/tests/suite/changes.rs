@@ -449,7 +449,8 @@ fn without_a_file_there_is_nothing_to_read_again() {
     assert!(ended.status.success(), "{ended:?}");
 }
 
-/// Goal: each change of a link is logged once, as often as it happens: down, up again, the carrier, the name.
+/// Goal: each change of a link is logged once, as often as it happens: down, up again, the carrier,
+/// the name.
 #[test]
 fn each_change_of_a_link_is_said_once() {
     let Some(row) = Row::new("linknews") else { return };

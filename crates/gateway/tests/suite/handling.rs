@@ -133,10 +133,10 @@ fn code_points_are_cleared_one_way_or_both() {
     }
 }
 
-/// Goal: with ingress what is dropped is charged: beside a sender that does not listen at least two thirds of the rate leave, and
-/// TCP that listens is not asked to send more than the rate.
-/// Method: a flood at twice the rate down, with ingress and without, by a reload; then TCP alone: what arrives at the
-/// gateway is at most the rate.
+/// Goal: with ingress what is dropped is charged: beside a sender that does not listen at least two
+/// thirds of the rate leave, and TCP that listens is not asked to send more than the rate. Method:
+/// a flood at twice the rate down, with ingress and without, by a reload; then TCP alone: what
+/// arrives at the gateway is at most the rate.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn with_ingress_arrivals_keep_to_the_rate() {

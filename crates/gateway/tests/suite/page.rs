@@ -1,5 +1,5 @@
-//! The recipes of `docs/guide/gateway.md`, as they are written there: for a router, and for traffic to pass while no gateway
-//! runs.
+//! The recipes of `docs/guide/gateway.md`, as they are written there: for a router, and for traffic
+//! to pass while no gateway runs.
 
 use std::net::TcpStream;
 use std::process::Command;
@@ -29,7 +29,8 @@ fn recipe(part: &str) -> Vec<&'static str> {
     block.lines().filter_map(words).collect()
 }
 
-/// What systemd does before the start and behind the end, by the block of a unit with this in it, with our program.
+/// What systemd does before the start and behind the end, by the block of a unit with this in it,
+/// with our program.
 fn unit(part: &str) -> [String; 2] {
     let block = PAGE.split("```").skip(1).step_by(2).find(|block| block.contains(part)).unwrap();
     ["ExecStartPre=+", "ExecStopPost=+"].map(|key| {
@@ -46,8 +47,8 @@ fn exec(row: &Row, command: &str) {
     assert!(status.unwrap().success() || is_free, "{command}");
 }
 
-/// The machine in the middle is a router with `eth1` towards a host and `eth0` towards the link, with the laxest check of
-/// sources.
+/// The machine in the middle is a router with `eth1` towards a host and `eth0` towards the link,
+/// with the laxest check of sources.
 fn router(test: &str) -> Option<Row> {
     let row = Row::new(test)?;
     row.silence();
@@ -89,9 +90,10 @@ fn mac(row: &Row, device: &str) -> String {
     devices[0]["address"].as_str().unwrap().to_owned()
 }
 
-/// Goal: an operator who follows the page has a router whose hosts pass the gateway both ways, and nowhere else.
-/// Method: a router that forwards, with the laxest check of sources, where the kernel answers for any of its
-/// addresses at any device; hosts that ask anew for the router's address, several times.
+/// Goal: an operator who follows the page has a router whose hosts pass the gateway both ways, and
+/// nowhere else. Method: a router that forwards, with the laxest check of sources, where the kernel
+/// answers for any of its addresses at any device; hosts that ask anew for the router's address,
+/// several times.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn the_recipe_for_a_router_leaves_no_way_past_the_gateway() {
@@ -128,9 +130,9 @@ fn the_recipe_for_a_router_leaves_no_way_past_the_gateway() {
     gateway.end();
 }
 
-/// Goal: with the recipes of the page traffic passes while no gateway runs, however it ended, and through the gateway alone
-/// while one runs; without them nothing passes.
-/// Method: what the unit runs before the start and after the end, run manually, twice; the gateway is killed.
+/// Goal: with the recipes of the page traffic passes while no gateway runs, however it ended, and
+/// through the gateway alone while one runs; without them nothing passes. Method: what the unit
+/// runs before the start and after the end, run manually, twice; the gateway is killed.
 #[test]
 fn with_the_recipes_traffic_passes_while_no_gateway_runs() {
     let Some(row) = router("open") else { return };

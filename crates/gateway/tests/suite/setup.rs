@@ -1,4 +1,5 @@
-//! Devices that the machine itself uses: refused, and made fit by `setup`, which `teardown` takes back.
+//! Devices that the machine itself uses: refused, and made fit by `setup`, which `teardown` takes
+//! back.
 
 use std::process::{Command, Output};
 use std::thread;
@@ -16,8 +17,8 @@ const FAR: &str = "203.0.113.2";
 const RATES: &str = "--up 9500kbit --down 45mbit";
 const ROUTER: &str = "--lan lan --wan wan";
 
-/// The machine in the middle becomes a router for IPv4 and IPv6, with the laxest check of sources. `lan` is its device
-/// towards the hosts, which may be a bridge.
+/// The machine in the middle becomes a router for IPv4 and IPv6, with the laxest check of sources.
+/// `lan` is its device towards the hosts, which may be a bridge.
 fn router(test: &str, lan: &str) -> Option<Row> {
     let row = Row::new(test)?;
     row.silence();
@@ -77,7 +78,8 @@ fn router(test: &str, lan: &str) -> Option<Row> {
 
 /// All that `setup` changes: links, addresses, routes, permanent neighbours and two settings.
 fn state(inside: &Namespace) -> Vec<String> {
-    // An address is looked for first, and the carrier of a new pair noticed, which takes a second or two.
+    // An address is looked for first, and the carrier of a new pair noticed, which takes a second
+    // or two.
     let waits = |words: &str, part: &str| inside.try_ip(words).unwrap().contains(part);
     while waits("-6 addr show tentative", "inet6") || waits("link show up", "NO-CARRIER") {
         thread::sleep(millis(50));
@@ -133,8 +135,9 @@ fn answers(from: &Namespace, address: &str) -> bool {
     said.is_ok_and(|said| said.contains(" 3 received") && !said.contains("DUP"))
 }
 
-/// Goal: a device with an address is refused with commands, and these make a router whose hosts pass the gateway, all of
-/// their traffic and each packet once; `teardown` leaves the router as it was. Both commands may be given twice.
+/// Goal: a device with an address is refused with commands, and these make a router whose hosts
+/// pass the gateway, all of their traffic and each packet once; `teardown` leaves the router as it
+/// was. Both commands may be given twice.
 #[test]
 fn the_commands_of_a_refusal_make_a_router_fit_and_are_taken_back() {
     let Some(row) = router("setup", "lan") else { return };
@@ -184,8 +187,8 @@ fn the_commands_of_a_refusal_make_a_router_fit_and_are_taken_back() {
     assert_same(&before, &state(&row.gw));
 }
 
-/// Goal: on the outer side the default route and the address of the link move, and come back; the router's own packets pass
-/// the gateway too.
+/// Goal: on the outer side the default route and the address of the link move, and come back; the
+/// router's own packets pass the gateway too.
 #[test]
 fn the_outer_side_moves_with_its_default_route() {
     let Some(row) = router("setupnat", "lan") else { return };
@@ -202,8 +205,8 @@ fn the_outer_side_moves_with_its_default_route() {
     assert_same(&before, &state(&row.gw));
 }
 
-/// Goal: of a bridge the gateway becomes a port, so that frames between hosts do not pass it; what fails on the way
-/// leaves all as it was.
+/// Goal: of a bridge the gateway becomes a port, so that frames between hosts do not pass it; what
+/// fails on the way leaves all as it was.
 #[test]
 fn a_bridge_gets_a_port_and_a_failure_changes_nothing() {
     let Some(row) = router("setupbr", "br0") else { return };
@@ -249,7 +252,8 @@ fn what_a_killed_setup_has_left_goes() {
     gateway.end();
 }
 
-/// Goal: a refusal changes nothing, also where all was set up before; without the right to, one line says which it takes.
+/// Goal: a refusal changes nothing, also where all was set up before; without the right to, one
+/// line says which it takes.
 #[test]
 fn a_device_that_became_a_port_stays_set_up() {
     let Some(row) = router("setupport", "lan") else { return };
@@ -269,8 +273,8 @@ fn a_device_that_became_a_port_stays_set_up() {
     assert_same(&before, &state(&row.gw));
 }
 
-/// Goal: what else uses a device is found and named with the command that ends it; a link-local address is no use. An
-/// address that comes later is logged.
+/// Goal: what else uses a device is found and named with the command that ends it; a link-local
+/// address is no use. An address that comes later is logged.
 #[test]
 fn other_uses_of_a_device_are_refused_and_said() {
     let Some(row) = Row::new("uses") else { return };

@@ -85,8 +85,9 @@ fn uncut_frames_leave_as_the_packets_they_are() {
     }
 }
 
-/// Goal: of a tunnel the packets inside are cut, and the tunnel's headers fit each of them: TCP and datagrams arrive as they
-/// were sent, at a rate, with checksums that the receiver's kernel takes. Method: each kind of tunnel that this kernel has.
+/// Goal: of a tunnel the packets inside are cut, and the tunnel's headers fit each of them: TCP and
+/// datagrams arrive as they were sent, at a rate, with checksums that the receiver's kernel takes.
+/// Method: each kind of tunnel that this kernel has.
 #[test]
 fn packets_inside_tunnels_are_cut() {
     let Some(row) = Row::new("cuttunnel") else { return };

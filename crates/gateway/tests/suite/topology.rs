@@ -238,7 +238,8 @@ impl Row {
         })
     }
 
-    /// Both ends have a device for each kind of tunnel that the kernel has: the kinds, with the addresses of both ends inside.
+    /// Both ends have a device for each kind of tunnel that the kernel has: the kinds, with the
+    /// addresses of both ends inside.
     pub(crate) fn with_tunnels(&self) -> Vec<(&'static str, [String; 2])> {
         let kinds = [
             ("vxlan", "vxlan id 7 dstport 4789 udpcsum"),

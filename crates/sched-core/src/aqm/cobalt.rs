@@ -5,12 +5,14 @@
 //! sender that does not react makes the buffer overflow: then BLUE drops packets at random, ECN-capable or not, with a
 //! probability that rises with each overflow and falls with each empty queue.
 //!
-//! **Promises.** No signal before the queue has stood for an interval, if it has no history of overflows. None for a
-//! packet that waited for four of the longest packets or less, nor for one with no more than one `mtu` or fewer than
-//! three packets behind it while it waited for no more than half an interval: a sender without SACK finds a loss by three
-//! duplicate acknowledgements (RFC 5681 §3.2), one for each packet that arrives behind the lost one, and otherwise waits
-//! for its timer. No packet is dropped if none is behind it (decision 5). ECN-capable traffic that does not react is dropped by BLUE, so it cannot fill the queue. Work in a call is
-//! constant, also after hours of silence.
+//! **Promises.** No signal before the queue has stood for an interval, if it has no history of
+//! overflows. None for a packet that waited for four of the longest packets or less, nor for one
+//! with no more than one `mtu` or fewer than three packets behind it while it waited for no more
+//! than half an interval: a sender without SACK finds a loss by three duplicate acknowledgements
+//! (RFC 5681 §3.2), one for each packet that arrives behind the lost one, and otherwise waits for
+//! its timer. No packet is dropped if none is behind it (decision 5). ECN-capable traffic that does
+//! not react is dropped by BLUE, so it cannot fill the queue. Work in a call is constant, also
+//! after hours of silence.
 //!
 //! **Cost.** O(1): a packet below the target in a queue without a history costs two comparisons and writes nothing.
 //! Memory: 24 bytes a queue.
@@ -47,10 +49,10 @@ pub struct CobaltParams {
     pub interval: Nanos,
     /// What the longest usual packet lasts on the line; 0, for a fast line, to 2^33 − 1 ns.
     pub mtu_time: Nanos,
-    /// No signal for a packet with this many bytes or fewer behind it: the longest usual packet, 0 to
-    /// [`Packet::MAX_LEN`] bytes. Nor for one with fewer than three packets behind it that waited for half an interval
-    /// or less. With 0 neither rule holds: an ECN-capable last packet may be marked, and a queue of two packets may lose
-    /// one.
+    /// No signal for a packet with this many bytes or fewer behind it: the longest usual packet, 0
+    /// to [`Packet::MAX_LEN`] bytes. Nor for one with fewer than three packets behind it that
+    /// waited for half an interval or less. With 0 neither rule holds: an ECN-capable last packet
+    /// may be marked, and a queue of two packets may lose one.
     pub mtu: u32,
     /// What an overflow adds to the probability of BLUE; above 0.
     pub increment: Probability,
@@ -303,7 +305,8 @@ impl CobaltLaw {
         Verdict::Pass
     }
 
-    /// Whether a packet that waited for `sojourn` may be signalled with fewer than [`DUPLICATES`] packets behind it.
+    /// Whether a packet that waited for `sojourn` may be signalled with fewer than [`DUPLICATES`]
+    /// packets behind it.
     fn is_signalled_short(&self, sojourn: Nanos) -> bool {
         self.least_behind == 0 || sojourn.0 > self.interval.0 >> 1
     }

@@ -197,9 +197,10 @@ where
     /// whole is the shortest again.
     ///
     /// **The price.** All that waited is lost at once, up to
-    /// [`FlowQueues::MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) packets a call, or as many as the arrival has bytes. A bulk flow that is starved for
-    /// as long loses its queue in the same way, and learns of the loss by a timeout. A flow above its share takes
-    /// its part of the line for longer: only a service floor bounds how much it takes from others.
+    /// [`FlowQueues::MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) packets a call, or as many as
+    /// the arrival has bytes. A bulk flow that is starved for as long loses its queue in the same
+    /// way, and learns of the loss by a timeout. A flow above its share takes its part of the line
+    /// for longer: only a service floor bounds how much it takes from others.
     ///
     /// `docs/disciplines/sqf.md` has figures, measured with 0.5 s.
     ///

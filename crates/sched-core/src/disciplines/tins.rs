@@ -313,7 +313,8 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         if self.choice.serves_by_floor()
             && let Some(node) = self.nodes.as_mut().get_mut(flow.index())
         {
-            // A turn of several packets of the floor would keep the other flows waiting for all of them.
+            // A turn of several packets of the floor would keep the other flows waiting for all of
+            // them.
             node.flow.charge_elsewhere(u32::MAX);
         }
         let wire_len = self.choice.wire_len(len);

@@ -18,7 +18,8 @@
 //! - With `H` hosts that hold packets, a host that loses a packet to another's overflow holds more than its part `B/H`, less the
 //!   larger of the grain and `2/9·B/H`. So it holds more than three quarters of its part. For all hosts together hold more than
 //!   `B`, so that one holds more than `B/H`; and the grain is at most a quarter of `B/H`.
-//! - A host that keeps below this, less `L`, with packets of at most `L` bytes, loses no arrival of its own either.
+//! - A host that keeps below this, less `L`, with packets of at most `L` bytes, loses no arrival of
+//!   its own either.
 //! - A limit in packets promises nothing of the two last.
 //!
 //! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no host holds anything. No books of

@@ -106,12 +106,13 @@ where
     S: Table<Descriptor>,
     N: Table<LongestFlow>,
 {
-    /// Creates queues without an AQM and without statistics of single flows. When there is no room, a packet is dropped
-    /// from a flow that holds about the most bytes ([`LongestQueueDrop`]), so that a flow loses nothing while it keeps its
-    /// queue short.
+    /// Creates queues without an AQM and without statistics of single flows. When there is no room,
+    /// a packet is dropped from a flow that holds about the most bytes ([`LongestQueueDrop`]), so
+    /// that a flow loses nothing while it keeps its queue short.
     ///
-    /// There are as many flows as `scheduler`, `queues` and `lengths` all have room for, and as many handles as
-    /// `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows + descriptors).
+    /// There are as many flows as `scheduler`, `queues` and `lengths` all have room for, and as
+    /// many handles as `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows +
+    /// descriptors).
     ///
     /// ```
     /// use sched_core::{
@@ -139,10 +140,11 @@ where
 }
 
 impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, Q, S> {
-    /// Creates queues without an AQM and without statistics of single flows. When there is no room, a packet is dropped
-    /// from the flow that `scheduler` names ([`OwnVictim`]). [`ShortestQueue`](crate::ShortestQueue) names the longest; most
-    /// others name none, and then the arrival is dropped, whosever it is: a flow that sends more than its share keeps the
-    /// room that it has taken, and takes a part of the link in proportion to what it sends.
+    /// Creates queues without an AQM and without statistics of single flows. When there is no room,
+    /// a packet is dropped from the flow that `scheduler` names ([`OwnVictim`]).
+    /// [`ShortestQueue`](crate::ShortestQueue) names the longest; most others name none, and then
+    /// the arrival is dropped, whosever it is: a flow that sends more than its share keeps the room
+    /// that it has taken, and takes a part of the link in proportion to what it sends.
     ///
     /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles as
     /// `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows + descriptors).
@@ -195,9 +197,10 @@ where
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
-    /// The most packets that a flow which is [given up](FlowScheduler::gives_up) loses to one arrival, unless the arrival
-    /// has more bytes. For room alone an arrival costs at most as many packets as it has bytes, since each of them has
-    /// one at least: 24 packets of 64 bytes for an Ethernet frame of 1,514 bytes.
+    /// The most packets that a flow which is [given up](FlowScheduler::gives_up) loses to one
+    /// arrival, unless the arrival has more bytes. For room alone an arrival costs at most as many
+    /// packets as it has bytes, since each of them has one at least: 24 packets of 64 bytes for an
+    /// Ethernet frame of 1,514 bytes.
     pub const MAX_VICTIMS: u32 = 256;
 
     /// The same queues with another drop policy, in whose books no flow is backlogged. What is queued stays; a flow that

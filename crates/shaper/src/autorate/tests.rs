@@ -280,8 +280,8 @@ fn a_silence_goes_on_over_paths_that_are_tried() {
     assert_eq!((autorate.bps, autorate.state()), (10_625_000, AutorateState::Growing));
 }
 
-/// A line behind a modem whose FIFO holds 3.8 s. What is sent over it is what the senders offer, or what the line lets
-/// through, as with TCP.
+/// A line behind a modem whose FIFO holds 3.8 s. What is sent over it is what the senders offer, or
+/// what the line lets through, as with TCP.
 struct Modem {
     line: Line,
     is_tcp: bool,
@@ -299,7 +299,8 @@ impl Modem {
         Self { line, is_tcp, coming: Vec::new(), now: Nanos::ZERO }
     }
 
-    /// A step in which `load` percent of the rate are offered. A probe each 50 ms is answered when it has waited.
+    /// A step in which `load` percent of the rate are offered. A probe each 50 ms is answered when
+    /// it has waited.
     fn step(&mut self, autorate: &mut Autorate, load: u64) {
         let share = match self.is_tcp && self.line.queued > 0 {
             true => load.min(self.line.bps * 100 / autorate.bps + 1),
@@ -322,8 +323,9 @@ impl Modem {
     }
 }
 
-/// Goal: a start under load at a modem that is full finds the line and drains the modem, and the baseline is the path's.
-/// Method: a line of 3 Mbit/s, a FIFO of 3.8 s that is full, a base of 12; senders that do not listen, and TCP.
+/// Goal: a start under load at a modem that is full finds the line and drains the modem, and the
+/// baseline is the path's. Method: a line of 3 Mbit/s, a FIFO of 3.8 s that is full, a base of 12;
+/// senders that do not listen, and TCP.
 #[test]
 fn a_modem_that_is_full_at_the_start_is_drained() {
     for is_tcp in [false, true] {
@@ -342,9 +344,9 @@ fn a_modem_that_is_full_at_the_start_is_drained() {
     }
 }
 
-/// Goal: an idle line keeps its rate over delays that are not its own.
-/// Method: the path takes 40 ms, 25 to 100 ms more from the half of each 15 s on, and 120 ms more for a moment; 2 % of the rate
-/// are used.
+/// Goal: an idle line keeps its rate over delays that are not its own. Method: the path takes 40
+/// ms, 25 to 100 ms more from the half of each 15 s on, and 120 ms more for a moment; 2 % of the
+/// rate are used.
 #[test]
 fn an_idle_line_is_not_cut() {
     for more in [25, 50, 100] {
@@ -364,8 +366,8 @@ fn an_idle_line_is_not_cut() {
     }
 }
 
-/// Goal: a line that has become slower than a quarter of the rate is found although its load is low.
-/// Method: TCP at 12 Mbit/s over a line that falls to 2.
+/// Goal: a line that has become slower than a quarter of the rate is found although its load is
+/// low. Method: TCP at 12 Mbit/s over a line that falls to 2.
 #[test]
 fn a_delay_that_lasts_beside_a_low_load_is_a_slow_line() {
     let mut autorate = Autorate::new(params(1_000_000, 12_000_000, 12_000_000));
@@ -377,8 +379,8 @@ fn a_delay_that_lasts_beside_a_low_load_is_a_slow_line() {
     assert!(autorate.bps <= 3_000_000 && modem.line.queued < 300 * MS, "{autorate:?}");
 }
 
-/// Goal: a line that falls to less than a sixteenth of the rate is found within seconds. Method: TCP at 22 Mbit/s or less, over a
-/// line that falls from 16 to 1; the floor is 2.
+/// Goal: a line that falls to less than a sixteenth of the rate is found within seconds. Method:
+/// TCP at 22 Mbit/s or less, over a line that falls from 16 to 1; the floor is 2.
 #[test]
 fn a_line_that_falls_far_leads_to_the_floor() {
     let mut autorate = Autorate::new(params(2_000_000, 12_000_000, 24_000_000));
@@ -394,7 +396,8 @@ fn a_line_that_falls_far_leads_to_the_floor() {
     assert!(found.is_some_and(|steps| steps < 800), "{found:?}: {autorate:?}");
 }
 
-/// Goal: another path under load is trusted if there was no excess on the last one, and goes down to the floor if there was.
+/// Goal: another path under load is trusted if there was no excess on the last one, and goes down
+/// to the floor if there was.
 #[test]
 fn a_new_path_under_load_is_trusted_after_calm() {
     for (last, state) in [(40, AutorateState::Growing), (140, AutorateState::BackingOff)] {

@@ -11,10 +11,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: conformance::effort::effort(250, 2_000), failure_persistence: None, ..Default::default() })]
 
     /// Goal: open with packets gives a packet; closed with packets names the very nanosecond at
-    /// which the next one leaves, after a step back of the clock once it was looked at; peek is the next dequeue; the counters
-    /// never notice rate or link.
-    /// Method: random arrivals, times, rates and links around a FIFO whose content is mirrored in
-    /// a list.
+    /// which the next one leaves, after a step back of the clock once it was looked at; peek is the
+    /// next dequeue; the counters never notice rate or link. Method: random arrivals, times, rates
+    /// and links around a FIFO whose content is mirrored in a list.
     #[test]
     fn a_shaped_queue_gives_the_next_packet_exactly_when_it_said(
         steps in vec((0_u8..12, any::<u64>()), 1..200),

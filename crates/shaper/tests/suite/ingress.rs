@@ -33,10 +33,11 @@ fn wire_len(packet: Packet) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: conformance::effort::effort(250, 4_000), failure_persistence: None, ..Default::default() })]
 
-    /// Goal: departures pay for what is dropped, at most half of their own length each; after a second all that has
-    /// arrived is forgiven; what leaves never exceeds the rate. Method: random arrivals, departures, evictions and rates,
-    /// stopped too, beside a line and a debt that are charged manually; and between any two departures, the integral of
-    /// the rate, what it carries in a nanosecond, and a packet.
+    /// Goal: departures pay for what is dropped, at most half of their own length each; after a
+    /// second all that has arrived is forgiven; what leaves never exceeds the rate. Method: random
+    /// arrivals, departures, evictions and rates, stopped too, beside a line and a debt that are
+    /// charged manually; and between any two departures, the integral of the rate, what it carries
+    /// in a nanosecond, and a packet.
     #[test]
     fn departures_pay_for_what_is_dropped(
         steps in vec((0_u8..14, any::<u64>()), 1..400),
@@ -55,7 +56,8 @@ proptest! {
             let before = now;
             let bps = i128::from(paid.rate().as_bits_per_second().unwrap());
             let mut left = None;
-            // Idle time pays what it can carry as a whole, and nothing is forgiven beforehand that is not queued.
+            // Idle time pays what it can carry as a whole, and nothing is forgiven beforehand that
+            // is not queued.
             let after_idle_time = |shaped: &Shaped<_>, now, debt| {
                 let time = paid.rate().time_of(u32::try_from(debt).unwrap_or(0));
                 let is_idle = Scheduler::backlog(shaped).packets == 0;
@@ -216,8 +218,9 @@ fn fifo() -> impl Scheduler {
 
 const MEGA: u64 = 1_000_000;
 
-/// Goal: senders that do not react cannot stop the link. Method: ten times the rate for three seconds, after ten seconds
-/// at the rate. Two thirds of it leave, and never is a packet later than one and a half times the time it takes.
+/// Goal: senders that do not react cannot stop the link. Method: ten times the rate for three
+/// seconds, after ten seconds at the rate. Two thirds of it leave, and never is a packet later than
+/// one and a half times the time it takes.
 #[test]
 fn two_thirds_of_the_rate_leave_in_a_flood() {
     let mut load = Load::new(fifo());
@@ -227,8 +230,9 @@ fn two_thirds_of_the_rate_leave_in_a_flood() {
     assert!(load.gap <= Nanos::from_micros(150), "{:?}", load.gap);
 }
 
-/// Goal: a load that fits has its rate a second after a flood, as documented. Method: 300 Mbit/s for three seconds on a
-/// link of 100, then nine tenths of the rate, with the rate as it was, halved, or cut to a tenth.
+/// Goal: a load that fits has its rate a second after a flood, as documented. Method: 300 Mbit/s
+/// for three seconds on a link of 100, then nine tenths of the rate, with the rate as it was,
+/// halved, or cut to a tenth.
 #[test]
 fn a_load_that_fits_has_its_rate_a_second_after_a_flood() {
     for (rate, offered) in [(100, 90), (100, 99), (50, 45), (10, 9)] {
@@ -241,8 +245,9 @@ fn a_load_that_fits_has_its_rate_a_second_after_a_flood() {
     }
 }
 
-/// Goal: what was dropped closes the link at no change. Method: in a flood, the line is set again, or ingress is turned
-/// off and on; a packet leaves no later than one and a half times its time after it.
+/// Goal: what was dropped closes the link at no change. Method: in a flood, the line is set again,
+/// or ingress is turned off and on; a packet leaves no later than one and a half times its time
+/// after it.
 #[test]
 fn no_change_closes_the_link_after_a_flood() {
     let changes: [fn(&mut Shaped<_>); 3] = [
@@ -262,8 +267,9 @@ fn no_change_closes_the_link_after_a_flood() {
     }
 }
 
-/// Goal: drops by [`Scheduler::evict`], which has no timestamp, make no burst. Method: a link at 50 Mbit/s is idle or
-/// stopped for 30 seconds; of packets that come then, and of which a third is evicted, one leaves at once.
+/// Goal: drops by [`Scheduler::evict`], which has no timestamp, make no burst. Method: a link at 50
+/// Mbit/s is idle or stopped for 30 seconds; of packets that come then, and of which a third is
+/// evicted, one leaves at once.
 #[test]
 fn evictions_after_idle_time_make_no_burst() {
     for stopped in [false, true] {

@@ -8,9 +8,11 @@ use std::borrow::Cow;
 pub enum LinkType {
     /// An Ethernet header (1).
     Ethernet,
-    /// An IPv4 or IPv6 header; the version field says which (101, 228, 229; BSDs also write 12 and 14).
+    /// An IPv4 or IPv6 header; the version field says which (101, 228, 229; BSDs also write 12 and
+    /// 14).
     RawIp,
-    /// Four bytes of address family in the byte order of the machine, then IP: the loopback of BSDs (0).
+    /// Four bytes of address family in the byte order of the machine, then IP: the loopback of BSDs
+    /// (0).
     Null,
     /// The same in network byte order (108).
     Loop,
@@ -72,8 +74,8 @@ impl LinkType {
 
     /// Returns `bytes` without what stands before the frame or packet; `None` for [`Self::Other`].
     ///
-    /// What is too short for its link header, or carries no packet, is an Ethernet frame without a payload: it is a
-    /// packet of its sender that is not IP.
+    /// What is too short for its link header, or carries no packet, is an Ethernet frame without a
+    /// payload: it is a packet of its sender that is not IP.
     #[must_use]
     pub fn frame(self, bytes: &[u8]) -> Option<Frame<'_>> {
         Some(match self {
@@ -91,7 +93,8 @@ impl LinkType {
 
 /// The IP packet in a PPP frame; `None` if it carries something else.
 fn ppp(bytes: &[u8]) -> Option<&[u8]> {
-    // Address and control may be left out, and of the protocol the first byte (RFC 1661 §6.5 and §6.6).
+    // Address and control may be left out, and of the protocol the first byte (RFC 1661 §6.5 and
+    // §6.6).
     let bytes = bytes.strip_prefix(&[0xff, 0x03]).unwrap_or(bytes);
     match bytes {
         [0, 0x21 | 0x57, rest @ ..] | [0x21 | 0x57, rest @ ..] => Some(rest),
@@ -107,7 +110,8 @@ fn framed<'a>(source: Option<&[u8]>, protocol: Option<&[u8]>, payload: Option<&[
     Frame::Ethernet([&[0; MAC], source, protocol, payload.unwrap_or_default()].concat().into())
 }
 
-/// The frame of 802.11 behind a radiotap header. Only data frames that are not encrypted carry a packet.
+/// The frame of 802.11 behind a radiotap header. Only data frames that are not encrypted carry a
+/// packet.
 fn wireless<'a>(bytes: &[u8]) -> Frame<'a> {
     const DATA: u8 = 2;
     const QOS: u8 = 0x80;

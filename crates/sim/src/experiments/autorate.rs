@@ -221,8 +221,8 @@ mod tests {
     use super::*;
     use conformance::effort::effort;
 
-    /// Goal: what the whole run shows also holds of a short one. Method: 120 s, two seeds or one. In a shorter run the
-    /// first second, at the floor, counts for too much.
+    /// Goal: what the whole run shows also holds of a short one. Method: 120 s, two seeds or one.
+    /// In a shorter run the first second, at the floor, counts for too much.
     #[test]
     fn every_sentence_holds_of_two_minutes() {
         let report = run_for(Nanos::from_secs(120), effort(1, 2), &Progress::hidden());

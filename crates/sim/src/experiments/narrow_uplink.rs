@@ -1,9 +1,9 @@
-//! A call or a ping beside four uploads and four downloads on 30/0.5 Mbit/s: what it waits, and what a filter of
-//! acknowledgements does to the downloads.
+//! A call or a ping beside four uploads and four downloads on 30/0.5 Mbit/s: what it waits, and
+//! what a filter of acknowledgements does to the downloads.
 //!
-//! The scenario is that of [CAKE Fig. 6](crate::experiments::cake_fig6::scenario) with half its uplink. Beside what is
-//! simulated stands what kernel TCP gave through the gateway and through Linux's CAKE. The goals are CAKE's figures; those
-//! that are missed are named with their causes.
+//! The scenario is that of [CAKE Fig. 6](crate::experiments::cake_fig6::scenario) with half its
+//! uplink. Beside what is simulated stands what kernel TCP gave through the gateway and through
+//! Linux's CAKE. The goals are CAKE's figures; those that are missed are named with their causes.
 
 use std::thread;
 
@@ -32,8 +32,8 @@ const PROBES: [(Probe, &str); 2] = [(Probe::Call, CALL), (Probe::Ping, "ping")];
 const CALL: &str = "call";
 const QUANTILES: [u32; 3] = [500, 950, 990];
 
-/// With the TCP of a kernel: what the call waits in ms (p50, p95, p99), and Mbit/s of the downloads without the filter and
-/// with its conservative mode.
+/// With the TCP of a kernel: what the call waits in ms (p50, p95, p99), and Mbit/s of the downloads
+/// without the filter and with its conservative mode.
 struct Kernel {
     name: &'static str,
     waits: [f64; 3],

@@ -88,8 +88,9 @@ fn a_floor_serves_every_upload_and_leaves_calls_and_pages_as_they_are() {
     assert!(least * bound >= 1_000_000 * 1_500 * 9 / 10, "{least} bit/s");
 }
 
-/// Goal: the queue that README recommends does as well for calls as the best of the others that starves no upload. Method: the
-/// median and the 99th percentile of what the calls wait, to a millisecond, beside shortest queue first with its floor.
+/// Goal: the queue that README recommends does as well for calls as the best of the others that
+/// starves no upload. Method: the median and the 99th percentile of what the calls wait, to a
+/// millisecond, beside shortest queue first with its floor.
 #[test]
 fn calls_wait_no_longer_behind_the_smart_queue_than_behind_sqf_with_its_floor() {
     let (smart, floor) = (of(Discipline::Smart), of(Discipline::SqfFloor));

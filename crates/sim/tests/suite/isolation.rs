@@ -299,8 +299,9 @@ fn waits_shares_and_memory_are_as_promised_under_random_loads() {
     assert!(near, "the bounds are not even approached: {used:?}");
 }
 
-/// Goal: G4 holds however short the other packets are: an arrival costs as many of them as its bytes take. Method:
-/// host 0 fills the memory with short packets; then host 1, which holds nothing, sends the longest.
+/// Goal: G4 holds however short the other packets are: an arrival costs as many of them as its
+/// bytes take. Method: host 0 fills the memory with short packets; then host 1, which holds
+/// nothing, sends the longest.
 #[test]
 fn a_host_below_its_share_makes_room_with_short_packets_of_others() {
     for longest in [1_536_u32, 16_384, 65_535] {

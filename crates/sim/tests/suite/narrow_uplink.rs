@@ -1,5 +1,5 @@
-//! A call and downloads on 30/0.5 Mbit/s, by `sim reproduce narrow-uplink`: the goals that are missed are named, and the
-//! document shows what the command prints.
+//! A call and downloads on 30/0.5 Mbit/s, by `sim reproduce narrow-uplink`: the goals that are
+//! missed are named, and the document shows what the command prints.
 
 use std::process::Command;
 

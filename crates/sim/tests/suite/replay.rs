@@ -140,8 +140,9 @@ fn raw_ip_is_the_same_traffic_without_its_frames() {
     assert_eq!(keys(&report), ip.collect::<Vec<_>>());
 }
 
-/// Goal: the order of records in the file changes nothing but the note on it. Method: halves of the capture swapped, and
-/// each packet swapped with its neighbour, as multi-queue network cards record them.
+/// Goal: the order of records in the file changes nothing but the note on it. Method: halves of the
+/// capture swapped, and each packet swapped with its neighbour, as multi-queue network cards record
+/// them.
 #[test]
 fn packets_out_of_order_are_replayed_by_their_times() {
     let sorted = packets();
@@ -193,7 +194,8 @@ fn at_equal_times_departures_come_before_arrivals() {
     }
 }
 
-/// What a link header hides is found: the flows of the same packets are the same over each link, and their hosts.
+/// What a link header hides is found: the flows of the same packets are the same over each link,
+/// and their hosts.
 #[test]
 fn the_flows_are_the_same_over_every_link() {
     let ethernet = packets();
@@ -210,7 +212,8 @@ fn the_flows_are_the_same_over_every_link() {
         let (source, protocol) = (&packet.bytes[6..12], &packet.bytes[12..14]);
         let mut header = vec![0, 0, 12, 0, 0, 0, 0, 0, 9, 9, 9, 9];
         header.extend([kind, flags, 0, 0]);
-        // To the access point: the transmitter is the sender. From it: the third address. Between two: the fourth.
+        // To the access point: the transmitter is the sender. From it: the third address. Between
+        // two: the fourth.
         let addresses: [&[u8]; 3] = match flags & 3 {
             1 => [&[1; 6], source, &[2; 6]],
             2 => [&[1; 6], &[2; 6], source],
@@ -333,7 +336,8 @@ fn replayed(name: &str, file: &[u8], words: &[&str]) -> (bool, String) {
     (output.status.success(), text)
 }
 
-/// A file that ends too early is replayed as far as it goes, and says so; one of which nothing can be read is refused.
+/// A file that ends too early is replayed as far as it goes, and says so; one of which nothing can
+/// be read is refused.
 #[test]
 fn the_command_says_what_it_corrected() {
     let drr = ["--scheduler=drr"];
@@ -361,7 +365,8 @@ fn the_command_says_what_it_corrected() {
     assert!(is_done && text.contains("skipped: 1787 packets of link type 147"), "{text}");
 }
 
-/// The queue that users embed, with the settings that they write: hosts are isolated, the call loses nothing.
+/// The queue that users embed, with the settings that they write: hosts are isolated, the call
+/// loses nothing.
 #[test]
 fn the_command_replays_through_a_smart_queue() {
     for words in

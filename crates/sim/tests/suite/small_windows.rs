@@ -1,5 +1,5 @@
-//! smoltcp's own TCP with few packets in flight: its retransmission timeout is a second at least, so a loss that it does not
-//! find by duplicate acknowledgements leaves the link empty.
+//! smoltcp's own TCP with few packets in flight: its retransmission timeout is a second at least,
+//! so a loss that it does not find by duplicate acknowledgements leaves the link empty.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -76,9 +76,9 @@ fn share(case: Case) -> f64 {
     bits as f64 / (case.megabits as f64 * 1e6)
 }
 
-/// Goal: uploads whose windows, together, fill the link do fill it. Method: windows of three packets and of four, and one
-/// that Reno brings down to as few. 1,460 of 1,500 bytes are payload, 0.973. With queues of three packets signalled, the
-/// first case has 0.54.
+/// Goal: uploads whose windows, together, fill the link do fill it. Method: windows of three
+/// packets and of four, and one that Reno brings down to as few. 1,460 of 1,500 bytes are payload,
+/// 0.973. With queues of three packets signalled, the first case has 0.54.
 #[test]
 fn uploads_of_few_packets_fill_the_link() {
     let case = |megabits, micros, uploads, window| {

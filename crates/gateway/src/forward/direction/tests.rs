@@ -376,8 +376,9 @@ fn v4(protocol: u8, [from, to]: [u8; 2], payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Goal: a call inside a tunnel does not wait behind an upload inside the same tunnel, for each kind that can be followed,
-/// while the ends of the tunnel stay the hosts: another sender has half of the link beside four uploads inside.
+/// Goal: a call inside a tunnel does not wait behind an upload inside the same tunnel, for each
+/// kind that can be followed, while the ends of the tunnel stay the hosts: another sender has half
+/// of the link beside four uploads inside.
 #[test]
 fn flows_inside_a_tunnel_are_apart_and_its_ends_are_the_hosts() {
     type Carried<'a> = &'a dyn Fn(u16) -> Vec<u8>;
@@ -440,9 +441,10 @@ fn flows_inside_a_tunnel_are_apart_and_its_ends_are_the_hosts() {
     }
 }
 
-/// Goal: above 24 Mbit/s long frames leave several at a time, so that the loop wakes up once for them, and no later than the
-/// half of a millisecond; below, and on a line that catches nothing up, each leaves when it is due. After an arrival
-/// the next frames leave within a tenth of a millisecond. The rate is met either way.
+/// Goal: above 24 Mbit/s long frames leave several at a time, so that the loop wakes up once for
+/// them, and no later than the half of a millisecond; below, and on a line that catches nothing up,
+/// each leaves when it is due. After an arrival the next frames leave within a tenth of a
+/// millisecond. The rate is met either way.
 #[test]
 fn frames_of_a_fast_line_leave_together_and_those_of_a_slow_line_when_they_are_due() {
     const FRAMES: u32 = 120;
@@ -499,8 +501,9 @@ fn frames_of_a_fast_line_leave_together_and_those_of_a_slow_line_when_they_are_d
     assert!(run(300, usual, true) >= FRAMES / 4);
 }
 
-/// Goal: a machine with sixty addresses has the share of one machine beside another, up and down, and is said to be a router,
-/// once, where the addresses are of IPv4. Alone, its addresses are hosts.
+/// Goal: a machine with sixty addresses has the share of one machine beside another, up and down,
+/// and is said to be a router, once, where the addresses are of IPv4. Alone, its addresses are
+/// hosts.
 #[test]
 fn addresses_of_one_card_share_as_one_host() {
     for heading in [Heading::Up, Heading::Down] {

@@ -72,8 +72,8 @@ impl Gateway {
         self.say_if_unequal();
     }
 
-    /// Says what is new of a device: that it goes down or comes up, loses its carrier or has it again, or has another
-    /// name.
+    /// Says what is new of a device: that it goes down or comes up, loses its carrier or has it
+    /// again, or has another name.
     pub(super) fn say_change(&mut self, link: &Interface) {
         for (said, device) in self.said.iter_mut().zip(&mut self.devices) {
             if device.index() != link.index {

@@ -31,7 +31,8 @@ pub(crate) struct Interface {
     pub(crate) has_headers: bool,
 }
 
-/// The fixed part of a message about an interface: its family, kind, number, flags, and those that change.
+/// The fixed part of a message about an interface: its family, kind, number, flags, and those that
+/// change.
 const ABOUT: usize = 16;
 
 impl Interface {
@@ -40,13 +41,15 @@ impl Interface {
         self.flags & libc::IFF_UP.cast_unsigned() != 0
     }
 
-    /// Whether there is a cable with something at its other end. One that is switched off may not know.
+    /// Whether there is a cable with something at its other end. One that is switched off may not
+    /// know.
     pub(crate) fn has_carrier(&self) -> bool {
         self.flags & libc::IFF_LOWER_UP.cast_unsigned() != 0
     }
 }
 
-/// The fixed part for the interface with this number; these of its flags change to those of `flags`.
+/// The fixed part for the interface with this number; these of its flags change to those of
+/// `flags`.
 pub(crate) fn about(index: c_int, flags: u32, change: u32) -> [u8; ABOUT] {
     let mut bytes = [0; ABOUT];
     bytes[4..8].copy_from_slice(&index.to_ne_bytes());

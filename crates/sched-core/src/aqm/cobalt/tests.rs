@@ -223,9 +223,10 @@ fn drops_that_are_due_pile_up_and_marks_do_not() {
     }
 }
 
-/// A queue of three packets, or with one `mtu` behind its head, of which each waits for its turn among 13 flows: a sender with
-/// so few in flight finds no loss by what arrives after it, and would wait for its timer. BLUE does not spare it. A
-/// queue of three whose head waits for longer than half an interval is signalled.
+/// A queue of three packets, or with one `mtu` behind its head, of which each waits for its turn
+/// among 13 flows: a sender with so few in flight finds no loss by what arrives after it, and would
+/// wait for its timer. BLUE does not spare it. A queue of three whose head waits for longer than
+/// half an interval is signalled.
 #[test]
 fn a_queue_of_three_packets_is_left_alone() {
     let three = [(2 * 1_514, 2), (1_514, 23)];

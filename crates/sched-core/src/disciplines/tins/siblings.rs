@@ -4,8 +4,8 @@
 //! one packet is left: no flow is passed over, and no turn has to be looked for. A quantum of as many of the longest packets as
 //! there are tins lets an owner that floods all of them have the share of one.
 //!
-//! A packet that a tin is sent by the floor ends the turn: where a tin has nothing else, turns of several packets would last for
-//! thousands of packets of the link.
+//! A packet that a tin is sent by the floor ends the turn: where a tin has nothing else, turns of
+//! several packets would last for thousands of packets of the link.
 //!
 //! A flow that is idle is not charged. Siblings are a ring, over at most as many flows as there are tins.
 

@@ -347,14 +347,15 @@ fn no_tin_exceeds_its_bound_nor_falls_below_its_share() {
             }
         }
     }
-    // How near the bounds come, in thousandths of the constant term. With full effort: 0.9 and 0.35 of it are used; the life
-    // below uses 0.98 of the second.
+    // How near the bounds come, in thousandths of the constant term. With full effort: 0.9 and 0.35
+    // of it are used; the life below uses 0.98 of the second.
     assert!(nearest_priority >= -700, "{nearest_priority}");
     assert!(nearest_share >= -700, "{nearest_share}");
 }
 
-/// Goal: the promise of a share is used up to nearly its constant term. Method: the link stands still until each of the seven
-/// tins above has all the credit that it may have; then the lowest becomes backlogged, and they go first.
+/// Goal: the promise of a share is used up to nearly its constant term. Method: the link stands
+/// still until each of the seven tins above has all the credit that it may have; then the lowest
+/// becomes backlogged, and they go first.
 #[test]
 fn the_bound_of_a_share_is_nearly_reached() {
     const FLOOR: u32 = 1_024;

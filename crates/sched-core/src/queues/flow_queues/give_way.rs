@@ -50,9 +50,9 @@ where
         }
     }
 
-    /// Drops from the victims of the policy until the limits hold, or rejects the arrival because it is itself the packet
-    /// that has to go. A victim that the policy gives up loses all packets but the arrival, as far as
-    /// [`Self::MAX_VICTIMS`] allows.
+    /// Drops from the victims of the policy until the limits hold, or rejects the arrival because
+    /// it is itself the packet that has to go. A victim that the policy gives up loses all packets
+    /// but the arrival, as far as [`Self::MAX_VICTIMS`] allows.
     pub(super) fn make_room(
         &mut self,
         flow: FlowId,
@@ -60,7 +60,8 @@ where
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         let mut given_up = None;
-        // The limits held before the arrival, and every victim has a byte at least: as many as it has bytes make room.
+        // The limits held before the arrival, and every victim has a byte at least: as many as it
+        // has bytes make room.
         for _ in 0..Self::MAX_VICTIMS.max(arrival.len) {
             crate::steps::step();
             let (victim, end, reason) =

@@ -1,5 +1,5 @@
-//! Four uploads and four downloads on a link that is thirty times slower upwards, or sixty, behind the assembled queue and
-//! behind CAKE as it is published.
+//! Four uploads and four downloads on a link that is thirty times slower upwards, or sixty, behind
+//! the assembled queue and behind CAKE as it is published.
 //!
 //! ```text
 //! uploads, probe  ─▶ SmartQueue, filter ─▶  1 Mbit/s, 25 ms ─▶ server         or 0.5 Mbit/s
