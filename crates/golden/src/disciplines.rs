@@ -65,7 +65,7 @@ pub const ALL: &[Run] = &[
         pinned: 0xb3d3_136a_268a_ba00,
     },
     Run { name: "hosts below ceilings", hash: hosts_below_ceilings, pinned: 0xf4b6_2b63_9ba8_d1e9 },
-    Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0xfcee_0b86_03fb_7a13 },
+    Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0xe56c_260f_25f5_9397 },
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x1ba8_ed93_ad5f_a29e },
     Run {
         name: "smart queue with a rate, tins, hosts and a filter of acknowledgements",
