@@ -90,8 +90,8 @@ pub struct Head {
     pub sojourn: Nanos,
     /// Bytes queued behind the packet; 0 if and only if it is the last of its queue.
     pub bytes_behind: u32,
-    /// Packets queued behind the packet.
-    pub packets_behind: u32,
+    /// Packets queued, this one included.
+    pub packets: u32,
     /// The codepoint of the packet: what came, or [`Ecn::Ce`] if it was marked at arrival.
     pub ecn: Ecn,
 }

@@ -285,8 +285,8 @@ impl<A: Judge> Trial<A> {
             let Some(&(_, ecn)) = self.queues[place].front() else { return };
             let behind = self.queues[place].iter().skip(1);
             let bytes_behind = behind.map(|packet| packet.0).sum();
-            let packets_behind = self.queues[place].len() as u32 - 1;
-            let head = Head { now, sojourn, bytes_behind, packets_behind, ecn };
+            let packets = self.queues[place].len() as u32;
+            let head = Head { now, sojourn, bytes_behind, packets, ecn };
             let verdict = self.judged(flow, head);
             assert_eq!(foresee(head), verdict, "foreseen: {head:?}");
             if place >= STATES {

@@ -283,7 +283,7 @@ impl CobaltLaw {
     fn judge_delay(&self, state: &mut CobaltState, head: Head) -> Verdict {
         let stands = head.sojourn > self.acceptable
             && head.bytes_behind >= self.least_behind
-            && (head.packets_behind >= DUPLICATES || self.is_signalled_short(head.sojourn));
+            && (head.packets > DUPLICATES || self.is_signalled_short(head.sojourn));
         if stands && state.phase == Phase::Standing {
             // A signal would be lost on a last packet without ECN.
             let is_heard = head.bytes_behind > 0 || head.ecn.is_capable();

@@ -15,7 +15,7 @@ pub(super) fn offer(now: u64, packets: u32) -> Offer {
 /// A packet without ECN that has waited for `sojourn` ns, at the head of a long queue.
 pub(super) fn standing(now: u64, sojourn: u64) -> Head {
     let (now, sojourn) = (Nanos(now), Nanos(sojourn));
-    Head { now, sojourn, bytes_behind: 1 << 20, packets_behind: 1 << 10, ecn: Ecn::NotEct }
+    Head { now, sojourn, bytes_behind: 1 << 20, packets: 1 << 10, ecn: Ecn::NotEct }
 }
 
 /// A fraction of 64 bits.

@@ -24,8 +24,8 @@ fn overflow(aqm: &mut Four, now: u64) {
 }
 
 fn leave(aqm: &mut Four, now: u64, sojourn: u64, bytes_behind: u32) {
-    let (now, sojourn, packets_behind) = (Nanos(now), Nanos(sojourn), bytes_behind);
-    let head = Head { now, sojourn, bytes_behind, packets_behind, ecn: Ecn::NotEct };
+    let (now, sojourn, packets) = (Nanos(now), Nanos(sojourn), 1 + bytes_behind);
+    let head = Head { now, sojourn, bytes_behind, packets, ecn: Ecn::NotEct };
     for look in [Look::Glance, Look::Close] {
         let before = aqm.states;
         match aqm.judge(FlowId(0), head, look) {

@@ -62,7 +62,7 @@ fn a_mark_is_added_to_a_pass_and_to_nothing_else() {
             let mut aqm = if ect1_only { aqm.for_ect1_only() } else { aqm };
             let sojourn = Nanos(2 * MS + sojourn);
             let now = Nanos(9 * MS);
-            let head = Head { now, sojourn, bytes_behind: 0, packets_behind: 0, ecn };
+            let head = Head { now, sojourn, bytes_behind: 0, packets: 1, ecn };
             let asks = ecn == Ecn::Ect1 || ecn == Ecn::Ect0 && !ect1_only;
             let is_marked = inner == Verdict::Pass && asks && sojourn > Nanos(2 * MS);
             let expected = if is_marked { Verdict::Signal } else { inner };
@@ -94,7 +94,7 @@ fn the_inner_aqm_moves_on_as_without_a_threshold() {
                 now: Nanos(now),
                 sojourn: Nanos(long + u64::from(rng.below(4_000_000))),
                 bytes_behind: rng.below(40) * 100,
-                packets_behind: rng.below(9),
+                packets: 1 + rng.below(9),
                 ecn: Ecn::from_bits(rng.byte()),
             };
             match rng.below(100) {

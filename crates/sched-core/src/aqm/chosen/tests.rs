@@ -27,7 +27,7 @@ fn l4s() -> L4sParams {
 
 fn head(now: u64, sojourn: u64, bytes_behind: u32, ecn: Ecn) -> Head {
     let (now, sojourn) = (Nanos(now), Nanos(sojourn));
-    Head { now, sojourn, bytes_behind, packets_behind: bytes_behind, ecn }
+    Head { now, sojourn, bytes_behind, packets: 1 + bytes_behind, ecn }
 }
 
 /// Both AQMs over one random history of arrivals, heads, overflows, emptied queues and removed flows: the same

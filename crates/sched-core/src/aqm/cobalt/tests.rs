@@ -146,7 +146,7 @@ fn hours_of_silence_forget_all_and_seconds_what_is_due() {
             overflow(&mut aqm, now);
             now += 20 * MS;
         }
-        judge(&mut aqm, Head { bytes_behind: 0, packets_behind: 0, ..standing(now, 600 * MS) });
+        judge(&mut aqm, Head { bytes_behind: 0, packets: 1, ..standing(now, 600 * MS) });
         (aqm, now)
     };
     let (aqm, now) = overflowing();
@@ -200,8 +200,8 @@ fn without_overflows_blue_is_silent() {
         now += u64::from(rng.below(3_000_000));
         let (ecn, bytes_behind) = (Ecn::from_bits(rng.byte()), rng.below(3) * 1_000);
         let sojourn = Nanos(u64::from(rng.below(12_000_000)));
-        let (now, packets_behind) = (Nanos(now), bytes_behind / 500);
-        let verdict = judge(&mut aqm, Head { now, sojourn, bytes_behind, packets_behind, ecn });
+        let (now, packets) = (Nanos(now), 1 + bytes_behind / 500);
+        let verdict = judge(&mut aqm, Head { now, sojourn, bytes_behind, packets, ecn });
         assert_ne!(verdict, Verdict::Drop);
         if rng.below(50) == 0 {
             aqm.emptied(FlowId(0));
@@ -229,24 +229,20 @@ fn drops_that_are_due_pile_up_and_marks_do_not() {
 /// half an interval is signalled.
 #[test]
 fn a_queue_of_three_packets_is_left_alone() {
-    let three = [(2 * 1_514, 2), (1_514, 23)];
+    let three = [(2 * 1_514, 3), (1_514, 24)];
     let cases = [Ecn::Ect0, Ecn::NotEct].into_iter().flat_map(|ecn| three.map(|held| (ecn, held)));
-    for (ecn, (bytes_behind, packets_behind)) in cases {
+    for (ecn, (bytes_behind, packets)) in cases {
         let mut aqm = cobalt();
-        let head = |step: u64| Head {
-            bytes_behind,
-            packets_behind,
-            ecn,
-            ..standing(step * 16 * MS, 50 * MS)
-        };
+        let head =
+            |step: u64| Head { bytes_behind, packets, ecn, ..standing(step * 16 * MS, 50 * MS) };
         for step in 0..1_000 {
             assert_eq!(judge(&mut aqm, head(step)), Verdict::Pass);
         }
         assert_eq!(aqm.states[0], CobaltState::EMPTY);
-        let four = |step| Head { bytes_behind: 1_515, packets_behind: 3, ..head(step) };
+        let four = |step| Head { bytes_behind: 1_515, packets: 4, ..head(step) };
         let told = (0..1_000).filter(|&step| judge(&mut aqm, four(step)) == Verdict::Signal);
         assert!(told.count() > 900);
-        if packets_behind == 2 {
+        if packets == 3 {
             let mut aqm = cobalt();
             let late = |step| Head { sojourn: Nanos(51 * MS), ..head(step) };
             let told = (0..1_000).filter(|&step| judge(&mut aqm, late(step)) == Verdict::Signal);
@@ -264,7 +260,7 @@ fn a_last_packet_without_ecn_uses_up_no_signal() {
     for (ecn, expected) in [(Ecn::Ect0, Verdict::Signal), (Ecn::NotEct, Verdict::Pass)] {
         let mut aqm = for_any_queue();
         judge(&mut aqm, standing(0, 6 * MS));
-        let last = Head { bytes_behind: 0, packets_behind: 0, ecn, ..standing(100 * MS, 6 * MS) };
+        let last = Head { bytes_behind: 0, packets: 1, ecn, ..standing(100 * MS, 6 * MS) };
         assert_eq!(judge(&mut aqm, last), expected);
         assert_ne!(aqm.states[0].phase, Phase::Standing, "the queue is empty");
     }
@@ -273,7 +269,7 @@ fn a_last_packet_without_ecn_uses_up_no_signal() {
     for step in 0..10_000 {
         let head = Head {
             bytes_behind: 0,
-            packets_behind: 0,
+            packets: 1,
             ecn: Ecn::Ect0,
             ..standing(step * 20 * MS, 15 * MS)
         };
@@ -386,7 +382,7 @@ impl Twin {
         let (now, sojourn) = (head.now.0 as f64, head.sojourn.0 as f64);
         let is_late = sojourn > Self::TARGET;
         let is_patient = sojourn <= Self::INTERVAL / 2.0;
-        let is_short = head.bytes_behind <= self.mtu || head.packets_behind < 3 && is_patient;
+        let is_short = head.bytes_behind <= self.mtu || head.packets <= 3 && is_patient;
         let over = is_late && (self.mtu == 0 || !is_short);
         if !is_late && !self.has_history() {
             return Verdict::Pass;
@@ -510,7 +506,7 @@ fn series(seed: u64, shift: u64, seen: &mut Seen) {
             sojourn: Nanos(sojourn),
             bytes_behind,
             // Every eighth queue is one of three packets or fewer.
-            packets_behind: bytes_behind.min([2, 9][usize::from(bytes_behind % 8 != 0)]),
+            packets: 1 + bytes_behind.min([2, 9][usize::from(bytes_behind % 8 != 0)]),
             ecn: Ecn::from_bits(rng.byte()),
         };
         let before = aqm.states[0];
@@ -571,7 +567,7 @@ fn a_clock_that_jumps_or_steps_back_is_legal() {
             _ => {
                 let bytes_behind = rng.below(2);
                 let head = standing(now, rng.next_u64() >> 30);
-                judge(&mut aqm, Head { bytes_behind, packets_behind: bytes_behind, ..head });
+                judge(&mut aqm, Head { bytes_behind, packets: 1 + bytes_behind, ..head });
             }
         }
     }
@@ -603,7 +599,7 @@ fn what_is_foreseen_is_what_is_judged() {
             let sojourn = Nanos(least + u64::from(rng.below(10_000_000)));
             let bytes_behind = rng.below(64);
             let (now, ecn) = (Nanos(now), Ecn::from_bits(rng.byte()));
-            Head { now, sojourn, bytes_behind, packets_behind: bytes_behind, ecn }
+            Head { now, sojourn, bytes_behind, packets: 1 + bytes_behind, ecn }
         });
         let foreseen = {
             let mut foresee = aqm.foresee(FlowId(0));

@@ -193,7 +193,7 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
                     now: Nanos(now),
                     sojourn: Nanos(now - arrival),
                     bytes_behind: queue.iter().skip(1).map(|packet| packet.1).sum(),
-                    packets_behind: queue.len() as u32 - 1,
+                    packets: queue.len() as u32,
                     ecn: Ecn::NotEct,
                 };
                 let verdict = aqm.params.judge(&mut state, head);
@@ -534,7 +534,7 @@ fn what_is_foreseen_is_what_is_judged() {
                 now: Nanos((steps + 50 * u64::from(shift)) * MS),
                 sojourn: Nanos(5 * MS - u64::from(kinds >> shift & 1)),
                 bytes_behind: 1_515 - (kinds >> shift >> 1 & 1),
-                packets_behind: 1,
+                packets: 2,
                 ecn: Ecn::NotEct,
             });
             let mut judge = aqm.clone();

@@ -22,7 +22,7 @@ fn offer(now: u64, bytes: u32) -> Offer {
 
 fn last_leaves(red: &mut Red<[RedState; 2]>, now: u64) {
     let (now, sojourn) = (Nanos(now), Nanos(0));
-    let head = Head { now, sojourn, bytes_behind: 0, packets_behind: 0, ecn: Ecn::NotEct };
+    let head = Head { now, sojourn, bytes_behind: 0, packets: 1, ecn: Ecn::NotEct };
     assert_eq!(red.judge(FLOW, head, Look::Close), Verdict::Pass);
 }
 

@@ -263,7 +263,7 @@ pub(super) fn head_of(now: Nanos, descriptor: &Descriptor, held: Backlog) -> Hea
         now,
         sojourn: descriptor.sojourn(now),
         bytes_behind: held.bytes.wrapping_sub(descriptor.len()),
-        packets_behind: held.packets.wrapping_sub(1),
+        packets: held.packets,
         ecn: descriptor.ecn(),
     }
 }

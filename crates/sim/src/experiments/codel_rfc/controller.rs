@@ -42,7 +42,7 @@ fn offer(now: u64, packets: u32) -> Offer {
 
 const fn head(now: u64, delay: u64) -> Head {
     let (now, sojourn) = (Nanos(now), Nanos(delay));
-    Head { now, sojourn, bytes_behind: 1 << 20, packets_behind: 1 << 10, ecn: Ecn::NotEct }
+    Head { now, sojourn, bytes_behind: 1 << 20, packets: 1 << 10, ecn: Ecn::NotEct }
 }
 
 /// PIE by the defaults of the RFC, with a queue that is not empty from 0 on.

@@ -22,8 +22,8 @@ const MOST: u32 = 65_535;
 /// A packet of a long queue, above any target here.
 const fn standing(now: u64) -> Head {
     let sojourn = Nanos(1 << 33);
-    let (bytes_behind, packets_behind) = (1 << 20, 1 << 10);
-    Head { now: Nanos(now), sojourn, bytes_behind, packets_behind, ecn: Ecn::NotEct }
+    let (bytes_behind, packets) = (1 << 20, 1 << 10);
+    Head { now: Nanos(now), sojourn, bytes_behind, packets, ecn: Ecn::NotEct }
 }
 
 /// The first instant from `from` on at which the packet about to leave is signalled.
