@@ -263,41 +263,25 @@ impl Shaper {
         }
     }
 
-    /// Whether the clock has stepped back by more than [`Self::STEP_BACK`] since a packet left or
-    /// the rate changed: the readings until then were wrong.
-    const fn has_stepped_back(&self, now: Nanos) -> bool {
-        now.0.saturating_add(Self::STEP_BACK.0) < self.since.0
+    /// Returns the line with which time goes on at `now`, if the clock has stepped back by more
+    /// than [`Self::STEP_BACK`] since a packet left or the rate changed: the timestamps until then
+    /// were wrong. It opens after the time that it had left at that departure or change, and
+    /// catches up no lateness.
+    #[inline]
+    pub(crate) fn after_step_back(&self, now: Nanos) -> Option<Self> {
+        let has_stepped_back = now.0.saturating_add(Self::STEP_BACK.0) < self.since.0;
+        has_stepped_back.then(|| self.rebased(now))
     }
 
-    /// When to look at the line, as it turns out at `now`: [`due`](Self::due), or at once where the
-    /// clock has stepped back so that [`rebase`](Self::rebase) changes it.
-    pub(crate) fn due_at(&self, now: Nanos) -> Nanos {
-        let is_moved = self.rate.limited().is_some() && self.has_stepped_back(now);
-        if is_moved { now } else { self.due() }
-    }
-
-    /// Whether the line, closed at `now`, is open after a [`rebase`](Self::rebase).
-    #[cold]
-    pub(crate) fn would_reopen(&self, now: Nanos) -> bool {
-        let is_free = self.rate.limited().is_some() && self.next.ns <= self.since;
-        is_free && self.has_stepped_back(now)
-    }
-
-    /// If the clock has stepped back by more than a second, time goes on with `now`: the line opens
-    /// after the time that it had left at the last departure or change of the rate. No lateness is
-    /// caught up then.
     #[cold]
     #[inline(never)]
-    pub(crate) fn rebase(&mut self, now: Nanos) {
-        if !self.has_stepped_back(now) {
-            return;
-        }
-        let left = self.next.ns.since(self.since);
+    fn rebased(&self, now: Nanos) -> Self {
+        let mut line = Self { since: now, backlog_since: now, ..self.clone() };
         match self.rate.limited() {
-            Some(_) => self.next.ns = now.plus(left),
-            None => self.paid = now.plus(self.paid.since(self.since)),
+            Some(_) => line.next.ns = now.plus(self.next.ns.since(self.since)),
+            None => line.paid = now.plus(self.paid.since(self.since)),
         }
-        (self.since, self.backlog_since) = (now, now);
+        line
     }
 
     /// The earliest instant for which a packet may count that leaves at `now`.

@@ -306,7 +306,9 @@ impl<S: ?Sized> Shaped<S> {
     /// Changes the rate at `now`, for what is still owed too: see [`Shaper::set_rate`]. What
     /// [`poll_at`](Scheduler::poll_at) said before may be too late afterwards.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
-        self.line.rebase(now);
+        if let Some(line) = self.line.after_step_back(now) {
+            self.line = line;
+        }
         self.line.set_rate(now, rate);
     }
 
@@ -471,16 +473,12 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
     }
 
-    /// Whether the line is open at `now`, also after a clock that has stepped back.
-    fn is_open(&self, now: Nanos) -> bool {
-        self.line.is_open(now) || self.line.would_reopen(now)
-    }
-
-    /// Whether the line, closed so far, is open because the clock has stepped back.
+    /// Returns true if the line, closed so far, is open because the clock has stepped back.
     #[cold]
     #[inline(never)]
     fn reopens(&mut self, now: Nanos) -> bool {
-        self.line.rebase(now);
+        let Some(line) = self.line.after_step_back(now) else { return false };
+        self.line = line;
         self.line.is_open(now)
     }
 
@@ -549,7 +547,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {
-        if self.is_open(now) { self.inner.peek(now) } else { None }
+        let reopens = || self.line.after_step_back(now).is_some_and(|line| line.is_open(now));
+        if self.line.is_open(now) || reopens() { self.inner.peek(now) } else { None }
     }
 
     /// The later of what the line and the scheduler inside say. `None` also when packets are
@@ -563,7 +562,9 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         if self.line.is_open(now) {
             return Some(ready);
         }
-        let open = self.line.due_at(now);
+        let due = self.line.due();
+        let is_moved = self.line.after_step_back(now).is_some_and(|line| line.due() != due);
+        let open = if is_moved { now } else { due };
         (open < Nanos::MAX).then(|| ready.max(open))
     }
 
