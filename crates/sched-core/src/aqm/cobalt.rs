@@ -7,12 +7,16 @@
 //!
 //! **Promises.** No signal before the queue has stood for an interval, if it has no history of
 //! overflows. None for a packet that waited for four of the longest packets or less, nor for one
-//! with no more than one `mtu` or fewer than three packets behind it while it waited for no more
-//! than half an interval: a sender without SACK finds a loss by three duplicate acknowledgements
-//! (RFC 5681 §3.2), one for each packet that arrives behind the lost one, and otherwise waits for
-//! its timer. No packet is dropped if none is behind it (decision 5). ECN-capable traffic that does
-//! not react is dropped by BLUE, so it cannot fill the queue. Work in a call is constant, also
-//! after hours of silence.
+//! with no more than one `mtu` behind it, nor for one of a short queue (below). No packet is dropped
+//! if none is behind it (decision 5). ECN-capable traffic that does not react is dropped by BLUE, so
+//! it cannot fill the queue. Work in a call is constant, also after hours of silence.
+//!
+//! **Short queues.** A packet with fewer than three packets behind it is not signalled while it
+//! waited for half an interval or less. A sender without SACK finds a loss by three duplicate
+//! acknowledgements (RFC 5681 §3.2), one for each packet that arrives behind the lost one, and
+//! otherwise waits for its timer. The price: a queue of up to three packets may stand for half an
+//! interval, 50 ms of 100, for good. After a longer wait it is signalled like any other, since then
+//! so many flows share the link that three packets of each are too many.
 //!
 //! **Cost.** O(1): a packet below the target in a queue without a history costs two comparisons and writes nothing.
 //! Memory: 24 bytes a queue.
@@ -51,8 +55,9 @@ pub struct CobaltParams {
     pub mtu_time: Nanos,
     /// No signal for a packet with this many bytes or fewer behind it: the longest usual packet, 0
     /// to [`Packet::MAX_LEN`] bytes. Nor for one with fewer than three packets behind it that
-    /// waited for half an interval or less. With 0 neither rule holds: an ECN-capable last packet
-    /// may be marked, and a queue of two packets may lose one.
+    /// waited for half an interval or less, so that a queue of three packets may stand for that
+    /// long. With 0 neither rule holds: an ECN-capable last packet may be marked, and a queue of two
+    /// packets may lose one.
     pub mtu: u32,
     /// What an overflow adds to the probability of BLUE; above 0.
     pub increment: Probability,
