@@ -80,7 +80,8 @@ impl AutorateState {
     }
 }
 
-/// What an [`Autorate`] knows of a path, see [`Autorate::change_path`]. The default is nothing.
+/// The knowledge that an [`Autorate`] has of a path, for [`Autorate::change_path`]. The default is
+/// none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AutoratePath {
     baseline: Option<Nanos>,

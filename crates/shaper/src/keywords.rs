@@ -252,11 +252,11 @@ pub struct KeywordError {
     pub index: usize,
     /// The word.
     pub word: QuotedWord,
-    /// What is wrong with it.
+    /// The problem with it.
     pub problem: KeywordProblem,
 }
 
-/// What is wrong with a word of a link.
+/// A problem with a word of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

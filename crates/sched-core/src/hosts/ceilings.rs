@@ -227,7 +227,7 @@ where
         self.flows.as_ref().get(flow.index()).and_then(|state| state.ceiling)
     }
 
-    /// Whether `flow` has a ceiling and its bucket is not full.
+    /// Returns true if `flow` has a ceiling and its bucket is not full.
     #[must_use]
     pub fn is_short(&self, flow: FlowId) -> bool {
         let state = self.flows.as_ref().get(flow.index()).filter(|state| state.ceiling.is_some());

@@ -254,7 +254,7 @@ where
         self.flows.as_ref().get(flow.index()).and_then(CommittedFlow::rate)
     }
 
-    /// Whether `flow` has a rate and its bucket is not full.
+    /// Returns true if `flow` has a rate and its bucket is not full.
     #[must_use]
     pub fn is_short(&self, flow: FlowId) -> bool {
         let state = self.flows.as_ref().get(flow.index());

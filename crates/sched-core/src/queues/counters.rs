@@ -101,7 +101,7 @@ impl Counters {
         Self { delivered, ..self }
     }
 
-    /// The sum of the two; the peak is that of `self`.
+    /// Returns the sum of both, with the peak of `self`.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         let mut dropped = self.dropped;
