@@ -299,6 +299,14 @@ impl Shaper {
         self.backlog_since = now;
     }
 
+    /// The line carries `wire_len` bytes in idle time, which lasts until `now`.
+    pub(crate) fn carry_idle(&mut self, now: Nanos, wire_len: u64) {
+        if let Some(limited) = self.rate.limited() {
+            self.next = limited.after_packet(self.next, wire_len.min(LONGEST));
+            self.since = self.since.max(now);
+        }
+    }
+
     /// Changes the rate at `now`.
     ///
     /// Packets on the line are paid at the old rate up to `now`, and the bits left then at the new rate, to the last

@@ -34,10 +34,15 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 ///   its own length of it. So at least two thirds of the rate leave, whatever is dropped: senders
 ///   that do not react cannot stop the link.
 /// - A debt lasts [`Shaped::INGRESS_DEBT`], one second: what is not paid a second after the first
-///   packet that paid for it is forgiven, with all that is queued then, whether or not it is
-///   dropped later. So from a second after a flood on, a load that fits is served as without
-///   ingress, also if the rate is cut meanwhile.
-/// - Idle time in which the link could have carried the whole debt pays it.
+///   packet that paid for it is forgiven, and with it later drops of as many bytes as are queued
+///   then.
+/// - So from a second after a flood on, also if the rate is cut meanwhile, departures and drops
+///   together take at least the rate while packets are queued. Under a load that fits, the queue
+///   that the flood has left shrinks by what the load leaves of the rate. Packets that an AQM drops
+///   from that queue are charged: until it is empty, as little as two thirds of the rate may leave.
+///   From then on the load is served as without ingress.
+/// - Idle time in which the link can carry the whole debt pays it, once. That may be idle time
+///   before the drops: what has arrived since then still fits the rate.
 /// - Departures never exceed the rate: the promises of [`Shaper`] hold as without ingress.
 /// - Packets dropped by [limits](Scheduler::set_limits),
 ///   [removal](sched_core::DropReason::FlowRemoved) and [`drain`](Scheduler::drain) are not
@@ -151,11 +156,14 @@ impl Debt {
         part
     }
 
-    /// The link was idle from `due` to `now`, when there was no packet that could leave.
-    fn idle(&mut self, (due, now): (Nanos, Nanos), rate: Rate, queued: impl FnOnce() -> u32) {
+    /// `line` is idle until `now`, when there is no packet that may leave. Drops need no time of
+    /// their own: what the line can carry in this time has kept to the rate.
+    fn idle(&mut self, line: &mut Shaper, now: Nanos, queued: impl FnOnce() -> u32) {
+        let owed = u32::try_from(self.owed).unwrap_or(u32::MAX);
         if self.owed < 0 {
             self.bound_credit(queued().into());
-        } else if due.plus(rate.time_of(u32::try_from(self.owed).unwrap_or(u32::MAX))) <= now {
+        } else if owed > 0 && line.due().plus(line.rate().time_of(owed)) <= now {
+            line.carry_idle(now, owed.into());
             *self = Self::NONE;
         }
     }
@@ -210,10 +218,10 @@ impl<S> Shaped<S> {
         Self { line: line.or_catch_up(Self::CATCH_UP), link, debt: None, inner }
     }
 
-    /// The same with [ingress](Self::set_ingress), or without.
+    /// Turns [ingress](Self::set_ingress) on or off.
     #[must_use]
     pub const fn ingress(mut self, on: bool) -> Self {
-        self.debt = if on { Some(Debt::NONE) } else { None };
+        self.set_ingress(on);
         self
     }
 
@@ -285,14 +293,12 @@ impl<S: ?Sized> Shaped<S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub const fn set_ingress(&mut self, on: bool) {
-        match (on, self.debt) {
-            (true, Some(_)) => {}
-            (true, None) => self.debt = Some(Debt::NONE),
-            (false, _) => self.debt = None,
+        if on != self.is_ingress() {
+            self.debt = if on { Some(Debt::NONE) } else { None };
         }
     }
 
-    /// Whether departures pay for what is dropped.
+    /// Returns true if departures pay for packets that are dropped.
     #[must_use]
     pub const fn is_ingress(&self) -> bool {
         self.debt.is_some()
@@ -466,10 +472,10 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
             Some(ready) if ready <= late_since => return,
             ready => ready.map_or(now, |ready| ready.min(now)),
         };
-        self.line.wake(idle_until);
-        if let Some(debt) = &mut self.debt {
-            let (line, inner) = (&self.line, &self.inner);
-            debt.idle((line.due(), idle_until), line.rate(), || inner.backlog().bytes);
+        let Self { line, debt, inner, .. } = self;
+        line.wake(idle_until);
+        if let Some(debt) = debt {
+            debt.idle(line, idle_until, || inner.backlog().bytes);
         }
     }
 

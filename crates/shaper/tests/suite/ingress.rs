@@ -58,14 +58,19 @@ proptest! {
             let mut left = None;
             // Idle time pays what it can carry as a whole, and nothing is forgiven beforehand that
             // is not queued.
-            let after_idle_time = |shaped: &Shaped<_>, now, debt| {
-                let time = paid.rate().time_of(u32::try_from(debt).unwrap_or(0));
-                let is_idle = Scheduler::backlog(shaped).packets == 0;
-                if is_idle && (debt < 0 || paid.due().plus(time) <= now) { 0 } else { debt }
+            let after_idle_time = |shaped: &Shaped<_>, paid: &mut Shaper, now, debt| {
+                let owed = u32::try_from(debt).unwrap_or(0);
+                let is_carried = paid.due().plus(paid.rate().time_of(owed)) <= now;
+                if Scheduler::backlog(shaped).packets > 0 || debt >= 0 && !is_carried {
+                    return debt;
+                }
+                // Before now: at an instant at which the line is closed.
+                paid.charge(Nanos::ZERO, owed);
+                0
             };
             match what {
                 0..=5 => {
-                    debt = after_idle_time(&shaped, now, debt);
+                    debt = after_idle_time(&shaped, &mut paid, now, debt);
                     let handle = (argument % 64) as u32;
                     let packet = Packet::new(handle, 40 + (argument >> 8) as u32 % 1_461);
                     let flow = FlowId((argument >> 7) as u32 % 2);
@@ -96,7 +101,7 @@ proptest! {
                     prop_assert!(is_open || peeked.is_none());
                     prop_assert_eq!(shaped.poll_at(now) == Some(now), peeked.is_some());
                     if is_open {
-                        debt = after_idle_time(&shaped, now, debt);
+                        debt = after_idle_time(&shaped, &mut paid, now, debt);
                     }
                     left = shaped.dequeue(now, &mut sink).map(|packet| LINK.wire_len(packet.len));
                     prop_assert!(is_open || left.is_none());
@@ -203,7 +208,7 @@ impl<S: Scheduler> Load<S> {
             }
             self.now = self.next;
             self.next = self.next.plus(Nanos(10_000_000 / offered));
-            self.handle = (self.handle + 1) % 512;
+            self.handle = (self.handle + 1) % HANDLES;
             let packet = Packet::new(self.handle, 1_250);
             let _full = self.shaped.enqueue(self.now, FlowId(0), packet, &mut |_, _| ());
         }
@@ -212,8 +217,10 @@ impl<S: Scheduler> Load<S> {
     }
 }
 
+const HANDLES: u32 = 4_096;
+
 fn fifo() -> impl Scheduler {
-    Fifo::tail_drop([Descriptor::EMPTY; 512], Limits::packets(400))
+    Fifo::tail_drop([Descriptor::EMPTY; HANDLES as usize], Limits::packets(400))
 }
 
 const MEGA: u64 = 1_000_000;
@@ -243,6 +250,48 @@ fn a_load_that_fits_has_its_rate_a_second_after_a_flood() {
         let left = load.run(Nanos::from_secs(1), offered);
         assert!(left >= offered * MEGA * 99 / 100, "{left} bit/s of {offered} Mbit/s");
     }
+}
+
+/// One flow with room for 2,000 packets, and CoDel.
+fn standing_queue() -> impl Scheduler {
+    let mut drr = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
+    drr.add_all(1_500).unwrap();
+    let codel = CoDel::new([CoDelState::EMPTY; 1], CoDelParams::INTERNET).unwrap();
+    let (queues, packets) = ([Queue::EMPTY; 1], vec![Descriptor::EMPTY; HANDLES as usize]);
+    FlowQueues::with_parts(drr, codel, queues, packets, [], Limits::packets(2_000))
+}
+
+/// Goal: from a second after a flood on, departures and drops together take the rate, so that the
+/// queue which the flood has left shrinks by what a load leaves of the rate, although CoDel drops
+/// from it; two thirds of the rate leave meanwhile, and the load has its rate once it is empty.
+/// Method: floods of a tenth above the rate, one and a half and three times the rate, then nine
+/// tenths of the rate: as it was, halved, or cut to a tenth.
+#[test]
+fn a_queue_that_a_flood_has_left_drains_at_the_rate() {
+    let slot = Nanos::from_millis(500);
+    let mut least = u64::MAX;
+    for (flood, rate) in
+        [110, 150, 300].map(|flood| [100, 50, 10].map(|rate| (flood, rate))).concat()
+    {
+        let offered = rate * 9 / 10;
+        let mut load = Load::new(standing_queue());
+        load.run(Nanos::from_secs(3), flood);
+        load.shaped.set_rate(load.now, Rate::megabits_per_second(rate).unwrap());
+        load.run(Shaped::<()>::INGRESS_DEBT, offered);
+        let mut most = u64::from(load.shaped.backlog().bytes);
+        while most > 1_250 {
+            let left = load.run(slot, offered) * 100 / rate / MEGA;
+            assert!(left >= 66, "{left} % of {rate} Mbit/s after {flood}");
+            least = least.min(left);
+            let spare = (rate - offered) * MEGA / 8 / 2;
+            most = most.saturating_sub(spare).max(1_250);
+            let held = u64::from(load.shaped.backlog().bytes);
+            assert!(held <= most + 2 * 1_250, "{held} > {most} of {rate} Mbit/s after {flood}");
+        }
+        let left = load.run(slot, offered);
+        assert!(left >= offered * MEGA * 99 / 100, "{left} bit/s of {offered} Mbit/s");
+    }
+    assert!(least < 90, "no drop was charged");
 }
 
 /// Goal: what was dropped closes the link at no change. Method: in a flood, the line is set again,
@@ -294,6 +343,35 @@ fn evictions_after_idle_time_make_no_burst() {
         let mut out = [Packet::new(0, 0); 150];
         assert_eq!(shaped.dequeue_burst(now, &mut out, &mut drops), 1, "stopped: {stopped}");
     }
+}
+
+/// Goal: idle time pays for what the link can carry in it, and not for the same drops again and
+/// again. Method: packets that no queue has room for come at once, ten times 10 ms on the link,
+/// after it was idle for 25 ms. Two are paid for, and the packet that leaves then pays for half its
+/// length of the others, as do the next.
+#[test]
+fn idle_time_pays_once() {
+    let tail_drop = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::bytes(1_000));
+    let mut shaped = Shaped::new(tail_drop, line(1_000_000), Overhead::RAW).ingress(true);
+    let mut drops = |_: Packet, _: DropReason| ();
+    let mut send = |shaped: &mut Shaped<_>, now| {
+        shaped.enqueue(now, FlowId(0), Packet::new(0, 1_000), &mut drops).unwrap();
+        assert!(shaped.dequeue(now, &mut drops).is_some());
+        shaped.line().due().since(now)
+    };
+    let now = SECOND.plus(send(&mut shaped, SECOND)).plus(Nanos::from_millis(25));
+    for handle in 0..10 {
+        let packet = Packet::new(handle, 1_250);
+        assert!(shaped.enqueue(now, FlowId(0), packet, &mut |_, _| ()).is_err());
+    }
+    // Eight are owed, of 10 ms; each packet takes 8 ms and pays for 4 ms.
+    let mut at = now;
+    for _ in 0..20 {
+        let took = send(&mut shaped, at);
+        assert_eq!(took, Nanos::from_millis(12));
+        at = at.plus(took);
+    }
+    assert_eq!(send(&mut shaped, at), Nanos::from_millis(8));
 }
 
 /// Goal: what the caller itself takes out is no congestion. Method: a full queue is drained, and limits are lowered.
