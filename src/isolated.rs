@@ -46,8 +46,8 @@ use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
     Aqm, Backlog, Ceilings, CommittedRates, Counters, Descriptor, DropPolicy, DropReason, DropSink,
     Drr, Ecn, FlowId, FlowQueues, FlowScheduler, HeldFlow, HeldHost, HostClass, HostDrr, Imbalance,
-    Limits, LoadDrr, LongestHostDrop, Nanos, NoAqm, Packet, Queue, RejectReason, Rejected,
-    Scheduler, Siblings, TinDrr,
+    Limits, LoadDrr, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler, Siblings,
+    TinDrr,
 };
 
 use shaper::Overhead;
@@ -442,19 +442,16 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         }
     }
 
-    /// Counts `packet`, which came at `now`, as rejected; no flow and no host is claimed for it.
+    /// Counts `packet` as rejected, and claims no flow and no host for it. Always an error.
     #[cold]
     pub(crate) fn turn_away(
         &mut self,
         now: Nanos,
         packet: Packet,
         drops: &mut dyn DropSink,
-    ) -> Rejected {
+    ) -> Result<(), Rejected> {
         let no_flow = FlowId(u32::MAX);
-        let limits = self.queues.limits();
-        let _unknown = self.queues.enqueue(now, no_flow, packet, drops);
-        debug_assert!(_unknown.is_err(), "there is no such flow");
-        Rejected { packet, reason: RejectReason::Full { limits } }
+        self.queues.enqueue(now, no_flow, packet, drops)
     }
 
     /// Enqueues a packet by its labels; says how its flow came by its queue.

@@ -648,12 +648,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     #[cold]
     fn turn_away(&mut self, now: Nanos, len: usize) -> PushError {
         let packet = Packet::new(u32::MAX, length(len));
-        let turned = self.outlet.line.arrive(now, &mut self.packets.pool, |inside, drops| {
-            Err::<(), _>(inside.turn_away(now, packet, drops))
+        let turned_away = self.outlet.line.arrive(now, &mut self.packets.pool, |inside, drops| {
+            inside.turn_away(now, packet, drops)
         });
-        let limits = self.outlet.line.limits();
-        let full = RejectReason::Full { limits };
-        PushError::Rejected(turned.err().map_or(full, |rejected| rejected.reason))
+        debug_assert!(turned_away.is_err(), "it counts as rejected");
+        PushError::Rejected(RejectReason::Full { limits: self.outlet.line.limits() })
     }
 
     /// The frame that leaves next, if one may leave at `now`: with the mark of congestion written
