@@ -21,22 +21,20 @@ pub(super) struct Outlet<S: Storage, K: Storage, T: Storage> {
 }
 
 impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
-    /// Whether the packet that leaves next at `now` fits into the device, if there is one.
+    /// Returns true if the device has room for what leaves next at `now`.
     #[inline]
-    fn fits(&self, now: Nanos) -> bool {
+    fn fits(&mut self, now: Nanos) -> bool {
         self.device == DeviceRoom::Ready || self.next_fits(now)
     }
 
     #[inline(never)]
-    fn next_fits(&self, now: Nanos) -> bool {
-        let room = self.device.room();
-        let is_fit = |packet: Packet| packet.len <= room;
-        room >= self.max_len || room > 0 && self.line.peek(now).is_some_and(is_fit)
+    fn next_fits(&mut self, now: Nanos) -> bool {
+        self.device.room() >= self.max_len || self.next(now).is_some()
     }
 
     #[inline(always)] // as that of the queues by number
     pub(super) fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
-        if !self.fits(now) && self.next(now).is_none() {
+        if !self.fits(now) {
             return None;
         }
         let packet = self.line.dequeue(now, drops)?;
@@ -50,7 +48,7 @@ impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
         of: &impl Segmentation,
         drops: &mut dyn DropSink,
     ) -> Option<Packet> {
-        if !self.fits(now) && self.next(now).is_none() {
+        if !self.fits(now) {
             return None;
         }
         let packet = self.line.dequeue_segmented(now, of, drops)?;
@@ -80,17 +78,15 @@ impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
         self.line.peek(now).filter(|packet| packet.len <= self.device.room())
     }
 
-    /// As [`Self::peek`], for a caller that takes the packet: a line that waits for a clock that
-    /// has stepped back goes on.
+    /// As [`Self::peek`], for a caller that takes the packet: as in a dequeue, a closed line that
+    /// waits for a clock that has stepped back goes on.
     #[inline(never)]
     pub(super) fn next(&mut self, now: Nanos) -> Option<Packet> {
-        let next = self.peek(now);
-        if next.is_none() {
-            let rate = self.line.line().rate();
+        let (is_open, rate) = (self.line.line().is_open(now), self.line.line().rate());
+        if !is_open {
             self.line.set_rate(now, rate);
-            return self.peek(now);
         }
-        next
+        self.peek(now)
     }
 
     /// `None` also while the device has no room for what is next.
@@ -100,8 +96,8 @@ impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
             return Some(at);
         }
         // The line may be closed at `now` all the same, where the clock has stepped back.
-        let is_closed = at > now || self.line.peek(now).is_none();
-        let is_held = if is_closed { self.device.room() == 0 } else { !self.fits(now) };
-        (!is_held).then_some(at)
+        let next = if at > now { None } else { self.line.peek(now) };
+        let least = next.map_or(1, |packet| packet.len);
+        (self.device.room() >= least).then_some(at)
     }
 }
