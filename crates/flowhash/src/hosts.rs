@@ -109,7 +109,7 @@ pub enum HostBy {
 /// Number of frames in a row from one card after which [`HostBy::Auto`] takes it for the only one.
 pub const ALONE_AFTER: u32 = 1 << 20;
 
-/// Returns true if frames come from several cards.
+/// The card that the last frame came from, and for how long it counts as one of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cards {
     last: Option<[u8; 6]>,

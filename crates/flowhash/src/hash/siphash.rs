@@ -40,8 +40,8 @@ impl SipHash13 {
         Self { key, start: Lane::new(key) }
     }
 
-    /// Returns a hasher under another key, which is derived from this one's: every label of it is
-    /// another. A sender who knows neither key learns nothing of the other labels. Cost: two
+    /// Returns a hasher under another key, which is derived from this one's. A sender who knows
+    /// neither key learns nothing of labels under one from labels under the other. Cost: two
     /// hashes.
     ///
     /// ```
