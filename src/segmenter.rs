@@ -149,13 +149,14 @@ impl<'a> Segmenter<'a> {
         }
     }
 
-    /// As [`ethernet`](Self::ethernet), of a frame of which a device says at which byte the
-    /// checksum begins that it is to complete, `start`: `csum_start` of a virtio header. That is
-    /// where the header of TCP or UDP is whose payload is cut, also inside a tunnel or PPPoE.
-    /// Followed are IPv4 and IPv6 in either, directly, in GRE without sequence numbers, or in a
-    /// tunnel of UDP: an Ethernet frame behind whatever header, as in VXLAN and Geneve, or nothing
-    /// between. Each segment has all headers before `start`: lengths, identifications and checksums
-    /// of the outer ones are its own, and a checksum of UDP that is 0 stays 0.
+    /// Reads the headers of an Ethernet II frame whose open checksum begins at byte `start`:
+    /// `csum_start` of a virtio header. The TCP or UDP header whose payload is cut begins there, also
+    /// inside a tunnel or PPPoE; `size` is that of [`ethernet`](Self::ethernet).
+    ///
+    /// Tunnels that are followed: IPv4 or IPv6 in either, in GRE without sequence numbers, or in
+    /// UDP, where an Ethernet frame behind any header may be between, as in VXLAN and Geneve. Each
+    /// segment has all headers before `start`: lengths, identifications and checksums of the outer
+    /// ones are its own, and a checksum of UDP that is 0 stays 0.
     ///
     /// # Errors
     /// [`CutError`] says why the frame cannot be cut. [`CutError::Tunnel`] if no headers that are

@@ -198,13 +198,14 @@ impl SmartQueue<NoRoom> {
 }
 
 impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
-    /// When to come again: at `now` if a packet may leave, later if the line is busy until then.
-    /// After a clock that has stepped back by more than a second it is `now`, and after a look at
-    /// the queue then, which may give nothing, right again.
+    /// Returns when to call `pop` or `dequeue` next: `now` if a packet may leave, later if the link
+    /// is busy until then. After the clock has stepped back by more than a second it is `now`: the
+    /// call with this timestamp sets the link right, and if it returns nothing, the next answer is
+    /// the instant at which a packet leaves.
     ///
-    /// `None` if nothing is queued, if the line is [stopped](Rate::STOPPED), or while the device has no room for
-    /// what is next: then after the next arrival, rate or [device](Self::set_device). A caller that sleeps until `poll_at`
-    /// also wakes up for these.
+    /// `None` if nothing is queued, if the link is [stopped](Rate::STOPPED), or while the device has
+    /// no room for what is next: then after the next arrival, rate or [device](Self::set_device). A
+    /// caller that sleeps until `poll_at` also wakes up for these.
     #[must_use]
     pub fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         self.outlet.poll_at(now)

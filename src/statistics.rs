@@ -185,7 +185,7 @@ pub struct QueueStatistics {
     pub non_ip: NonIpFrames,
 }
 
-/// Where the packets of a frame's flow and hosts wait:
+/// The queue of a frame's flow and the entries of its hosts:
 /// [`SmartQueue::find`](crate::SmartQueue::find).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -750,8 +750,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         Some(self.packets.parse(self.packets.pool.frame(oldest.handle)).key)
     }
 
-    /// Where frames of the flow and of the hosts of `frame` wait, pushed without a mark:
-    /// [`Isolated::queue_of`](crate::Isolated::queue_of) and
+    /// Returns the queue of the flow of `frame` and the entries of its hosts, in the tin of a frame
+    /// pushed without a mark: [`Isolated::queue_of`](crate::Isolated::queue_of) and
     /// [`Isolated::entries_of`](crate::Isolated::entries_of). What stands under the key before a
     /// [rotation](Self::rotate) is not found. Cost: a parse, three hashes and lookups.
     #[must_use]

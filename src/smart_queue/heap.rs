@@ -51,12 +51,12 @@ use crate::storage::{Allocate, Heap, NoRoom};
 /// | what | methods |
 /// |---|---|
 /// | frames in | [`push`](SmartQueue::push), [`push_with`](SmartQueue::push_with) without a copy, [`push_marked`](SmartQueue::push_marked) with a mark that names the tin |
-/// | frames out | [`pop`](SmartQueue::pop), [`poll_at`](SmartQueue::poll_at) |
+/// | frames out | [`pop`](SmartQueue::pop), [`pop_if`](SmartQueue::pop_if) for a device that may refuse, [`poll_at`](SmartQueue::poll_at) |
 /// | link | [`set_rate`](SmartQueue::set_rate), [`set_overhead`](SmartQueue::set_overhead), [`set_line`](SmartQueue::set_line), [`set_device`](SmartQueue::set_device) |
 /// | fairness | [`set_isolation`](SmartQueue::set_isolation), [`with_nat`](SmartQueue::with_nat), [`with_host_identity`](SmartQueue::with_host_identity), [`with_host_rules`](SmartQueue::with_host_rules), [`set_tins`](SmartQueue::set_tins) |
 /// | delay | [`set_rtt`](SmartQueue::set_rtt), [`set_aqm`](SmartQueue::set_aqm), [`set_l4s`](SmartQueue::set_l4s), [`set_ack_filter`](SmartQueue::set_ack_filter) |
 /// | memory | [`set_limits`](SmartQueue::set_limits), [`set_memory_limit`](SmartQueue::set_memory_limit), [`clear`](SmartQueue::clear) |
-/// | statistics | [`counters`](SmartQueue::counters), [`backlog`](SmartQueue::backlog), [`statistics`](SmartQueue::statistics), [`tin_counters`](SmartQueue::tin_counters) |
+/// | statistics | [`counters`](SmartQueue::counters), [`backlog`](SmartQueue::backlog), [`statistics`](SmartQueue::statistics), [`tin_counters`](SmartQueue::tin_counters), [`find`](SmartQueue::find), [`flow_key`](SmartQueue::flow_key) |
 /// | key | [`rotate`](SmartQueue::rotate) |
 pub type FrameQueue = SmartQueue<Heap, Frames<Heap>, NoRoom, Heap>;
 

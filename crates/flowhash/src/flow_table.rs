@@ -364,8 +364,9 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         Lookup { queue: own, outcome: Outcome::Collision }
     }
 
-    /// As [`lookup`](Self::lookup), but claims no free queue of another flow for which `is_spared`
-    /// is true. `None` where every free queue of the set is spared, and nothing has changed then.
+    /// Looks a flow up as [`lookup`](Self::lookup) does, but claims no free queue of another flow
+    /// for which `is_spared` returns true. Returns `None`, and changes nothing, if every free queue
+    /// of the set is spared.
     ///
     /// For a caller who keeps something of a flow that is idle, and knows of no other place for it.
     ///

@@ -96,8 +96,9 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         self.lookup_old(old).unwrap_or_else(|| self.lookup(new))
     }
 
-    /// Steps 1 and 2 of [`lookup_rotating`](Self::lookup_rotating): `None` for a flow that has to
-    /// be looked up by its new hash.
+    /// Looks a flow up under the previous key: steps 1 and 2 of
+    /// [`lookup_rotating`](Self::lookup_rotating). Returns `None` for a flow that has to be looked
+    /// up by its new hash.
     pub fn lookup_old(&mut self, old: u32) -> Option<Lookup> {
         if !self.is_rotating() {
             return None;
