@@ -9,7 +9,8 @@
 //! use freeboard::Hashed;
 //! use freeboard::flowhash::{FlowTable, TagLine};
 //! use freeboard::sched_core::{
-//!     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, Nanos, Packet, Queue, Scheduler,
+//!     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, Nanos, Packet, Queue,
+//!     Scheduler,
 //! };
 //! use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 //!

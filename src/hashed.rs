@@ -218,7 +218,8 @@ where
     /// scheduler.add_all(1_514)?;
     /// let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
     /// let (queues, descriptors) = ([Queue::EMPTY; 64], [Descriptor::EMPTY; 256]);
-    /// let mut queues = Hashed::with_own_victim(scheduler, table, queues, descriptors, Limits::packets(256));
+    /// let limits = Limits::packets(256);
+    /// let mut queues = Hashed::with_own_victim(scheduler, table, queues, descriptors, limits);
     /// let (hash, mut gone) = (0xfeed_f00d, Vec::new());
     /// for handle in 0..3 {
     ///     let (packet, drops) = (Packet::new(handle, 66), &mut |packet: Packet, _| gone.push(packet.handle));

@@ -56,7 +56,8 @@ pub use in_tin::InTin;
 ///     let labels = OfSubscriber { subscriber, connection: subscriber, weight };
 ///     queue.enqueue(Nanos(0), &labels, Packet::new(handle, 1_514), drops)?;
 /// }
-/// let sent: Vec<u32> = (0..16).filter_map(|_| Some(queue.dequeue(Nanos(0), drops)?.handle)).collect();
+/// let sent = (0..16).filter_map(|_| queue.dequeue(Nanos(0), drops));
+/// let sent: Vec<u32> = sent.map(|packet| packet.handle).collect();
 /// let of_first = sent.iter().filter(|&&handle| handle < 20).count();
 /// assert!((4..=5).contains(&of_first), "a quarter, and a packet at first");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -122,7 +122,12 @@ use outlet::Outlet;
 /// # use freeboard::sched_core::Nanos;
 /// # use freeboard::shaper::Rate;
 /// # struct Device(usize);
-/// # impl Device { fn try_send(&mut self, _: &[u8]) -> Result<(), ()> { self.0 = self.0.checked_sub(1).ok_or(())?; Ok(()) } }
+/// # impl Device {
+/// #     fn try_send(&mut self, _: &[u8]) -> Result<(), ()> {
+/// #         self.0 = self.0.checked_sub(1).ok_or(())?;
+/// #         Ok(())
+/// #     }
+/// # }
 /// fn send_all(queue: &mut FrameQueue, device: &mut Device, now: Nanos) {
 ///     while queue.pop_if(now, |frame| device.try_send(frame).is_ok()) {}
 ///     // Now await the device, the next arrival, or the instant `queue.poll_at(now)`.

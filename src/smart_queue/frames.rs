@@ -670,7 +670,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
     /// queue.push(Nanos(0), &[0; 60])?;
     /// while let Some(frame) = queue.pop(Nanos(0)) {
-    ///     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]); // the address of the card that sends it
+    ///     // The address of the card that sends it.
+    ///     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -733,7 +734,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// use freeboard::sched_core::Nanos;
     /// use freeboard::shaper::Rate;
     ///
-    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).raw_ip().frames([42; 16])?;
+    /// let rate = Rate::megabits_per_second(20)?;
+    /// let mut queue = SmartQueue::upload(rate).raw_ip().frames([42; 16])?;
     /// let packet = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 59, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     /// queue.push(Nanos(0), &packet)?;
     /// let flow = queue.isolated().flow_statistics(Nanos(0)).next().expect("there is one");

@@ -39,7 +39,8 @@ use crate::storage::{Allocate, Heap, NoRoom};
 /// }
 ///
 /// let key = [42; 16]; // 16 random bytes
-/// let queue = SmartQueue::upload(Rate::megabits_per_second(1)?).framing("pppoe-ptm")?.frames(key)?;
+/// let rate = Rate::megabits_per_second(1)?;
+/// let queue = SmartQueue::upload(rate).framing("pppoe-ptm")?.frames(key)?;
 /// let mut uplink = Uplink { queue };
 /// for _ in 0..3 {
 ///     uplink.received(Nanos(0), &[0; 1_514]);
@@ -101,7 +102,8 @@ pub type FrameQueue = SmartQueue<Heap, Frames<Heap>, NoRoom, Heap>;
 ///
 /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).buffers(64).descriptors()?;
 /// let hasher = SipHash13::new([42; 16]); // 16 random bytes
-/// let mut uplink = Uplink { queue, hasher, buffers: vec![vec![0; 1_514]; 64], free: (1..64).collect() };
+/// let (buffers, free) = (vec![vec![0; 1_514]; 64], (1..64).collect());
+/// let mut uplink = Uplink { queue, hasher, buffers, free };
 /// uplink.received(Nanos(0), 0);
 /// assert_eq!(uplink.next(Nanos(0)), Some(0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -37,8 +37,8 @@ pub enum DropFrom {
 ///
 /// ```
 /// use sched_core::{
-///     ConfigError, Descriptor, DropFrom, FlowId, FlowQueues, FlowScheduler, FlowState, Imbalance, Limits, LongestFlow,
-///     Nanos, Needs, Packet, Queue, Scheduler,
+///     ConfigError, Descriptor, DropFrom, FlowId, FlowQueues, FlowScheduler, FlowState, Imbalance,
+///     Limits, LongestFlow, Nanos, Needs, Packet, Queue, Scheduler,
 /// };
 ///
 /// /// Bit `n` is set while flow `n` is backlogged.
@@ -54,7 +54,12 @@ pub enum DropFrom {
 ///     fn flows(&self) -> u32 {
 ///         32
 ///     }
-///     fn configure(&mut self, flow: FlowId, (): (), _head_len: Option<u32>) -> Result<(), ConfigError> {
+///     fn configure(
+///         &mut self,
+///         flow: FlowId,
+///         (): (),
+///         _head_len: Option<u32>,
+///     ) -> Result<(), ConfigError> {
 ///         let unknown = ConfigError::UnknownFlow { flow, flows: 32 };
 ///         if flow.0 < 32 { Ok(()) } else { Err(unknown) }
 ///     }
@@ -120,13 +125,15 @@ pub enum DropFrom {
 /// }
 ///
 /// let (queues, lengths) = ([Queue::EMPTY; 32], [LongestFlow::EMPTY; 32]);
-/// let mut queues = FlowQueues::new(Priority(0), queues, lengths, [Descriptor::EMPTY; 8], Limits::packets(8));
+/// let (packets, limits) = ([Descriptor::EMPTY; 8], Limits::packets(8));
+/// let mut queues = FlowQueues::new(Priority(0), queues, lengths, packets, limits);
 /// let drops = &mut |_: Packet, _why| ();
 /// for (flow, handle) in [(7, 0), (7, 1), (0, 2)] {
 ///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
 /// }
 /// queues.recount().expect("the scheduler's books are true");
-/// let order: Vec<u32> = std::iter::from_fn(|| Some(queues.dequeue(Nanos(0), drops)?.handle)).collect();
+/// let sent = std::iter::from_fn(|| queues.dequeue(Nanos(0), drops));
+/// let order: Vec<u32> = sent.map(|packet| packet.handle).collect();
 /// assert_eq!(order, [2, 0, 1]);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```

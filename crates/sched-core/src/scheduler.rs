@@ -75,7 +75,9 @@ impl DropReason {
 /// is one.
 ///
 /// ```
-/// use sched_core::{Descriptor, DropReason, DropSink, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
+/// use sched_core::{
+///     Descriptor, DropReason, DropSink, Fifo, FlowId, Limits, Nanos, Packet, Scheduler,
+/// };
 ///
 /// /// Buffers that are free, and how many packets went for want of room.
 /// struct Pool {
@@ -337,7 +339,8 @@ impl Backlog {
 ///
 /// /// Sends what may leave at `now`; returns when to come again.
 /// fn serve(queue: &mut dyn Scheduler, now: Nanos, send: &mut dyn FnMut(u32)) -> Option<Nanos> {
-///     let drops = &mut |packet: Packet, why| println!("buffer {} is free: {why:?}", packet.handle);
+///     let drops =
+///         &mut |packet: Packet, why| println!("buffer {} is free: {why:?}", packet.handle);
 ///     while let Some(packet) = queue.dequeue(now, drops) {
 ///         send(packet.handle);
 ///     }
@@ -350,7 +353,8 @@ impl Backlog {
 ///     fifo.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 1_500), drops)?;
 /// }
 /// let mut sent = Vec::new();
-/// assert_eq!(serve(&mut fifo, Nanos(0), &mut |handle| sent.push(handle)), None, "nothing is queued");
+/// let next = serve(&mut fifo, Nanos(0), &mut |handle| sent.push(handle));
+/// assert_eq!(next, None, "nothing is queued");
 /// assert_eq!(sent, [0, 1, 2]);
 /// # Ok::<(), sched_core::Rejected>(())
 /// ```

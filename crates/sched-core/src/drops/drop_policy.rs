@@ -51,7 +51,12 @@ use crate::{FlowId, Imbalance, Limits};
 ///
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// drr.add_all(1_500)?;
-/// let queues = FlowQueues::with_own_victim(drr, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::packets(2));
+/// let queues = FlowQueues::with_own_victim(
+///     drr,
+///     [Queue::EMPTY; 2],
+///     [Descriptor::EMPTY; 8],
+///     Limits::packets(2),
+/// );
 /// let mut queues = queues.with_drop_policy(FirstFlow(false));
 /// let mut dropped = Vec::new();
 /// for (handle, flow) in [(5, 0), (6, 1), (7, 1)] {

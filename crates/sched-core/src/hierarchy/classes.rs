@@ -85,7 +85,12 @@ ranked! {
 ///
 /// let mut flows = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
 /// flows.add_all(1_500)?;
-/// let user = FlowQueues::with_own_victim(flows, [Queue::EMPTY; 4], [Descriptor::EMPTY; 64], Limits::NONE);
+/// let user = FlowQueues::with_own_victim(
+///     flows,
+///     [Queue::EMPTY; 4],
+///     [Descriptor::EMPTY; 64],
+///     Limits::NONE,
+/// );
 /// let users = Qfq::new([QfqFlow::EMPTY; 2], 1_500)?;
 /// let states = [ClassState::EMPTY; 2];
 /// let mut link = Classes::new(users, [user.clone(), user], states, LowBits::new(2)?, Limits::NONE);

@@ -92,7 +92,12 @@ const ANY_LEN: u32 = 1;
 /// let mut scheduler = Ceilings::new(drr, ceilings, returns)?;
 /// scheduler.set_ceiling(FlowId(0), Some(Ceiling::new(1_000_000, 1_500)?))?;
 ///
-/// let mut queue = FlowQueues::with_own_victim(scheduler, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
+/// let mut queue = FlowQueues::with_own_victim(
+///     scheduler,
+///     [Queue::EMPTY; 2],
+///     [Descriptor::EMPTY; 8],
+///     Limits::NONE,
+/// );
 /// let drops = &mut |_, _| unreachable!("there is room");
 /// for handle in 0..2 {
 ///     queue.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 1_500), drops)?;

@@ -116,12 +116,14 @@ where
     ///
     /// ```
     /// use sched_core::{
-    ///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, Nanos, Packet, Queue, Scheduler,
+    ///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, Nanos, Packet, Queue,
+    ///     Scheduler,
     /// };
     ///
     /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
     /// drr.add_all(1_500)?;
-    /// let (queues, lengths, packets) = ([Queue::EMPTY; 2], [LongestFlow::EMPTY; 2], [Descriptor::EMPTY; 8]);
+    /// let (queues, lengths) = ([Queue::EMPTY; 2], [LongestFlow::EMPTY; 2]);
+    /// let packets = [Descriptor::EMPTY; 8];
     /// let mut queues = FlowQueues::new(drr, queues, lengths, packets, Limits::packets(2));
     ///
     /// let mut dropped = Vec::new();

@@ -194,7 +194,8 @@ where
     /// let mut drr = Drr::new([DrrFlow::EMPTY; 1], 1_500)?;
     /// drr.add_all(1_500)?;
     /// let packets = [Descriptor::EMPTY; 8];
-    /// let mut queues = FlowQueues::with_own_victim(drr, [Queue::EMPTY; 1], packets, Limits::packets(8));
+    /// let limits = Limits::packets(8);
+    /// let mut queues = FlowQueues::with_own_victim(drr, [Queue::EMPTY; 1], packets, limits);
     /// let mut gone = Vec::new();
     /// let drops = &mut |packet: Packet, why: DropReason| gone.push((packet.handle, why));
     /// for handle in 0..3 {
