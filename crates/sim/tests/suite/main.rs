@@ -7,6 +7,7 @@ mod autorate;
 mod cake;
 mod capture;
 mod codel_rfc;
+mod documents;
 mod guarantees;
 mod home_gateway;
 mod host_rates;

@@ -1,64 +1,25 @@
 //! QFQ Fig. 7 and Table II, made again by `sim reproduce qfq-fig7`: every sentence that must hold does.
 
-use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+
+use crate::documents::{Run, document};
 
 fn sim(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sim")).args(words).output().unwrap()
 }
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("qfq-fig7")
-}
-
-/// One run with the ten seeds of the documented table.
-fn run() -> &'static Output {
-    static RUN: OnceLock<Output> = OnceLock::new();
-    RUN.get_or_init(|| {
-        let _ = std::fs::remove_dir_all(folder());
-        sim(&["reproduce", "qfq-fig7", "--out", folder().to_str().unwrap()])
-    })
-}
-
-#[test]
-#[ignore = "half a minute: `cargo xtask check` runs it"]
-fn every_sentence_holds() {
-    let text = String::from_utf8_lossy(&run().stdout);
-    let verdicts = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
-    assert_eq!((verdicts("holds  "), verdicts("FAILS  ")), (8, 0), "{text}");
-    assert_eq!(run().status.code(), Some(0));
-}
-
 /// Goal: a change of any discipline, source or link shows here as a difference to look at, and the
 /// documents show what the command prints. Method: `docs/disciplines/qfq.md` has its tables to the last digit,
-/// `docs/qfq-fig7.svg` is its picture.
+/// `docs/qfq-fig7.svg` is its picture, and nothing else is written.
 #[test]
 #[ignore = "half a minute: `cargo xtask check` runs it"]
-fn the_documents_show_the_tables_and_the_picture() {
-    let text = String::from_utf8_lossy(&run().stdout);
-    let page = include_str!("../../../../docs/disciplines/qfq.md");
-    for line in text.lines().filter(|line| !line.contains("qfq-fig7.svg")) {
-        assert!(
-            page.contains(line),
-            "docs/disciplines/qfq.md lacks: {line}
-of\n{text}"
-        );
-    }
-    let svg = std::fs::read_to_string(folder().join("qfq-fig7.svg")).unwrap();
-    assert!(svg == include_str!("../../../../docs/qfq-fig7.svg"));
-}
-
-#[test]
-#[ignore = "half a minute: `cargo xtask check` runs it"]
-fn the_picture_is_written_where_it_is_told_and_nothing_else_is() {
-    let _ = run();
-    let files = std::fs::read_dir(folder()).unwrap().map(|file| file.unwrap().file_name());
+fn every_sentence_holds_and_the_documents_show_the_tables_and_the_picture() {
+    let run = Run::of("qfq-fig7", &[]);
+    run.assert_verdicts(8, 0);
+    run.assert_shown_in(document!("docs/disciplines/qfq.md"));
+    run.assert_drew(document!("docs/qfq-fig7.svg"));
+    let files = std::fs::read_dir(run.folder()).unwrap().map(|file| file.unwrap().file_name());
     assert_eq!(files.collect::<Vec<_>>(), ["qfq-fig7.svg"]);
-    let svg = std::fs::read_to_string(folder().join("qfq-fig7.svg")).unwrap();
-    assert!(
-        svg.starts_with("<svg") && ["FIFO", "DRR", "QFQ", "WF2Q+"].iter().all(|s| svg.contains(s))
-    );
 }
 
 #[test]
