@@ -43,8 +43,8 @@ pub struct Setup {
     pub queue: Choice,
     /// The rate of the line.
     pub rate: Rate,
-    /// The most packets that wait at once; `None` leaves it to a [`SmartQueue`], and is 256 for a
-    /// discipline.
+    /// The most packets that may wait at once; `None` leaves it to a [`SmartQueue`], and is 256 for
+    /// a discipline.
     pub limit: Option<u32>,
     /// Chooses the secret key of the hash.
     pub seed: u64,
@@ -114,7 +114,7 @@ impl Corrections {
 pub struct Report {
     /// The queue as it was built.
     pub queue: String,
-    /// The most packets that waited at once.
+    /// The most packets that may wait at once.
     pub limit: u32,
     /// All flows, in order of their first packets.
     pub flows: Vec<ReplayedFlow>,

@@ -11,10 +11,10 @@ pub enum LinkType {
     /// An IPv4 or IPv6 header; the version field says which (101, 228, 229; BSDs also write 12 and
     /// 14).
     RawIp,
-    /// Four bytes of address family in the byte order of the machine, then IP: the loopback of BSDs
-    /// (0).
+    /// Four bytes of address family in the byte order of the machine, then IP: the loopback of most
+    /// BSDs (0).
     Null,
-    /// The same in network byte order (108).
+    /// Four bytes of address family in network byte order, then IP: the loopback of OpenBSD (108).
     Loop,
     /// PPP, with or without HDLC-like framing (9, 50).
     Ppp,
@@ -72,10 +72,10 @@ impl LinkType {
         }
     }
 
-    /// Returns `bytes` without what stands before the frame or packet; `None` for [`Self::Other`].
+    /// Returns the frame or packet behind the link header; `None` for [`Self::Other`].
     ///
-    /// What is too short for its link header, or carries no packet, is an Ethernet frame without a
-    /// payload: it is a packet of its sender that is not IP.
+    /// What is too short for its link header, or carries no packet, counts as not IP: where the link
+    /// names senders it is a frame of its sender without a payload, elsewhere an empty packet.
     #[must_use]
     pub fn frame(self, bytes: &[u8]) -> Option<Frame<'_>> {
         Some(match self {
