@@ -4,18 +4,16 @@
 //! [CAKE as it is published](crate::discipline::FlowLists), so that what comes of the queue is told apart from what comes of the
 //! model's TCP.
 
+pub(crate) mod measured;
 pub mod scenario;
 
-use std::thread;
-
-use freeboard::sched_core::Nanos;
 use freeboard::{AckFilter, AqmKind};
 
 use super::{Experiment, Picture, Report, Sentence};
-use crate::measure::estimate::mean;
 use crate::plot::{self, Chart, Column, Mark, fixed};
 use crate::progress::Progress;
-use scenario::{Outcome, Probe, Queueing, Setup};
+use measured::{Measured, megabits};
+use scenario::{MEASURED, Outcome, Probe, Queueing};
 
 /// What `sim reproduce cake-fig6` runs.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -24,7 +22,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const MEASURED: Nanos = Nanos::from_secs(60);
 /// Rate of the uplink, in kbit/s.
 const KILOBITS_UP: u64 = 1_000;
 /// Mbit/s that the paper's figure spans, with a tenth on either side: downloads and uploads.
@@ -55,75 +52,11 @@ const LOADED: &str = "the probe takes 7 % of the uplink; with a ping in its plac
 const UPLINK: &str = "all but 0.3 ms is waited at the uplink, where a segment takes 12 ms and uploads send half as much again with \
                       the filter";
 
-/// All runs with one queue and one mode.
-struct Measured {
-    queue: (Queueing, Probe),
-    filter: AckFilter,
-    outcomes: Vec<Outcome>,
-}
-
-impl Measured {
-    fn mean(&self, value: impl Fn(&Outcome) -> f64) -> f64 {
-        mean(&self.outcomes.iter().map(value).collect::<Vec<_>>()).expect("there are runs")
-    }
-
-    fn down(&self) -> f64 {
-        self.mean(|outcome| megabits(outcome.bytes[1]))
-    }
-
-    fn up(&self) -> f64 {
-        self.mean(|outcome| megabits(outcome.bytes[0]))
-    }
-
-    /// What a probe waits up and down, in milliseconds.
-    fn waits(&self) -> [f64; 2] {
-        [0, 1].map(|way| self.mean(|outcome| outcome.added[way].0 as f64 / 1e6))
-    }
-
-    /// What it waits both ways.
-    fn latency(&self) -> f64 {
-        self.waits().iter().sum()
-    }
-
-    /// What is counted since the start, a second.
-    fn per_second(&self, count: impl Fn(&Outcome) -> u64) -> f64 {
-        self.mean(|outcome| count(outcome) as f64 / (outcome.lasted.0 as f64 / 1e9))
-    }
-}
-
-fn megabits(bytes: u64) -> f64 {
-    bytes as f64 * 8.0 / (MEASURED.0 as f64 / 1_000.0)
-}
-
 fn run(seeds: u32, progress: &Progress) -> Report {
-    let variants = QUEUES
-        .into_iter()
-        .flat_map(|of| AckFilter::ALL.iter().copied().map(move |filter| (of, filter)));
-    progress.expect((QUEUES.len() * AckFilter::ALL.len()) as u64 * u64::from(seeds));
-    let measured: Vec<Measured> = thread::scope(|scope| {
-        let begin = |(queue, filter)| scope.spawn(move || measure(queue, filter, seeds, progress));
-        let runs: Vec<_> = variants.map(begin).collect();
-        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
-    });
+    let measured = Measured::all(&QUEUES, KILOBITS_UP, seeds, progress);
     let text = format!("{}\n{}", heading(seeds), table(&measured));
     let picture = Picture { file: "cake-fig6.svg".to_owned(), svg: picture(&measured) };
     Report { text, pictures: vec![picture], sentences: sentences(&measured) }
-}
-
-fn measure(
-    queue: (Queueing, Probe),
-    filter: AckFilter,
-    seeds: u32,
-    progress: &Progress,
-) -> Measured {
-    let (queueing, probe) = queue;
-    let one = |seed| {
-        let (uplink, measured) = (KILOBITS_UP, MEASURED);
-        let outcome = scenario::run(&Setup { queueing, probe, uplink, filter, measured, seed });
-        progress.done();
-        outcome
-    };
-    Measured { queue, filter, outcomes: (1..=u64::from(seeds)).map(one).collect() }
 }
 
 fn heading(seeds: u32) -> String {

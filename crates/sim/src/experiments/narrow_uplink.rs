@@ -5,15 +5,12 @@
 //! uplink. Beside what is simulated stands what kernel TCP gave through the gateway and through
 //! Linux's CAKE. The goals are CAKE's figures; those that are missed are named with their causes.
 
-use std::thread;
+use freeboard::AqmKind;
 
-use freeboard::sched_core::Nanos;
-use freeboard::{AckFilter, AqmKind};
-
-use super::cake_fig6::scenario::{self, Outcome, Probe, Queueing, Setup};
+use super::cake_fig6::measured::Measured;
+use super::cake_fig6::scenario::{MEASURED, Probe, Queueing};
 use super::{Experiment, Report, Sentence};
 use crate::measure::delay::Delays;
-use crate::measure::estimate::mean;
 use crate::plot::{Column, TextTable, fixed};
 use crate::progress::Progress;
 
@@ -24,12 +21,13 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const MEASURED: Nanos = Nanos::from_secs(60);
 /// Rate of the uplink, in kbit/s.
 const UPLINK: u64 = 500;
 /// What waits: a call, which sends more than a ninth of the uplink, and a ping, which sends less.
-const PROBES: [(Probe, &str); 2] = [(Probe::Call, CALL), (Probe::Ping, "ping")];
-const CALL: &str = "call";
+const QUEUES: [(Queueing, Probe); 2] = [
+    (Queueing::Smart(AqmKind::Cobalt), Probe::Call),
+    (Queueing::Smart(AqmKind::Cobalt), Probe::Ping),
+];
 const QUANTILES: [u32; 3] = [500, 950, 990];
 
 /// With the TCP of a kernel: what the call waits in ms (p50, p95, p99), and Mbit/s of the downloads
@@ -51,59 +49,14 @@ const SHARE: &str = "it sends 70 kbit/s, and a ninth of the uplink is 56, so it 
 /// Why downloads have less.
 const TURNS: &str = "a flow that keeps two acknowledgements between its turns uses less than its share, which the uploads take";
 
-/// All runs with one probe in one mode of the filter.
-struct Measured {
-    probe: &'static str,
-    filter: AckFilter,
-    outcomes: Vec<Outcome>,
-}
-
-impl Measured {
-    fn mean(&self, value: impl Fn(&Outcome) -> f64) -> f64 {
-        mean(&self.outcomes.iter().map(value).collect::<Vec<_>>()).expect("there are runs")
-    }
-
-    /// Mbit/s up and down.
-    fn goodput(&self) -> [f64; 2] {
-        [0, 1].map(|way| self.mean(|run| run.bytes[way] as f64 * 8e3 / MEASURED.0 as f64))
-    }
-
-    /// What a packet of the call waits on its way up, in ms, of the packets of all runs.
-    fn waits(&self) -> [f64; 3] {
-        let all: Delays =
-            self.outcomes.iter().flat_map(|run| run.waits.samples().to_vec()).collect();
-        QUANTILES.map(|of| all.quantile(of).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6))
-    }
-
-    fn per_second(&self, count: impl Fn(&Outcome) -> u64) -> f64 {
-        self.mean(|run| count(run) as f64 / (run.lasted.0 as f64 / 1e9))
-    }
+/// What a packet of the probe waits on its way up, in ms, of the packets of all runs.
+fn waits(of: &Measured) -> [f64; 3] {
+    let all: Delays = of.outcomes.iter().flat_map(|run| run.waits.samples().to_vec()).collect();
+    QUANTILES.map(|of| all.quantile(of).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6))
 }
 
 fn run(seeds: u32, progress: &Progress) -> Report {
-    progress.expect((PROBES.len() * AckFilter::ALL.len()) as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
-    let measured: Vec<Measured> = thread::scope(|scope| {
-        let cells = PROBES
-            .into_iter()
-            .flat_map(|of| AckFilter::ALL.iter().copied().map(move |filter| (of, filter)));
-        let begin = |((probe, name), filter)| {
-            scope.spawn(move || {
-                let one = |seed| {
-                    let queueing = Queueing::Smart(AqmKind::Cobalt);
-                    let (uplink, measured) = (UPLINK, MEASURED);
-                    let setup = Setup { queueing, probe, uplink, filter, measured, seed };
-                    let outcome = scenario::run(&setup);
-                    progress.done();
-                    outcome
-                };
-                let outcomes = (1..=u64::from(seeds)).map(one).collect();
-                Measured { probe: name, filter, outcomes }
-            })
-        };
-        let runs: Vec<_> = cells.map(begin).collect();
-        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
-    });
+    let measured = Measured::all(&QUEUES, UPLINK, seeds, progress);
     let text = format!("{}\n{}", heading(seeds), table(&measured));
     Report { text, pictures: Vec::new(), sentences: sentences(&measured) }
 }
@@ -136,13 +89,12 @@ fn table(measured: &[Measured]) -> String {
         Column::Right("timeouts"),
     ]);
     for of in measured {
-        let [up, down] = of.goodput();
-        let [p50, p95, p99] = of.waits().map(|wait| fixed(wait, 1));
+        let [p50, p95, p99] = waits(of).map(|wait| fixed(wait, 1));
         table.row([
-            &of.probe,
+            &of.queue.1.name(),
             &of.filter.name(),
-            &fixed(down, 2),
-            &fixed(up, 3),
+            &fixed(of.down(), 2),
+            &fixed(of.up(), 3),
             &p50,
             &p95,
             &p99,
@@ -165,19 +117,20 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let (by_probe, []) = measured.as_chunks::<3>() else { unreachable!("three modes") };
     let mut sentences = Vec::new();
     for [off, conservative, aggressive] in by_probe {
-        let (waits, wanted) = (off.waits(), CAKE.waits.map(|wait| wait * NEAR));
+        let probe = off.queue.1;
+        let (waits, wanted) = (waits(off), CAKE.waits.map(|wait| wait * NEAR));
         let limits = wanted.map(|wait| fixed(wait, 0)).join(" / ");
         let claim =
-            format!("the {} waits at most {limits} ms, a tenth above Linux's CAKE", off.probe);
+            format!("the {} waits at most {limits} ms, a tenth above Linux's CAKE", probe.name());
         let shown = waits.map(|wait| fixed(wait, 1)).join(" / ") + " ms";
         let holds = waits.iter().zip(wanted).all(|(wait, limit)| *wait <= limit);
-        sentences.push(match off.probe {
-            CALL => Sentence::differs(&(claim + ","), SHARE, shown, holds),
-            _ => Sentence { claim, measured: shown, holds },
+        sentences.push(match probe {
+            Probe::Call => Sentence::differs(&(claim + ","), SHARE, shown, holds),
+            Probe::Ping => Sentence { claim, measured: shown, holds },
         });
-        let [before, one, other] = [off, conservative, aggressive].map(|of| of.goodput()[1]);
+        let [before, one, other] = [off, conservative, aggressive].map(Measured::down);
         sentences.push(Sentence::differs(
-            &format!("beside the {} both modes of the filter raise the downloads", off.probe),
+            &format!("beside the {} both modes of the filter raise the downloads", probe.name()),
             TURNS,
             [before, one, other].map(|down| fixed(down, 2)).join(", ") + " Mbit/s",
             one > before && other > before,

@@ -48,6 +48,15 @@ pub enum Probe {
 }
 
 impl Probe {
+    /// Returns the name of the probe in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Ping => "ping",
+        }
+    }
+
     /// Payload of UDP, and how often it is sent.
     const fn sends(self) -> (u32, Nanos) {
         match self {
@@ -68,8 +77,6 @@ pub struct Setup {
     pub uplink: u64,
     /// The filter of the uplink.
     pub filter: AckFilter,
-    /// How long is measured.
-    pub measured: Nanos,
     /// What all random draws come from.
     pub seed: u64,
 }
@@ -81,7 +88,7 @@ pub struct Outcome {
     pub bytes: [u64; 2],
     /// What a probe waited up and down, mean, its own bits and the propagation left out.
     pub added: [Nanos; 2],
-    /// What each packet of the probe waited up.
+    /// The wait of each packet of the probe up, its own bits and the propagation left out.
     pub waits: Delays,
     /// Retransmission timeouts of all downloads since the start.
     pub timeouts: u64,
@@ -97,6 +104,8 @@ pub struct Outcome {
     pub recount: Result<(), Imbalance>,
 }
 
+/// How long each run is measured.
+pub(crate) const MEASURED: Nanos = Nanos::from_secs(60);
 /// What is sent before this instant does not count.
 const WARM_UP: Nanos = Nanos::from_secs(10);
 /// Kilobits per second of the downlink.
@@ -123,7 +132,7 @@ fn control(queueing: Queueing) -> Cubic {
 /// Never: the settings are in range.
 #[must_use]
 pub fn run(setup: &Setup) -> Outcome {
-    let end = WARM_UP.plus(setup.measured);
+    let end = WARM_UP.plus(MEASURED);
     let streams = Streams::new(setup.seed);
     let rates = [setup.uplink, DOWNLINK];
     let rates = rates.map(|rate| Rate::kilobits_per_second(rate).expect("a rate that links have"));
@@ -178,20 +187,21 @@ pub fn run(setup: &Setup) -> Outcome {
         let delays = network.delays(probes[way]).samples();
         delays.iter().map(|delay| delay.since(alone)).collect::<Delays>()
     });
-    let added = [0, 1].map(|way| {
-        let delays = waits[way].samples();
+    let added = [&waits[0], &waits[1]].map(|delays| {
+        let delays = delays.samples();
         let sum: u64 = delays.iter().map(|delay| delay.0).sum();
         Nanos(sum / u64::try_from(delays.len().max(1)).expect("fits"))
     });
+    let [waits, _] = waits;
     let up = network.link(Way::Up);
     let counters = up.queue().counters();
-    let datagrams = network.loss(probes[0]).sent * end.0 / setup.measured.0;
+    let datagrams = network.loss(probes[0]).sent * end.0 / MEASURED.0;
     let data: u64 = connections[0].iter().map(|&id| network.sender(id).events().sent).sum();
     Outcome {
         bytes: connections
             .map(|ids| ids.into_iter().map(|id| network.goodput(id).bytes()).sum::<u64>()),
         added,
-        waits: { waits }.into_iter().next().unwrap_or_default(),
+        waits,
         timeouts: connections[1].iter().map(|&id| network.sender(id).events().timeouts).sum(),
         // What left is data, probes or acknowledgements; data that was dropped or waits is little.
         acks: up.books().left.saturating_sub(data + datagrams),
