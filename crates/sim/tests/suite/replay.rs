@@ -4,6 +4,7 @@ use core::num::NonZeroU64;
 use std::collections::{HashMap, VecDeque};
 use std::process::{Command, Output};
 
+use freeboard::QueueSettings;
 use freeboard::flowhash::{FlowKey, parse};
 use freeboard::sched_core::{Nanos, Volume};
 use sim::capture::{LinkType, Packet, Reader};
@@ -192,6 +193,16 @@ fn at_equal_times_departures_come_before_arrivals() {
         };
         assert_eq!((lost(159_999), lost(160_000)), (1, 0), "{discipline}");
     }
+}
+
+/// Goal: the queue that disciplines are compared with is the one that users configure. Method: the
+/// same packets behind it by its name and by default settings.
+#[test]
+fn the_smart_queue_is_the_same_by_name_and_by_default_settings() {
+    let by_name = replay(&packets(), setup(Discipline::Smart));
+    let queue = Choice::Smart(QueueSettings::default());
+    let by_settings = replay(&packets(), Setup { queue, ..setup(Discipline::Smart) });
+    assert_eq!(Report { queue: by_name.queue.clone(), ..by_settings }, by_name);
 }
 
 /// What a link header hides is found: the flows of the same packets are the same over each link,
