@@ -1,5 +1,5 @@
-//! Whether a link gives less than the least rate of a direction: the rate is at its floor, used,
-//! and the delay stays.
+//! Detects a link that gives less than the least rate of a direction: the rate is at its floor and
+//! used, and the delay stays.
 
 use freeboard::sched_core::Nanos;
 
@@ -9,11 +9,11 @@ const DECISIONS: u32 = 25;
 /// and again, since the delay becomes that of the path.
 const OVER: Nanos = Nanos::from_secs(10);
 
-/// What is known of a direction at a decision.
+/// The state of a direction at a decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decision {
     pub(super) is_at_floor: bool,
-    /// Whether more than a trickle is sent.
+    /// True if more than a trickle is sent.
     pub(super) is_used: bool,
     /// The last delay, and none if no answer comes.
     pub(super) delay: Option<Nanos>,
@@ -28,11 +28,10 @@ pub(super) struct Decision {
 pub(super) struct Shortfall {
     /// The delay of the path before the rate was at its floor.
     path: Option<Nanos>,
-    /// Whether there ever was an answer.
+    /// True once an answer has come.
     was_heard: bool,
     /// How many decisions found a delay at the floor, and when the last did.
     late: Option<(u32, Nanos)>,
-    is_short: bool,
 }
 
 impl Shortfall {
@@ -40,7 +39,7 @@ impl Shortfall {
     pub(super) fn decided(&mut self, now: Nanos, decision: Decision) -> bool {
         let Decision { is_at_floor, is_used, delay, baseline, threshold } = decision;
         if self.late.is_some_and(|(_, last)| now.since(last) >= OVER) {
-            (self.late, self.is_short) = (None, false);
+            self.late = None;
         }
         if self.late.is_none() && !is_at_floor {
             self.path = baseline;
@@ -58,9 +57,7 @@ impl Shortfall {
         }
         let count = self.late.map_or(0, |(count, _)| count).saturating_add(1);
         self.late = Some((count, now));
-        let begins = !self.is_short && count >= DECISIONS;
-        self.is_short |= begins;
-        begins
+        count == DECISIONS
     }
 
     /// The path has become another.
@@ -68,9 +65,9 @@ impl Shortfall {
         self.path = None;
     }
 
-    /// Whether the link gives less than the least rate.
+    /// Returns true during an episode.
     pub(super) fn is_short(&self) -> bool {
-        self.is_short
+        self.late.is_some_and(|(count, _)| count >= DECISIONS)
     }
 }
 
@@ -102,7 +99,7 @@ mod tests {
     /// Goal: an episode is reported once, also where the delay becomes the baseline and the rate
     /// leaves the floor for seconds; the next one is reported again.
     #[test]
-    fn an_episode_is_told_once() {
+    fn an_episode_is_reported_once() {
         assert_eq!(begins(|second| if second < 10 { ABOVE } else { SHORT }), [14]);
         let learned = Decision { baseline: SHORT.delay, ..SHORT };
         let grown = Decision { is_at_floor: false, ..learned };
