@@ -13,6 +13,7 @@ use std::io;
 
 use crate::forward::run::Failure;
 use crate::io::device::is_same;
+use crate::io::privileges::Capability;
 use crate::io::stack::{Use, lies_on, uses};
 use crate::io::sys::{self, Interface, Request, about, link, links, nested};
 use crate::log::say;
@@ -59,9 +60,9 @@ impl Place {
     }
 
     /// The command that makes the pair.
-    pub(crate) fn command(&self, verb: &str) -> String {
+    pub(crate) fn command(&self) -> String {
         let nat = if self.nat { " --nat" } else { "" };
-        format!("freeboard-gateway {verb} --lan {} --wan {}{nat}", self.lan, self.wan)
+        format!("freeboard-gateway setup --lan {} --wan {}{nat}", self.lan, self.wan)
     }
 
     /// The options of a gateway that stands there.
@@ -166,7 +167,7 @@ fn copy_variables(from: &str, to: &str) {
 fn failed(what: &str, error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            format!("{what}: not permitted: run as root, or with CAP_NET_ADMIN")
+            format!("{what}: {}", Capability::NET_ADMIN.missing())
         }
         _ => format!("{what}: {error}"),
     }

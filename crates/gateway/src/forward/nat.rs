@@ -195,12 +195,14 @@ impl Nat {
             return Ok(Self::default());
         }
         let conntrack = Conntrack::open().map_err(|error| match error.kind() {
-            ErrorKind::PermissionDenied => format!("{PATH}: {}", Capability::DacOverride.missing()),
+            ErrorKind::PermissionDenied => {
+                format!("{PATH}: {}", Capability::DAC_OVERRIDE.missing())
+            }
             _ => format!("{PATH}: {error}; a kernel that tracks connections has it"),
         })?;
         let events = Events::open().inspect_err(|error| {
             let error = match error {
-                Errno::EPERM => Capability::NetAdmin.missing(),
+                Errno::EPERM => Capability::NET_ADMIN.missing(),
                 error => error.to_string(),
             };
             let why = format!("{error}; connections are known once {PATH} was read");

@@ -176,7 +176,7 @@ fn refusal(name: &str, io: Io, place: &Place) -> Option<String> {
             format!(
                 "{which}{of}, so this machine's own packets would pass the gateway by (expected: a device without \
                  addresses); on a router run: {}, then start the gateway with {}; elsewhere run: {stop}",
-                place.command("setup"),
+                place.command(),
                 place.options(),
             )
         }

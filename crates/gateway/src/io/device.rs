@@ -58,8 +58,8 @@ impl Device {
         let refused = |why: &str| Refused(format!("{name}: {why}"));
         let failed = |error: io::Error| match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => refused(&match io {
-                Io::Packet => Capability::NetRaw.missing(),
-                Io::Tap => Capability::NetAdmin.missing(),
+                Io::Packet => Capability::NET_RAW.missing(),
+                Io::Tap => Capability::NET_ADMIN.missing(),
             }),
             Some(libc::EBUSY) => refused("another program is attached to this TAP"),
             _ => refused(&error.to_string()),
@@ -246,7 +246,7 @@ fn marks_refused(error: &io::Error) -> String {
             "this kernel does not say the marks of frames: SO_RCVMARK is there since Linux 5.19"
                 .to_owned()
         }
-        Some(libc::EPERM | libc::EACCES) => Capability::NetRaw.missing(),
+        Some(libc::EPERM | libc::EACCES) => Capability::NET_RAW.missing(),
         _ => error.to_string(),
     }
 }

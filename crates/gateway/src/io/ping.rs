@@ -128,7 +128,7 @@ impl Pinger {
         let v6 = open(AddressFamily::Inet6, SockProtocol::IcmpV6);
         if let (Err(error), Err(_)) = (&v4, &v6) {
             let why = match error {
-                Errno::EPERM | Errno::EACCES => Capability::NetRaw.missing(),
+                Errno::EPERM | Errno::EACCES => Capability::NET_RAW.missing(),
                 error => error.desc().to_owned(),
             };
             return Err(format!("cannot open a socket for ICMP: {why}"));

@@ -18,9 +18,7 @@ impl Runner {
         }
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Self((!user.uid.is_root()).then_some((user.uid, user.gid)))),
-            Ok(None) => {
-                Err(format!("--user {name:?}: no such user; accepted are those of this system"))
-            }
+            Ok(None) => Err(format!("--user {name:?}: no such user; accepted are those of this system")),
             Err(error) => Err(format!("--user {name:?}: {error}")),
         }
     }
@@ -35,8 +33,8 @@ impl Runner {
                 }
             };
             let groups = setgroups(&[]).and_then(|()| setresgid(gid, gid, gid));
-            groups.map_err(of(Capability::SetGid))?;
-            setresuid(uid, uid, uid).map_err(of(Capability::SetUid))?;
+            groups.map_err(of(Capability::SETGID))?;
+            setresuid(uid, uid, uid).map_err(of(Capability::SETUID))?;
         }
         // The user that started it may have had some without being root, and root has them by the name of root.
         let none = CapabilitySet::empty();
@@ -45,47 +43,30 @@ impl Runner {
     }
 }
 
-/// A capability that the gateway needs to start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Capability {
-    /// For sockets that send and receive frames, or ICMP.
-    NetRaw,
-    /// For TAP devices.
-    NetAdmin,
-    /// For files that only root may read.
-    DacOverride,
-    /// To become another user.
-    SetUid,
-    /// To leave the groups of root.
-    SetGid,
-}
+/// A capability that the gateway or `setup` needs: its name and its bit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capability(&'static str, CapabilitySet);
 
 impl Capability {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::NetRaw => "CAP_NET_RAW",
-            Self::NetAdmin => "CAP_NET_ADMIN",
-            Self::DacOverride => "CAP_DAC_OVERRIDE",
-            Self::SetUid => "CAP_SETUID",
-            Self::SetGid => "CAP_SETGID",
-        }
-    }
+    /// For sockets that send and receive frames, or ICMP.
+    pub(crate) const NET_RAW: Self = Self("CAP_NET_RAW", CapabilitySet::NET_RAW);
+    /// For TAP devices, and for changes of the network.
+    pub(crate) const NET_ADMIN: Self = Self("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN);
+    /// For files that only root may read.
+    pub(crate) const DAC_OVERRIDE: Self = Self("CAP_DAC_OVERRIDE", CapabilitySet::DAC_OVERRIDE);
+    /// To become another user.
+    const SETUID: Self = Self("CAP_SETUID", CapabilitySet::SETUID);
+    /// To leave the groups of root.
+    const SETGID: Self = Self("CAP_SETGID", CapabilitySet::SETGID);
 
     /// Returns why the kernel permits something that takes this capability to no one without it.
     pub(crate) fn missing(self) -> String {
-        let set = match self {
-            Self::NetRaw => CapabilitySet::NET_RAW,
-            Self::NetAdmin => CapabilitySet::NET_ADMIN,
-            Self::DacOverride => CapabilitySet::DAC_OVERRIDE,
-            Self::SetUid => CapabilitySet::SETUID,
-            Self::SetGid => CapabilitySet::SETGID,
-        };
-        let is_held = capabilities(None).is_ok_and(|held| held.effective.contains(set));
+        let is_held = capabilities(None).is_ok_and(|held| held.effective.contains(self.1));
         self.why(is_held)
     }
 
     fn why(self, is_held: bool) -> String {
-        let name = self.name();
+        let Self(name, _) = self;
         if is_held {
             format!(
                 "not permitted, though this process has {name}: a user namespace or a security module withholds it"
@@ -107,11 +88,11 @@ mod tests {
     #[test]
     fn a_missing_capability_is_named() {
         assert_eq!(
-            Capability::NetRaw.why(false),
+            Capability::NET_RAW.why(false),
             "not permitted: CAP_NET_RAW is missing; run as root, or grant it"
         );
-        for capability in [Capability::NetRaw, Capability::NetAdmin, Capability::DacOverride] {
-            assert!(capability.why(true).contains(&format!("has {}:", capability.name())));
+        for capability in [Capability::NET_RAW, Capability::NET_ADMIN, Capability::DAC_OVERRIDE] {
+            assert!(capability.why(true).contains(&format!("has {}:", capability.0)));
         }
     }
 }
