@@ -112,9 +112,11 @@ pub(crate) fn link_news() -> io::Result<OwnedFd> {
 /// The interfaces that `news` tells of, each as it was at that time, in order; and whether all of
 /// it was heard.
 pub(crate) fn changed_links(news: BorrowedFd<'_>) -> (Vec<Interface>, bool) {
+    /// More messages than the socket holds: what is left after them came meanwhile.
+    const AT_ONCE: usize = 4_096;
     let mut room = [0; 16 << 10];
     let (mut changed, mut is_all) = (Vec::new(), true);
-    loop {
+    for _ in 0..AT_ONCE {
         let len = match recv(news.as_raw_fd(), &mut room, MsgFlags::MSG_DONTWAIT) {
             Ok(len) => len,
             // There was more than the socket could hold.
@@ -123,7 +125,7 @@ pub(crate) fn changed_links(news: BorrowedFd<'_>) -> (Vec<Interface>, bool) {
                 continue;
             }
             Err(Errno::EINTR) => continue,
-            Err(_) => return (changed, is_all),
+            Err(_) => break,
         };
         let mut rest = room.get(..len).unwrap_or(&[]);
         while let Some((kind, body, behind)) = message_of(rest) {
@@ -131,6 +133,7 @@ pub(crate) fn changed_links(news: BorrowedFd<'_>) -> (Vec<Interface>, bool) {
             rest = behind;
         }
     }
+    (changed, is_all)
 }
 
 /// Gives free memory back to the system, where the C library does not by itself.
