@@ -41,8 +41,7 @@ impl Reports {
 pub(crate) fn run(socket: &Path) -> Result<(), Failure> {
     let named = |why: String| format!("--stats {}: {why}", socket.display());
     let reading = Reading::connect(socket).map_err(|error| {
-        let accepted = "accepted is the socket of a running gateway";
-        Failure::Refused(named(format!("{error}; {accepted}")))
+        Failure::Refused(named(format!("{error} (expected the socket of a running gateway)")))
     })?;
     let done =
         if io::stdout().is_terminal() { screen::run(reading, socket) } else { print(reading) };

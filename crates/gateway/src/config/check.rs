@@ -66,12 +66,14 @@ impl RawOptions {
             // For port 0 the system would choose a port that is written nowhere.
             let address = word.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
             address.ok_or_else(|| {
-                format!("{option} {word:?}: accepted is ADDRESS:PORT, such as 127.0.0.1:9100")
+                format!(
+                    "{option} {word:?}: not accepted (expected ADDRESS:PORT, as 127.0.0.1:9100)"
+                )
             })
         })?;
         let names = self.names(kind)?;
         let stats = self.read("--stats", &self.stats, |option, word| match word {
-            "" => Err(format!("{option} \"\": accepted is a path for a socket")),
+            "" => Err(format!("{option} \"\": not accepted (expected a path for a socket)")),
             path => Ok(PathBuf::from(path)),
         })?;
         let mut config = Config {
@@ -151,7 +153,7 @@ impl RawOptions {
             }
             QueueKind::Sqf => "flows, srchost, dsthost, hosts, users+sqf",
             QueueKind::Qfq => "flows, srchost, dsthost, hosts",
-            QueueKind::Fifo => "none: a FIFO knows no hosts",
+            QueueKind::Fifo => "no --hosts; a FIFO knows no hosts",
         };
         let fits = match hosts {
             None => true,
@@ -164,7 +166,7 @@ impl RawOptions {
         };
         match hosts {
             Some(hosts) if !fits => Err(format!(
-                "{}--hosts {:?}: with --queue {} accepted are {accepted}",
+                "{}--hosts {:?}: not available with --queue {} (expected {accepted})",
                 self.place(self.hosts.as_ref()),
                 hosts.word(),
                 kind.word()
@@ -187,7 +189,7 @@ impl RawOptions {
             }
         };
         let refused =
-            |option: &str, word: &str| Err(format!("{option} {word:?}: {why}; accepted is none"));
+            |option: &str, word: &str| Err(format!("{option} {word:?}: {why} (expected none)"));
         Ok(self.read("--max-hosts", &self.max_hosts, refused)?.unwrap_or(DEFAULT_MAX_HOSTS))
     }
 
@@ -197,7 +199,7 @@ impl RawOptions {
             && let Some(word) = &self.flush_unserved
         {
             return Err(format!(
-                "{}--flush-unserved {:?}: with --queue {} there is none; accepted is sqf",
+                "{}--flush-unserved {:?}: with --queue {} there is none (expected sqf)",
                 self.place(Some(word)),
                 word.text(),
                 kind.word()
@@ -219,7 +221,9 @@ impl RawOptions {
         }
         let refused = |option: &str, word: &Option<Word>, accepted: &str| {
             let (place, text) = (self.place(word.as_ref()), word.as_ref().map_or("", Word::text));
-            Err(format!("{place}{option} {text:?}: with --queue fifo accepted is {accepted}"))
+            Err(format!(
+                "{place}{option} {text:?}: not available with --queue fifo (expected {accepted})"
+            ))
         };
         match (aqm, l4s) {
             (Some(AqmKind::CoDel | AqmKind::Cobalt), _) => refused("--aqm", &self.aqm, "none"),
@@ -240,8 +244,7 @@ impl RawOptions {
         let tables = [&self.weights, &self.rates, &self.caps, &self.ceils];
         let mut written = tables.into_iter().flat_map(BTreeMap::keys);
         let are_named = written.all(|host| matches!(Host::parse(host), Ok(Host::Named(_))));
-        let is_off = |word: &Word| word.text() == "off";
-        let are_looked_up = !self.nat.as_ref().is_none_or(is_off);
+        let are_looked_up = self.nat.as_ref().is_some_and(|word| word.text() != "off");
         if are_named && !are_looked_up { HostBy::Auto } else { HostBy::Address }
     }
 
@@ -249,7 +252,7 @@ impl RawOptions {
     fn names(&self, kind: QueueKind) -> Result<Names, String> {
         let asked = self.read("--host-by", &self.host_by, host_by)?;
         if kind == QueueKind::Fifo && asked.is_some_and(|by| by != HostBy::Address) {
-            let why = "--queue fifo tells no hosts apart; accepted is address";
+            let why = "--queue fifo tells no hosts apart (expected address)";
             return Err(self.not_with("--host-by", &self.host_by, why));
         }
         let by = asked.unwrap_or_else(|| self.usual_host_by());
@@ -261,8 +264,7 @@ impl RawOptions {
             check_name(name).map_err(named)?;
             if words.is_empty() {
                 return Err(named(
-                    "is empty; accepted are one and more addresses, prefixes, ranges and MACs"
-                        .into(),
+                    "is empty (expected addresses, prefixes, ranges or MACs)".into(),
                 ));
             }
             let begin = written.len();
@@ -274,7 +276,7 @@ impl RawOptions {
             }
             let members: Vec<_> = written[begin..].iter().map(|(member, ..)| *member).collect();
             if !names.add(name, &members) {
-                return Err(named("accepted are 65536 names".into()));
+                return Err(named("too many names (expected at most 65536)".into()));
             }
         }
         match names.finish() {
@@ -291,10 +293,7 @@ impl RawOptions {
                     (word, format!("names {name} {text:?}"))
                 };
                 let ((_, one), (word, other)) = (said(one), said(other));
-                Err(format!(
-                    "{}{other}: has an address of {one}; accepted is one",
-                    self.place(word)
-                ))
+                Err(format!("{}{other}: has an address of {one} (expected one)", self.place(word)))
             }
             Err(error) => Err(format!("names: {error}")),
         }
@@ -327,7 +326,7 @@ impl RawOptions {
     ) -> Result<BTreeMap<Host, u32>, String> {
         if !self.weights.is_empty() && !matches!(kind, QueueKind::Drr | QueueKind::Qfq) {
             return Err(format!(
-                "{}weights: with --queue {} there are none; accepted are drr, qfq",
+                "{}weights: with --queue {} there are none (expected drr, qfq)",
                 self.place(self.weights.values().next()),
                 kind.word()
             ));
@@ -350,7 +349,7 @@ impl RawOptions {
             let option = format!("weights {address}");
             let weight = number(&option, word.text(), 1..=MAX_WEIGHT.into()).map_err(placed)?;
             if weights.insert(host, u32::try_from(weight).unwrap_or(1)).is_some() {
-                return Err(placed(format!("weights {address:?}: given twice; accepted is one")));
+                return Err(placed(format!("weights {address:?}: given twice (expected one)")));
             }
         }
         Ok(weights)
@@ -359,8 +358,7 @@ impl RawOptions {
     fn rates(&self, hosts: HostMode, names: &Names) -> Result<BTreeMap<Host, Rate>, String> {
         match (self.rates.is_empty(), self.caps.values().next()) {
             (false, caps @ Some(_)) => {
-                Err(self.place(caps)
-                    + "caps: the word is rates, and both are given; accepted is one")
+                Err(self.place(caps) + "caps: the word is rates, and both are given (expected one)")
             }
             (true, Some(_)) => self.of_hosts("caps", &self.caps, hosts, names),
             _ => self.of_hosts("rates", &self.rates, hosts, names),
@@ -379,7 +377,7 @@ impl RawOptions {
                 && bits(rate) > bits(ceil)
             {
                 return Err(placed(format!(
-                    "ceils {address} {:?}: accepted is its rate, {}, or more",
+                    "ceils {address} {:?}: not accepted (expected its rate, {}, or more)",
                     word.text(),
                     rate_word(*rate)
                 )));
@@ -398,7 +396,7 @@ impl RawOptions {
     ) -> Result<BTreeMap<Host, Rate>, String> {
         if !written.is_empty() && hosts != HostMode::Lan {
             return Err(format!(
-                "{}{table}: with --hosts {} there are none; accepted are --queue drr and --hosts lan",
+                "{}{table}: with --hosts {} there are none (expected --queue drr and --hosts lan)",
                 self.place(written.values().next()),
                 hosts.word()
             ));
@@ -410,14 +408,14 @@ impl RawOptions {
             let option = format!("{table} {address}");
             let rate = finite_rate(&option, word.text()).map_err(placed)?;
             if rates.insert(host, rate).is_some() {
-                return Err(placed(format!("{table} {address:?}: given twice; accepted is one")));
+                return Err(placed(format!("{table} {address:?}: given twice (expected one)")));
             }
         }
         Ok(rates)
     }
 }
 
-/// Whether hosts share the link, and each host's flows its share.
+/// Returns true if hosts share the link, and each host's flows its share.
 const fn has_level_of_hosts(isolation: Isolation) -> bool {
     matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate)
 }
@@ -427,7 +425,7 @@ fn host(table: &str, written: &str, names: &Names) -> Result<Host, String> {
     let named = |why: String| format!("{table} {written:?}: {why}");
     let host = Host::parse(written).map_err(named)?;
     if let Some(name) = names.list_of(&host) {
-        return Err(named(format!("is on the list {name}; accepted is its name")));
+        return Err(named(format!("is on the list {name} (expected its name)")));
     }
     names.never(&host).map_or(Ok(host), |why| Err(named(why)))
 }

@@ -74,8 +74,8 @@ impl RawOptions {
                 && !is_by_arrivals
             {
                 let why = match heading {
-                    Heading::Up => "accepted with --autorate",
-                    Heading::Down => "accepted with --autorate or --autorate-ingress",
+                    Heading::Up => "not available without --autorate",
+                    Heading::Down => "not available without --autorate or --autorate-ingress",
                 };
                 return Err(self.not_with(option, word, why));
             }
@@ -86,13 +86,13 @@ impl RawOptions {
             {
                 let word = if heading == Heading::Up { &self.up } else { &self.down };
                 let why = format!(
-                    "with {beside} accepted are rates from {LEAST_RATE} to {MOST_RATE}, as 10mbit"
+                    "not available with {beside} (expected {LEAST_RATE} to {MOST_RATE}, as 10mbit)"
                 );
                 return Err(self.not_with(&format!("--{}", heading.name()), word, &why));
             }
             let Some(least) = least else {
                 if let Some(word) = most_word {
-                    let why = format!("accepted with {least_option}");
+                    let why = format!("not available without {least_option}");
                     return Err(self.not_with(most_option, &Some(word.clone()), &why));
                 }
                 continue;
@@ -102,15 +102,13 @@ impl RawOptions {
             if bits(least) > bits(base) {
                 let base = rate_word(base);
                 let name = heading.name();
-                let why =
-                    format!("accepted are rates from {LEAST_RATE} to {base}, that of --{name}");
+                let why = format!("above --{name} (expected {LEAST_RATE} to {base})");
                 return Err(self.not_with(least_option, least_word, &why));
             }
             if bits(most) < bits(base) {
                 let base = rate_word(base);
                 let name = heading.name();
-                let why =
-                    format!("accepted are rates from {base}, that of --{name}, to {MOST_RATE}");
+                let why = format!("below --{name} (expected {base} to {MOST_RATE})");
                 return Err(self.not_with(most_option, most_word, &why));
             }
             if is_by_arrivals {
@@ -133,18 +131,18 @@ impl RawOptions {
             return Err(self.not_with(
                 "--autorate",
                 &self.autorate,
-                "accepted with --up-min, --down-min or both",
+                "not available without --up-min or --down-min",
             ));
         }
         if by_arrivals && follow.by_arrivals.is_none() {
-            let why = "accepted with --down-min, below which the rate never is";
+            let why = "not available without --down-min, below which the rate never is";
             return Err(self.not_with("--autorate-ingress", &self.autorate_ingress, why));
         }
         if !is_on && let Some(word) = &self.autorate_delay {
             return Err(self.not_with(
                 "--autorate-delay",
                 &Some(word.clone()),
-                "accepted with --autorate",
+                "not available without --autorate",
             ));
         }
         Ok(follow)
@@ -155,7 +153,8 @@ impl RawOptions {
 fn reflectors(option: &str, word: &str) -> Result<Vec<IpAddr>, String> {
     let refused = || {
         format!(
-            "{option} {word:?}: accepted are 1 to {MOST_REFLECTORS} addresses that answer ping, with commas between them, or off; none of one link only, as fe80::1 is"
+            "{option} {word:?}: not accepted (expected 1 to {MOST_REFLECTORS} addresses that \
+             answer ping, with commas between them, or off); none of one link only, as fe80::1 is"
         )
     };
     if word == "off" {
@@ -173,7 +172,7 @@ fn reflectors(option: &str, word: &str) -> Result<Vec<IpAddr>, String> {
         |(at, address): &(usize, &IpAddr)| all.iter().take(*at).any(|seen| seen == *address);
     match all.iter().enumerate().find(is_seen) {
         Some((_, address)) => {
-            Err(format!("{option} {word:?}: has {address} twice; accepted is each address once"))
+            Err(format!("{option} {word:?}: has {address} twice (expected each address once)"))
         }
         None => Ok(all),
     }

@@ -178,8 +178,8 @@ pub(super) fn rtt(option: &str, word: &str) -> Result<Rtt, String> {
         let presets: Vec<&str> = Rtt::PRESETS.iter().map(|(word, _)| *word).collect();
         let presets = presets.join(", ");
         format!(
-            "{option} {word:?}: accepted are {presets}, and times from 20480ns to 8589934591ns, as 30ms; for ends \
-             beyond that --aqm none"
+            "{option} {word:?}: not accepted (expected {presets}, or 20480ns to 8589934591ns, \
+             as 30ms); for ends beyond that --aqm none"
         )
     })
 }
@@ -212,7 +212,8 @@ impl RawOptions {
                 "--ack-filter",
                 &self.ack_filter,
                 &format!(
-                    "with --queue fifo accepted is off: the filter looks at the last {} packets of a queue, and there \
+                    "not available with --queue fifo (expected off); the filter looks at the \
+                     last {} packets of a queue, and there \
                      those of all flows stand in one",
                     AckFilter::REACH
                 ),
@@ -241,7 +242,7 @@ impl RawOptions {
         if plan.is_none() || kind == QueueKind::Drr {
             return Ok(plan);
         }
-        let why = format!("with --queue {} accepted is besteffort", kind.word());
+        let why = format!("not available with --queue {} (expected besteffort)", kind.word());
         Err(self.not_with("--tins", &self.tins, &why))
     }
 
@@ -256,12 +257,13 @@ impl RawOptions {
             return Err(self.not_with(
                 option.0,
                 option.1,
-                "without several --tins accepted is off",
+                "not available without several --tins (expected off)",
             ));
         }
         if hosts != HostMode::Lan && !by_hosts.map(HostMode::By).contains(&hosts) {
             let why = format!(
-                "with --hosts {} accepted is off; on goes with lan, dual-srchost, dual-dsthost and triple-isolate",
+                "not available with --hosts {} (expected lan, dual-srchost, dual-dsthost or \
+                 triple-isolate)",
                 hosts.word()
             );
             return Err(self.not_with(option.0, option.1, &why));
@@ -274,7 +276,7 @@ impl RawOptions {
         let tin_by = self.read("--tin-by", &self.tin_by, <TinBy as Words>::parse)?;
         match (tin_by.unwrap_or_default(), tins) {
             (TinBy::InnerDscp | TinBy::Priority, None) => {
-                let why = "without several --tins accepted is dscp";
+                let why = "not available without several --tins (expected dscp)";
                 Err(self.not_with("--tin-by", &self.tin_by, why))
             }
             (tin_by, _) => Ok(tin_by),
@@ -287,13 +289,15 @@ impl RawOptions {
         let is_tap = self.io.as_ref().is_some_and(|io| io.text() == Io::Tap.word());
         match tins {
             _ if fwmark == Fwmark::NONE => Ok(fwmark),
-            None => {
-                Err(self.not_with("--fwmark", &self.fwmark, "without several --tins accepted is 0"))
-            }
+            None => Err(self.not_with(
+                "--fwmark",
+                &self.fwmark,
+                "not available without several --tins (expected 0)",
+            )),
             Some(_) if is_tap => Err(self.not_with(
                 "--fwmark",
                 &self.fwmark,
-                "with --io tap accepted is 0: a TAP gives no marks",
+                "not available with --io tap (expected 0); a TAP gives no marks",
             )),
             Some(_) => Ok(fwmark),
         }
@@ -304,9 +308,11 @@ impl RawOptions {
         let burst =
             self.read("--burst", &self.burst, |option, word| number(option, word, 1..=MOST_BURST))?;
         match (catch_up, burst) {
-            (Some(_), Some(_)) => {
-                Err(self.not_with("--burst", &self.burst, "accepted is one, this or --catch-up"))
-            }
+            (Some(_), Some(_)) => Err(self.not_with(
+                "--burst",
+                &self.burst,
+                "not available with --catch-up (expected one of them)",
+            )),
             (None, Some(bytes)) => Ok(Late::Burst(u32::try_from(bytes).unwrap_or(0))),
             (Some(millis), None) => Ok(Late::CatchUp(Nanos::from_millis(millis.unsigned_abs()))),
             (None, None) => Ok(Late::default()),
@@ -324,7 +330,8 @@ impl RawOptions {
             Some(_) if parts.iter().any(|part| part.is_some()) => Err(self.not_with(
                 "--link",
                 &self.link,
-                "accepted is it, or --overhead, --mpu and --framing, which are words of it",
+                "not available with --overhead, --mpu and --framing, which are words of it \
+                 (expected one or the others)",
             )),
             Some(link) => Ok(link),
             None => self.link_of_parts(),
@@ -340,8 +347,8 @@ impl RawOptions {
 
 /// Tins in the words of a queue's settings, and no other words.
 fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
-    let accepted = "accepted are besteffort, precedence, diffserv3, diffserv4, diffserv8, \
-                    or tins of your own such as \"tin rest tin calls share 1/4 map EF calls\"";
+    let expected = "(expected besteffort, precedence, diffserv3, diffserv4, diffserv8, \
+                    or tins of your own such as \"tin rest tin calls share 1/4 map EF calls\")";
     let why = match (QueueSettings::from_words(words), other_than_tins(words)) {
         // The words of a whole queue are known there, and no other ones here.
         (
@@ -350,15 +357,15 @@ fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
             }),
             _,
         ) => {
-            let meant = nearest.map_or(String::new(), |word| format!("did you mean `{word}`? "));
-            format!("at byte {offset}, `{word}`: no such word; {meant}{accepted}")
+            let meant = nearest.map_or(String::new(), |word| format!("; did you mean `{word}`?"));
+            format!("at byte {offset}, `{word}`: no such word{meant} {expected}")
         }
         (Err(error), None) => error.to_string(),
         (Err(error), Some(_)) if !is_of_the_sum(&error) => error.to_string(),
-        (_, Some(word)) => format!("`{word}` says nothing of tins; {accepted}"),
+        (_, Some(word)) => format!("`{word}` says nothing of tins {expected}"),
         (Ok(settings), None) => match settings.tins {
             Some(plan) => return Ok(plan),
-            None => accepted.to_owned(),
+            None => format!("not accepted {expected}"),
         },
     };
     Err(format!("{option} {words:?}: {why}"))
@@ -392,7 +399,8 @@ fn fwmark(option: &str, word: &str) -> Result<Fwmark, String> {
     let mask = settings.and_then(|settings| settings.fwmark);
     mask.map(Fwmark::new).ok_or_else(|| {
         format!(
-            "{option} {word:?}: accepted are masks of bits from 0 to 0xffffffff, as 255 or 0xff"
+            "{option} {word:?}: not accepted (expected masks of bits from 0 to 0xffffffff, \
+             as 255 or 0xff)"
         )
     })
 }
@@ -414,7 +422,8 @@ pub(super) fn size(word: &str) -> Option<MemoryLimit> {
 fn memory_limit(option: &str, word: &str) -> Result<MemoryLimit, String> {
     size(word).ok_or_else(|| {
         format!(
-            "{option} {word:?}: accepted are {BY_RATE}, and sizes of 1 to {} bytes such as 4mb, 512kb, 300000",
+            "{option} {word:?}: not accepted (expected {BY_RATE}, or 1 to {} bytes, as 4mb, 512kb, \
+             300000)",
             u32::MAX
         )
     })

@@ -19,13 +19,12 @@ pub(crate) enum Host {
 }
 
 /// What may stand in a table of hosts.
-const WRITTEN: &str =
-    "accepted is an address, a prefix such as fd00::/64, a MAC, vlan N, or one of [names]";
+const WRITTEN: &str = "not accepted (expected an address, a prefix such as fd00::/64, a MAC, \
+                       vlan N, or one of [names])";
 /// The longest name of a list, in letters.
 const LONGEST_NAME: usize = 32;
 /// The words of `--host-by`.
-const HOST_BY: &str =
-    "accepted are auto, address, mac, vlan, prefix, or prefix/V4/V6 such as prefix/32/56";
+const HOST_BY: &str = "auto, address, mac, vlan, prefix, or prefix/V4/V6 such as prefix/32/56";
 
 impl Host {
     /// Reads what is written in a table; what is nothing else is a name.
@@ -40,7 +39,9 @@ impl Host {
             let (outer, inner) = tags.split_once('.').unwrap_or((tags, "0"));
             let tag = |text: &str| digits(text)?.parse().ok().filter(|tag: &u16| *tag < 4_096);
             let tags = tag(outer).zip(tag(inner)).map(|(outer, inner)| Self::Vlan([outer, inner]));
-            return tags.ok_or_else(|| "accepted are vlan 0 to vlan 4095, and vlan N.N".to_owned());
+            return tags.ok_or_else(|| {
+                "not accepted (expected vlan 0 to vlan 4095, and vlan N.N)".to_owned()
+            });
         }
         if let Some((address, len)) = text.split_once('/') {
             let address: IpAddr = address.parse().map_err(|_| WRITTEN.to_owned())?;
@@ -132,7 +133,9 @@ pub(crate) fn member(text: &str) -> Result<HostMember, String> {
             (Ok(IpAddr::V6(first)), Ok(IpAddr::V6(last))) => {
                 HostMember::v6_range(first.octets(), last.octets(), 0)
             }
-            _ => return Err("accepted is a range such as 10.0.0.8-10.0.0.15".to_owned()),
+            _ => {
+                return Err("not accepted (expected a range such as 10.0.0.8-10.0.0.15)".to_owned());
+            }
         };
         return member.map_err(|error| error.to_string());
     }
@@ -142,7 +145,8 @@ pub(crate) fn member(text: &str) -> Result<HostMember, String> {
         Host::Prefix(address, len) => member_of_prefix(address, len),
         Host::Mac(mac) => Ok(HostMember::mac(mac, 0)),
         Host::Vlan(_) | Host::Named(_) => {
-            Err("accepted is an address, a prefix, a range of addresses or a MAC".to_owned())
+            Err("not accepted (expected an address, a prefix, a range of addresses or a MAC)"
+                .to_owned())
         }
     }
 }
@@ -157,12 +161,14 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     if fits {
         return Ok(());
     }
-    Err(format!("accepted are 1 to {LONGEST_NAME} letters, digits, - and _, and no address"))
+    Err(format!(
+        "not accepted (expected 1 to {LONGEST_NAME} letters, digits, - and _, and no address)"
+    ))
 }
 
 /// What tells hosts apart that are on no list.
 pub(crate) fn host_by(option: &str, word: &str) -> Result<HostBy, String> {
-    let refused = || format!("{option} {word:?}: {HOST_BY}");
+    let refused = || format!("{option} {word:?}: not accepted (expected {HOST_BY})");
     Ok(match word {
         "auto" => HostBy::Auto,
         "address" => HostBy::Address,
@@ -284,7 +290,9 @@ impl Names {
     /// Why hosts are never told apart as `host` says, if so.
     pub(crate) fn never(&self, host: &Host) -> Option<String> {
         let word = host_by_word(self.by);
-        let with = |accepted: &str| Some(format!("with --host-by {word} accepted are {accepted}"));
+        let with = |accepted: &str| {
+            Some(format!("not available with --host-by {word} (expected {accepted})"))
+        };
         match (host, self.by) {
             (Host::Named(name), _) => (!self.has(name)).then(|| WRITTEN.to_owned()),
             (Host::Mac(_), HostBy::Mac) | (Host::Vlan(_), HostBy::Vlan) => None,

@@ -68,7 +68,7 @@ pub(crate) trait Words: Sized + Copy + PartialEq + 'static {
         let found = Self::WORDS.iter().find(|(name, _)| *name == word);
         found.map(|(_, value)| *value).ok_or_else(|| {
             let names: Vec<&str> = Self::WORDS.iter().map(|(name, _)| *name).collect();
-            format!("{option} {word:?}: accepted are {}", names.join(", "))
+            format!("{option} {word:?}: not accepted (expected {})", names.join(", "))
         })
     }
 }
@@ -126,8 +126,8 @@ pub(crate) fn rate(option: &str, word: &str) -> Result<Rate, String> {
     let rate = word.parse().ok().filter(|rate| *rate != Rate::STOPPED);
     rate.ok_or_else(|| {
         format!(
-            "{option} {word:?}: accepted are unlimited, and rates from {LEAST_RATE} to {MOST_RATE}, as 5mbit; a number \
-             without a unit is bits per second"
+            "{option} {word:?}: not accepted (expected unlimited, or {LEAST_RATE} to {MOST_RATE}, \
+             as 5mbit; a number without a unit is bits per second)"
         )
     })
 }
@@ -141,7 +141,7 @@ pub(crate) fn finite_rate(option: &str, word: &str) -> Result<Rate, String> {
     let rate = word.parse().ok();
     let rate = rate.filter(|rate| ![Rate::UNLIMITED, Rate::STOPPED].contains(rate));
     rate.ok_or_else(|| {
-        format!("{option} {word:?}: accepted are rates from {LEAST_RATE} to {MOST_RATE}, as 5mbit")
+        format!("{option} {word:?}: not accepted (expected {LEAST_RATE} to {MOST_RATE}, as 5mbit)")
     })
 }
 
@@ -159,7 +159,8 @@ impl Limit {
     pub(crate) fn parse(option: &str, word: &str) -> Result<Self, String> {
         let refused = || {
             format!(
-                "{option} {word:?}: accepted are {} to {} bytes, also as 300kb or 4mb, or 1p to {}p packets",
+                "{option} {word:?}: not accepted (expected {} to {} bytes, also as 300kb or 4mb, \
+                 or 1p to {}p packets)",
                 Self::MIN_BYTES,
                 Limits::MAX_BYTES,
                 Self::MAX_PACKETS
@@ -203,7 +204,7 @@ pub(crate) fn number(
     let found = digits(is_signed).and_then(|_| word.parse().ok());
     let found = found.filter(|number| range.contains(number));
     found.ok_or_else(|| {
-        format!("{option} {word:?}: accepted are {} to {}", range.start(), range.end())
+        format!("{option} {word:?}: not accepted (expected {} to {})", range.start(), range.end())
     })
 }
 
@@ -219,7 +220,7 @@ mod tests {
         }
         assert_eq!(
             QueueKind::parse("--queue", "cake").unwrap_err(),
-            "--queue \"cake\": accepted are fifo, sqf, drr, qfq"
+            "--queue \"cake\": not accepted (expected fifo, sqf, drr, qfq)"
         );
         let hosts = HostMode::parse("--hosts", "Dual").unwrap_err();
         assert!(hosts.contains("dual-srchost") && hosts.contains("users+sqf"), "{hosts}");
@@ -250,7 +251,7 @@ mod tests {
         for word in ["unlimited", "UNLIMITED", "fast", "999", "401gbit", "10mbps", "stopped", ""] {
             assert_eq!(
                 finite_rate("--up-min", word).unwrap_err(),
-                format!("--up-min {word:?}: accepted are rates from 1kbit to 400gbit, as 5mbit")
+                format!("--up-min {word:?}: not accepted (expected 1kbit to 400gbit, as 5mbit)")
             );
         }
     }
@@ -287,7 +288,7 @@ mod tests {
         for word in ["257", "-1", "x", "1.5", "+4", "-+4", ""] {
             assert_eq!(
                 number("--mpu", word, 0..=256).unwrap_err(),
-                format!("--mpu {word:?}: accepted are 0 to 256")
+                format!("--mpu {word:?}: not accepted (expected 0 to 256)")
             );
         }
     }

@@ -42,7 +42,8 @@ pub(crate) fn check(config: &Config, mtu: usize) -> Result<(), String> {
         && (least as usize) < each
     {
         return Err(config.places.of("--memory-limit")(format!(
-            "--memory-limit {least}: a frame takes {each} bytes with an MTU of {mtu}; accepted are {each} and more"
+            "--memory-limit {least}: a frame takes {each} bytes with an MTU of {mtu} \
+             (expected {each} and more)"
         )));
     }
     let most = of_machine().map_or(MOST, |all| MOST.min(all / 2));
@@ -72,7 +73,7 @@ fn check_against(share: Sharing, frames: u32, mtu: usize, most: u64) -> Result<(
     } else {
         format!("is more than --hosts {hosts} has places for")
     };
-    Err(format!("--limit {limit}: {why}; accepted are 1p to {packets}p"))
+    Err(format!("--limit {limit}: {why} (expected 1p to {packets}p)"))
 }
 
 /// The refusal where the tables of queues and hosts take more than half of the memory.
@@ -84,7 +85,8 @@ fn too_many_hosts(share: Sharing, most: u64) -> String {
     let [needed, most] = [tables(&share).div_ceil(1_000_000), most / 2_000_000];
     let hosts = share.max_hosts;
     format!(
-        "--max-hosts {hosts}: takes {needed} MB, and {most} MB are the most here; accepted are 1 to {fits}"
+        "--max-hosts {hosts}: takes {needed} MB, and {most} MB are the most here \
+         (expected 1 to {fits})"
     )
 }
 
@@ -151,7 +153,7 @@ mod tests {
                 let check = |packets| check_against(share(Limit::Packets(packets)), mtu, most);
                 let refused = check(20_000_000).unwrap_err();
                 let (_, range) = refused.rsplit_once("1p to ").unwrap();
-                let largest: u32 = range.strip_suffix('p').unwrap().parse().unwrap();
+                let largest: u32 = range.strip_suffix("p)").unwrap().parse().unwrap();
                 assert_eq!(check(largest), Ok(()), "{refused}");
                 assert!(check(largest + 1).unwrap_err().ends_with(range));
             }
@@ -175,7 +177,7 @@ mod tests {
         assert_eq!(hosts(16_384, MOST), Ok(()));
         let refused = hosts(16_384, 20_000_000).unwrap_err();
         assert!(refused.starts_with("--max-hosts 16384: takes 45 MB"), "{refused}");
-        assert!(refused.ends_with("10 MB are the most here; accepted are 1 to 2048"), "{refused}");
+        assert!(refused.ends_with("10 MB are the most here (expected 1 to 2048)"), "{refused}");
         assert_eq!(hosts(2_048, 20_000_000), Ok(()));
     }
 
@@ -191,7 +193,7 @@ mod tests {
         for (packets, why) in [(65_505, "is more than"), (500_000, "takes ")] {
             let refused = users(packets).unwrap_err();
             assert!(refused.starts_with(&format!("--limit {packets} packets: {why}")), "{refused}");
-            assert!(refused.ends_with("; accepted are 1p to 65504p"), "{refused}");
+            assert!(refused.ends_with(" (expected 1p to 65504p)"), "{refused}");
         }
     }
 

@@ -164,7 +164,9 @@ impl Source {
         // One that waits for a writer would keep the frames waiting; what it had to say it has said.
         if std::fs::metadata(file).is_ok_and(|there| !there.is_file()) {
             let file = file.display();
-            return Some(Err(format!("--config {file}: accepted is a regular file now")));
+            return Some(Err(format!(
+                "--config {file}: not a regular file any more (expected one)"
+            )));
         }
         Some(self.read())
     }
@@ -231,11 +233,14 @@ fn stray(error: &clap::Error, words: &[OsString]) -> Option<String> {
     })?;
     if option.is_some() {
         return Some(format!(
-            "{before} \"{stray}\": accepted is a value behind =, as {before}={stray}"
+            "{before} \"{stray}\": not accepted (expected a value behind =, as {before}={stray})"
         ));
     }
     (error.kind() == ErrorKind::ArgumentConflict).then(|| {
-        format!("\"{stray}\" behind \"{before}\": accepted are options; a value of several words stands in quotes")
+        format!(
+            "\"{stray}\" behind \"{before}\": not accepted (expected an option); a value of \
+             several words stands in quotes"
+        )
     })
 }
 
@@ -346,27 +351,33 @@ mod tests {
             ("completions shell", "[possible values: bash, elvish, fish, powershell, zsh]"),
             (
                 "--lan a --wan b --up 1mbit --down 1mbit --tins diffserv4 --fwmark 0x1ffffffff",
-                "accepted are masks of bits from 0",
+                "(expected masks of bits from 0",
             ),
             (
                 "--lan a --wan b --up 1mbit --down 1mbit --fwmark 1",
-                "without several --tins accepted is 0",
+                "without several --tins (expected 0",
             ),
             (
                 "--lan a --wan b --up 1mbit --down 1mbit --io tap --tins diffserv4 --fwmark 1",
-                "with --io tap accepted is 0: a TAP gives no marks",
+                "with --io tap (expected 0); a TAP gives no marks",
             ),
             (
                 "--lan a --split-gso off",
-                "--split-gso \"off\": accepted is a value behind =, as --split-gso=off",
+                "--split-gso \"off\": not accepted (expected a value behind =, as --split-gso=off",
             ),
-            ("--lan up --wash up", "--wash \"up\": accepted is a value behind ="),
-            ("--wash up --lan a", "--wash \"up\": accepted is a value behind =, as --wash=up"),
+            ("--lan up --wash up", "--wash \"up\": not accepted (expected a value behind ="),
+            (
+                "--wash up --lan a",
+                "--wash \"up\": not accepted (expected a value behind =, as --wash=up",
+            ),
             (
                 "--tins diffserv4 map EF",
-                "\"map\" behind \"diffserv4\": accepted are options; a value of several",
+                "\"map\" behind \"diffserv4\": not accepted (expected an option)",
             ),
-            ("--lan a --wan b --up -5 --down 1mbit", "--up \"-5\": accepted are unlimited, and"),
+            (
+                "--lan a --wan b --up -5 --down 1mbit",
+                "--up \"-5\": not accepted (expected unlimited, or",
+            ),
             ("--overhead -65 --lan a --wan b --up 1mbit --down 1mbit", "-64 to 256"),
         ] {
             let error = config(line).unwrap_err();
@@ -376,7 +387,7 @@ mod tests {
         use std::os::unix::ffi::OsStringExt as _;
         let error = parse([OsString::from("--lan"), OsString::from_vec(vec![b'a', 0xff])]);
         let error = error.unwrap_err();
-        assert!(error.contains("for '--lan <DEV>': accepted is UTF-8"), "{error}");
+        assert!(error.contains("for '--lan <DEV>': not accepted (expected UTF-8"), "{error}");
     }
 
     fn said(line: &str) -> String {
@@ -438,7 +449,8 @@ mod tests {
         assert_eq!(
             wrong,
             Err(format!(
-                "--check {path}: line 5: --queue \"cake\": accepted are fifo, sqf, drr, qfq"
+                "--check {path}: line 5: --queue \"cake\": not accepted \
+                 (expected fifo, sqf, drr, qfq)"
             ))
         );
         assert_eq!(check("", "").map_err(|why| why.contains("--lan is missing")), Err(true));
@@ -453,6 +465,6 @@ mod tests {
         let error = config("--config /nowhere/x.toml").unwrap_err();
         assert!(error.starts_with("--config /nowhere/x.toml: "), "{error}");
         let error = config("--config /dev/zero").unwrap_err();
-        assert_eq!(error, "--config /dev/zero: accepted are at most 262144 bytes");
+        assert_eq!(error, "--config /dev/zero: too long (expected at most 262144 bytes)");
     }
 }

@@ -247,7 +247,7 @@ pub(crate) struct Word {
 
 /// A value: a string, or a number or `true` or `false` that stand without quotes. These are the words `on` and `off`.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "accepted is a string, a whole number, true or false")]
+#[serde(untagged, expecting = "not accepted (expected a string, a whole number, true or false)")]
 enum Bare {
     Text(String),
     Number(i64),
@@ -271,7 +271,7 @@ impl ValueParserFactory for Word {
     type Parser = ValueParser;
 
     fn value_parser() -> ValueParser {
-        let utf8 = |word: OsString| word.into_string().map_err(|_| "accepted is UTF-8");
+        let utf8 = |word: OsString| word.into_string().map_err(|_| "not accepted (expected UTF-8)");
         ValueParser::new(OsStringValueParser::new().try_map(utf8).map(Word::said))
     }
 }
@@ -328,9 +328,9 @@ impl RawOptions {
             .and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut text))
             .map_err(|error| named(&error.to_string()))?;
         if text.len() as u64 > LONGEST_FILE {
-            return Err(named(&format!("accepted are at most {LONGEST_FILE} bytes")));
+            return Err(named(&format!("too long (expected at most {LONGEST_FILE} bytes)")));
         }
-        let text = String::from_utf8(text).map_err(|_| named("accepted is UTF-8"))?;
+        let text = String::from_utf8(text).map_err(|_| named("not text (expected UTF-8)"))?;
         Self::from_text(path, text)
     }
 

@@ -41,31 +41,37 @@ fn devices_and_rates_are_all_that_is_needed() {
 #[test]
 fn contradictions_name_the_word_and_what_is_accepted() {
     for (more, part) in [
-        ("queue = \"fifo\"\nhosts = \"flows\"", "--hosts \"flows\": with --queue fifo"),
         (
-            "queue = \"qfq\"\nhosts = \"dual-srchost\"",
-            "accepted are flows, srchost, dsthost, hosts",
+            "queue = \"fifo\"\nhosts = \"flows\"",
+            "--hosts \"flows\": not available with --queue fifo",
         ),
-        ("queue = \"drr\"\nhosts = \"users+sqf\"", "--hosts \"users+sqf\": with --queue drr"),
-        ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", "accepted are drr, qfq"),
-        ("[weights]\n\"home\" = 2", "weights \"home\": accepted is an address, a prefix"),
-        ("[weights]\n\"10.0.0.1\" = 0", "weights 10.0.0.1 \"0\": accepted are 1 to 1000"),
-        ("[rates]\n\"home\" = \"1mbit\"", "rates \"home\": accepted is an address, a prefix"),
+        ("queue = \"qfq\"\nhosts = \"dual-srchost\"", "(expected flows, srchost, dsthost, hosts"),
+        (
+            "queue = \"drr\"\nhosts = \"users+sqf\"",
+            "--hosts \"users+sqf\": not available with --queue drr",
+        ),
+        ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", "(expected drr, qfq"),
+        (
+            "[weights]\n\"home\" = 2",
+            "weights \"home\": not accepted (expected an address, a prefix",
+        ),
+        ("[weights]\n\"10.0.0.1\" = 0", "weights 10.0.0.1 \"0\": not accepted (expected 1 to 1000"),
+        (
+            "[rates]\n\"home\" = \"1mbit\"",
+            "rates \"home\": not accepted (expected an address, a prefix",
+        ),
         ("[rates]\n\"10.0.0.1\" = \"fast\"", "rates 10.0.0.1 \"fast\": "),
-        ("[rates]\n\"::1\" = 5000\n\"0::1\" = 5000", "given twice; accepted is one"),
+        ("[rates]\n\"::1\" = 5000\n\"0::1\" = 5000", "given twice (expected one"),
+        ("[rates]\n\"10.0.0.1\" = \"unlimited\"", "(expected 1kbit to 400gbit, as 5mbit)"),
         (
-            "[rates]\n\"10.0.0.1\" = \"unlimited\"",
-            "accepted are rates from 1kbit to 400gbit, as 5mbit",
+            "[ceils]\n\"home\" = \"1mbit\"",
+            "ceils \"home\": not accepted (expected an address, a prefix",
         ),
-        ("[ceils]\n\"home\" = \"1mbit\"", "ceils \"home\": accepted is an address, a prefix"),
-        (
-            "[ceils]\n\"10.0.0.1\" = \"unlimited\"",
-            "accepted are rates from 1kbit to 400gbit, as 5mbit",
-        ),
+        ("[ceils]\n\"10.0.0.1\" = \"unlimited\"", "(expected 1kbit to 400gbit, as 5mbit)"),
         ("hosts = \"flows\"\n[ceils]\n\"10.0.0.1\" = 5000", "ceils: with --hosts flows"),
         (
             "[rates]\n\"::1\" = \"2mbit\"\n[ceils]\n\"0::1\" = \"1mbit\"",
-            "ceils 0::1 \"1mbit\": accepted is its rate, 2mbit, or more",
+            "ceils 0::1 \"1mbit\": not accepted (expected its rate, 2mbit, or more",
         ),
         (
             "[rates]\n\"::1\" = 5000\n[caps]\n\"::2\" = 5000",
@@ -73,135 +79,155 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ),
         ("[caps]\n\"10.0.0.1\" = \"fast\"", "caps 10.0.0.1 \"fast\": "),
         ("hosts = \"flows\"\n[rates]\n\"10.0.0.1\" = 5000", "rates: with --hosts flows"),
-        ("queue = \"qfq\"\n[rates]\n\"10.0.0.1\" = 5000", "accepted are --queue drr"),
-        ("max-hosts = 16385", "--max-hosts \"16385\": accepted are 1 to 16384"),
+        ("queue = \"qfq\"\n[rates]\n\"10.0.0.1\" = 5000", "(expected --queue drr"),
+        ("max-hosts = 16385", "--max-hosts \"16385\": not accepted (expected 1 to 16384"),
         ("max-hosts = 9\nqueue = \"fifo\"", "--max-hosts \"9\": --queue fifo tells no hosts"),
         ("max-hosts = 9\nhosts = \"users+sqf\"", "users+sqf tells 64 hosts apart"),
-        ("overhead = 300", "--overhead \"300\": accepted are -64 to 256"),
-        ("mpu = -1", "--mpu \"-1\": accepted are 0 to 256"),
+        ("overhead = 300", "--overhead \"300\": not accepted (expected -64 to 256"),
+        ("mpu = -1", "--mpu \"-1\": not accepted (expected 0 to 256"),
         (
             "flush-unserved = 500",
-            "--flush-unserved \"500\": with --queue drr there is none; accepted is sqf",
+            "--flush-unserved \"500\": with --queue drr there is none (expected sqf",
         ),
         (
             "queue = \"sqf\"\nflush-unserved = 60001",
-            "--flush-unserved \"60001\": accepted are 0 to 60000",
+            "--flush-unserved \"60001\": not accepted (expected 0 to 60000",
         ),
-        ("aqm = \"pie\"", "--aqm \"pie\": accepted are cobalt, codel, none"),
-        ("l4s = \"yes\"", "--l4s \"yes\": accepted are on, off"),
+        ("aqm = \"pie\"", "--aqm \"pie\": not accepted (expected cobalt, codel, none"),
+        ("l4s = \"yes\"", "--l4s \"yes\": not accepted (expected on, off"),
         (
             "queue = \"fifo\"\naqm = \"codel\"",
-            "--aqm \"codel\": with --queue fifo accepted is none",
+            "--aqm \"codel\": not available with --queue fifo (expected none",
         ),
-        ("queue = \"fifo\"\nl4s = \"on\"", "--l4s \"on\": with --queue fifo accepted is off"),
-        ("catch-up = 1001", "--catch-up \"1001\": accepted are 0 to 1000"),
-        ("framing = \"frames\"", "accepted are none, atm, ptm"),
+        (
+            "queue = \"fifo\"\nl4s = \"on\"",
+            "--l4s \"on\": not available with --queue fifo (expected off",
+        ),
+        ("catch-up = 1001", "--catch-up \"1001\": not accepted (expected 0 to 1000"),
+        ("framing = \"frames\"", "(expected none, atm, ptm"),
         (
             "[weights]\n\"fd00::1\" = 1\n\"fd00:0::1\" = 2",
-            "weights \"fd00::1\": given twice; accepted is one",
+            "weights \"fd00::1\": given twice (expected one",
         ),
         (
             "queue = \"fifo\"\nhost-by = \"mac\"",
-            "--host-by \"mac\": --queue fifo tells no hosts apart; accepted is address",
+            "--host-by \"mac\": --queue fifo tells no hosts apart (expected address",
         ),
         ("autorate = \"1.1.1.1,fe80::1\"", "none of one link only, as fe80::1 is"),
         ("autorate = \"255.255.255.255\"", "none of one link only, as fe80::1 is"),
-        ("autorate = \"::1,1.1.1.1,0::1\"", "has ::1 twice; accepted is each address once"),
-        ("host-by = \"port\"", "--host-by \"port\": accepted are auto, address, mac, vlan"),
+        ("autorate = \"::1,1.1.1.1,0::1\"", "has ::1 twice (expected each address once"),
+        (
+            "host-by = \"port\"",
+            "--host-by \"port\": not accepted (expected auto, address, mac, vlan",
+        ),
         ("host-by = \"prefix/32/129\"", "prefix length 129; accepted are 0 to 128"),
         (
             "[names]\ntv = [\"10.0.0.1\", \"10.0.0.x\"]",
-            "names tv \"10.0.0.x\": accepted is an address",
+            "names tv \"10.0.0.x\": not accepted (expected an address",
         ),
         (
             "[names]\n\"10.0.0.1\" = [\"10.0.0.1\"]",
-            "names \"10.0.0.1\": accepted are 1 to 32 letters",
+            "names \"10.0.0.1\": not accepted (expected 1 to 32 letters",
         ),
         (
             "[names]\na = [\"10.0.0.0/8\"]\nb = [\"10.9.9.9\"]",
-            "names b \"10.9.9.9\": has an address of names a \"10.0.0.0/8\"; accepted is one",
+            "names b \"10.9.9.9\": has an address of names a \"10.0.0.0/8\" (expected one",
         ),
-        ("[names]\na = []", "names \"a\": is empty; accepted are one and more addresses"),
+        ("[names]\na = []", "names \"a\": is empty (expected addresses"),
         ("[names]\na = [\"::1\", \"0::1\"]", "names a \"0::1\": has an address of names a"),
         (
             "[names]\ntv = [\"10.0.0.1\"]\n[rates]\n\"10.0.0.1\" = 5000",
-            "rates \"10.0.0.1\": is on the list tv; accepted is its name",
+            "rates \"10.0.0.1\": is on the list tv (expected its name",
         ),
         (
             "[names]\ntv = [\"10.0.0.0/8\"]\n[ceils]\n\"10.9.0.0/16\" = 5000",
-            "ceils \"10.9.0.0/16\": is on the list tv; accepted is its name",
+            "ceils \"10.9.0.0/16\": is on the list tv (expected its name",
         ),
-        ("catch-up = \"+4\"", "--catch-up \"+4\": accepted are 0 to 1000"),
+        ("catch-up = \"+4\"", "--catch-up \"+4\": not accepted (expected 0 to 1000"),
         (
             "link = \"overhead +4\"",
             "`overhead` needs a whole number in -64..=256 after it, and has `+4`",
         ),
         (
             "host-by = \"mac\"\n[weights]\n\"10.0.0.1\" = 5",
-            "weights \"10.0.0.1\": with --host-by mac accepted are MACs and names",
+            "weights \"10.0.0.1\": not available with --host-by mac (expected MACs and names",
         ),
         (
             "host-by = \"prefix\"\n[weights]\n\"fd00::1\" = 5",
-            "weights \"fd00::1\": with --host-by prefix/32/64 accepted are prefixes of that length",
+            "weights \"fd00::1\": not available with --host-by prefix/32/64 \
+             (expected prefixes of that length",
         ),
-        ("[weights]\n\"vlan 7\" = 5", "with --host-by address accepted are addresses, prefixes"),
+        ("[weights]\n\"vlan 7\" = 5", "with --host-by address (expected addresses, prefixes"),
         ("metrics = \"9100\"", "ADDRESS:PORT"),
         ("metrics = \"127.0.0.1:0\"", "ADDRESS:PORT"),
-        ("stats-every = 0", "--stats-every \"0\": accepted are 1 to 86400"),
-        ("stats = \"\"", "--stats \"\": accepted is a path"),
+        ("stats-every = 0", "--stats-every \"0\": not accepted (expected 1 to 86400"),
+        ("stats = \"\"", "--stats \"\": not accepted (expected a path"),
         ("speed = 1", "speed: no such option"),
         ("mpu = 1.5", "a string, a whole number, true or false"),
-        ("ack-filter = \"some\"", "--ack-filter \"some\": accepted are off, conservative"),
+        (
+            "ack-filter = \"some\"",
+            "--ack-filter \"some\": not accepted (expected off, conservative",
+        ),
         (
             "queue = \"fifo\"\nack-filter = true",
-            "--ack-filter \"on\": with --queue fifo accepted is off: the filter looks at the last 8",
+            "--ack-filter \"on\": not available with --queue fifo (expected off); \
+             the filter looks at the last 8",
         ),
         (
             "rtt = \"near\"",
-            "--rtt \"near\": accepted are datacentre, lan, metro, regional, internet",
+            "--rtt \"near\": not accepted (expected datacentre, lan, metro, regional, internet",
         ),
         ("rtt = \"interplanetary\"", "beyond that --aqm none"),
-        ("rtt = \"30ms diffserv4 map 0 bests\"", "accepted are datacentre"),
+        ("rtt = \"30ms diffserv4 map 0 bests\"", "(expected datacentre"),
         (
             "tins = \"difserv4\"",
-            "`difserv4`: no such word; did you mean `diffserv4`? accepted are besteffort, precedence",
+            "`difserv4`: no such word; did you mean `diffserv4`? (expected besteffort, precedence",
         ),
-        (
-            "tins = \"bogus\"",
-            "at byte 0, `bogus`: no such word; accepted are besteffort, precedence",
-        ),
+        ("tins = \"bogus\"", "at byte 0, `bogus`: no such word (expected besteffort, precedence"),
         ("tins = \"tin a tin b map XX b\"", "--tins \"tin a tin b map XX b\": at byte "),
         (
             "memory-limit = \"0\"",
-            "--memory-limit \"0\": accepted are by-rate, and sizes of 1 to 4294967295",
+            "--memory-limit \"0\": not accepted (expected by-rate, or 1 to 4294967295",
         ),
         (
             "tins = \"diffserv4 wash\"",
-            "--tins \"diffserv4 wash\": `wash` says nothing of tins; accepted are besteffort",
+            "--tins \"diffserv4 wash\": `wash` says nothing of tins (expected besteffort",
         ),
-        ("tins = \"\"", "--tins \"\": accepted are besteffort"),
-        ("queue = \"sqf\"\ntins = \"diffserv4\"", "with --queue sqf accepted is besteffort"),
-        ("tin-by = \"priority\"", "--tin-by \"priority\": without several --tins accepted is dscp"),
+        ("tins = \"\"", "--tins \"\": not accepted (expected besteffort"),
+        ("queue = \"sqf\"\ntins = \"diffserv4\"", "with --queue sqf (expected besteffort"),
+        (
+            "tin-by = \"priority\"",
+            "--tin-by \"priority\": not available without several --tins (expected dscp",
+        ),
         (
             "hosts-across-tins = true",
-            "--hosts-across-tins \"on\": without several --tins accepted is off",
+            "--hosts-across-tins \"on\": not available without several --tins (expected off",
         ),
         (
             "tins = \"diffserv4\"\nhosts = \"flows\"\nhosts-across-tins = true",
-            "with --hosts flows accepted is off; on goes with lan, dual-srchost, dual-dsthost and triple-isolate",
+            "with --hosts flows (expected lan, dual-srchost, dual-dsthost or triple-isolate)",
         ),
         (
             "tins = \"diffserv4\"\ntin-by = \"outer\"",
-            "--tin-by \"outer\": accepted are dscp, inner-dscp",
+            "--tin-by \"outer\": not accepted (expected dscp, inner-dscp",
         ),
-        ("wash = \"left\"", "--wash \"left\": accepted are off, up, down, both, on"),
-        ("nat = \"yes\"", "--nat \"yes\": accepted are on, off"),
-        ("ingress = \"up\"", "--ingress \"up\": accepted are on, off"),
-        ("memory-limit = \"4 mb\"", "--memory-limit \"4 mb\": accepted are by-rate, and sizes"),
-        ("memory-limit = 0", "--memory-limit \"0\": accepted are by-rate, and sizes"),
-        ("burst = 0", "--burst \"0\": accepted are 1 to 1073741824"),
-        ("burst = 9\ncatch-up = 9", "--burst \"9\": accepted is one, this or --catch-up"),
-        ("link = \"docsis\"\nmpu = 64", "--link \"docsis\": accepted is it, or --overhead"),
+        ("wash = \"left\"", "--wash \"left\": not accepted (expected off, up, down, both, on"),
+        ("nat = \"yes\"", "--nat \"yes\": not accepted (expected on, off"),
+        ("ingress = \"up\"", "--ingress \"up\": not accepted (expected on, off"),
+        (
+            "memory-limit = \"4 mb\"",
+            "--memory-limit \"4 mb\": not accepted (expected by-rate, or 1 to ",
+        ),
+        ("memory-limit = 0", "--memory-limit \"0\": not accepted (expected by-rate, or 1 to "),
+        ("burst = 0", "--burst \"0\": not accepted (expected 1 to 1073741824"),
+        (
+            "burst = 9\ncatch-up = 9",
+            "--burst \"9\": not available with --catch-up (expected one of them)",
+        ),
+        (
+            "link = \"docsis\"\nmpu = 64",
+            "--link \"docsis\": not available with --overhead, --mpu and",
+        ),
         ("link = \"ethernet 5\"", "--link \"ethernet 5\": unknown link option `5`"),
     ] {
         let error = with(more).unwrap_err();
@@ -223,8 +249,8 @@ fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
         ("tin a tin b map XX b", "at byte 16, `XX`: accepted is code points"),
         ("tin a tin b default-tin c", "at byte 24, `c`: no tin is named `c`"),
         ("tin a tin b dscp", "at byte 12, `dscp`: no such word; "),
-        ("tin a tin b wash", "`wash` says nothing of tins; accepted are besteffort"),
-        ("tin a rtt 30ms tin b map EF a", "`rtt` says nothing of tins; accepted are besteffort"),
+        ("tin a tin b wash", "`wash` says nothing of tins (expected besteffort"),
+        ("tin a rtt 30ms tin b map EF a", "`rtt` says nothing of tins (expected besteffort"),
         ("tin wash tin b map EF wash", "at byte 9, `tin`: the tins above the first have 1000/1000"),
     ] {
         let error = with(&format!("tins = \"{words}\"")).unwrap_err();
@@ -263,7 +289,8 @@ fn a_wrong_value_is_found_by_its_line() {
     let text = format!("[weights]\n{}", hosts.collect::<String>());
     assert_eq!(with(&text).unwrap().weights.len(), 4_000);
     let error = with(&text.replace("\"10.0.8.0\" = 2", "\"10.0.8.0\" = 0")).unwrap_err();
-    let expected = "--config x.toml: line 2006: weights 10.0.8.0 \"0\": accepted are 1 to 1000";
+    let expected =
+        "--config x.toml: line 2006: weights 10.0.8.0 \"0\": not accepted (expected 1 to 1000)";
     assert_eq!(error, expected);
     let file = RawOptions::from_text(Path::new("x.toml"), LINE.to_owned()).unwrap();
     let words = RawOptions { up: Some(Word::said("fast".into())), ..RawOptions::default() };
@@ -321,7 +348,7 @@ fn usual_mistakes_in_a_file_are_named() {
             "line 5 \"tins = diffserv4\": tins: diffserv4 stands without quotes",
         ),
         ("rtt = 30", "line 5: --rtt \"30\": has no unit (expected such as 30ms)"),
-        ("limit = \"1mbit\"", "line 5: --limit \"1mbit\": accepted are 10000 to "),
+        ("limit = \"1mbit\"", "line 5: --limit \"1mbit\": not accepted (expected 10000 to "),
         ("limit = ", "line 5 \"limit =\": "),
         ("link = \"docsis", "line 5 \"link = \\\"docsis\": "),
     ] {
@@ -442,9 +469,11 @@ fn words_win_over_different_words_of_the_file() {
     assert_eq!(over(users, "queue = \"drr\"").unwrap().share.kind, QueueKind::Sqf);
 
     let both = RawOptions { link: said("docsis"), ..parts };
-    assert!(over(both, "").unwrap_err().starts_with("--link \"docsis\": accepted is it, or"));
+    assert!(
+        over(both, "").unwrap_err().starts_with("--link \"docsis\": not available with --overhead")
+    );
     let error = with("link = \"docsis\"\noverhead = 18").unwrap_err();
-    assert!(error.contains("line 5: --link \"docsis\": accepted is it, or"), "{error}");
+    assert!(error.contains("line 5: --link \"docsis\": not available with --overhead"), "{error}");
 }
 
 /// Goal: a long table of which a little has changed makes a short line, and one of which all has changed too.

@@ -331,7 +331,7 @@ impl Plan {
             }
             (QueueKind::Qfq, _) if self.max_len > QFQ_MAX_LEN => {
                 return Err(format!(
-                    "--queue qfq: the devices' MTU is {}; accepted with it are at most {}",
+                    "--queue qfq: the devices' MTU is {} (expected at most {})",
                     self.max_len - AROUND as u32,
                     QFQ_MAX_LEN - AROUND as u32
                 ));

@@ -65,7 +65,7 @@ impl Device {
             _ => refused(&error.to_string()),
         };
         let Ok(index) = sys::index(name) else {
-            return Err(refused(&format!("no such device; {}", there_are(io))));
+            return Err(refused(&format!("no such device ({})", there_are(io))));
         };
         let mtu = sys::mtu(name).map_err(failed)?;
         let claim = stack::claim(index, io).map_err(failed)?.map_err(|process| {
@@ -75,10 +75,10 @@ impl Device {
         })?;
         let handle = match io {
             Io::Tap if !sys::is_tap(name) => {
-                return Err(refused(&format!("not a TAP device; {}", there_are(io))));
+                return Err(refused(&format!("not a TAP device ({})", there_are(io))));
             }
             Io::Packet if !sys::is_ethernet(name).map_err(failed)? => {
-                return Err(refused(&format!("not an Ethernet device; {}", there_are(io))));
+                return Err(refused(&format!("not an Ethernet device ({})", there_are(io))));
             }
             Io::Tap => Handle::Tap(Tap::attach(name).map_err(failed)?),
             Io::Packet => {
@@ -228,14 +228,13 @@ fn there_are(io: Io) -> String {
     let names: Vec<String> = sys::devices().into_iter().filter(is_accepted).collect();
     match (io, names.join(", ")) {
         (Io::Tap, names) if names.is_empty() => {
-            "accepted with --io tap is what `ip tuntap add NAME mode tap` makes: there is none"
-                .into()
+            "expected what `ip tuntap add NAME mode tap` makes; there is none".into()
         }
-        (Io::Tap, names) => format!("accepted with --io tap: {names}"),
+        (Io::Tap, names) => format!("expected a TAP device: {names}"),
         (Io::Packet, names) if names.is_empty() => {
-            "accepted is an Ethernet device: there is none".into()
+            "expected an Ethernet device; there is none".into()
         }
-        (Io::Packet, names) => format!("accepted: {names}"),
+        (Io::Packet, names) => format!("expected {names}"),
     }
 }
 

@@ -18,7 +18,7 @@ impl Runner {
         }
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Self((!user.uid.is_root()).then_some((user.uid, user.gid)))),
-            Ok(None) => Err(format!("--user {name:?}: no such user; accepted are those of this system")),
+            Ok(None) => Err(format!("--user {name:?}: no such user (expected one of this system)")),
             Err(error) => Err(format!("--user {name:?}: {error}")),
         }
     }

@@ -277,7 +277,7 @@ fn response(request: &[u8], text: &impl Fn() -> String) -> Vec<u8> {
         (Some("GET" | "HEAD"), Some("/metrics")) => ("200 OK", text()),
         (Some("GET" | "HEAD"), Some("/")) => ("200 OK", "metrics are at /metrics\n".to_owned()),
         (Some("GET" | "HEAD"), _) => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "accepted are GET and HEAD\n".to_owned()),
+        _ => ("405 Method Not Allowed", "expected GET or HEAD\n".to_owned()),
     };
     // A response has to say so with this status.
     let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };

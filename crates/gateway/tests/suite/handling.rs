@@ -215,7 +215,8 @@ fn a_memory_limit_counts_buffers() {
         ("1kb", ": line 4: --memory-limit 1024: a frame takes 16"),
         (
             "by-rate 5",
-            "--memory-limit \"by-rate 5\": accepted are by-rate, and sizes of 1 to 4294967295 bytes",
+            "--memory-limit \"by-rate 5\": not accepted \
+             (expected by-rate, or 1 to 4294967295 bytes",
         ),
     ] {
         file.write(&text(limit));

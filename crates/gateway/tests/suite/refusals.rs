@@ -73,7 +73,7 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
     refused("", &["--lan is missing"]);
     refused("--lan lan --up 1mbit --down 1mbit", &["--wan is missing"]);
     refused("--lan lan --wan wan --up 1mbit", &["--down is missing"]);
-    let nowhere = "--wan nowhere: no such device; accepted: lan, wan\n";
+    let nowhere = "--wan nowhere: no such device (expected lan, wan)\n";
     refused("--lan lan --wan nowhere --up 1mbit --down 1mbit", &[nowhere]);
     refused("--lan lan --wan lan --up 1mbit --down 1mbit", &["--wan \"lan\""]);
     refused(
@@ -95,13 +95,13 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         ("--ack-filter", "all", "off, conservative, aggressive"),
         ("--wash", "left", "off, up, down, both"),
         ("--ingress", "up", "on, off"),
-        ("--memory-limit", "much", "by-rate, and sizes of 1 to 4294967295 bytes such as 4mb"),
+        ("--memory-limit", "much", "by-rate, or 1 to 4294967295 bytes, as 4mb"),
         ("--burst", "0", "1 to 1073741824"),
         ("--limit", "0", "1p to"),
         ("--limit", "99999999p", "1p to"),
         ("--stats-every", "0", "1 to 86400"),
         ("--metrics", "9100", "ADDRESS:PORT"),
-        ("--user", "nosuchuser", "those of this system"),
+        ("--user", "nosuchuser", "one of this system"),
         ("--stats", "/nowhere/at/all", "/nowhere/at/all"),
         ("--metrics", "192.0.2.77:9100", "192.0.2.77:9100"),
         ("--metrics", "127.0.0.1:0", "ADDRESS:PORT"),
@@ -110,14 +110,17 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
     }
     refused(&format!("{line} --speed 1"), &["unexpected argument '--speed'", "see --help"]);
     refused(&format!("{line} --up 2mbit"), &["'--up <RATE>' cannot be used multiple times"]);
-    refused(&format!("{line} --stats="), &["--stats \"\": accepted is a path"]);
+    refused(&format!("{line} --stats="), &["--stats \"\": not accepted (expected a path"]);
     refused("top --stats /run/s --up 1mbit", &["unexpected argument '--up'"]);
-    let accepted = "accepted is the socket of a running gateway";
+    let accepted = "(expected the socket of a running gateway";
     refused("top --stats /nowhere/at/all", &["--stats /nowhere/at/all: ", accepted]);
     refused(&format!("{line} --queue"), &["--queue"]);
     refused(&format!("{line} faster"), &["faster"]);
-    refused(&format!("{line} --queue fifo --ack-filter"), &["--ack-filter", "accepted is off"]);
-    refused(&format!("{line} --catch-up 5 --burst 5"), &["--burst \"5\": accepted is one"]);
+    refused(&format!("{line} --queue fifo --ack-filter"), &["--ack-filter", "(expected off"]);
+    refused(
+        &format!("{line} --catch-up 5 --burst 5"),
+        &["--burst \"5\": not available with --catch-up"],
+    );
     refused(&format!("{line} --link docsis --mpu 64"), &["--link \"docsis\"", "words of it"]);
     refused(&format!("{line} --queue fifo --hosts srchost"), &["--hosts", "--queue fifo"]);
     refused(&format!("{line} --queue qfq --hosts lan"), &["--hosts", "flows, srchost"]);
@@ -128,9 +131,13 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         ("\nspeed = 1", &["line 2 \"speed = 1\": speed: no such option; see --help"]),
         ("queue = \"cake\"", &["cake", "fifo, sqf, drr, qfq"]),
         ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", &["weights", "drr, qfq"]),
-        ("[weights]\nhome = 2", &["home", "accepted is an address, a prefix"]),
+        ("[weights]\nhome = 2", &["home", "(expected an address, a prefix"]),
         ("[weights]\n\"10.0.0.1\" = 1001", &["10.0.0.1", "1 to 1000"]),
-        ("up = [1]", &["line 1 \"up = [1]\": accepted is a string, a whole number, true or false"]),
+        (
+            "up = [1]",
+            &["line 1 \"up = [1]\": not accepted \
+                 (expected a string, a whole number, true or false"],
+        ),
         // It is one line even then.
         ("stats = \"/no\\n/where\"", &["--stats /no\\n/where: "]),
         ("limit = 1\n", &["--limit", "1p to"]),
@@ -200,7 +207,7 @@ fn a_device_without_ethernet_headers_is_refused() {
     let output = run(&row.gw, "--lan lan --wan tun0 --up 1mbit --down 1mbit");
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{said}");
-    assert!(said.ends_with("--wan tun0: not an Ethernet device; accepted: lan, wan\n"), "{said}");
+    assert!(said.ends_with("--wan tun0: not an Ethernet device (expected lan, wan)\n"), "{said}");
 }
 
 /// Goal: what would take too much memory, and what a flow scheduler cannot have, is refused before anything is
@@ -217,7 +224,7 @@ fn a_limit_that_takes_too_much_memory_is_refused() {
         assert!(said.contains(part), "{said}");
         assert_eq!(row.gw.devices(), before);
     };
-    refused("--limit 1000000p", "accepted are 10000 to");
+    refused("--limit 1000000p", "(expected 10000 to");
     row.set_mtu(9_000);
     refused("--limit 500000p", "--limit 500000 packets: takes 9");
     let file = file("memory", "limit = \"1000p\"");
@@ -229,7 +236,7 @@ fn a_limit_that_takes_too_much_memory_is_refused() {
     gateway.end();
     // The longest that a veth pair can have.
     row.set_mtu(65_535);
-    let qfq = "--queue qfq: the devices' MTU is 65535; accepted with it are at most 65513";
+    let qfq = "--queue qfq: the devices' MTU is 65535 (expected at most 65513)";
     refused("--queue qfq --limit 100p", qfq);
     Gateway::start_with(&row.gw, &format!("{line} --limit 100p")).end();
     row.set_mtu(65_513);

@@ -88,8 +88,8 @@ fn what_is_no_tap_is_refused() {
     let Some(row) = row("notap") else { return };
     let before = row.gw.devices();
     for (lan, part) in [
-        ("nowhere", "--lan nowhere: no such device; accepted with --io tap: tap0, tap1\n"),
-        ("lan", "--lan lan: not a TAP device; accepted with --io tap: tap0, tap1\n"),
+        ("nowhere", "--lan nowhere: no such device (expected a TAP device: tap0, tap1)\n"),
+        ("lan", "--lan lan: not a TAP device (expected a TAP device: tap0, tap1)\n"),
         ("lo", "--lan lo: not a TAP device"),
     ] {
         let words = format!("--io tap --lan {lan} --wan tap1 --up 1mbit --down 1mbit");

@@ -8,11 +8,12 @@ use super::{LINE, read};
 fn a_refusal_names_the_value_and_the_range() {
     const AUTORATE: &str = "autorate = \"9.9.9.9\"\n";
     const ARRIVALS: &str = "autorate-ingress = true\n";
-    let addresses = "1 to 16 addresses that answer ping, with commas between them, or off; none of one link only, as fe80::1 is";
-    let reflectors = format!("accepted are {addresses}");
+    let addresses = "1 to 16 addresses that answer ping, with commas between them, or off); \
+                     none of one link only, as fe80::1 is";
+    let reflectors = format!("not accepted (expected {addresses}");
     let seventeen: Vec<String> = (1..=17).map(|last| format!("10.0.0.{last}")).collect();
     let seventeen = seventeen.join(",");
-    let rates = "accepted are rates from 1kbit to 400gbit, as 5mbit";
+    let rates = "not accepted (expected 1kbit to 400gbit, as 5mbit)";
     for (before, option, value, why) in [
         ("", "autorate", "", &*reflectors),
         ("", "autorate", "router", &reflectors),
@@ -20,46 +21,51 @@ fn a_refusal_names_the_value_and_the_range() {
         ("", "autorate", "224.0.0.1", &reflectors),
         ("", "autorate", "1.1.1.1,fe80::1", &reflectors),
         ("", "autorate", &seventeen, &reflectors),
-        ("", "autorate", "::1,1.1.1.1,0::1", "has ::1 twice; accepted is each address once"),
-        ("", "autorate", "9.9.9.9", "accepted with --up-min, --down-min or both"),
-        ("", "autorate-ingress", "down", "accepted are on, off"),
-        ("", "autorate-ingress", "on", "accepted with --down-min, below which the rate never is"),
-        ("", "autorate-delay", "0", "accepted are 1 to 1000"),
-        ("", "autorate-delay", "1001", "accepted are 1 to 1000"),
-        ("", "autorate-delay", "15ms", "accepted are 1 to 1000"),
-        ("", "autorate-delay", "15", "accepted with --autorate"),
+        ("", "autorate", "::1,1.1.1.1,0::1", "has ::1 twice (expected each address once)"),
+        ("", "autorate", "9.9.9.9", "not available without --up-min or --down-min"),
+        ("", "autorate-ingress", "down", "not accepted (expected on, off)"),
+        (
+            "",
+            "autorate-ingress",
+            "on",
+            "not available without --down-min, below which the rate never is",
+        ),
+        ("", "autorate-delay", "0", "not accepted (expected 1 to 1000)"),
+        ("", "autorate-delay", "1001", "not accepted (expected 1 to 1000)"),
+        ("", "autorate-delay", "15ms", "not accepted (expected 1 to 1000)"),
+        ("", "autorate-delay", "15", "not available without --autorate"),
         (
             "autorate-ingress = true\ndown-min = \"1mbit\"\n",
             "autorate-delay",
             "15",
-            "accepted with --autorate",
+            "not available without --autorate",
         ),
-        ("", "up-min", "500kbit", "accepted with --autorate"),
-        ("", "up-max", "2mbit", "accepted with --autorate"),
-        (ARRIVALS, "up-min", "500kbit", "accepted with --autorate"),
-        ("", "down-min", "5mbit", "accepted with --autorate or --autorate-ingress"),
-        ("", "down-max", "20mbit", "accepted with --autorate or --autorate-ingress"),
+        ("", "up-min", "500kbit", "not available without --autorate"),
+        ("", "up-max", "2mbit", "not available without --autorate"),
+        (ARRIVALS, "up-min", "500kbit", "not available without --autorate"),
+        ("", "down-min", "5mbit", "not available without --autorate or --autorate-ingress"),
+        ("", "down-max", "20mbit", "not available without --autorate or --autorate-ingress"),
         (AUTORATE, "up-min", "unlimited", rates),
         (AUTORATE, "up-max", "fast", rates),
         (AUTORATE, "down-min", "999", rates),
         (ARRIVALS, "down-max", "401gbit", rates),
-        (AUTORATE, "up-max", "2mbit", "accepted with --up-min"),
-        (AUTORATE, "down-max", "20mbit", "accepted with --down-min"),
-        (ARRIVALS, "down-max", "20mbit", "accepted with --down-min"),
-        (AUTORATE, "up-min", "1001kbit", "accepted are rates from 1kbit to 1mbit, that of --up"),
-        (AUTORATE, "down-min", "17mbit", "accepted are rates from 1kbit to 16mbit, that of --down"),
-        (ARRIVALS, "down-min", "17mbit", "accepted are rates from 1kbit to 16mbit, that of --down"),
+        (AUTORATE, "up-max", "2mbit", "not available without --up-min"),
+        (AUTORATE, "down-max", "20mbit", "not available without --down-min"),
+        (ARRIVALS, "down-max", "20mbit", "not available without --down-min"),
+        (AUTORATE, "up-min", "1001kbit", "above --up (expected 1kbit to 1mbit)"),
+        (AUTORATE, "down-min", "17mbit", "above --down (expected 1kbit to 16mbit)"),
+        (ARRIVALS, "down-min", "17mbit", "above --down (expected 1kbit to 16mbit)"),
         (
             "autorate = \"9.9.9.9\"\nup-min = \"500kbit\"\n",
             "up-max",
             "999kbit",
-            "accepted are rates from 1mbit, that of --up, to 400gbit",
+            "below --up (expected 1mbit to 400gbit)",
         ),
         (
             "autorate-ingress = true\ndown-min = \"5mbit\"\n",
             "down-max",
             "15mbit",
-            "accepted are rates from 16mbit, that of --down, to 400gbit",
+            "below --down (expected 16mbit to 400gbit)",
         ),
     ] {
         let text = format!("{LINE}{before}{option} = \"{value}\"\n");
@@ -82,8 +88,8 @@ fn a_rate_without_a_limit_cannot_follow() {
     ] {
         let error = read(&format!("{text}{autorate}\n{beside} = \"5mbit\"\n")).unwrap_err();
         let said = format!(
-            "--config x.toml: line {line}: --{base} \"unlimited\": with --{beside} accepted are rates from 1kbit to \
-             400gbit, as 10mbit"
+            "--config x.toml: line {line}: --{base} \"unlimited\": not available with --{beside} \
+             (expected 1kbit to 400gbit, as 10mbit)"
         );
         assert_eq!(error, said);
     }
