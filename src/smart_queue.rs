@@ -56,7 +56,6 @@ use crate::labels::Labelled;
 use crate::statistics::NonIpFrames;
 use crate::storage::{NoRoom, Storage};
 use crate::tins::TinPlan;
-use builder::{Sizes, limits_for};
 use memory_limit::{Buffered, Memory};
 use outlet::Outlet;
 
@@ -154,8 +153,8 @@ use outlet::Outlet;
 pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Storage = NoRoom> {
     outlet: Outlet<S, K, T>,
     rtt: Rtt,
-    /// The limits that the rate follows; `None` where the caller has set them.
-    sizes: Option<Sizes>,
+    /// Whether the limit in bytes follows the rate: the caller has set none.
+    is_by_rate: bool,
     /// What memory packets may take, if it is limited, and in which buffers they lie.
     memory: Option<Memory>,
     buffer: Option<u32>,
@@ -261,8 +260,8 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         self.follow_in_tins(self.aqm(), self.is_l4s());
         let (rate, in_force) = (self.outlet.line.line().rate(), self.limits());
         let mut asked = self.memory.map_or(in_force, |memory| memory.asked);
-        if let Some(sizes) = self.sizes {
-            asked.bytes = asked.bytes.max(limits_for(rate, self.rtt, sizes).bytes);
+        if self.is_by_rate {
+            asked.bytes = asked.bytes.max(self.rtt.limit_bytes(rate, self.outlet.max_len));
         }
         if let Some(memory) = &mut self.memory {
             memory.asked = asked;
@@ -577,7 +576,7 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
 
     /// Other limits from now on, which no rate changes any more. What exceeds them is dropped.
     pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.sizes = None;
+        self.is_by_rate = false;
         let limits = self.within_memory(limits);
         self.outlet.line.set_limits(limits, drops);
     }

@@ -71,40 +71,11 @@ pub struct SmartQueueBuilder {
     pub(super) hosts: usize,
 }
 
-/// What limits are derived from, beside rate and round-trip time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
-    pub(super) max_len: u32,
-    /// The most packets.
-    pub(super) packets: u32,
-}
-
-/// Round-trip times that a queue may hold: one for a sender that fills the line, and three for others.
-const ROUND_TRIPS: u128 = 4;
 /// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is no secret.
 const SEED: u64 = 0x6672_6565_626f_6172;
-/// The fewest packets of the longest length that a queue may hold.
-const FEWEST: u32 = 32;
-/// The most bytes that a queue holds unless the caller sets limits: 16 MiB.
-const MOST_BYTES: u32 = 1 << 24;
 /// Buffers, unless the caller says how many: at least and at most.
 #[cfg(feature = "alloc")]
 const BUFFERS: (u32, u32) = (256, 8_192);
-
-/// What the rate carries in four round-trip times, 32 of the longest packets at least and 16 MiB at most.
-#[expect(clippy::integer_division, reason = "by a constant, when a rate is set")]
-pub(super) fn limits_for(rate: Rate, rtt: Rtt, sizes: Sizes) -> Limits {
-    let carried = match rate.as_bits_per_second() {
-        Some(bits) => {
-            let bits = u128::from(bits).saturating_mul(rtt.span().0.into());
-            bits.saturating_mul(ROUND_TRIPS) / 8_000_000_000
-        }
-        None => u128::MAX,
-    };
-    let fewest = sizes.max_len.saturating_mul(FEWEST);
-    let bytes = u32::try_from(carried).unwrap_or(MOST_BYTES).min(MOST_BYTES).max(fewest);
-    Limits { packets: sizes.packets, bytes }
-}
 
 impl SmartQueueBuilder {
     /// The longest Ethernet frame unless another is set: header, two VLAN tags (802.1ad) and 1,500 bytes. It is as long as
@@ -465,8 +436,8 @@ impl SmartQueueBuilder {
         memory: IsolatedMemory<S, K, T>,
         aqm: S::Of<ChosenAqmState>,
     ) -> Result<SmartQueue<S, Descriptors, K, T>, SmartQueueError> {
-        let (limits, sizes) = (self.limits.unwrap_or(Limits::NONE), None);
-        self.build(memory, aqm, limits, sizes, self.longest(), Descriptors)
+        let limits = self.limits.unwrap_or(Limits::NONE);
+        self.build(memory, aqm, limits, false, self.longest(), Descriptors)
     }
 
     /// A queue with frames over tables and buffers of the caller's, which may have room for
@@ -514,7 +485,7 @@ impl SmartQueueBuilder {
         let pool = Pool::new(bytes, states, max_len as usize);
         let frames = Frames::new(pool, self.frame_config(), key);
         let limits = self.limits.unwrap_or(Limits::NONE);
-        self.build(memory, aqm, limits, None, max_len, frames)
+        self.build(memory, aqm, limits, false, max_len, frames)
     }
 
     /// How frames are read.
@@ -535,7 +506,7 @@ impl SmartQueueBuilder {
     /// How many buffers, or descriptors, to allocate, and what they may hold together.
     #[cfg(feature = "alloc")]
     #[expect(clippy::integer_division, reason = "by what is not zero, at construction")]
-    pub(super) fn sized(&self) -> Result<(u32, Limits, Option<Sizes>), SmartQueueError> {
+    pub(super) fn sized(&self) -> Result<(u32, Limits), SmartQueueError> {
         let max_len = self.longest();
         let in_range = (1..=Packet::MAX_LEN).contains(&max_len);
         if !in_range {
@@ -550,8 +521,7 @@ impl SmartQueueBuilder {
                 return Err(IsolatedError::Table(TableError::Queues { queues, ways }).into());
             }
         }
-        let sizes = |packets| Sizes { max_len, packets };
-        let wanted = limits_for(self.rate, self.rtt, sizes(u32::MAX)).bytes;
+        let wanted = self.rtt.limit_bytes(self.rate, max_len);
         let (fewest, most) = BUFFERS;
         let count = self.buffers.unwrap_or((wanted / max_len).max(fewest).min(most));
         if count == 0 {
@@ -564,11 +534,8 @@ impl SmartQueueBuilder {
             let (what, value) = ("buffers", count.into());
             return Err(ConfigError::OutOfRange { what, value, min: 1, max: most.into() }.into());
         }
-        let sizes = sizes(count);
-        Ok(match self.limits {
-            Some(limits) => (count, limits, None),
-            None => (count, limits_for(self.rate, self.rtt, sizes), Some(sizes)),
-        })
+        let by_rate = Limits { packets: count, bytes: wanted };
+        Ok((count, self.limits.unwrap_or(by_rate)))
     }
 
     pub(super) fn build<S: Storage, P: Buffered, K: Storage, T: Storage>(
@@ -576,7 +543,7 @@ impl SmartQueueBuilder {
         memory: IsolatedMemory<S, K, T>,
         aqm: S::Of<ChosenAqmState>,
         limits: Limits,
-        sizes: Option<Sizes>,
+        is_by_rate: bool,
         max_len: u32,
         packets: P,
     ) -> Result<SmartQueue<S, P, K, T>, SmartQueueError> {
@@ -624,7 +591,7 @@ impl SmartQueueBuilder {
         let mut queue = SmartQueue {
             outlet,
             rtt,
-            sizes,
+            is_by_rate,
             memory,
             buffer,
             ack_filter,

@@ -329,12 +329,23 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
         self,
         other: impl FnOnce(N, R, I) -> (M, Q, J),
     ) -> SmartQueue<S, Frames<S, M, Q, J>, K, T> {
-        let Self { outlet, rtt, sizes, memory, buffer, ack_filter, layer, tins, non_ip, packets } =
-            self;
+        let Self { outlet, rtt, is_by_rate, memory, buffer, ack_filter, layer, .. } = self;
+        let Self { tins, non_ip, packets, .. } = self;
         let Frames { pool, out, config, hasher, before, nat, rules, identity } = packets;
         let (nat, rules, identity) = other(nat, rules, identity);
         let packets = Frames { pool, out, config, hasher, before, nat, rules, identity };
-        SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, layer, tins, non_ip, packets }
+        SmartQueue {
+            outlet,
+            rtt,
+            is_by_rate,
+            memory,
+            buffer,
+            ack_filter,
+            layer,
+            tins,
+            non_ip,
+            packets,
+        }
     }
 }
 
@@ -629,7 +640,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_limits(&mut self, limits: Limits) {
-        self.sizes = None;
+        self.is_by_rate = false;
         let limits = self.within_memory(limits);
         self.outlet.line.set_limits(limits, &mut self.packets.pool);
     }

@@ -130,13 +130,13 @@ impl SmartQueueBuilder {
     /// # Errors
     /// [`SmartQueueError`], with what was given and what is accepted.
     pub fn frames(self, key: [u8; 16]) -> Result<FrameQueue, SmartQueueError> {
-        let (count, limits, sizes) = self.sized()?;
+        let (count, limits) = self.sized()?;
         let (count, len) = (count as usize, self.longest() as usize);
         let bytes = Heap::table(0_u8, count.saturating_mul(len));
         let pool = Pool::new(bytes, Heap::table(BufferState::EMPTY, count), len);
         let (memory, aqm) = self.allocate(count);
         let frames = Frames::new(pool, self.frame_config(), key);
-        self.build(memory, aqm, limits, sizes, self.longest(), frames)
+        self.build(memory, aqm, limits, self.limits.is_none(), self.longest(), frames)
     }
 
     /// A queue by descriptor, on the heap: handles are below [`buffers`](Self::buffers).
@@ -144,9 +144,9 @@ impl SmartQueueBuilder {
     /// # Errors
     /// [`SmartQueueError`], with what was given and what is accepted.
     pub fn descriptors(self) -> Result<DescriptorQueue, SmartQueueError> {
-        let (count, limits, sizes) = self.sized()?;
+        let (count, limits) = self.sized()?;
         let (memory, aqm) = self.allocate(count as usize);
-        self.build(memory, aqm, limits, sizes, self.longest(), Descriptors)
+        self.build(memory, aqm, limits, self.limits.is_none(), self.longest(), Descriptors)
     }
 
     /// Tables for `packets` descriptors; those of `triple-isolate` if it is asked for.

@@ -43,19 +43,10 @@ impl MemoryLimit {
 
     /// The limit in bytes for a line of this rate. [`Rate::UNLIMITED`] has [`MemoryLimit::MOST`].
     #[must_use]
-    #[expect(clippy::integer_division, reason = "by a constant, when a rate is set")]
     pub fn bytes(self, rate: Rate, rtt: Rtt) -> u32 {
-        match (self, rate.as_bits_per_second()) {
-            (Self::Bytes(bytes), _) => bytes,
-            (Self::ByRate, None) => Self::MOST,
-            (Self::ByRate, Some(bits)) => {
-                let bits = u128::from(bits).saturating_mul(rtt.span().0.into());
-                let carried = bits.saturating_mul(4) / 8_000_000_000;
-                match u32::try_from(carried) {
-                    Ok(bytes) if bytes < Self::MOST => bytes.max(Self::LEAST),
-                    _ => Self::MOST,
-                }
-            }
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::ByRate => rtt.carried(rate).clamp(Self::LEAST, Self::MOST),
         }
     }
 }

@@ -6,7 +6,7 @@ use core::str::FromStr;
 use sched_core::{CoDelParams, CobaltParams, ConfigError, Nanos};
 use shaper::Rate;
 
-/// The round-trip time of the usual flow: it sets the AQM.
+/// The round-trip time of the usual flow: it sets the AQM and the default limit.
 ///
 /// A queue may stand for one round-trip time, since a sender cannot answer sooner, and 5 % of it is the delay that is
 /// acceptable for good (RFC 8289 §4.2, §4.3). The words and their figures are those of CAKE:
@@ -35,6 +35,13 @@ use shaper::Rate;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rtt(Nanos);
+
+/// Round-trip times that a queue may hold: one for a sender that fills the line, and three for others.
+const ROUND_TRIPS: u128 = 4;
+/// The fewest packets of the longest length that a queue may hold.
+const FEWEST: u32 = 32;
+/// The most bytes that a queue holds unless the caller sets limits: 16 MiB.
+const MOST_BYTES: u32 = 1 << 24;
 
 impl Rtt {
     /// 100 µs.
@@ -97,6 +104,33 @@ impl Rtt {
     #[expect(clippy::integer_division, reason = "by a constant, at construction")]
     pub const fn target(self) -> Nanos {
         Nanos(self.0.0 / 20)
+    }
+
+    /// The most bytes that a queue holds by default on a line of this rate: what the rate carries in four round-trip
+    /// times, 32 packets of `max_len` at least and 16 MiB at most.
+    ///
+    /// One round-trip time is for a sender that fills the line, and three are for others. It bounds what waits of a
+    /// stream that answers no AQM.
+    ///
+    /// ```
+    /// use freeboard::Rtt;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// assert_eq!(Rtt::INTERNET.limit_bytes(Rate::megabits_per_second(10)?, 1_514), 500_000);
+    /// assert_eq!(Rtt::INTERNET.limit_bytes(Rate::kilobits_per_second(500)?, 1_514), 32 * 1_514);
+    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// ```
+    #[must_use]
+    pub fn limit_bytes(self, rate: Rate, max_len: u32) -> u32 {
+        self.carried(rate).min(MOST_BYTES).max(max_len.saturating_mul(FEWEST))
+    }
+
+    /// The bytes that the rate carries in [`ROUND_TRIPS`].
+    #[expect(clippy::integer_division, reason = "by a constant, when a rate is set")]
+    pub(super) fn carried(self, rate: Rate) -> u32 {
+        let Some(bits) = rate.as_bits_per_second() else { return u32::MAX };
+        let bits = u128::from(bits).saturating_mul(self.0.0.into()).saturating_mul(ROUND_TRIPS);
+        u32::try_from(bits / 8_000_000_000).unwrap_or(u32::MAX)
     }
 
     /// CoDel for a line of this rate: a target of 5 %, or the time of two of its longest packets where that is more.

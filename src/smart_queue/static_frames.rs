@@ -100,6 +100,6 @@ impl SmartQueueBuilder {
         let frames = Frames::new(pool, self.frame_config(), key);
         let limits = self.limits.unwrap_or(Limits::NONE);
         let max_len = u32::try_from(LEN).unwrap_or(Packet::MAX_LEN);
-        self.build(tables.memory(), aqm.as_flattened_mut(), limits, None, max_len, frames)
+        self.build(tables.memory(), aqm.as_flattened_mut(), limits, false, max_len, frames)
     }
 }

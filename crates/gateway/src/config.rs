@@ -44,7 +44,7 @@ pub(crate) struct Sharing {
     pub(crate) aqm: AqmKind,
     /// Whether packets with ECT(1) are marked above a shallow threshold.
     pub(crate) l4s: bool,
-    /// How far away the other ends are: it sets the AQM, and a memory limit by the rate.
+    /// How far away the other ends are: it sets the AQM, and limits by the rate.
     pub(crate) rtt: Rtt,
 }
 
@@ -88,7 +88,7 @@ impl Config {
         self.handling.splits_gso && self.io == Io::Packet
     }
 
-    /// How frames are handled in a direction of this rate. Memory by the rate is for the greatest that it may have.
+    /// How frames are handled in a direction of this rate. Limits by the rate are for the greatest that it may have.
     pub(crate) fn treatment(&self, heading: Heading, rate: Rate) -> Treatment {
         let rate = self.follow.most(heading).unwrap_or(rate);
         self.handling.of(heading, rate, self.share.rtt)

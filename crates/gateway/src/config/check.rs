@@ -27,10 +27,7 @@ const MOST_HOSTS: u32 = 16_384;
 /// The longest time without service, in milliseconds, that can be asked for.
 const LONGEST_UNSERVED: i64 = 60_000;
 
-/// What each direction may hold if nothing is said: enough for the queues of many flows, which an AQM keeps short.
-const DEFAULT_LIMIT: Limit = Limit::Bytes(4 << 20);
-
-/// What a FIFO may hold if nothing is said. No AQM keeps it short, so it holds what a modem does.
+/// What a FIFO may hold by default. No AQM keeps it short, so it holds what a modem does.
 const DEFAULT_LIMIT_OF_FIFO: Limit = Limit::Packets(1_000);
 
 impl RawOptions {
@@ -57,7 +54,7 @@ impl RawOptions {
         let limit = self.read("--limit", &self.limit, Limit::parse)?;
         let limit = limit.unwrap_or(match kind {
             QueueKind::Fifo => DEFAULT_LIMIT_OF_FIFO,
-            _ => DEFAULT_LIMIT,
+            _ => Limit::ByRate,
         });
         let flush_unserved = self.flush_unserved(kind)?;
         let (aqm, l4s) = self.aqm_and_l4s(kind)?;

@@ -109,7 +109,7 @@ pub(crate) struct Handling {
 }
 
 impl Handling {
-    /// What this means for one direction at this rate, where the other ends are so far away.
+    /// What this means for one direction, which has this rate at most, where the other ends are so far away.
     pub(crate) fn of(&self, heading: Heading, rate: Rate, rtt: Rtt) -> Treatment {
         let is_up = heading == Heading::Up;
         Treatment {
@@ -118,6 +118,7 @@ impl Handling {
             splits_gso: self.splits_gso,
             is_ingress: self.is_ingress && !is_up,
             hosts_across_tins: self.hosts_across_tins,
+            greatest_rate: rate,
             memory_limit: self.memory_limit.map(|limit| limit.bytes(rate, rtt)),
             late: self.late,
             tins: self.tins,
@@ -128,7 +129,7 @@ impl Handling {
 }
 
 /// How frames are handled in one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Treatment {
     pub(crate) ack_filter: AckFilter,
     pub(crate) is_washed: bool,
@@ -137,6 +138,8 @@ pub(crate) struct Treatment {
     pub(crate) is_ingress: bool,
     /// Whether a host has one share in all tins together.
     pub(crate) hosts_across_tins: bool,
+    /// The greatest rate that the direction may have, for limits by the rate.
+    pub(crate) greatest_rate: Rate,
     /// In bytes of the buffers that frames lie in.
     pub(crate) memory_limit: Option<u32>,
     pub(crate) late: Late,
@@ -146,6 +149,13 @@ pub(crate) struct Treatment {
     pub(crate) tin_by: TinBy,
     /// Which bits of a mark name the tin.
     pub(crate) fwmark: Fwmark,
+}
+
+#[cfg(test)]
+impl Default for Treatment {
+    fn default() -> Self {
+        Handling::default().of(Heading::Up, Rate::UNLIMITED, Rtt::default())
+    }
 }
 
 impl Treatment {

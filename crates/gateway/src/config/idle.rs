@@ -5,7 +5,7 @@ use freeboard::shaper::Rate;
 use freeboard::{AqmKind, Isolation, MemoryLimit};
 
 use crate::config::hosts::host_by_word;
-use crate::config::keywords::{HostMode, Io, QueueKind, Words as _};
+use crate::config::keywords::{HostMode, Io, Limit, QueueKind, Words as _};
 use crate::config::{Config, RawOptions, Word};
 
 impl RawOptions {
@@ -33,9 +33,10 @@ impl RawOptions {
                  and no delay becomes less"
             )
         });
-        let by_rate = config.handling.memory_limit == Some(MemoryLimit::ByRate);
+        let by_rate = share.limit == Limit::ByRate
+            || config.handling.memory_limit == Some(MemoryLimit::ByRate);
         let no_aqm = (share.aqm == AqmKind::None && !by_rate).then(|| {
-            format!("no effect with {queue} --aqm none: it sets the AQM and --memory-limit by-rate")
+            format!("no effect with {queue} --aqm none: it sets the AQM and limits by the rate")
         });
         let is_free = [config.up, config.down].map(|rate| rate == Rate::UNLIMITED);
         let no_rate =

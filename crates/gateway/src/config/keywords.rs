@@ -52,6 +52,8 @@ pub(crate) enum Switch {
 /// What a queue may hold, as it is written: bytes, or packets with a `p` behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
+    /// None is written: [`Rtt::limit_bytes`](freeboard::Rtt::limit_bytes).
+    ByRate,
     Bytes(u32),
     Packets(u32),
 }
@@ -175,6 +177,7 @@ impl Limit {
         };
         let limit = limit.ok_or_else(refused)?;
         let in_range = match limit {
+            Self::ByRate => true,
             Self::Packets(packets) => (1..=Self::MAX_PACKETS).contains(&packets),
             Self::Bytes(bytes) => (Self::MIN_BYTES..=Limits::MAX_BYTES).contains(&bytes),
         };
@@ -183,6 +186,7 @@ impl Limit {
 
     pub(crate) fn word(self) -> String {
         match self {
+            Self::ByRate => "by the rate".to_owned(),
             Self::Bytes(bytes) => format!("{bytes} bytes"),
             Self::Packets(packets) => format!("{packets} packets"),
         }

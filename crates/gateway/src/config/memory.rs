@@ -26,7 +26,7 @@ pub(crate) fn frames_for(limits: [Limits; 2]) -> u32 {
 
 /// The limits of both directions, up and down.
 pub(crate) fn limits_of(config: &Config, mtu: usize) -> [Limits; 2] {
-    treatments(config).map(|treatment| limits(config.share.limit, treatment.memory_limit, mtu))
+    treatments(config).map(|treatment| limits(&config.share, &treatment, mtu))
 }
 
 fn treatments(config: &Config) -> [Treatment; 2] {
@@ -124,7 +124,7 @@ mod tests {
     use freeboard::AqmKind;
 
     fn check_against(share: Sharing, mtu: usize, most: u64) -> Result<(), String> {
-        let frames = frames_for([limits(share.limit, None, mtu); 2]);
+        let frames = frames_for([limits(&share, &Treatment::default(), mtu); 2]);
         super::check_against(share, frames, mtu, most)
     }
 
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(check_against(share(most), 1_500, MOST), Ok(()));
         let refused = check_against(share(most), 9_000, MOST).unwrap_err();
         assert!(refused.starts_with("--limit 500000 packets: takes 9"), "{refused}");
-        assert_eq!(check_against(share(Limit::Bytes(4 << 20)), 65_535, MOST), Ok(()));
+        assert_eq!(check_against(share(Limit::ByRate), 65_535, MOST), Ok(()));
     }
 
     #[test]

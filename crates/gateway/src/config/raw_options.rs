@@ -122,7 +122,8 @@ pub(crate) struct RawOptions {
     pub(crate) nat: Option<Word>,
     /// What each direction may hold: a size such as 4mb or 300000, and at most 8192 packets then,
     /// or packets with a p behind them. Each takes memory: the MTU and about 300 bytes [default:
-    /// 4mb; with fifo 1000p, as many as a modem holds].
+    /// what the rate carries in four times --rtt, 32 of the longest packets at least and 16 MiB at
+    /// most; with fifo 1000p, as many as a modem holds].
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) limit: Option<Word>,
     /// With sqf: a queue that has to make room and was not served for this many milliseconds is dropped
@@ -137,7 +138,7 @@ pub(crate) struct RawOptions {
     /// [default: on; off with fifo and with aqm none].
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<Switch>())]
     pub(crate) l4s: Option<Word>,
-    /// How far away the other ends are, which sets the AQM: datacentre, lan, metro, regional, internet, oceanic,
+    /// How far away the other ends are, which sets the AQM and limits: datacentre, lan, metro, regional, internet, oceanic,
     /// satellite, or a time such as 30ms. A queue may stand for a twentieth of it [default: internet, 100 ms].
     #[arg(long, value_name = "WORD", help_heading = "Queues")]
     pub(crate) rtt: Option<Word>,

@@ -371,7 +371,28 @@ fn a_fifo_holds_what_a_modem_does() {
     let limit = |more| with(more).unwrap().share.limit;
     assert_eq!(limit("queue = \"fifo\""), Limit::Packets(1_000));
     assert_eq!(limit("queue = \"fifo\"\nlimit = 500000"), Limit::Bytes(500_000));
-    assert_eq!(limit("queue = \"sqf\""), Limit::Bytes(4 << 20));
+    assert_eq!(limit("queue = \"sqf\""), Limit::ByRate);
+}
+
+/// Goal: the default limit is the library's for the rate of each direction, and for the greatest
+/// rate where it follows the line. Method: the limits of configurations, in bytes.
+#[test]
+fn the_default_limit_follows_the_rates() {
+    let limits = |more: &str| {
+        let text = format!("lan = \"a\"\nwan = \"b\"\n{more}");
+        let config = read(&text).unwrap();
+        memory::limits_of(&config, 1_500).map(|of| of.bytes)
+    };
+    assert_eq!(limits("up = \"10mbit\"\ndown = \"100mbit\""), [500_000, 5_000_000]);
+    // 32 of the longest frames; the most.
+    assert_eq!(limits("up = \"1kbit\"\ndown = \"unlimited\""), [32 * 1_522, 16 << 20]);
+    let rates = "up = \"10mbit\"\ndown = \"10mbit\"\n";
+    assert_eq!(limits(&format!("{rates}rtt = \"oceanic\"")), [1_500_000; 2]);
+    assert_eq!(limits(&format!("{rates}limit = \"4mb\"")), [4 << 20; 2]);
+    let by_delay = "autorate = \"9.9.9.9\"\nup-min = \"1mbit\"\nup-max = \"40mbit\"";
+    assert_eq!(limits(&format!("{rates}{by_delay}")), [2_000_000, 500_000]);
+    let by_arrivals = "autorate-ingress = true\ndown-min = \"1mbit\"\ndown-max = \"30mbit\"";
+    assert_eq!(limits(&format!("{rates}{by_arrivals}")), [500_000, 1_500_000]);
 }
 
 /// Goal: the old word for rates is accepted, with a hint each time the file is read.
@@ -573,7 +594,8 @@ fn every_option_works_beside_every_queue_or_is_refused_or_said() {
             [Refused, Refused, Works, Works, Refused, Refused, Refused],
         ),
         ("l4s", "l4s = true", not_fifo),
-        ("rtt", "rtt = \"regional\"", aqm),
+        ("rtt", "rtt = \"regional\"", calls),
+        ("rtt", "rtt = \"regional\"\nlimit = \"100p\"", aqm),
         ("rtt", "rtt = \"regional\"\nmemory-limit = \"by-rate\"", all),
         ("overhead", "overhead = 18", all),
         ("mpu", "mpu = 64", all),

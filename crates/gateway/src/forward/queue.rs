@@ -281,13 +281,18 @@ pub(crate) const fn max_descriptors(hosts: HostMode) -> u32 {
     }
 }
 
-/// The limits in force for a limit as it was written, and for one of bytes of the buffers that frames lie in.
-pub(crate) fn limits(limit: Limit, memory_limit: Option<u32>, mtu: usize) -> Limits {
-    let mut limits = match limit {
+/// The limits in force in a direction with this treatment.
+pub(crate) fn limits(share: &Sharing, treatment: &Treatment, mtu: usize) -> Limits {
+    let mut limits = match share.limit {
+        Limit::ByRate => {
+            let longest = u32::try_from(AROUND + mtu).unwrap_or(u32::MAX);
+            let bytes = share.rtt.limit_bytes(treatment.greatest_rate, longest);
+            Limits { packets: FRAMES, bytes }
+        }
         Limit::Bytes(bytes) => Limits { packets: FRAMES, bytes },
         Limit::Packets(packets) => Limits::packets(packets),
     };
-    if let Some(bytes) = memory_limit {
+    if let Some(bytes) = treatment.memory_limit {
         let frames = bytes as usize / Pool::bytes_of_frame(mtu);
         limits.packets = limits.packets.min(u32::try_from(frames).unwrap_or(u32::MAX));
     }
@@ -383,7 +388,7 @@ impl Plan {
     /// What the queue may hold.
     pub(crate) fn limits(&self) -> Limits {
         let mtu = (self.max_len as usize).saturating_sub(AROUND);
-        limits(self.share.limit, self.treatment.memory_limit, mtu)
+        limits(&self.share, &self.treatment, mtu)
     }
 
     /// Shortest queue first as the gateway has it: with a floor, so that no flow starves.

@@ -141,13 +141,13 @@ fn a_change_under_load_loses_nothing() {
                 &[
                     "queue: sqf -> drr",
                     "hosts: users+sqf -> lan",
-                    "limit: 4194304 bytes -> 20000 packets",
+                    "limit: by the rate -> 20000 packets",
                 ],
             ),
             (format!("{rates}limit = \"500p\""), &["limit: 20000 packets -> 500 packets"]),
             (
                 format!("{rates}framing = \"atm\"\noverhead = 32"),
-                &["limit: 500 packets -> 4194304 bytes", "link: raw -> overhead 32 atm"],
+                &["limit: 500 packets -> by the rate", "link: raw -> overhead 32 atm"],
             ),
             (
                 format!("{rates}stats-every = 7\nuser = \"daemon\""),

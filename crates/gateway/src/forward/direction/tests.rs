@@ -29,7 +29,8 @@ fn exact() -> Treatment {
 
 /// Frames for both directions with this limit.
 fn frames_of(limit: Limit) -> u32 {
-    frames_for([limits(limit, None, 1_500); 2])
+    let share = share(QueueKind::Drr, HostMode::Lan, limit);
+    frames_for([limits(&share, &Treatment::default(), 1_500); 2])
 }
 
 /// Flows up in `Drr`, `packets` at the most and handles enough, another number for each limit; no line.
@@ -169,7 +170,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
         }
         let next = share(kind, hosts, packets);
         for direction in &mut directions {
-            direction.set_limits(limits(next.limit, None, 1_500), &mut pool);
+            direction.set_limits(limits(&next, &Treatment::default(), 1_500), &mut pool);
         }
         pool.resize(frames_of(next.limit));
         for direction in &mut directions {
