@@ -150,8 +150,8 @@ impl<'a> Segmenter<'a> {
     }
 
     /// Reads the headers of an Ethernet II frame whose open checksum begins at byte `start`:
-    /// `csum_start` of a virtio header. The TCP or UDP header whose payload is cut begins there, also
-    /// inside a tunnel or PPPoE; `size` is that of [`ethernet`](Self::ethernet).
+    /// `csum_start` of a virtio header. The TCP or UDP header whose payload is cut begins there,
+    /// also inside a tunnel or PPPoE; `size` is that of [`ethernet`](Self::ethernet).
     ///
     /// Tunnels that are followed: IPv4 or IPv6 in either, in GRE without sequence numbers, or in
     /// UDP, where an Ethernet frame behind any header may be between, as in VXLAN and Geneve. Each

@@ -207,9 +207,9 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// call with this timestamp sets the link right, and if it returns nothing, the next answer is
     /// the instant at which a packet leaves.
     ///
-    /// `None` if nothing is queued, if the link is [stopped](Rate::STOPPED), or while the device has
-    /// no room for what is next: then after the next arrival, rate or [device](Self::set_device). A
-    /// caller that sleeps until `poll_at` also wakes up for these.
+    /// `None` if nothing is queued, if the link is [stopped](Rate::STOPPED), or while the device
+    /// has no room for what is next: then after the next arrival, rate or
+    /// [device](Self::set_device). A caller that sleeps until `poll_at` also wakes up for these.
     #[must_use]
     pub fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         self.outlet.poll_at(now)

@@ -7,9 +7,9 @@
 //!
 //! **Promises.** No signal before the queue has stood for an interval, if it has no history of
 //! overflows. None for a packet that waited for four of the longest packets or less, nor for one
-//! with no more than one `mtu` behind it, nor for one of a short queue (below). No packet is dropped
-//! if none is behind it (decision 5). ECN-capable traffic that does not react is dropped by BLUE, so
-//! it cannot fill the queue. Work in a call is constant, also after hours of silence.
+//! with no more than one `mtu` behind it, nor for one of a short queue (below). No packet is
+//! dropped if none is behind it (decision 5). ECN-capable traffic that does not react is dropped by
+//! BLUE, so it cannot fill the queue. Work in a call is constant, also after hours of silence.
 //!
 //! **Short queues.** A packet with fewer than three packets behind it is not signalled while it
 //! waited for half an interval or less. A sender without SACK finds a loss by three duplicate
@@ -56,8 +56,8 @@ pub struct CobaltParams {
     /// No signal for a packet with this many bytes or fewer behind it: the longest usual packet, 0
     /// to [`Packet::MAX_LEN`] bytes. Nor for one with fewer than three packets behind it that
     /// waited for half an interval or less, so that a queue of three packets may stand for that
-    /// long. With 0 neither rule holds: an ECN-capable last packet may be marked, and a queue of two
-    /// packets may lose one.
+    /// long. With 0 neither rule holds: an ECN-capable last packet may be marked, and a queue of
+    /// two packets may lose one.
     pub mtu: u32,
     /// What an overflow adds to the probability of BLUE; above 0.
     pub increment: Probability,

@@ -74,8 +74,8 @@ impl LinkType {
 
     /// Returns the frame or packet behind the link header; `None` for [`Self::Other`].
     ///
-    /// What is too short for its link header, or carries no packet, counts as not IP: where the link
-    /// names senders it is a frame of its sender without a payload, elsewhere an empty packet.
+    /// What is too short for its link header, or carries no packet, counts as not IP: where the
+    /// link names senders it is a frame of its sender without a payload, elsewhere an empty packet.
     #[must_use]
     pub fn frame(self, bytes: &[u8]) -> Option<Frame<'_>> {
         Some(match self {

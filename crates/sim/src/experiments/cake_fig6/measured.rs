@@ -16,8 +16,8 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Runs each of `queues` in each mode of the filter, with an uplink in kbit/s and the seeds 1 to
-    /// `seeds`.
+    /// Runs each of `queues` in each mode of the filter, with an uplink in kbit/s and the seeds 1
+    /// to `seeds`.
     pub(crate) fn all(
         queues: &[(Queueing, Probe)],
         uplink: u64,
