@@ -257,11 +257,16 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
     }
 
     /// The same queue with weights, rates and ceilings for single hosts: [`HostRules`]. To be
-    /// called before the first frame. Rates and ceilings need
-    /// [room](crate::IsolatedMemory::with_rates):
-    /// [`SmartQueueBuilder::frames_over`](super::SmartQueueBuilder::frames_over). Hosts of the
-    /// local side are told apart by address then, unless
-    /// [`with_host_identity`](Self::with_host_identity) says otherwise.
+    /// called before the first frame. Hosts of the local side are told apart by address then,
+    /// unless [`with_host_identity`](Self::with_host_identity) says otherwise.
+    ///
+    /// A [committed rate](crate::HostTerms::committed_rate) or a
+    /// [ceiling](crate::HostTerms::ceiling) needs tables with
+    /// [room for rates](crate::IsolatedMemory::with_rates), which only a queue built with
+    /// [`frames_over`](super::SmartQueueBuilder::frames_over) can have. In a queue built with
+    /// [`frames`](super::SmartQueueBuilder::frames) or
+    /// [`frames_in`](super::SmartQueueBuilder::frames_in) it is ignored: the host has its share
+    /// without a limit, and no error says so.
     ///
     /// ```
     /// use freeboard::flowhash::HostKey;

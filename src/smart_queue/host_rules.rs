@@ -15,10 +15,12 @@ pub struct HostTerms {
     /// host half a share, give the others twice the longest frame.
     /// [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value in force.
     pub quantum: Option<u32>,
-    /// Above this rate the host has what others leave: [`Labelled::host_committed_rate`]. Without effect where the memory
-    /// has [no room for rates](crate::IsolatedMemory::with_rates).
+    /// Above this rate the host has what others leave: [`Labelled::host_committed_rate`]. Ignored
+    /// where the tables have no [room for rates](crate::IsolatedMemory::with_rates), as in a queue
+    /// built with [`frames`](crate::SmartQueueBuilder::frames).
     pub committed_rate: Option<CommittedRate>,
-    /// Above this rate the host is not served, whatever its committed rate is: [`Labelled::host_ceiling`]. Needs the same room.
+    /// Above this rate the host is not served, whatever its committed rate is:
+    /// [`Labelled::host_ceiling`]. Ignored where the committed rate is.
     pub ceiling: Option<Ceiling>,
 }
 
