@@ -191,19 +191,18 @@ impl<S: Storage> HostDirectory<S> {
         });
         let (before_source, before_destination) =
             (before.map(|hosts| hosts.0), before.map(|hosts| hosts.1));
-        let has_rates = scheduler.has_room_for_rates();
         // Buckets are those of the hosts that have a level.
-        let spared = has_rates.then_some(scheduler.isolation().level());
+        let spared = scheduler.has_room_for_rates().then_some(scheduler.isolation().level());
         let is_short = |entry| scheduler.is_short(entry);
         let source = match spared {
             Some(Level::Source) => self.sources.claim_sparing(source, before_source, of, is_short),
-            _ => self.sources.claim(source, before_source, has_rates, of),
+            _ => self.sources.claim(source, before_source, of),
         };
         let destination = match spared {
             Some(Level::Destination) => {
                 self.destinations.claim_sparing(destination, before_destination, of, is_short)
             }
-            _ => self.destinations.claim(destination, before_destination, has_rates, of),
+            _ => self.destinations.claim(destination, before_destination, of),
         };
         let hosts = ClaimedHosts { source, destination };
         let host = hosts.of(scheduler.isolation().level());
@@ -440,8 +439,8 @@ impl<S: Storage> HostDirectory<S> {
     ) {
         let tin = scheduler.tin_of_flow(queue);
         let (label, of) = (label_in(tin, UNNAMED), InTins { tin, tins: scheduler.tins() });
-        let source = self.sources.claim(label, None, false, of).entry;
-        let destination = self.destinations.claim(label, None, false, of).entry;
+        let source = self.sources.claim(label, None, of).entry;
+        let destination = self.destinations.claim(label, None, of).entry;
         scheduler.note_hosts(queue, FlowHosts::new((source, destination), of).unnamed());
         self.unnamed = self.unnamed.saturating_add(1);
         self.note_closeness();

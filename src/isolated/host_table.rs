@@ -12,7 +12,7 @@ pub(super) struct Claimed {
     /// The host claimed the entry just now: what is kept for the entry is that of the host that
     /// held it last.
     pub(super) is_new: bool,
-    /// This host held the entry last. False unless `check_return` was asked for.
+    /// This host held the entry last. Known after [`HostEntries::claim_sparing`], else false.
     pub(super) is_back: bool,
     /// An entry that remembers this host, which did not get it, while its buckets are those of another host.
     pub(super) passed_over: Option<u32>,
@@ -176,10 +176,17 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
     /// The lookup of `label` where an idle host may have left a bucket that is not full, which
     /// `is_short` tells of an entry. Such an entry counts as taken for other hosts, unless they
     /// would have no entry of their tin to share.
+    #[inline(always)]
     fn lookup_sparing(&mut self, label: u32, of: InTins, is_short: impl Fn(u32) -> bool) -> Lookup {
-        if let Some(lookup) = self.table.lookup_sparing(label, is_short) {
-            return lookup;
+        match self.table.lookup_sparing(label, is_short) {
+            Some(lookup) => lookup,
+            None => self.lookup_among_spared(label, of),
         }
+    }
+
+    /// The lookup of `label` in a set whose free entries are all spared.
+    #[cold]
+    fn lookup_among_spared(&mut self, label: u32, of: InTins) -> Lookup {
         let own = label & self.table.queues().wrapping_sub(1);
         match self.find_own_way(own, of) {
             Some(queue) => Lookup { queue, outcome: Outcome::Collision },
@@ -189,27 +196,20 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
 
     /// The entry of the host with this label, for one flow more. A host whose set is full shares the entry of
     /// another host. While a new key takes over, `before` is the host's label under the previous key: a host
-    /// keeps its entry as long as flows of the host count there. With `check_return`, also reports whether this
-    /// host held the entry last. `of` says which tin the host is in; the labels are those in this tin.
+    /// keeps its entry as long as flows of the host count there. `of` says which tin the host is in; the labels are
+    /// those in this tin.
     #[inline(always)] // 110 instructions of a pair whose flow and host are idle
-    pub(super) fn claim(
-        &mut self,
-        label: u32,
-        before: Option<u32>,
-        check_return: bool,
-        of: InTins,
-    ) -> Claimed {
-        let returns = self.table.returns();
+    pub(super) fn claim(&mut self, label: u32, before: Option<u32>, of: InTins) -> Claimed {
         let lookup = match before {
             Some(before) => self.table.lookup_rotating(before, label),
             None => self.table.lookup(label),
         };
-        self.count_in(lookup, check_return.then_some(returns), of)
+        self.count_in(lookup, None, of)
     }
 
-    /// [`Self::claim`] with `check_return`, [sparing](Self::lookup_sparing) entries of idle hosts
-    /// that `is_short` tells of.
-    #[inline(never)]
+    /// [`Self::claim`] that also reports whether this host held the entry last, and
+    /// [spares](Self::lookup_sparing) entries of idle hosts that `is_short` tells of.
+    #[inline(always)] // as `claim`
     pub(super) fn claim_sparing(
         &mut self,
         label: u32,

@@ -383,7 +383,25 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     /// assert_eq!(table.lookup_sparing(0, |_| true).map(|found| found.queue), Some(first));
     /// # Ok::<(), flowhash::TableError>(())
     /// ```
+    #[inline(always)] // as `lookup_in_line`
     pub fn lookup_sparing(&mut self, hash: u32, is_spared: impl Fn(u32) -> bool) -> Option<Lookup> {
+        let own = hash & self.shape.queue_mask;
+        let (at, lane) = place(own);
+        if let Some(line) = self.lines.as_mut().get_mut(at)
+            && line.has(lane, hash)
+        {
+            return Some(Self::come_back(line, &mut self.counts, &mut self.returns, lane, own));
+        }
+        self.lookup_sparing_beside(hash, is_spared)
+    }
+
+    /// [`Self::lookup_sparing`] of a hash that is not the tag of its own way.
+    #[inline(never)]
+    fn lookup_sparing_beside(
+        &mut self,
+        hash: u32,
+        is_spared: impl Fn(u32) -> bool,
+    ) -> Option<Lookup> {
         let own = hash & self.shape.queue_mask;
         let (at, lane) = place(own);
         if self.remembers(hash) || self.free_in_set(own) == 0 {
