@@ -52,7 +52,7 @@ pub(crate) enum Switch {
 /// What a queue may hold, as it is written: bytes, or packets with a `p` behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// None is written: [`Rtt::limit_bytes`](freeboard::Rtt::limit_bytes).
+    /// None is written: [`Rtt::limit_bytes`](freeboard::Rtt::limit_bytes), and 4 MiB at most.
     ByRate,
     Bytes(u32),
     Packets(u32),

@@ -122,7 +122,7 @@ pub(crate) struct RawOptions {
     pub(crate) nat: Option<Word>,
     /// What each direction may hold: a size such as 4mb or 300000, and at most 8192 packets then,
     /// or packets with a p behind them. Each takes memory: the MTU and about 300 bytes [default:
-    /// what the rate carries in four times --rtt, 32 of the longest packets at least and 16 MiB at
+    /// what the rate carries in four times --rtt, 32 of the longest packets at least and 4 MiB at
     /// most; with fifo 1000p, as many as a modem holds].
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) limit: Option<Word>,

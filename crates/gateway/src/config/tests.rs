@@ -374,8 +374,8 @@ fn a_fifo_holds_what_a_modem_does() {
     assert_eq!(limit("queue = \"sqf\""), Limit::ByRate);
 }
 
-/// Goal: the default limit is the library's for the rate of each direction, and for the greatest
-/// rate where it follows the line. Method: the limits of configurations, in bytes.
+/// Goal: the default limit is the library's for the rate of each direction, up to 4 MiB, and for the
+/// greatest rate where it follows the line. Method: the limits of configurations, in bytes.
 #[test]
 fn the_default_limit_follows_the_rates() {
     let limits = |more: &str| {
@@ -383,9 +383,9 @@ fn the_default_limit_follows_the_rates() {
         let config = read(&text).unwrap();
         memory::limits_of(&config, 1_500).map(|of| of.bytes)
     };
-    assert_eq!(limits("up = \"10mbit\"\ndown = \"100mbit\""), [500_000, 5_000_000]);
+    assert_eq!(limits("up = \"10mbit\"\ndown = \"100mbit\""), [500_000, 4 << 20]);
     // 32 of the longest frames; the most.
-    assert_eq!(limits("up = \"1kbit\"\ndown = \"unlimited\""), [32 * 1_522, 16 << 20]);
+    assert_eq!(limits("up = \"1kbit\"\ndown = \"unlimited\""), [32 * 1_522, 4 << 20]);
     let rates = "up = \"10mbit\"\ndown = \"10mbit\"\n";
     assert_eq!(limits(&format!("{rates}rtt = \"oceanic\"")), [1_500_000; 2]);
     assert_eq!(limits(&format!("{rates}limit = \"4mb\"")), [4 << 20; 2]);

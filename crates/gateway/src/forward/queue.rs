@@ -281,13 +281,17 @@ pub(crate) const fn max_descriptors(hosts: HostMode) -> u32 {
     }
 }
 
+/// The most bytes that a direction may hold by default: enough for the queues of many flows, which an
+/// AQM keeps short. A stream that answers no AQM fills more, and waits for it.
+const MOST_BY_RATE: u32 = 4 << 20;
+
 /// The limits in force in a direction with this treatment.
 pub(crate) fn limits(share: &Sharing, treatment: &Treatment, mtu: usize) -> Limits {
     let mut limits = match share.limit {
         Limit::ByRate => {
             let longest = u32::try_from(AROUND + mtu).unwrap_or(u32::MAX);
             let bytes = share.rtt.limit_bytes(treatment.greatest_rate, longest);
-            Limits { packets: FRAMES, bytes }
+            Limits { packets: FRAMES, bytes: bytes.min(MOST_BY_RATE) }
         }
         Limit::Bytes(bytes) => Limits { packets: FRAMES, bytes },
         Limit::Packets(packets) => Limits::packets(packets),
