@@ -42,7 +42,8 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 ///   from that queue are charged: until it is empty, as little as two thirds of the rate may leave.
 ///   From then on the load is served as without ingress.
 /// - Idle time in which the link can carry the whole debt pays it, once. That may be idle time
-///   before the drops: what has arrived since then still fits the rate.
+///   before the drops: what has arrived since then still fits the rate. All of it counts at the
+///   present rate, time at another one too.
 /// - Departures never exceed the rate: the promises of [`Shaper`] hold as without ingress.
 /// - Packets dropped by [limits](Scheduler::set_limits),
 ///   [removal](sched_core::DropReason::FlowRemoved) and [`drain`](Scheduler::drain) are not
