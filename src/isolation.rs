@@ -1,175 +1,43 @@
-//! Which flows are kept apart, and which hosts: the modes of CAKE.
+//! Flows, hosts and tins of one queue: four records, and a queue that serves by them.
+//!
+//! | record | is | one for each |
+//! |---|---|---|
+//! | [`Flow`] | a place on the ring of its turn | queue |
+//! | [`Turn`] | one host in one tin: a place on the ring of the tin, and the ring of its flows | host and tin |
+//! | [`Host`] | the tins that it holds packets in | entry of the table of hosts |
+//! | [`Tin`] | the ring of the turns in it | tin |
+//!
+//! The number of a turn is `host << k | tin`: from a flow to its host and its tin is a shift, and the turns of a host
+//! lie side by side. A packet is served by asking which tin is next ([`TinChoice`](sched_core::TinChoice)), which turn of
+//! the tin, and which flow of the turn. Both rings are deficit round robin with sparse ones first
+//! ([`Ring`](sched_core::Ring)).
+//!
+//! Where hosts do not count, all flows are of host 0 and nothing of a host is looked up.
+//!
+//! **A full set of flows.** A flow that finds all ways of its set taken shares a queue of its own host: that of its own
+//! way, if this is of the same turn, or else the *spare queue* of its host. There is one for each host. Flows of a host
+//! that are crowded out in several tins at once share it, and are then served in the tin that had it first. Where hosts
+//! do not count there is a spare queue for each tin.
+//!
+//! **A full set of hosts.** Hosts share an entry: its turn in each tin, and its spare queue.
+//!
+//! **What is inherited.** A turn keeps what it owes, less than a packet, and that it is used up in this round. The next
+//! host that claims the entry has it. So an entry has one early turn a round, whatever addresses its senders make up.
+//!
+//! **Cost.** A packet of a flow that is backlogged: a lookup, two rings and the choice among tins, O(1). A packet of an
+//! idle flow: a lookup of its host more.
 
-use core::fmt;
-use core::str::FromStr;
+mod directory;
+mod memory;
+mod mode;
+mod queue;
+mod records;
+mod serve;
+mod tins;
 
-use sched_core::Side;
+pub use memory::IsolationMemory;
+pub use mode::{Isolation, UnknownIsolation};
+pub use queue::IsolatedQueue;
+pub use records::{Flow, Host, Tin, Turn};
 
-use crate::labels::Labelled;
-
-/// What shares the line: flows, hosts, or hosts and then their flows.
-///
-/// The modes and their names are those of CAKE (§III-A, §III-B).
-///
-/// ```
-/// use freeboard::Isolation;
-///
-/// let isolation: Isolation = "dual-srchost".parse()?;
-/// assert_eq!(isolation, Isolation::default());
-/// assert_eq!(isolation.name(), "dual-srchost");
-/// # Ok::<(), freeboard::UnknownIsolation>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum Isolation {
-    // Those with a queue for each flow stand first, so that one comparison tells whether a packet goes by its flow.
-    /// A queue for each flow; hosts do not count. A host that opens many flows has many shares.
-    Flows,
-    /// The line is shared by source hosts, the share of a host by its flows.
-    #[default]
-    DualSrcHost,
-    /// The line is shared by destination hosts, the share of a host by its flows.
-    DualDstHost,
-    /// A flow's share is divided by the flows of its source host or of its destination host, whichever
-    /// has more. The hosts of one side decide which flow gives way and how many turns begin early:
-    /// [`IsolatedConfig::local_side`](crate::IsolatedConfig::local_side).
-    TripleIsolate,
-    /// A queue for each source host.
-    SrcHost,
-    /// A queue for each destination host.
-    DstHost,
-    /// A queue for each pair of hosts.
-    Hosts,
-}
-
-/// Which hosts have a level above the flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    /// All flows belong to one.
-    None,
-    Source,
-    Destination,
-}
-
-impl Level {
-    /// The hosts of this side.
-    pub(crate) const fn of_side(side: Side) -> Self {
-        match side {
-            Side::Source => Self::Source,
-            Side::Destination => Self::Destination,
-        }
-    }
-}
-
-impl Isolation {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[
-        Self::Flows,
-        Self::SrcHost,
-        Self::DstHost,
-        Self::Hosts,
-        Self::DualSrcHost,
-        Self::DualDstHost,
-        Self::TripleIsolate,
-    ];
-
-    /// The name, as CAKE has it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Flows => "flows",
-            Self::SrcHost => "srchost",
-            Self::DstHost => "dsthost",
-            Self::Hosts => "hosts",
-            Self::DualSrcHost => "dual-srchost",
-            Self::DualDstHost => "dual-dsthost",
-            Self::TripleIsolate => "triple-isolate",
-        }
-    }
-
-    /// The label by which a packet finds its queue.
-    #[inline]
-    pub(crate) fn queue_label(self, labels: &(impl Labelled + ?Sized)) -> u32 {
-        match self {
-            Self::Flows | Self::DualSrcHost | Self::DualDstHost | Self::TripleIsolate => {
-                labels.flow()
-            }
-            by_host => by_host.host_label(labels),
-        }
-    }
-
-    /// [`Self::queue_label`], where queues are those of hosts. Apart, so that asking for the flow is a call that is known, or none.
-    #[inline(never)]
-    fn host_label(self, labels: &(impl Labelled + ?Sized)) -> u32 {
-        match self {
-            Self::SrcHost => labels.source(),
-            Self::DstHost => labels.destination(),
-            _ => labels.host_pair(),
-        }
-    }
-
-    pub(crate) const fn level(self) -> Level {
-        match self {
-            Self::DualSrcHost => Level::Source,
-            Self::DualDstHost => Level::Destination,
-            _ => Level::None,
-        }
-    }
-
-    /// The sides whose hosts count.
-    pub(crate) const fn sides_that_count(self) -> &'static [Side] {
-        match self {
-            Self::DualSrcHost => &[Side::Source],
-            Self::DualDstHost => &[Side::Destination],
-            Self::TripleIsolate => &[Side::Source, Side::Destination],
-            _ => &[],
-        }
-    }
-
-    /// Whether hosts count: in the other modes no table of hosts is looked at.
-    #[inline]
-    pub(crate) const fn counts_hosts(self) -> bool {
-        !self.sides_that_count().is_empty()
-    }
-
-    /// Whose spare queue a flow goes to that finds its set full: that of its host on this side, or on the side
-    /// `local` if the isolation says none. Where hosts do not count, the flow shares the queue that the table names, or
-    /// that of its tin.
-    pub(crate) const fn spares_of(self, local: Side) -> Level {
-        match (self, local) {
-            (Self::TripleIsolate, Side::Source) => Level::Source,
-            (Self::TripleIsolate, Side::Destination) => Level::Destination,
-            _ => self.level(),
-        }
-    }
-}
-
-impl fmt::Display for Isolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// A word that names no [`Isolation`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct UnknownIsolation;
-
-impl fmt::Display for UnknownIsolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an isolation must be one of")?;
-        Isolation::ALL.iter().try_for_each(|isolation| write!(f, " {isolation}"))
-    }
-}
-
-impl core::error::Error for UnknownIsolation {}
-
-impl FromStr for Isolation {
-    type Err = UnknownIsolation;
-
-    fn from_str(word: &str) -> Result<Self, UnknownIsolation> {
-        Self::ALL.iter().copied().find(|isolation| isolation.name() == word).ok_or(UnknownIsolation)
-    }
-}
+pub(crate) use mode::Level;

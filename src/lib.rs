@@ -93,7 +93,8 @@ mod ack_filter;
 mod buffers;
 mod hashed;
 mod isolated;
-mod isolation;
+#[doc(hidden)]
+pub mod isolation;
 mod labelled_scheduler;
 mod labels;
 mod segmenter;

@@ -6,6 +6,7 @@ use conformance::catalog::{
     ShortestQueue, Wf2q, queues,
 };
 use freeboard::flowhash::{FlowTable, TagLine};
+use freeboard::isolation::{IsolatedQueue, IsolationMemory};
 use freeboard::sched_core::{
     Aqm, Blue, BlueParams, BlueState, CeThreshold, ChosenAqmState, ClassState, Classes, CoDel,
     CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, CommittedRate, Descriptor,
@@ -29,7 +30,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
 /// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 70] = [
+pub(crate) const NAMES: [&str; 76] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -72,6 +73,12 @@ pub(crate) const NAMES: [&str; 70] = [
     "smart_queue_shaped",
     "isolated_tins4",
     "isolated_tins4_within",
+    "records_dual",
+    "records_dual_1_host",
+    "records_dual_32_hosts",
+    "records_flows",
+    "records_tins4",
+    "records_tins4_within",
     "smart_queue_tins4",
     "smart_queue_tins4_within",
     "smart_queue_parsed",
@@ -217,6 +224,28 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
                 by.queue.backlogged_hosts().0
             })
         }
+        // The same queues made of records.
+        "records_dual" => closed(records(flows, 1, Isolation::DualSrcHost), call, true),
+        "records_dual_1_host" => {
+            closed(of_hosts(records(flows, 1, Isolation::DualSrcHost), 0), call, true)
+        }
+        "records_dual_32_hosts" => {
+            closed(of_hosts(records(flows, 1, Isolation::DualSrcHost), 31), call, true)
+        }
+        "records_flows" => closed(records(flows, 1, Isolation::Flows), call, true),
+        "records_tins4" => {
+            let mut queue = records(flows, 4, Isolation::DualSrcHost);
+            let tin = TinConfig::by_weight(1).with_rate(1_000_000_000);
+            queue.set_tins(&[tin; 4]).expect("room for four tins");
+            standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| by.queue.backlogged_hosts())
+        }
+        "records_tins4_within" => {
+            let mut queue = records(flows, 4, Isolation::DualSrcHost);
+            let share = |bits| TinConfig::by_weight(1).with_rate(bits);
+            let tins = [400, 25, 200, 100].map(|gbit| share(gbit * 1_000_000_000));
+            queue.set_tins(&tins).expect("room for four tins");
+            closed(EnqueuedBy { queue, way: TinsByHash }, call, true)
+        }
         "smart_queue_tins4" => {
             let mut queue = smart_queue(flows, fastest());
             queue.set_tins(four_tins()).expect("no more tins than ways");
@@ -340,6 +369,14 @@ fn isolated_dual(flows: usize) -> freeboard::Isolated<Boxes> {
     let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
     let config = IsolatedConfig::new(MTU, Limits::NONE);
     freeboard::Isolated::new(memory, config).expect("powers of two")
+}
+
+/// The same, made of records, with room for so many tins.
+fn records(flows: usize, tins: usize, isolation: Isolation) -> IsolatedQueue<Boxes> {
+    let count = queues_for(flows);
+    let memory = IsolationMemory::allocate(count, count, tins, descriptors_for(flows));
+    let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
+    IsolatedQueue::new(memory, config).expect("powers of two")
 }
 
 /// As CAKE's `triple-isolate`.

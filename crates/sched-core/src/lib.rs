@@ -105,6 +105,7 @@ pub use aqm::{Red, RedParams, RedState};
 pub use bounds::guarantee::{Guarantee, Share};
 pub use bounds::wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};
 pub use disciplines::age::{AgeDrr, AgeFlow, AgeParams, ThresholdRange};
+pub use disciplines::drr::ring::{OnRing, Ring, RingFlow};
 pub use disciplines::drr::{Drr, DrrFlow};
 pub use disciplines::dual_pi2::{DualPi2, DualPi2Params};
 pub use disciplines::length_index::{LengthClass, LengthFlow, SUB_CLASS_BITS};

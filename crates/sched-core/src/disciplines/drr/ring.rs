@@ -91,7 +91,7 @@ impl Standing {
 
 /// What a ring knows of one flow: 20 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RingFlow {
+pub struct RingFlow {
     /// The flow behind this one on its list, which is a ring; stale unless listed.
     pub(super) next: u32,
     /// The flow before this one; stale unless listed.
@@ -109,7 +109,7 @@ pub(crate) struct RingFlow {
 
 impl RingFlow {
     /// The largest quantum, in bytes. With it what is charged stays below 2^29.
-    pub(crate) const MAX_QUANTUM: u32 = 1 << 28;
+    pub const MAX_QUANTUM: u32 = 1 << 28;
 
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `quantum` is in `max_len..=`[`RingFlow::MAX_QUANTUM`]: a turn is worth
@@ -120,7 +120,7 @@ impl RingFlow {
     }
 
     /// A flow that was not added: all zero.
-    pub(crate) const EMPTY: Self = Self {
+    pub const EMPTY: Self = Self {
         next: 0,
         prev: 0,
         quantum: 0,
@@ -133,18 +133,23 @@ impl RingFlow {
         self.standing.place()
     }
 
+    /// Returns whether the flow is on a ring.
     #[inline]
-    pub(crate) const fn is_listed(&self) -> bool {
+    #[must_use]
+    pub const fn is_listed(&self) -> bool {
         matches!(self.place(), Place::New | Place::Old)
     }
 
     /// Whether the flow is on the new list.
-    pub(crate) const fn is_new(&self) -> bool {
+    #[must_use]
+    pub const fn is_new(&self) -> bool {
         matches!(self.place(), Place::New)
     }
 
+    /// Returns whether the flow was added.
     #[inline]
-    pub(crate) const fn is_added(&self) -> bool {
+    #[must_use]
+    pub const fn is_added(&self) -> bool {
         !matches!(self.place(), Place::Absent)
     }
 
@@ -156,7 +161,8 @@ impl RingFlow {
 
     /// Bytes a turn; 0 if not added.
     #[inline]
-    pub(crate) const fn quantum(&self) -> u32 {
+    #[must_use]
+    pub const fn quantum(&self) -> u32 {
         self.quantum
     }
 
@@ -168,7 +174,7 @@ impl RingFlow {
     }
 
     /// Adds the flow, or changes it. Of a turn under way what is sent already counts.
-    fn set_quantum(&mut self, quantum: u32, max_len: u32) {
+    pub fn set_quantum(&mut self, quantum: u32, max_len: u32) {
         self.quantum = quantum;
         if !self.is_added() {
             self.standing = Standing::new(Place::Idle, 0);
@@ -194,14 +200,15 @@ impl RingFlow {
     }
 
     /// The same flow as if it had just been added, or not added if it was not. For one that is idle.
-    pub(crate) const fn renewed(&self) -> Self {
+    #[must_use]
+    pub const fn renewed(&self) -> Self {
         let place = if self.is_added() { Place::Idle } else { Place::Absent };
         Self { quantum: self.quantum, standing: Standing::new(place, 0), ..Self::EMPTY }
     }
 
     /// Charges `len` bytes that were sent for the flow elsewhere to its turn under way or its next one, but leaves it one
     /// packet of that turn. Nothing if it is not listed.
-    pub(crate) fn charge_elsewhere(&mut self, len: u32) {
+    pub fn charge_elsewhere(&mut self, len: u32) {
         let most = self.quantum.saturating_sub(1);
         let charged = self.charged.saturating_add(len).min(most);
         if self.is_listed() && charged > self.charged {
@@ -210,24 +217,25 @@ impl RingFlow {
     }
 
     /// What was charged elsewhere to a turn that the flow, which is not listed, does not have: it owes a packet at most.
-    pub(crate) fn forgive(&mut self, max_len: u32) {
+    pub fn forgive(&mut self, max_len: u32) {
         if !self.standing.has_begun() {
             self.charged = self.charged.min(max_len.saturating_sub(1));
         }
     }
 
     /// What is wrong with flow `at`, if anything is. Nothing is charged elsewhere.
-    pub(crate) fn recount(
-        &self,
-        at: u32,
-        is_backlogged: bool,
-        max_len: u32,
-    ) -> Result<(), Imbalance> {
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    pub fn recount(&self, at: u32, is_backlogged: bool, max_len: u32) -> Result<(), Imbalance> {
         self.recount_charged(at, is_backlogged, max_len, max_len)
     }
 
     /// [`Self::recount`], where less than `most_early` bytes are charged to a turn before it begins.
-    pub(crate) fn recount_charged(
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    pub fn recount_charged(
         &self,
         at: u32,
         is_backlogged: bool,
@@ -253,8 +261,10 @@ impl RingFlow {
 }
 
 /// What a table has an element of for each flow: a [`RingFlow`], and what its owner keeps beside it.
-pub(crate) trait OnRing {
+pub trait OnRing {
+    /// Returns the place of the flow.
     fn on_ring(&self) -> &RingFlow;
+    /// Returns the place of the flow, to be changed.
     fn on_ring_mut(&mut self) -> &mut RingFlow;
 }
 
@@ -309,7 +319,7 @@ fn node_mut<F: OnRing>(nodes: &mut [F], flow: u32) -> Option<&mut RingFlow> {
 /// A flow whose turn is over goes to the tail of the old list, from whichever list: on a ring that is
 /// one step of the front, without touching a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ring {
+pub struct Ring {
     /// The flow served next. [`NONE`] if and only if none is listed.
     pub(super) front: u32,
     /// The last flow of the new list; [`NONE`] if and only if that is empty.
@@ -322,20 +332,22 @@ pub(crate) struct Ring {
 
 impl Ring {
     /// Room for a ring: all zero.
-    pub(crate) const EMPTY: Self = Self { front: 0, last_new: 0, next_old: Standing(0) };
+    pub const EMPTY: Self = Self { front: 0, last_new: 0, next_old: Standing(0) };
 
     /// No flow is listed.
-    pub(crate) const IDLE: Self =
+    pub const IDLE: Self =
         Self { front: NONE, last_new: NONE, next_old: Standing::new(Place::Old, 0) };
 
     /// The flow served next, [`NONE`] if none is listed.
     #[inline]
-    pub(crate) const fn front(&self) -> u32 {
+    #[must_use]
+    pub const fn front(&self) -> u32 {
         self.front
     }
 
     /// Whether a flow is on the new list.
-    pub(crate) const fn has_new(&self) -> bool {
+    #[must_use]
+    pub const fn has_new(&self) -> bool {
         self.last_new != NONE
     }
 
@@ -370,7 +382,7 @@ impl Ring {
     /// Lists `flow`, if it is added and not listed. With sparse flows first the flow comes
     /// [to the new list](Self::enter_early) if it may; otherwise it comes [last](Self::enter_last), and `drawn` is told.
     #[inline]
-    pub(crate) fn enter<F: OnRing>(
+    pub fn enter<F: OnRing>(
         &mut self,
         nodes: &mut [F],
         flow: u32,
@@ -484,7 +496,7 @@ impl Ring {
     /// The front has sent `len` bytes and has more. If its turn is over it draws a ticket, and `drawn` is
     /// told. No length, however wrong, makes a debt of more than `max_len` less a byte.
     #[inline]
-    pub(crate) fn charge<F: OnRing>(
+    pub fn charge<F: OnRing>(
         &mut self,
         nodes: &mut [F],
         len: u32,
@@ -500,7 +512,7 @@ impl Ring {
 
     /// [`Self::charge`] of `node`, which is that of the `front`. Returns whether the turn is over.
     #[inline(always)]
-    pub(crate) fn charge_front<F: OnRing>(
+    pub fn charge_front<F: OnRing>(
         &mut self,
         node: &mut F,
         front: u32,
@@ -541,7 +553,7 @@ impl Ring {
 
     /// [`Self::leave`] of the front, of which more is known: it is listed, and the last of the new list only if it is new.
     #[inline]
-    pub(crate) fn leave_front<F: OnRing>(&mut self, nodes: &mut [F], len: u32, max_len: u32) {
+    pub fn leave_front<F: OnRing>(&mut self, nodes: &mut [F], len: u32, max_len: u32) {
         let (front, last_drawn) = (self.front, self.last_drawn());
         let Some(node) = node_mut(nodes, front) else { return };
         let mut ticket = last_drawn;
@@ -570,7 +582,7 @@ impl Ring {
     ///
     /// A loss is no service. A flow that loses a turn that has not begun owes what it owed and is as sparse as
     /// it was. In a turn that has begun a loss is as if the flow had been emptied by service.
-    pub(crate) fn lose<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, max_len: u32) {
+    pub fn lose<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, max_len: u32) {
         let Some(node) = node_mut(nodes, flow) else { return };
         if node.standing.has_begun() {
             return self.leave(nodes, flow, 0, max_len);
@@ -603,7 +615,7 @@ impl Ring {
     }
 
     /// The flows on the ring from the front on, and no more than `most + 1`, however damaged it is.
-    pub(crate) fn walk<'a, F: OnRing>(
+    pub fn walk<'a, F: OnRing>(
         &self,
         nodes: &'a [F],
         most: usize,
@@ -618,7 +630,10 @@ impl Ring {
     }
 
     /// Walks the ring and checks that it holds `listed` listed flows, each once, the new ones first.
-    pub(crate) fn recount<F: OnRing>(&self, nodes: &[F], listed: usize) -> Result<(), Imbalance> {
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    pub fn recount<F: OnRing>(&self, nodes: &[F], listed: usize) -> Result<(), Imbalance> {
         let (mut found, mut last) = (0_usize, None::<(u32, RingFlow)>);
         let mut last_new = NONE;
         for (here, flow) in self.walk(nodes, listed) {

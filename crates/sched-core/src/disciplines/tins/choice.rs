@@ -584,7 +584,8 @@ impl<L: WireLength> TinChoice<L> {
     }
 
     /// Whether the tin at the front is served by the floor.
-    pub(super) const fn serves_by_floor(&self) -> bool {
+    #[must_use]
+    pub const fn serves_by_floor(&self) -> bool {
         matches!(self.rule, Rule::ByShare) && self.is_floor_due()
     }
 

@@ -1,0 +1,139 @@
+//! Which flow has which queue, and which host which entry.
+
+use core::fmt;
+
+use flowhash::{FlowTable, Lookup, Outcome, TagLine};
+use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance};
+
+use super::mode::Level;
+use super::serve::Serving;
+use crate::labels::Labelled;
+use crate::storage::Storage;
+
+/// The table of flows and the table of hosts. A queue is claimed if and only if it holds packets, and a host if and only
+/// if one of its queues does.
+pub(super) struct Directory<S: Storage> {
+    pub(super) queues: FlowTable<S::Of<TagLine>>,
+    /// The spare queue of host `h` has the number `queues.queues() + h`.
+    pub(super) hosts: FlowTable<S::Of<TagLine>>,
+    /// What a turn of a host is worth that says nothing else, in bytes.
+    pub(super) host_quantum: u32,
+}
+
+/// Without the tables.
+impl<S: Storage> fmt::Debug for Directory<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Directory").field("queues", &self.queues).finish_non_exhaustive()
+    }
+}
+
+/// The label of the host that counts.
+pub(super) fn host_label(level: Level, labels: &(impl Labelled + ?Sized)) -> u32 {
+    match level {
+        Level::None | Level::Source => labels.source(),
+        Level::Destination => labels.destination(),
+    }
+}
+
+impl<S: Storage> Directory<S> {
+    /// Finds the queue of a packet whose flow has none so far, by the `label` of its flow in its tin, and makes it one of the
+    /// turn of its host there.
+    #[inline(always)]
+    pub(super) fn claim(
+        &mut self,
+        serving: &mut Serving<S>,
+        label: u32,
+        labels: &(impl Labelled + ?Sized),
+    ) -> Lookup {
+        let Lookup { queue, outcome } = self.queues.lookup(label);
+        if outcome == Outcome::Hit {
+            return Lookup { queue, outcome };
+        }
+        let tin = serving.tin_of(labels);
+        let level = serving.isolation.level();
+        let host = match level {
+            Level::None => 0,
+            _ => self.hosts.lookup(host_label(level, labels)).queue,
+        };
+        let turn = serving.turn_of(host, tin);
+        let queue = match outcome {
+            Outcome::Collision => self.shared(serving, queue, turn),
+            _ => queue,
+        };
+        if !serving.is_backlogged(FlowId(queue)) {
+            serving.assign(FlowId(queue), turn);
+            if serving.turn(turn).is_some_and(|turn| turn.count == 0) {
+                let quantum = match level {
+                    Level::None => None,
+                    _ => labels.host_quantum(),
+                };
+                serving.set_quantum(turn, quantum.unwrap_or(self.host_quantum));
+            }
+        }
+        Lookup { queue, outcome }
+    }
+
+    /// The queue for a flow of `turn` whose set is full: `own`, which the table names, if that is of the turn too, or else the
+    /// spare queue of its host.
+    fn shared(&self, serving: &Serving<S>, own: u32, turn: u32) -> u32 {
+        if serving.turn_of_flow(FlowId(own)) == turn {
+            return own;
+        }
+        // Where hosts do not count, the turns are those of host 0, and each has a spare queue.
+        let spare = match serving.isolation.level() {
+            Level::None => turn,
+            _ => serving.host_of_turn(turn),
+        };
+        self.queues.queues().wrapping_add(spare)
+    }
+
+    /// `flow` holds nothing: its queue is free, and its host, if no other flow of the host holds anything. A second call
+    /// changes nothing.
+    #[inline(always)]
+    pub(super) fn let_go(&mut self, serving: &Serving<S>, flow: FlowId) {
+        self.queues.release(flow.0);
+        let host = serving.host_of_turn(serving.turn_of_flow(flow));
+        if serving.is_idle(host) {
+            self.hosts.release(host);
+        }
+    }
+}
+
+impl<S: Storage> FlowDirectory<Serving<S>> for Directory<S> {
+    fn room(&self) -> Option<u32> {
+        Some(self.queues.queues().saturating_add(self.hosts.queues()))
+    }
+
+    #[inline]
+    fn emptied(&mut self, serving: &Serving<S>, flow: FlowId) {
+        self.let_go(serving, flow);
+    }
+
+    fn recount(
+        &self,
+        serving: &Serving<S>,
+        flows: &dyn Fn(FlowId) -> FlowState,
+    ) -> Result<(), Imbalance> {
+        let mut occupied = 0_u64;
+        for queue in 0..self.queues.queues() {
+            let holds = flows(FlowId(queue)).backlog.packets > 0;
+            let claimed = self.queues.is_used(queue);
+            Imbalance::check("claimed while backlogged", queue, claimed.into(), holds.into())?;
+            occupied += u64::from(claimed);
+        }
+        Imbalance::check("claimed queues", 0, self.queues.occupied().into(), occupied)?;
+        let counts_hosts = serving.isolation.counts_hosts();
+        for host in 0..self.hosts.queues() {
+            let claimed = self.hosts.is_used(host);
+            let holds = counts_hosts && !serving.is_idle(host);
+            Imbalance::check("a host is claimed", host, claimed.into(), holds.into())?;
+            let spare = FlowId(self.queues.queues().wrapping_add(host));
+            if counts_hosts && serving.is_backlogged(spare) {
+                let of = serving.host_of_turn(serving.turn_of_flow(spare));
+                Imbalance::check("a spare queue of its host", host, of.into(), host.into())?;
+            }
+        }
+        let all = self.queues.queues().saturating_add(self.hosts.queues());
+        Imbalance::check("queues", 0, (serving.flows() >= all).into(), 1)
+    }
+}

@@ -1,0 +1,344 @@
+//! The queue: tables of flows and hosts, the records, AQM, and the host that gives way.
+
+use core::fmt;
+
+use flowhash::{FlowTable, Lookup, Outcome};
+use sched_core::{
+    Aqm, Backlog, ConfigError, Counters, Descriptor, DropSink, FlowId, FlowQueues, FlowRecord,
+    FlowScheduler, HeldFlow, HeldHost, HostClass, Imbalance, Limits, LongestHostDrop, Nanos, NoAqm,
+    Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
+};
+use shaper::Overhead;
+
+use super::directory::{Directory, host_label};
+use super::memory::IsolationMemory;
+use super::mode::{Isolation, Level};
+use super::records::{Flow, Host, Tin, Turn};
+use super::serve::{Serving, TINS};
+use crate::labels::Labelled;
+use crate::storage::Storage;
+use crate::{IsolatedConfig, IsolatedError};
+
+/// The engine: flow scheduler, drop policy, AQM and flow directory.
+type Engine<S, A> = FlowQueues<
+    Serving<S>,
+    <S as Storage>::Of<Queue>,
+    <S as Storage>::Of<Descriptor>,
+    A,
+    [FlowRecord; 0],
+    LongestHostDrop<
+        <S as Storage>::Of<HeldFlow>,
+        <S as Storage>::Of<HeldHost>,
+        [HostClass; HostClass::COUNT],
+    >,
+    Directory<S>,
+>;
+
+/// A packet of which only the flow is known: its own host.
+struct OwnHost(u32);
+
+impl Labelled for OwnHost {
+    fn flow(&self) -> u32 {
+        self.0
+    }
+
+    fn source(&self) -> u32 {
+        self.0
+    }
+
+    fn destination(&self) -> u32 {
+        self.0
+    }
+}
+
+/// Queues found by label: hosts and the flows of each, in the storage `S`, with the AQM `A`.
+///
+/// In every mode but [`Isolation::TripleIsolate`]. As a [`Scheduler`], the number that names a flow is its label, and a
+/// flow that comes in that way is its own host.
+pub struct IsolatedQueue<S: Storage, A = NoAqm> {
+    queues: Engine<S, A>,
+}
+
+/// Without the tables.
+impl<S: Storage, A> fmt::Debug for IsolatedQueue<S, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IsolatedQueue").field("queues", &self.queues).finish_non_exhaustive()
+    }
+}
+
+impl<S: Storage> IsolatedQueue<S> {
+    /// Creates queues without an AQM. Cost: O(memory).
+    ///
+    /// # Errors
+    /// [`IsolatedError`], with what was given and what is accepted.
+    pub fn new(memory: IsolationMemory<S>, config: IsolatedConfig) -> Result<Self, IsolatedError> {
+        Self::with_aqm(memory, NoAqm, config)
+    }
+}
+
+impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
+    /// Creates queues with an AQM, which has room for as many flows as there are queues, spare ones included. Cost: O(memory).
+    ///
+    /// # Errors
+    /// [`IsolatedError`], with what was given and what is accepted.
+    pub fn with_aqm(
+        memory: IsolationMemory<S>,
+        aqm: A,
+        config: IsolatedConfig,
+    ) -> Result<Self, IsolatedError> {
+        memory.check()?;
+        let IsolatedConfig { isolation, max_len, quantum, host_quantum, ways, limits, .. } = config;
+        if isolation == Isolation::TripleIsolate {
+            return Err(IsolatedError::NoTriple);
+        }
+        let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+        let hosts = count(memory.hosts.as_ref().len());
+        let queues = count(memory.queues.as_ref().len()).saturating_sub(hosts);
+        let directory = Directory {
+            queues: FlowTable::new(memory.lines, queues, ways)?,
+            hosts: FlowTable::new(memory.host_lines, hosts, ways)?,
+            host_quantum,
+        };
+        let choice = TinChoice::new(max_len, Overhead::RAW)?;
+        for quantum in [quantum, host_quantum] {
+            let (min, max) = (max_len.into(), RingFlow::MAX_QUANTUM.into());
+            let (what, value) = ("quantum in bytes", quantum.into());
+            if !(min..=max).contains(&value) {
+                return Err(ConfigError::OutOfRange { what, value, min, max }.into());
+            }
+        }
+        let mut serving = Serving::<S> {
+            isolation,
+            flows: memory.flows,
+            turns: memory.turns,
+            hosts: memory.hosts,
+            tins: [Tin::EMPTY; TINS],
+            choice,
+            selected: FlowId::NONE.0,
+            tin_bits: 0,
+            max_len,
+            is_across: false,
+            was_across: false,
+        };
+        let (mut flow, mut turn) = (Flow::EMPTY, Turn::EMPTY);
+        flow.place.set_quantum(quantum, max_len);
+        turn.place.set_quantum(host_quantum, max_len);
+        serving.flows.as_mut().fill(flow);
+        serving.turns.as_mut().fill(turn);
+        serving.hosts.as_mut().fill(Host::EMPTY);
+        let classes = [HostClass::EMPTY; HostClass::COUNT];
+        let (held_flows, held_hosts) = (memory.held_flows, memory.held_hosts);
+        let drops = LongestHostDrop::new(&serving, limits, held_flows, held_hosts, classes)?;
+        let queues =
+            FlowQueues::with_parts(serving, aqm, memory.queues, memory.packets, [], limits);
+        Ok(Self { queues: queues.with_drop_policy(drops).with_directory(directory) })
+    }
+
+    /// Returns the AQM.
+    pub const fn aqm(&self) -> &A {
+        self.queues.aqm()
+    }
+
+    /// Returns the AQM, to be configured.
+    pub const fn aqm_mut(&mut self) -> &mut A {
+        self.queues.aqm_mut()
+    }
+
+    /// Returns what shares the line.
+    pub const fn isolation(&self) -> Isolation {
+        self.queues.scheduler().isolation
+    }
+
+    /// Returns how many hosts hold packets, each once, in however many tins: the `H` of the guarantees. Hosts that share an
+    /// entry count as one; where hosts do not count there are none.
+    pub fn backlogged_hosts(&self) -> u32 {
+        self.queues.directory().hosts.occupied()
+    }
+
+    /// Returns what the queue of this number holds; spare ones stand behind those of the table.
+    pub fn queue_backlog(&self, queue: u32) -> Backlog {
+        self.queues.flow_backlog(FlowId(queue))
+    }
+
+    /// Sets what packets are on the wire, from the next one on that leaves: the rates of tins count that.
+    pub fn set_overhead(&mut self, link: Overhead) {
+        self.queues.scheduler_mut().set_link(link);
+    }
+
+    /// Returns how many tins there are: 1 unless [set](Self::set_tins).
+    pub const fn tins(&self) -> u32 {
+        self.queues.scheduler().choice.tins()
+    }
+
+    /// Sets the tins: `tins[t]` is tin `t`, and the highest goes first within its share. Rates and weights may change at any
+    /// time, the number of tins only while nothing is queued. Cost: O(tables).
+    ///
+    /// # Errors
+    /// Nothing has changed then.
+    ///
+    /// - [`IsolatedError::Config`] for no tins, more than eight, what [`TinConfig::check`] refuses, and another number while
+    ///   packets are queued;
+    /// - [`IsolatedError::Memory`] without room for the turns of every host.
+    pub fn set_tins(&mut self, tins: &[TinConfig]) -> Result<(), IsolatedError> {
+        let Siblings { scheduler, directory, aqm, .. } = self.queues.siblings();
+        let before = scheduler.quanta_of_a_turn();
+        scheduler.set_tins(tins, directory.hosts.queues())?;
+        scheduler.renew_quanta(before);
+        for flow in (0..scheduler.flows()).map(FlowId) {
+            aqm.assign(flow, scheduler.tin_of_flow(flow));
+        }
+        Ok(())
+    }
+
+    /// Sets whether a host has one share in all tins together: then what it is sent in one tin counts for its turns in the others.
+    /// Cost: O(hosts · tins).
+    pub fn set_hosts_across_tins(&mut self, on: bool) {
+        self.queues.scheduler_mut().set_across(on);
+    }
+
+    /// Sets the quantum of the host of a packet with these `labels` at once; returns whether the host is backlogged. Cost:
+    /// O(tins).
+    pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
+        scheduler.advance(now);
+        let level = scheduler.isolation.level();
+        if level == Level::None {
+            return false;
+        }
+        let Some(host) = directory.hosts.find(host_label(level, labels)) else { return false };
+        let quantum = labels.host_quantum().unwrap_or(directory.host_quantum);
+        for tin in 0..u8::try_from(scheduler.choice.tins()).unwrap_or(1) {
+            scheduler.set_quantum(scheduler.turn_of(host, tin), quantum);
+        }
+        true
+    }
+
+    /// Enqueues a packet by its labels; says how its flow came by its queue.
+    ///
+    /// # Errors
+    /// As [`Scheduler::enqueue`].
+    #[inline]
+    pub fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        labels: &(impl Labelled + ?Sized),
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<Outcome, Rejected> {
+        let label = self.queues.scheduler().queue_label(labels);
+        match self.queues.siblings().directory.queues.hit(label) {
+            Some(queue) => {
+                self.queues.enqueue(now, FlowId(queue), packet, drops).map(|()| Outcome::Hit)
+            }
+            None => self.enqueue_missed(now, label, labels, packet, drops),
+        }
+    }
+
+    /// The rest of [`Self::enqueue_labelled`], of a packet whose flow has no queue of its own so far.
+    #[inline(never)]
+    fn enqueue_missed(
+        &mut self,
+        now: Nanos,
+        label: u32,
+        labels: &(impl Labelled + ?Sized),
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<Outcome, Rejected> {
+        let lookup = self.claim(label, labels);
+        let queue = FlowId(lookup.queue);
+        let result = self.queues.enqueue(now, queue, packet, drops);
+        // A packet that never entered cannot leave: nothing else would give the queue back.
+        if result.is_err() && self.queues.flow_backlog(queue).packets == 0 {
+            let Siblings { scheduler, directory, .. } = self.queues.siblings();
+            directory.let_go(scheduler, queue);
+        }
+        result.map(|()| lookup.outcome)
+    }
+
+    /// Finds the queue of a packet that has none so far. The AQM forgets the flow that had it before, and the flows that had a
+    /// spare queue.
+    #[inline(always)]
+    fn claim(&mut self, label: u32, labels: &(impl Labelled + ?Sized)) -> Lookup {
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
+        let returns = directory.queues.returns();
+        let lookup = directory.claim(scheduler, label, labels);
+        let queue = FlowId(lookup.queue);
+        let is_of_others = match lookup.outcome {
+            Outcome::Claimed => directory.queues.returns() == returns,
+            Outcome::Collision => !scheduler.is_backlogged(queue),
+            Outcome::Hit => false,
+        };
+        let Siblings { scheduler, aqm, .. } = self.queues.siblings();
+        if is_of_others {
+            aqm.forget(queue);
+        }
+        if !scheduler.choice.is_one() {
+            aqm.assign(queue, scheduler.tin_of_flow(queue));
+        }
+        lookup
+    }
+}
+
+impl<S: Storage, A: Aqm> Scheduler for IsolatedQueue<S, A> {
+    /// `flow` is the packet's label; the flow is its own host.
+    #[inline(always)] // as `dequeue`
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue_labelled(now, &OwnHost(flow.0), packet, drops).map(|_| ())
+    }
+
+    #[inline(always)] // as that of the queues by number
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.queues.dequeue(now, drops)
+    }
+
+    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
+        self.queues.dequeue_burst(now, out, drops)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.queues.peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.queues.poll_at(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queues.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.queues.counters()
+    }
+
+    /// None: statistics of single flows are not kept.
+    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
+        None
+    }
+
+    fn limits(&self) -> Limits {
+        self.queues.limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.queues.set_limits(limits, drops);
+    }
+
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.queues.evict(drops)
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.queues.drain(drops);
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.queues.recount()
+    }
+}

@@ -1,0 +1,456 @@
+//! Which flow is served next: the tin that the choice names, a turn of that tin, and a flow of that turn.
+
+use core::fmt;
+
+use sched_core::{
+    ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Hosted, Imbalance, Nanos, Needs,
+    RingFlow, TinChoice,
+};
+use shaper::Overhead;
+
+use super::mode::Isolation;
+use super::records::{Flow, Host, Tin, Turn};
+use crate::storage::Storage;
+
+/// As many tins as there may be.
+pub(super) const TINS: usize = sched_core::TinConfig::MAX_TINS as usize;
+
+/// On no ring.
+const NONE: u32 = FlowId::NONE.0;
+
+/// The records, and which flow is next. A flow scheduler of the queues of an [`IsolatedQueue`](super::IsolatedQueue).
+pub(super) struct Serving<S: Storage> {
+    pub(super) isolation: Isolation,
+    pub(super) flows: S::Of<Flow>,
+    /// `turns[host << tin_bits | tin]`.
+    pub(super) turns: S::Of<Turn>,
+    pub(super) hosts: S::Of<Host>,
+    pub(super) tins: [Tin; TINS],
+    /// The shares of the tins, and which is next.
+    pub(super) choice: TinChoice<Overhead>,
+    /// The turn served next, the front of the tin that the choice names; [`NONE`] if that holds nothing.
+    pub(super) selected: u32,
+    pub(super) tin_bits: u32,
+    /// The longest packet, which is the least quantum.
+    pub(super) max_len: u32,
+    /// Whether what a host is sent in one tin counts for its turns in the others.
+    pub(super) is_across: bool,
+    /// Whether that has been so: turns may have been charged before they began.
+    pub(super) was_across: bool,
+}
+
+/// Without the tables.
+impl<S: Storage> fmt::Debug for Serving<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Serving").field("isolation", &self.isolation).finish_non_exhaustive()
+    }
+}
+
+impl<S: Storage> Serving<S> {
+    #[inline(always)]
+    fn flow(&self, flow: FlowId) -> Option<&Flow> {
+        self.flows.as_ref().get(flow.index())
+    }
+
+    #[inline(always)]
+    pub(super) fn turn(&self, turn: u32) -> Option<&Turn> {
+        self.turns.as_ref().get(turn as usize)
+    }
+
+    #[inline(always)]
+    pub(super) const fn turn_of(&self, host: u32, tin: u8) -> u32 {
+        host.unbounded_shl(self.tin_bits) | tin as u32
+    }
+
+    #[inline(always)]
+    pub(super) const fn host_of_turn(&self, turn: u32) -> u32 {
+        turn.unbounded_shr(self.tin_bits)
+    }
+
+    #[inline(always)]
+    pub(super) const fn tin_of_turn(&self, turn: u32) -> u32 {
+        turn & !u32::MAX.unbounded_shl(self.tin_bits)
+    }
+
+    /// The turn of `flow`, as of the last time that the flow became backlogged.
+    #[inline(always)]
+    pub(super) fn turn_of_flow(&self, flow: FlowId) -> u32 {
+        self.flow(flow).map_or(0, |flow| flow.turn)
+    }
+
+    /// The tin of `flow`, as of the last time that the flow became backlogged.
+    pub(super) fn tin_of_flow(&self, flow: FlowId) -> u8 {
+        u8::try_from(self.tin_of_turn(self.turn_of_flow(flow))).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_backlogged(&self, flow: FlowId) -> bool {
+        self.flow(flow).is_some_and(|flow| flow.place.is_listed())
+    }
+
+    /// Whether `host` holds no packets, in any tin.
+    #[inline(always)]
+    pub(super) fn is_idle(&self, host: u32) -> bool {
+        self.hosts.as_ref().get(host as usize).is_none_or(|host| host.backlogged == 0)
+    }
+
+    /// Makes `flow`, which is idle, one of `turn`. A flow that comes to another turn is as if it had just been added.
+    #[inline(always)]
+    pub(super) fn assign(&mut self, flow: FlowId, turn: u32) {
+        if let Some(flow) = self.flows.as_mut().get_mut(flow.index())
+            && flow.turn != turn
+        {
+            *flow = Flow { place: flow.place.renewed(), turn };
+        }
+    }
+
+    /// Sets what a turn is worth, in quanta of `quantum` bytes or the nearest in range.
+    #[inline(always)]
+    pub(super) fn set_quantum(&mut self, turn: u32, quantum: u32) {
+        let quanta = self.quanta_of_a_turn();
+        let most = RingFlow::MAX_QUANTUM >> if quanta > 1 { 3 } else { 0 };
+        let quantum = quantum.min(most).max(self.max_len).wrapping_mul(quanta);
+        if let Some(turn) = self.turns.as_mut().get_mut(turn as usize)
+            && turn.place.quantum() != quantum
+        {
+            turn.place.set_quantum(quantum, self.max_len);
+        }
+    }
+
+    /// What a host is sent in other tins is taken from its turn: with one share over tins a quantum must be left even to
+    /// a host that is backlogged in all of them.
+    pub(super) const fn quanta_of_a_turn(&self) -> u32 {
+        if self.is_across { self.choice.tins() } else { 1 }
+    }
+
+    /// Notes the turn served next, after any change of a ring or of the choice.
+    #[inline(always)]
+    pub(super) fn note_selected(&mut self) {
+        let [first, ..] = &self.tins;
+        let tin = self.tins.get(self.choice.front() as usize).unwrap_or(first);
+        self.selected = tin.turns.front();
+    }
+
+    /// The tins that hold packets, a bit each.
+    pub(super) fn backlogged_tins(&self) -> u32 {
+        let tins = (0..).zip(&self.tins);
+        tins.fold(0, |mask, (tin, of)| mask | u32::from(of.turns.front() != NONE) << tin)
+    }
+
+    /// The turn of `flow`, which was idle, holds packets from now on.
+    #[inline(never)]
+    fn begin_turn(&mut self, turn: u32) {
+        let at = self.tin_of_turn(turn);
+        let host = self.host_of_turn(turn);
+        let Some(tin) = self.tins.get_mut(at as usize) else { return };
+        let was_idle = tin.turns.front() == NONE;
+        tin.turns.enter(self.turns.as_mut(), turn, true, |_| ());
+        if let Some(host) = self.hosts.as_mut().get_mut(host as usize) {
+            host.backlogged |= 1 << (at & 7);
+        }
+        if was_idle {
+            self.choice.backlogged(at);
+        }
+        self.note_selected();
+    }
+
+    /// The turn, off the ring of its tin since now, holds nothing.
+    #[inline(always)]
+    fn note_idle(&mut self, turn: u32) {
+        let (at, host) = (self.tin_of_turn(turn), self.host_of_turn(turn));
+        if let Some(host) = self.hosts.as_mut().get_mut(host as usize) {
+            host.backlogged &= !(1 << (at & 7));
+        }
+    }
+
+    /// The selected turn, which holds more, was sent `len` bytes; there are several tins.
+    #[inline(never)]
+    fn charge_in_tin(&mut self, len: u32) {
+        let selected = self.selected;
+        if self.is_across {
+            self.charge_elsewhere(selected, len);
+        }
+        let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
+        if self.was_across && self.choice.serves_by_floor() {
+            // A turn of several packets of the floor would keep the others waiting for all of them.
+            turn.place.charge_elsewhere(u32::MAX);
+        }
+        let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
+        let _is_over = tin.turns.charge_front(turn, selected, len, self.max_len);
+        self.choice.served(len, false);
+        self.note_selected();
+    }
+
+    /// The selected turn was sent `len` bytes, and holds nothing more if it `is_idle`.
+    #[inline(never)]
+    fn end_flow(&mut self, len: u32) {
+        let (selected, max_len) = (self.selected, self.max_len);
+        let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
+        turn.flows.leave_front(self.flows.as_mut(), len, max_len);
+        turn.count = turn.count.wrapping_sub(1);
+        if turn.flows.front() != NONE {
+            return self.charge(len);
+        }
+        let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
+        tin.turns.leave_front(self.turns.as_mut(), len, max_len);
+        let is_idle = tin.turns.front() == NONE;
+        self.note_idle(selected);
+        if self.is_across {
+            self.charge_elsewhere(selected, len);
+        }
+        self.choice.served(len, is_idle);
+        self.note_selected();
+    }
+
+    /// The selected turn, which holds more, was sent `len` bytes.
+    #[inline(always)]
+    fn charge(&mut self, len: u32) {
+        if !self.choice.is_one() {
+            return self.charge_in_tin(len);
+        }
+        let [tin, ..] = &mut self.tins;
+        let selected = self.selected;
+        let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
+        if tin.turns.charge_front(turn, selected, len, self.max_len) {
+            self.selected = tin.turns.front();
+        }
+    }
+
+    /// What the host of `turn` was sent in its tin counts for its turns in the others. Cost: O(tins).
+    #[inline(never)]
+    fn charge_elsewhere(&mut self, turn: u32, len: u32) {
+        let first = self.turn_of(self.host_of_turn(turn), 0) as usize;
+        let turns = first..first.wrapping_add(1 << (self.tin_bits & 7));
+        let Some(turns) = self.turns.as_mut().get_mut(turns) else { return };
+        for (other, at) in turns.iter_mut().zip(first..) {
+            if at != turn as usize {
+                other.place.charge_elsewhere(len);
+            }
+        }
+    }
+
+    /// `flow` has lost all that it held.
+    #[inline(never)]
+    fn lose_flow(&mut self, flow: FlowId) {
+        let (at, max_len) = (self.turn_of_flow(flow), self.max_len);
+        let Some(turn) = self.turns.as_mut().get_mut(at as usize) else { return };
+        turn.flows.lose(self.flows.as_mut(), flow.0, max_len);
+        turn.count = turn.count.wrapping_sub(1);
+        if turn.flows.front() != NONE {
+            return;
+        }
+        let number = self.tin_of_turn(at);
+        let Some(tin) = self.tins.get_mut(number as usize) else { return };
+        tin.turns.lose(self.turns.as_mut(), at, max_len);
+        let is_idle = tin.turns.front() == NONE;
+        if let Some(turn) = self.turns.as_mut().get_mut(at as usize) {
+            turn.place.forgive(max_len);
+        }
+        self.note_idle(at);
+        if is_idle {
+            self.choice.emptied(number);
+        }
+        self.note_selected();
+    }
+}
+
+impl<S: Storage> FlowScheduler for Serving<S> {
+    /// The quantum in bytes.
+    type Config = u32;
+
+    fn flows(&self) -> u32 {
+        u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.choice.advance(now);
+    }
+
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        quantum: u32,
+        _head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        let flows = self.flows();
+        let (min, max) = (self.max_len, RingFlow::MAX_QUANTUM);
+        if !(min..=max).contains(&quantum) {
+            let (what, value) = ("quantum in bytes", quantum.into());
+            return Err(ConfigError::OutOfRange { what, value, min: min.into(), max: max.into() });
+        }
+        match self.flows.as_mut().get_mut(flow.index()) {
+            Some(flow) => flow.place.set_quantum(quantum, self.max_len),
+            None => return Err(ConfigError::UnknownFlow { flow, flows }),
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        if self.is_backlogged(flow) {
+            self.lose_flow(flow);
+        }
+        if let Some(flow) = self.flows.as_mut().get_mut(flow.index()) {
+            *flow = Flow::EMPTY;
+        }
+    }
+
+    fn config(&self, flow: FlowId) -> Option<u32> {
+        self.flow(flow).filter(|flow| flow.place.is_added()).map(|flow| flow.place.quantum())
+    }
+
+    /// All flows accept the same.
+    #[inline]
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        self.config(flow).map(|_| self.max_len)
+    }
+
+    #[inline]
+    fn needs(&self) -> Needs {
+        Needs { looks_ahead: false, counts_bytes: false, common_max_len: self.max_len }
+    }
+
+    fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
+        let Some(&Flow { place, turn: at }) = self.flow(flow) else { return };
+        if !place.is_added() || place.is_listed() {
+            return;
+        }
+        let Some(turn) = self.turns.as_mut().get_mut(at as usize) else { return };
+        let was_idle = turn.count == 0;
+        turn.flows.enter(self.flows.as_mut(), flow.0, true, |_| ());
+        turn.count = turn.count.wrapping_add(1);
+        if was_idle {
+            self.begin_turn(at);
+        }
+    }
+
+    #[inline]
+    fn grew(&mut self, _flow: FlowId, _len: u32) {}
+
+    #[inline]
+    fn select(&self) -> Option<FlowId> {
+        let flow = self.turn(self.selected)?.flows.front();
+        (flow != NONE).then_some(FlowId(flow))
+    }
+
+    #[inline]
+    fn selected(&self) -> FlowId {
+        self.turn(self.selected).map_or(FlowId::NONE, |turn| FlowId(turn.flows.front()))
+    }
+
+    #[inline]
+    fn waits(&self) -> bool {
+        false
+    }
+
+    fn waiting(&self) -> Option<FlowId> {
+        None
+    }
+
+    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    fn open(&mut self) {}
+
+    #[inline]
+    fn pace(&self, _flow: FlowId) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// The flow in front of each of the turns that stand behind the selected one.
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        let [first, ..] = &self.tins;
+        let tin = self.tins.get(self.choice.front() as usize).unwrap_or(first);
+        let turns = tin.turns.walk(self.turns.as_ref(), ahead.len());
+        let found = ahead.iter_mut().zip(turns);
+        found.map(|(place, (_, turn))| *place = FlowId(turn.flows.front())).count()
+    }
+
+    #[inline(always)] // for each packet, from one place
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        let Some(turn) = self.turns.as_mut().get_mut(self.selected as usize) else { return };
+        if flow.0 != turn.flows.front() {
+            return;
+        }
+        if next_head.is_none() {
+            return self.end_flow(len);
+        }
+        turn.flows.charge(self.flows.as_mut(), len, self.max_len, |_| ());
+        self.charge(len);
+    }
+
+    fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
+        if head.is_none() && self.is_backlogged(flow) {
+            self.lose_flow(flow);
+        }
+    }
+
+    /// The host that holds about the most gives way ([`LongestHostDrop`](sched_core::LongestHostDrop)).
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
+    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        let max_len = self.max_len;
+        for (at, flow) in (0..).zip(self.flows.as_ref()) {
+            let is_backlogged = flows(FlowId(at)).backlog.packets > 0;
+            flow.place.recount(at, is_backlogged, max_len)?;
+            let has_turn =
+                self.tin_of_turn(flow.turn) < self.choice.tins() && self.turn(flow.turn).is_some();
+            Imbalance::check("a turn that there is", at, 1, has_turn.into())?;
+        }
+        let most_early = if self.was_across { RingFlow::MAX_QUANTUM } else { max_len };
+        for (at, turn) in (0..).zip(self.turns.as_ref()) {
+            turn.place.recount_charged(at, turn.count > 0, max_len, most_early)?;
+            let is_here = |flow: &&Flow| flow.place.is_listed() && flow.turn == at;
+            let listed = self.flows.as_ref().iter().filter(is_here).count();
+            Imbalance::check("flows of a turn", at, listed as u64, turn.count.into())?;
+            turn.flows.recount(self.flows.as_ref(), listed)?;
+            for (flow, record) in turn.flows.walk(self.flows.as_ref(), listed) {
+                Imbalance::check("the turn of a flow", flow, record.turn.into(), at.into())?;
+            }
+            let host = self.hosts.as_ref().get(self.host_of_turn(at) as usize);
+            let noted =
+                host.is_some_and(|host| host.backlogged >> (self.tin_of_turn(at) & 7) & 1 == 1);
+            Imbalance::check("a tin of a host", at, (turn.count > 0).into(), noted.into())?;
+        }
+        for (number, tin) in (0..).zip(&self.tins) {
+            let is_here = |at: &u32| self.tin_of_turn(*at) == number;
+            let turns = (0..).zip(self.turns.as_ref());
+            let listed = turns.filter(|(at, turn)| is_here(at) && turn.count > 0).count();
+            tin.turns.recount(self.turns.as_ref(), listed)?;
+            for (at, _) in tin.turns.walk(self.turns.as_ref(), listed) {
+                Imbalance::check("the tin of a turn", at, 1, is_here(&at).into())?;
+            }
+        }
+        let [first, ..] = &self.tins;
+        let front = self.tins.get(self.choice.front() as usize).unwrap_or(first).turns.front();
+        Imbalance::check("the turn served next", 0, front.into(), self.selected.into())?;
+        self.choice.recount(self.backlogged_tins())
+    }
+}
+
+impl<S: Storage> Hosted for Serving<S> {
+    /// None, where hosts do not count.
+    fn host_of(&self, flow: FlowId) -> Option<u32> {
+        let turn = self.flow(flow)?.turn;
+        self.isolation.counts_hosts().then(|| self.host_of_turn(turn))
+    }
+
+    fn hosts(&self) -> u32 {
+        u32::try_from(self.hosts.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    /// In all tins together. Cost: O(tins).
+    fn flows_of(&self, host: u32) -> u32 {
+        let first = self.turn_of(host, 0) as usize;
+        let turns = first..first.wrapping_add(1 << (self.tin_bits & 7));
+        let turns = self.turns.as_ref().get(turns).unwrap_or_default();
+        turns.iter().fold(0, |sum, turn| sum.saturating_add(turn.count))
+    }
+}
