@@ -405,27 +405,29 @@ impl<S: Storage> FlowScheduler for Serving<S> {
             Imbalance::check("a turn that there is", at, 1, has_turn.into())?;
         }
         let most_early = if self.was_across { RingFlow::MAX_QUANTUM } else { max_len };
+        let (mut listed, mut of_tins) = (0_u64, [0_usize; TINS]);
         for (at, turn) in (0..).zip(self.turns.as_ref()) {
-            turn.place.recount_charged(at, turn.count > 0, max_len, most_early)?;
-            let is_here = |flow: &&Flow| flow.place.is_listed() && flow.turn == at;
-            let listed = self.flows.as_ref().iter().filter(is_here).count();
-            Imbalance::check("flows of a turn", at, listed as u64, turn.count.into())?;
-            turn.flows.recount(self.flows.as_ref(), listed)?;
-            for (flow, record) in turn.flows.walk(self.flows.as_ref(), listed) {
+            let (holds, tin) = (turn.count > 0, self.tin_of_turn(at));
+            turn.place.recount_charged(at, holds, max_len, most_early)?;
+            turn.flows.recount(self.flows.as_ref(), turn.count as usize)?;
+            for (flow, record) in turn.flows.walk(self.flows.as_ref(), turn.count as usize) {
                 Imbalance::check("the turn of a flow", flow, record.turn.into(), at.into())?;
             }
+            listed = listed.wrapping_add(turn.count.into());
+            if let Some(turns) = of_tins.get_mut(tin as usize) {
+                *turns = turns.wrapping_add(holds.into());
+            }
             let host = self.hosts.as_ref().get(self.host_of_turn(at) as usize);
-            let noted =
-                host.is_some_and(|host| host.backlogged >> (self.tin_of_turn(at) & 7) & 1 == 1);
-            Imbalance::check("a tin of a host", at, (turn.count > 0).into(), noted.into())?;
+            let noted = host.is_some_and(|host| host.backlogged >> (tin & 7) & 1 == 1);
+            Imbalance::check("a tin of a host", at, holds.into(), noted.into())?;
         }
-        for (number, tin) in (0..).zip(&self.tins) {
-            let is_here = |at: &u32| self.tin_of_turn(*at) == number;
-            let turns = (0..).zip(self.turns.as_ref());
-            let listed = turns.filter(|(at, turn)| is_here(at) && turn.count > 0).count();
-            tin.turns.recount(self.turns.as_ref(), listed)?;
-            for (at, _) in tin.turns.walk(self.turns.as_ref(), listed) {
-                Imbalance::check("the tin of a turn", at, 1, is_here(&at).into())?;
+        let held = self.flows.as_ref().iter().filter(|flow| flow.place.is_listed()).count();
+        Imbalance::check("flows of all turns", 0, held as u64, listed)?;
+        for ((number, tin), turns) in (0_u32..).zip(&self.tins).zip(of_tins) {
+            tin.turns.recount(self.turns.as_ref(), turns)?;
+            for (at, _) in tin.turns.walk(self.turns.as_ref(), turns) {
+                let of = self.tin_of_turn(at);
+                Imbalance::check("the tin of a turn", at, of.into(), number.into())?;
             }
         }
         let [first, ..] = &self.tins;

@@ -16,6 +16,7 @@ mod labelled;
 mod ledger;
 mod lockstep;
 mod operation;
+mod records;
 mod shortest;
 
 pub use crate::catalog::{Dial, Setting};
@@ -32,4 +33,5 @@ pub use operation::{
     DESCRIPTORS, FLOWS, HOSTS, Operation, Operations, operations, operations_for,
     operations_with_hosts, prelude,
 };
+pub use records::{Against, RecordsSeen, play_records};
 pub use shortest::{Difference, check, soak, soak_on};

@@ -17,8 +17,8 @@ use super::operation::pick;
 use crate::twin::{NaiveIsolated, Sizes};
 
 /// Handles of a history are numbered below this.
-const HANDLES: u32 = 48;
-const MAX_LEN: u32 = 1_500;
+pub(super) const HANDLES: u32 = 48;
+pub(super) const MAX_LEN: u32 = 1_500;
 
 /// A packet's labels, and the terms of its host.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ impl WithTerms {
 
 /// Something done to an isolated queue.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub(super) enum Step {
     Enqueue {
         of: WithTerms,
         len: u32,
@@ -161,7 +161,7 @@ const fn checked(link: Result<Overhead, OverheadError>) -> Overhead {
 impl Step {
     /// Reads a step from bytes; any bytes are one. Half of the first bytes are arrivals, more than a third
     /// departures.
-    fn decode(next: &mut impl FnMut() -> Option<u8>) -> Option<Self> {
+    pub(super) fn decode(next: &mut impl FnMut() -> Option<u8>) -> Option<Self> {
         Some(match next()? {
             0..=127 => Self::Enqueue { of: labels(next)?, len: pick(&LENGTHS, next()?) },
             128..=221 => Self::Dequeue,
@@ -222,7 +222,7 @@ const fn moved(count: u8, tin: u8) -> u8 {
 }
 
 /// Between one tin and eight. The line has 8 Gbit/s.
-fn tins(count: u8, plan: u8) -> Vec<TinConfig> {
+pub(super) fn tins(count: u8, plan: u8) -> Vec<TinConfig> {
     let count = [1, 2, 3, 4, 4, 5, 8, 8][usize::from(count % 8)];
     let part = |tin: u64| 8_000_000_000 >> ((u64::from(plan / 4) % 5 + tin) % 7);
     let tin = |tin| match plan % 4 {

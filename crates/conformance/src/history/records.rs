@@ -1,0 +1,312 @@
+//! Histories of the queue of records: the same for it, for its twin, and, where both are to send the same, for the twin of
+//! [`Isolated`](freeboard::Isolated).
+
+use core::fmt::Debug;
+
+use freeboard::isolation::{IsolatedQueue, IsolationMemory};
+use freeboard::sched_core::{
+    Backlog, Counters, DropReason, FlowId, Limits, Nanos, Packet, Scheduler, Side,
+};
+use freeboard::{Heap, IsolatedConfig, Isolation};
+
+use super::labelled::{HANDLES, MAX_LEN, Step, WithTerms, tins};
+use crate::twin::{NaiveIsolated, NaiveRecords, Sizes};
+
+/// What a history compares with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Against {
+    /// One tin and tables that are soon full: the twin of `Isolated` as well.
+    OneTin,
+    /// Several tins and tables that are soon full: the twin alone, since hosts have an entry a tin in `Isolated`.
+    Tins,
+    /// Several tins, and an entry for each host and each tin: the twin of `Isolated` as well.
+    OwnEntries,
+}
+
+/// What happened while histories were played.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordsSeen {
+    /// Packets accepted, by the outcome of their lookup.
+    pub outcomes: [u64; 3],
+    /// Packets in spare queues, after each step.
+    pub in_spares: u64,
+    /// Packets dropped by others.
+    pub overflows: u64,
+    /// Packets accepted while there were several tins.
+    pub in_tins: u64,
+    /// The same, while hosts had one share in all of them.
+    pub across: u64,
+    /// Other numbers of tins, set and refused.
+    pub set_tins: [u64; 2],
+}
+
+/// The queue, and those that it is to agree with.
+struct Three {
+    subject: IsolatedQueue<Heap>,
+    twin: NaiveRecords,
+    isolated: Option<NaiveIsolated>,
+    against: Against,
+    sizes: Sizes,
+    across: bool,
+    link: freeboard::shaper::Overhead,
+    now: Nanos,
+    inside: [bool; HANDLES as usize],
+    seen: RecordsSeen,
+}
+
+fn same<A: PartialEq + Debug>(what: &str, subject: A, twin: A) -> Result<(), String> {
+    if subject == twin {
+        return Ok(());
+    }
+    Err(format!("{what}: {subject:?}, but the twin says {twin:?}"))
+}
+
+type Drops = [Vec<(Packet, DropReason)>; 3];
+
+impl Three {
+    fn new(against: Against, shape: u8, start: u8) -> Self {
+        let isolation = match (against, start % 8) {
+            (_, 0..=2) => Isolation::DualSrcHost,
+            (_, 3..=5) => Isolation::DualDstHost,
+            (Against::OwnEntries, _) => Isolation::DualSrcHost,
+            (_, 6) => Isolation::Flows,
+            _ => Isolation::Hosts,
+        };
+        let hosts = [2, 4, 8, 16][usize::from(shape % 4)];
+        let ways = [1, 4, 8, 16][usize::from(shape / 4 % 4)].min(hosts);
+        let small = [8, 16][usize::from(shape / 16 % 2)].max(ways);
+        let (queues, hosts, ways) = match against {
+            Against::OwnEntries => (256, 256, 8),
+            _ => (small, hosts, ways),
+        };
+        let sizes = Sizes {
+            queues,
+            hosts,
+            ways,
+            packets: HANDLES,
+            rounds: 2,
+            max_len: MAX_LEN,
+            quantum: [MAX_LEN, 3_500][usize::from(shape / 128)],
+            host_quantum: [MAX_LEN, 2_500, 4_500][usize::from(start / 32 % 3)],
+            rates: false,
+            local_side: Side::Source,
+        };
+        let limits =
+            [Limits::NONE, Limits { packets: 20, bytes: 12_000 }][usize::from(start / 128)];
+        let mut config = IsolatedConfig::new(MAX_LEN, limits).isolated_by(isolation);
+        config.quantum = sizes.quantum;
+        config.host_quantum = sizes.host_quantum;
+        config.ways = sizes.ways;
+        let count = |count: u32| count as usize;
+        let memory =
+            IsolationMemory::allocate(count(queues), count(hosts), 8, count(sizes.packets));
+        Self {
+            subject: IsolatedQueue::new(memory, config).expect("powers of two"),
+            twin: NaiveRecords::new(sizes, 8, isolation, limits),
+            isolated: (against != Against::Tins)
+                .then(|| NaiveIsolated::new(sizes, isolation, limits)),
+            against,
+            sizes,
+            across: false,
+            link: freeboard::shaper::Overhead::RAW,
+            now: Nanos::from_secs(1),
+            inside: [false; HANDLES as usize],
+            seen: RecordsSeen::default(),
+        }
+    }
+
+    fn enqueue(
+        &mut self,
+        mut of: WithTerms,
+        packet: Packet,
+        [ours, theirs, old]: &mut Drops,
+    ) -> Result<(), String> {
+        let push = |drops: &mut Vec<_>, packet, why| drops.push((packet, why));
+        let now = self.now;
+        if self.against == Against::OwnEntries {
+            // In every tin, labels below 8 have ways of their own in a table of 256.
+            let flow = of.labels.flow;
+            (of.labels.flow, of.labels.src_host, of.labels.dst_host) =
+                (flow % 8, flow % 3, flow % 5);
+        }
+        let subject =
+            self.subject.enqueue_labelled(now, &of, packet, &mut |p, why| push(ours, p, why));
+        let twin = self.twin.enqueue_labelled(now, &of, packet, &mut |p, why| push(theirs, p, why));
+        same("arrival", subject, twin)?;
+        if let Some(isolated) = &mut self.isolated {
+            let answer =
+                isolated.enqueue_labelled(now, &of, packet, &mut |p, why| push(old, p, why));
+            same("arrival at `Isolated`", subject, answer)?;
+        }
+        if let Ok(outcome) = subject {
+            self.seen.outcomes[outcome as usize] += 1;
+            let in_tins = u64::from(self.subject.tins() > 1);
+            self.seen.in_tins += in_tins;
+            self.seen.across += in_tins * u64::from(self.across);
+            let inside = self.inside.get_mut(packet.handle as usize).ok_or("no such handle")?;
+            if core::mem::replace(inside, true) {
+                return Err(format!("{packet:?} accepted while its handle is queued"));
+            }
+        }
+        Ok(())
+    }
+
+    fn set_tins(&mut self, count: u8, plan: u8) -> Result<(), String> {
+        let mut tins = tins(count, plan);
+        match self.against {
+            Against::OneTin => return Ok(()),
+            // Other numbers only before the first packet: what turns owe is forgotten then, and entries of `Isolated` keep it.
+            Against::OwnEntries if self.seen.outcomes != [0; 3] => {
+                let last = tins[tins.len() - 1];
+                tins.resize(self.subject.tins() as usize, last);
+            }
+            _ => {}
+        }
+        let is_set = self.subject.set_tins(&tins).is_ok();
+        same("other tins", is_set, self.twin.set_tins(&tins))?;
+        self.seen.set_tins[usize::from(!is_set)] += 1;
+        if let Some(isolated) = self.isolated.as_mut().filter(|_| is_set) {
+            same("other tins of `Isolated`", isolated.set_tins(&tins, |tin| tin), true)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        self.now = self.now.plus(Nanos(1));
+        let now = self.now;
+        let mut drops = Drops::default();
+        let [ours, theirs, old] = &mut drops;
+        let ours = &mut |packet: Packet, why: DropReason| ours.push((packet, why));
+        let theirs = &mut |packet: Packet, why: DropReason| theirs.push((packet, why));
+        let old = &mut |packet: Packet, why: DropReason| old.push((packet, why));
+        let isolated = self.isolated.as_mut();
+        match step {
+            Step::Enqueue { of, len } => {
+                let handle = self.inside.iter().position(|inside| !inside).unwrap_or(0);
+                let handle = u32::try_from(handle).expect("below the number of handles");
+                self.enqueue(of, Packet::new(handle, len), &mut drops)?;
+            }
+            Step::EnqueueAs { of, len, handle } => {
+                self.enqueue(of, Packet::new(handle, len), &mut drops)?;
+            }
+            Step::Dequeue => {
+                let packet = self.subject.dequeue(now, ours);
+                same("departure", packet, self.twin.dequeue(now, theirs))?;
+                if let Some(isolated) = isolated {
+                    same("departure from `Isolated`", packet, isolated.dequeue(now, old))?;
+                }
+                if let Some(packet) = packet {
+                    // The next one is sent when this one is.
+                    self.now = now.plus(Nanos(self.link.wire_len(packet.len).into()));
+                    self.home(packet)?;
+                }
+            }
+            Step::Update(of) => {
+                let known = self.subject.update_host(now, &of);
+                same("a host updated", known, self.twin.update_host(now, &of))?;
+                if let Some(isolated) = isolated {
+                    same("a host of `Isolated`", known, isolated.update_host(now, &of))?;
+                }
+            }
+            Step::SetTins(count, plan) => self.set_tins(count, plan)?,
+            Step::SetAcross(on) => {
+                if self.against != Against::OwnEntries || self.seen.outcomes == [0; 3] {
+                    // `Isolated` looks for the other entries of a host when a flow of it becomes backlogged.
+                    self.subject.set_hosts_across_tins(on);
+                    self.twin.set_across(on);
+                    self.across = on;
+                    isolated.into_iter().for_each(|isolated| isolated.set_hosts_across_tins(on));
+                }
+            }
+            Step::SetOverhead(link) => {
+                self.subject.set_overhead(link);
+                self.twin.set_overhead(link);
+                isolated.into_iter().for_each(|isolated| isolated.set_overhead(link));
+                self.link = link;
+            }
+            Step::SetLimits(limits) => {
+                self.subject.set_limits(limits, ours);
+                self.twin.set_limits(limits, theirs);
+                isolated.into_iter().for_each(|isolated| isolated.set_limits(limits, old));
+            }
+            Step::Evict => {
+                let found = self.subject.evict(ours);
+                same("a victim", found, self.twin.evict(theirs))?;
+                if let Some(isolated) = isolated {
+                    same("a victim of `Isolated`", found, isolated.evict(old))?;
+                }
+            }
+            Step::Drain => {
+                self.subject.drain(ours);
+                self.twin.drain(theirs);
+                isolated.into_iter().for_each(|isolated| isolated.drain(old));
+            }
+            Step::Wait(span) => self.now = now.plus(span),
+            Step::Back(span) => self.now = Nanos(now.0.saturating_sub(span.0)),
+            // Not here so far.
+            Step::SetIsolation(_) | Step::Rotate | Step::FinishRotation => {}
+        }
+        let [ours, theirs, old] = drops;
+        same("drops", &ours, &theirs)?;
+        if self.isolated.is_some() {
+            same("drops of `Isolated`", &ours, &old)?;
+        }
+        for (packet, why) in ours {
+            self.seen.overflows += u64::from(why == DropReason::Overflow);
+            self.home(packet)?;
+        }
+        self.compare()
+    }
+
+    fn home(&mut self, packet: Packet) -> Result<(), String> {
+        let inside = self.inside.get_mut(packet.handle as usize);
+        let was_inside = inside.is_some_and(core::mem::take);
+        if was_inside { Ok(()) } else { Err(format!("{packet:?} came home but was not out")) }
+    }
+
+    /// All that can be seen.
+    fn compare(&mut self) -> Result<(), String> {
+        let (subject, twin) = (&self.subject, self.twin.queues());
+        same::<Backlog>("backlog", subject.backlog(), twin.backlog())?;
+        same::<Counters>("counters", subject.counters(), twin.counters())?;
+        same("limits", subject.limits(), twin.limits())?;
+        same("next", subject.peek(self.now), twin.peek(self.now))?;
+        same("poll_at", subject.poll_at(self.now), twin.poll_at(self.now))?;
+        same("hosts", subject.backlogged_hosts(), self.twin.backlogged_hosts())?;
+        let Sizes { queues, hosts, .. } = self.sizes;
+        for queue in (0..queues + hosts).filter(|queue| *queue < 64) {
+            let held = subject.queue_backlog(queue);
+            let of_twin = self.twin.queue_backlog(FlowId(queue));
+            same("what a queue holds", (queue, held), (queue, of_twin))?;
+            self.seen.in_spares += u64::from(if queue < queues { 0 } else { held.packets });
+        }
+        let held = self.inside.iter().filter(|inside| **inside).count();
+        same("handles out", subject.backlog().packets as usize, held)?;
+        subject.recount().map_err(|imbalance| imbalance.to_string())
+    }
+}
+
+/// Plays the history that `bytes` spell on the queue of records and on its twins, and compares all that can be seen after each
+/// step. Two bytes say how they are built.
+///
+/// # Errors
+/// What differs, and the steps until then.
+pub fn play_records(against: Against, bytes: &[u8]) -> Result<RecordsSeen, String> {
+    let mut rest = bytes.iter().copied();
+    let (shape, start) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));
+    let mut three = Three::new(against, shape, start);
+    if against != Against::OneTin {
+        three.step(Step::SetTins(shape.rotate_left(3), start))?;
+        three.step(Step::SetAcross(start % 32 >= 16))?;
+    }
+    let mut steps = Vec::new();
+    while let Some(step) = Step::decode(&mut || rest.next()) {
+        steps.push(step);
+        let at = steps.len();
+        three.step(step).map_err(|what| {
+            let last = &steps[at.saturating_sub(30)..];
+            format!("{what}, of {:?} after {at} steps: {last:#?}", three.sizes)
+        })?;
+    }
+    Ok(three.seen)
+}

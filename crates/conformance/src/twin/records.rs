@@ -1,0 +1,348 @@
+//! The queue of records as maps: which flow has which queue, which host which entry, and behind them the naive flow
+//! schedulers. A turn is a host of theirs.
+
+use std::collections::BTreeMap;
+
+use freeboard::flowhash::{FlowTable, Lookup, Outcome, TagLine};
+use freeboard::sched_core::{
+    Backlog, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler,
+    TinConfig,
+};
+use freeboard::shaper::Overhead;
+use freeboard::{Isolation, Labelled};
+
+use super::Sizes;
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
+use super::host_drr::NaiveHostDrr;
+use super::longest_host::NaiveLongestHostDrop;
+use super::queues::NaiveQueues;
+use super::tins::NaiveTins;
+use crate::history::{HostBooks, Housing, Setting};
+
+/// The turn of host `h` in tin `t` is `8h + t` here.
+const TINS: u32 = 8;
+/// The largest quantum, in bytes.
+const MAX_QUANTUM: u32 = 1 << 28;
+
+/// A quantum as twins are told it.
+const fn setting(quantum: u32) -> Setting {
+    Setting { weight: quantum / 500, max_len: 1 }
+}
+
+/// The turns and the flows of each. The host that gives way is that of all its turns.
+#[derive(Clone, Debug)]
+struct NaiveTurns {
+    levels: NaiveHostDrr<NaiveTins>,
+    counts_hosts: bool,
+}
+
+impl Housing for NaiveTurns {
+    fn hosts(&self) -> u32 {
+        self.levels.hosts() / TINS
+    }
+
+    fn books(&self, number: u32) -> HostBooks {
+        let turn = self.levels.books(number).of_flow[0].filter(|_| self.counts_hosts);
+        HostBooks { of_flow: [turn.map(|turn| turn / TINS), None], ..HostBooks::default() }
+    }
+}
+
+impl NaiveFlowScheduler for NaiveTurns {
+    fn advance(&mut self, now: Nanos) {
+        self.levels.advance(now);
+    }
+
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        setting: Setting,
+        head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        self.levels.configure(flow, setting, head_len)
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        self.levels.remove(flow);
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        self.levels.setting(flow)
+    }
+
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        self.levels.max_len(flow)
+    }
+
+    fn backlogged(&mut self, flow: FlowId, head_len: u32) {
+        self.levels.backlogged(flow, head_len);
+    }
+
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        self.levels.served(flow, len, next_head);
+    }
+
+    fn lost(&mut self, flow: FlowId, head: Option<u32>) {
+        self.levels.lost(flow, head);
+    }
+
+    fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
+        self.levels.select(queues)
+    }
+}
+
+/// What [`IsolatedQueue`](freeboard::isolation::IsolatedQueue) should do, without an AQM.
+///
+/// As [`NaiveIsolated`](super::NaiveIsolated), the twin asks the tables which way of its set a label has. Who holds what,
+/// and for how long, it counts anew each time.
+#[derive(Clone, Debug)]
+pub struct NaiveRecords {
+    sizes: Sizes,
+    isolation: Isolation,
+    queues: NaiveQueues<NaiveLongestHostDrop<NaiveTurns>>,
+    flows: FlowTable<Vec<TagLine>>,
+    hosts: FlowTable<Vec<TagLine>>,
+    /// The queues that hold packets, each with its turn.
+    held: BTreeMap<u32, u32>,
+    /// How many tins there are, and how many there is room for.
+    tins: [u32; 2],
+    across: bool,
+    /// What each turn is worth where a host has a share in each tin, in bytes.
+    quanta: Vec<u32>,
+}
+
+impl NaiveRecords {
+    /// An empty queue with one tin, and room for `tins`.
+    ///
+    /// # Panics
+    /// If the sizes are none that the queue accepts.
+    #[must_use]
+    pub fn new(sizes: Sizes, tins: u32, isolation: Isolation, limits: Limits) -> Self {
+        let Sizes { queues, hosts, ways, packets, max_len, .. } = sizes;
+        let (all, turns, within) = (queues + hosts, hosts * TINS, "sizes that are accepted");
+        let mut of_turns = NaiveTins::new(turns, max_len, &[TinConfig::by_weight(1)], 64, true);
+        for turn in (0..turns).map(FlowId) {
+            of_turns.configure(turn, setting(sizes.host_quantum), None).expect(within);
+        }
+        let mut levels = NaiveHostDrr::new(of_turns, turns, all, max_len, true);
+        for flow in (0..all).map(FlowId) {
+            levels.configure(flow, setting(sizes.quantum), None).expect(within);
+        }
+        let counts_hosts = matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost);
+        let scheduler = NaiveTurns { levels, counts_hosts };
+        let scheduler = NaiveLongestHostDrop::new(scheduler, limits.bytes, DropFrom::Head);
+        let table = |entries: u32| {
+            FlowTable::new(vec![TagLine::EMPTY; entries.div_ceil(8) as usize], entries, ways)
+                .expect(within)
+        };
+        Self {
+            sizes,
+            isolation,
+            queues: NaiveQueues::new(scheduler, all, packets, 0, limits),
+            flows: table(queues),
+            hosts: table(hosts),
+            held: BTreeMap::new(),
+            tins: [1, tins],
+            across: false,
+            quanta: vec![sizes.host_quantum; turns as usize],
+        }
+    }
+
+    fn counts_hosts(&self) -> bool {
+        self.queues.scheduler().scheduler().counts_hosts
+    }
+
+    fn host_label(&self, labels: &impl Labelled) -> u32 {
+        if self.isolation == Isolation::DualDstHost {
+            labels.destination()
+        } else {
+            labels.source()
+        }
+    }
+
+    /// As [`IsolatedQueue::enqueue_labelled`](freeboard::isolation::IsolatedQueue::enqueue_labelled).
+    ///
+    /// # Errors
+    /// The same.
+    pub fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        labels: &impl Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<Outcome, Rejected> {
+        let tin = Some(u32::from(labels.tin())).filter(|&tin| tin < self.tins[0]).unwrap_or(0);
+        let label = match self.isolation {
+            Isolation::SrcHost => labels.source(),
+            Isolation::DstHost => labels.destination(),
+            Isolation::Hosts => labels.host_pair(),
+            _ => labels.flow(),
+        };
+        let Lookup { mut queue, outcome } =
+            self.flows.lookup(label ^ tin.wrapping_mul(0x9e37_79b9));
+        if outcome != Outcome::Hit {
+            let host = match self.counts_hosts() {
+                true => self.hosts.lookup(self.host_label(labels)).queue,
+                false => 0,
+            };
+            let turn = host * TINS + tin;
+            if outcome == Outcome::Collision && self.held[&queue] != turn {
+                queue = self.sizes.queues + if self.counts_hosts() { host } else { tin };
+            }
+            if !self.held.contains_key(&queue) {
+                if !self.held.values().any(|held| *held == turn) {
+                    let quantum = labels.host_quantum().filter(|_| self.counts_hosts());
+                    self.set_quantum(turn, quantum.unwrap_or(self.sizes.host_quantum));
+                }
+                self.held.insert(queue, turn);
+                let levels = &mut self.turns().levels;
+                levels.assign(FlowId(queue), turn, 0).expect("it holds nothing");
+            }
+        }
+        let accepted = self.queues.enqueue(now, FlowId(queue), packet, drops);
+        self.let_go();
+        accepted.map(|()| outcome)
+    }
+
+    fn turns(&mut self) -> &mut NaiveTurns {
+        self.queues.scheduler_and_queues().0.scheduler_mut()
+    }
+
+    fn tins_of_turns(&mut self) -> &mut NaiveTins {
+        self.turns().levels.scheduler_mut()
+    }
+
+    fn set_quantum(&mut self, turn: u32, quantum: u32) {
+        let (turns, most) = match self.tins[0] {
+            tins if self.across && tins > 1 => (tins, MAX_QUANTUM / TINS),
+            _ => (1, MAX_QUANTUM),
+        };
+        let quantum = quantum.clamp(self.sizes.max_len, most);
+        self.quanta[turn as usize] = quantum;
+        let levels = &mut self.turns().levels;
+        levels.configure_host(turn, setting(quantum * turns)).expect("in range");
+    }
+
+    /// A flow or host that holds nothing has no queue and no entry.
+    fn let_go(&mut self) {
+        let queues = self.queues.scheduler_and_queues().1;
+        self.held.retain(|&queue, _| !queues[queue as usize].is_empty());
+        for queue in (0..self.sizes.queues).filter(|queue| !self.held.contains_key(queue)) {
+            self.flows.release(queue);
+        }
+        for host in 0..self.sizes.hosts {
+            if !self.held.values().any(|turn| turn / TINS == host) {
+                self.hosts.release(host);
+            }
+        }
+    }
+
+    /// As [`IsolatedQueue::update_host`](freeboard::isolation::IsolatedQueue::update_host).
+    pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
+        self.queues.scheduler_and_queues().0.advance(now);
+        if !self.counts_hosts() {
+            return false;
+        }
+        let Some(host) = self.hosts.find(self.host_label(labels)) else { return false };
+        let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
+        for tin in 0..self.tins[0] {
+            self.set_quantum(host * TINS + tin, quantum);
+        }
+        true
+    }
+
+    /// As [`IsolatedQueue::set_tins`](freeboard::isolation::IsolatedQueue::set_tins); whether it is possible.
+    pub fn set_tins(&mut self, tins: &[TinConfig]) -> bool {
+        let count = tins.len() as u32;
+        if count == self.tins[0] {
+            self.tins_of_turns().set_tins(tins);
+            return true;
+        }
+        let is_crowded = !self.counts_hosts() && count > self.sizes.hosts;
+        if count.next_power_of_two() > self.tins[1] || !self.held.is_empty() || is_crowded {
+            return false;
+        }
+        self.tins[0] = count;
+        let quanta = self.quanta.clone();
+        let (turns, flows) = (self.sizes.hosts * TINS, self.sizes.queues + self.sizes.hosts);
+        let of_turns = self.tins_of_turns();
+        of_turns.set_tins(tins);
+        for (turn, quantum) in (0..turns).map(FlowId).zip(&quanta) {
+            of_turns.remove(turn);
+            of_turns.configure(turn, setting(*quantum), None).expect("as before");
+            let tin = Some(turn.0 % TINS).filter(|tin| *tin < count).unwrap_or(0);
+            of_turns.assign(turn, tin, 0).expect("it holds nothing");
+        }
+        for flow in (0..flows).map(FlowId) {
+            let levels = &mut self.turns().levels;
+            levels.assign(flow, 0, 0).expect("it holds nothing");
+            levels.renew(flow);
+        }
+        self.set_across(self.across);
+        true
+    }
+
+    /// As [`IsolatedQueue::set_hosts_across_tins`](freeboard::isolation::IsolatedQueue::set_hosts_across_tins).
+    pub fn set_across(&mut self, on: bool) {
+        self.across = on;
+        let (hosts, tins) = (self.sizes.hosts, self.tins[0]);
+        let of_turns = self.tins_of_turns();
+        of_turns.part_all();
+        for host in (0..hosts).filter(|_| on) {
+            for tin in 1..tins {
+                of_turns.join(FlowId(host * TINS + tin), FlowId(host * TINS));
+            }
+        }
+        for (turn, quantum) in (0..).zip(self.quanta.clone()) {
+            self.set_quantum(turn, quantum);
+        }
+    }
+
+    /// As [`IsolatedQueue::set_overhead`](freeboard::isolation::IsolatedQueue::set_overhead).
+    pub fn set_overhead(&mut self, link: Overhead) {
+        self.tins_of_turns().set_link(link);
+    }
+
+    /// How many hosts hold packets.
+    #[must_use]
+    pub fn backlogged_hosts(&self) -> u32 {
+        self.hosts.occupied()
+    }
+
+    /// What the queue of this number holds, spare ones behind those of the table.
+    #[must_use]
+    pub fn queue_backlog(&self, queue: FlowId) -> Backlog {
+        self.queues.flow_backlog(queue)
+    }
+
+    /// What is behind the tables, to be looked at.
+    #[must_use]
+    pub const fn queues(&self) -> &impl Scheduler {
+        &self.queues
+    }
+
+    /// As [`Scheduler::dequeue`].
+    pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        let packet = self.queues.dequeue(now, drops);
+        self.let_go();
+        packet
+    }
+
+    /// As [`Scheduler::set_limits`].
+    pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.queues.set_limits(limits, drops);
+        self.let_go();
+    }
+
+    /// As [`Scheduler::evict`].
+    pub fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        let found = self.queues.evict(drops);
+        self.let_go();
+        found
+    }
+
+    /// As [`Scheduler::drain`].
+    pub fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.queues.drain(drops);
+        self.let_go();
+    }
+}

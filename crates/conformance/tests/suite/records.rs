@@ -1,0 +1,64 @@
+//! The queue of records does what its twin of maps does, and where hosts have as many entries of their own, what
+//! [`Isolated`](freeboard::Isolated) does.
+
+use conformance::Xorshift;
+use conformance::effort::effort;
+use conformance::history::{Against, RecordsSeen, play_records};
+
+/// Histories of random steps, mostly full in every other spell; the sum of what they met.
+fn play(against: Against, trials: u64, len: u64) -> RecordsSeen {
+    let mut all = RecordsSeen::default();
+    for seed in 1..=trials {
+        let mut random = Xorshift::new(seed);
+        let bytes: Vec<u8> = (0..len)
+            .map(|at| match random.byte() {
+                byte @ 128..=221 if at / 2_000 % 2 == 0 && random.below(3) > 0 => byte - 94,
+                byte => byte,
+            })
+            .collect();
+        let seen =
+            play_records(against, &bytes).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        all.outcomes.iter_mut().zip(seen.outcomes).for_each(|(sum, count)| *sum += count);
+        all.set_tins.iter_mut().zip(seen.set_tins).for_each(|(sum, count)| *sum += count);
+        all.in_spares += seen.in_spares;
+        all.overflows += seen.overflows;
+        all.in_tins += seen.in_tins;
+        all.across += seen.across;
+    }
+    println!("{all:?}");
+    all
+}
+
+/// Goal: with one tin the records send and drop what `Isolated` does, packet for packet, whatever collides. Method: histories
+/// of both reference models.
+#[test]
+fn records_of_one_tin_do_what_isolated_does() {
+    let trials = effort(40, 200);
+    let RecordsSeen { outcomes, in_spares, overflows, .. } = play(Against::OneTin, trials, 8_000);
+    assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
+    assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
+}
+
+/// Goal: with several tins the records are their twin, whatever collides. Method: as above.
+#[test]
+fn records_of_several_tins_are_their_twin() {
+    let trials = effort(40, 200);
+    let seen = play(Against::Tins, trials, 8_000);
+    let RecordsSeen { outcomes, in_spares, overflows, in_tins, across, set_tins } = seen;
+    assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
+    assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
+    assert!(in_tins > 300 * trials && across > 100 * trials, "{in_tins} {across}");
+    assert!(set_tins.iter().all(|&count| count > trials), "{set_tins:?}");
+}
+
+/// Goal: where each host has an entry of its own in each tin, the records of several tins send and drop what `Isolated` does.
+/// Method: as above, in large tables.
+#[test]
+fn records_of_several_tins_do_what_isolated_does_where_hosts_have_entries() {
+    let trials = effort(10, 40);
+    let seen = play(Against::OwnEntries, trials, 4_000);
+    let RecordsSeen { outcomes, overflows, in_tins, across, .. } = seen;
+    assert!(outcomes[..2].iter().all(|&count| count > 50 * trials), "{outcomes:?}");
+    assert!(outcomes[2] == 0 && overflows > 10 * trials, "{outcomes:?} {overflows}");
+    assert!(in_tins > 300 * trials && across > 50 * trials, "{in_tins} {across}");
+}
