@@ -103,7 +103,7 @@ impl<S: Storage, A: Aqm> LabelledScheduler for IsolatedQueue<S, A> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        IsolatedQueue::enqueue_labelled(self, now, labels, packet, drops).map(|_| ())
+        self.enqueue_by_labels(now, labels, packet, drops)
     }
 }
 

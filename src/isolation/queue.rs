@@ -4,7 +4,7 @@ use core::fmt;
 
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
-    Aqm, Backlog, ConfigError, Counters, Descriptor, DropSink, FlowId, FlowQueues, FlowRecord,
+    Aqm, Backlog, ConfigError, Counters, Descriptor, DropSink, Ecn, FlowId, FlowQueues, FlowRecord,
     FlowScheduler, HeldFlow, HeldHost, HostClass, Imbalance, Limits, LongestHostDrop, Nanos, NoAqm,
     Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
 };
@@ -230,7 +230,26 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
             Some(queue) => {
                 self.queues.enqueue(now, FlowId(queue), packet, drops).map(|()| Outcome::Hit)
             }
-            None => self.enqueue_missed(now, label, labels, packet, drops),
+            None => self.enqueue_missed(now, label, labels, parts_of(packet), drops),
+        }
+    }
+
+    /// As [`Self::enqueue_labelled`], where the caller does not ask how the flow came by its queue.
+    #[inline(always)]
+    pub(crate) fn enqueue_by_labels(
+        &mut self,
+        now: Nanos,
+        labels: &(impl Labelled + ?Sized),
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let label = self.queues.scheduler().queue_label(labels);
+        match self.queues.siblings().directory.queues.hit(label) {
+            Some(queue) => self.queues.enqueue(now, FlowId(queue), packet, drops),
+            None => {
+                self.enqueue_missed(now, label, labels, parts_of(packet), drops)?;
+                Ok(())
+            }
         }
     }
 
@@ -241,12 +260,13 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         now: Nanos,
         label: u32,
         labels: &(impl Labelled + ?Sized),
-        packet: Packet,
+        parts: Parts,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
+        let ((handle, len), ecn) = parts;
         let lookup = self.claim(label, labels);
         let queue = FlowId(lookup.queue);
-        let result = self.queues.enqueue(now, queue, packet, drops);
+        let result = self.queues.enqueue(now, queue, Packet { handle, len, ecn }, drops);
         // A packet that never entered cannot leave: nothing else would give the queue back.
         if result.is_err() && self.queues.flow_backlog(queue).packets == 0 {
             let Siblings { scheduler, directory, .. } = self.queues.siblings();
@@ -279,6 +299,15 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     }
 }
 
+/// A packet in parts, for functions out of line: handle and length, and ECN. As a whole it would have a place in memory, and be
+/// written there even where it goes to no such function.
+type Parts = ((u32, u32), Ecn);
+
+#[inline(always)]
+const fn parts_of(Packet { handle, len, ecn }: Packet) -> Parts {
+    ((handle, len), ecn)
+}
+
 impl<S: Storage, A: Aqm> Scheduler for IsolatedQueue<S, A> {
     /// `flow` is the packet's label; the flow is its own host.
     #[inline(always)] // as `dequeue`
@@ -289,7 +318,7 @@ impl<S: Storage, A: Aqm> Scheduler for IsolatedQueue<S, A> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        self.enqueue_labelled(now, &OwnHost(flow.0), packet, drops).map(|_| ())
+        self.enqueue_by_labels(now, &OwnHost(flow.0), packet, drops)
     }
 
     #[inline(always)] // as that of the queues by number

@@ -76,7 +76,7 @@ impl Three {
         let ways = [1, 4, 8, 16][usize::from(shape / 4 % 4)].min(hosts);
         let small = [8, 16][usize::from(shape / 16 % 2)].max(ways);
         let (queues, hosts, ways) = match against {
-            Against::OwnEntries => (256, 256, 8),
+            Against::OwnEntries => (256, 256, 16),
             _ => (small, hosts, ways),
         };
         let sizes = Sizes {
@@ -124,7 +124,8 @@ impl Three {
         let push = |drops: &mut Vec<_>, packet, why| drops.push((packet, why));
         let now = self.now;
         if self.against == Against::OwnEntries {
-            // In every tin, labels below 8 have ways of their own in a table of 256.
+            // In every tin, labels below 8 have ways of their own in a table of 256. With 16 ways, `Isolated` keeps none of them
+            // free for other tins.
             let flow = of.labels.flow;
             (of.labels.flow, of.labels.src_host, of.labels.dst_host) =
                 (flow % 8, flow % 3, flow % 5);
