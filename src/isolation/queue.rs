@@ -14,7 +14,7 @@ use super::directory::{Directory, host_label};
 use super::memory::IsolationMemory;
 use super::mode::{Isolation, Level};
 use super::records::{Flow, Host, Tin, Turn};
-use super::serve::{Serving, TINS};
+use super::serve::{Charged, Serving, TINS};
 use crate::labels::Labelled;
 use crate::storage::Storage;
 use crate::{IsolatedConfig, IsolatedError};
@@ -116,10 +116,12 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
             choice,
             selected: FlowId::NONE.0,
             tin_bits: 0,
+            charged: Charged::Turn,
             max_len,
             is_across: false,
             was_across: false,
         };
+        serving.note_charged();
         let (mut flow, mut turn) = (Flow::EMPTY, Turn::EMPTY);
         flow.place.set_quantum(quantum, max_len);
         turn.place.set_quantum(host_quantum, max_len);

@@ -18,6 +18,17 @@ pub(super) const TINS: usize = sched_core::TinConfig::MAX_TINS as usize;
 /// On no ring.
 const NONE: u32 = FlowId::NONE.0;
 
+/// What a packet is charged to, above its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Charged {
+    /// The turn of its host: there is one tin.
+    Turn,
+    /// Nothing: there is one turn.
+    Nothing,
+    /// The turn and the tin.
+    Tin,
+}
+
 /// The records, and which flow is next. A flow scheduler of the queues of an [`IsolatedQueue`](super::IsolatedQueue).
 pub(super) struct Serving<S: Storage> {
     pub(super) isolation: Isolation,
@@ -31,6 +42,7 @@ pub(super) struct Serving<S: Storage> {
     /// The turn served next, the front of the tin that the choice names; [`NONE`] if that holds nothing.
     pub(super) selected: u32,
     pub(super) tin_bits: u32,
+    pub(super) charged: Charged,
     /// The longest packet, which is the least quantum.
     pub(super) max_len: u32,
     /// Whether what a host is sent in one tin counts for its turns in the others.
@@ -123,6 +135,15 @@ impl<S: Storage> Serving<S> {
         if self.is_across { self.choice.tins() } else { 1 }
     }
 
+    /// Notes what packets are charged to, after any change of the tins.
+    pub(super) const fn note_charged(&mut self) {
+        self.charged = match (self.choice.is_one(), self.isolation.counts_hosts()) {
+            (true, true) => Charged::Turn,
+            (true, false) => Charged::Nothing,
+            (false, _) => Charged::Tin,
+        };
+    }
+
     /// Notes the turn served next, after any change of a ring or of the choice.
     #[inline(always)]
     pub(super) fn note_selected(&mut self) {
@@ -188,10 +209,18 @@ impl<S: Storage> Serving<S> {
         let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
         turn.flows.leave_front(self.flows.as_mut(), len, max_len);
         turn.count = turn.count.wrapping_sub(1);
-        if turn.flows.front() != NONE {
-            return self.charge(len);
-        }
         let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
+        if turn.flows.front() != NONE {
+            match self.charged {
+                Charged::Turn => {
+                    let _is_over = tin.turns.charge_front(turn, selected, len, max_len);
+                    self.selected = tin.turns.front();
+                }
+                Charged::Nothing => {}
+                Charged::Tin => self.charge_in_tin(len),
+            }
+            return;
+        }
         tin.turns.leave_front(self.turns.as_mut(), len, max_len);
         let is_idle = tin.turns.front() == NONE;
         self.note_idle(selected);
@@ -200,20 +229,6 @@ impl<S: Storage> Serving<S> {
         }
         self.choice.served(len, is_idle);
         self.note_selected();
-    }
-
-    /// The selected turn, which holds more, was sent `len` bytes.
-    #[inline(always)]
-    fn charge(&mut self, len: u32) {
-        if !self.choice.is_one() {
-            return self.charge_in_tin(len);
-        }
-        let [tin, ..] = &mut self.tins;
-        let selected = self.selected;
-        let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
-        if tin.turns.charge_front(turn, selected, len, self.max_len) {
-            self.selected = tin.turns.front();
-        }
     }
 
     /// What the host of `turn` was sent in its tin counts for its turns in the others. Cost: O(tins).
@@ -369,15 +384,25 @@ impl<S: Storage> FlowScheduler for Serving<S> {
 
     #[inline(always)] // for each packet, from one place
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let Some(turn) = self.turns.as_mut().get_mut(self.selected as usize) else { return };
+        let Self { turns, flows, tins, selected, max_len, .. } = self;
+        let Some(turn) = turns.as_mut().get_mut(*selected as usize) else { return };
         if flow.0 != turn.flows.front() {
             return;
         }
         if next_head.is_none() {
             return self.end_flow(len);
         }
-        turn.flows.charge(self.flows.as_mut(), len, self.max_len, |_| ());
-        self.charge(len);
+        turn.flows.charge(flows.as_mut(), len, *max_len, |_| ());
+        match self.charged {
+            Charged::Turn => {
+                let [tin, ..] = tins;
+                if tin.turns.charge_front(turn, *selected, len, *max_len) {
+                    *selected = tin.turns.front();
+                }
+            }
+            Charged::Nothing => {}
+            Charged::Tin => self.charge_in_tin(len),
+        }
     }
 
     fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {

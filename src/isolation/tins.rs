@@ -73,6 +73,7 @@ impl<S: Storage> Serving<S> {
         }
         self.choice.set_tins(tins, self.backlogged_tins())?;
         self.was_across |= self.is_across && !self.choice.is_one();
+        self.note_charged();
         self.note_selected();
         Ok(())
     }
