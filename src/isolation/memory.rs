@@ -11,8 +11,9 @@ use crate::storage::{Allocate, Storage};
 
 /// The tables of an [`IsolatedQueue`](super::IsolatedQueue); what they contain does not matter.
 ///
-/// There are queues, and behind them a spare queue for each host. Queues, hosts and tins are powers of two. Memory: 16
-/// bytes a packet; 64 a queue; and for each host 62, its spare queue, and 36 for each tin that there is room for.
+/// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of two. Memory: 16 bytes a
+/// packet, 64 a queue, and for each host 117 with its spare queue and 36 for each tin that there is room for, a power of two.
+/// An AQM takes room for each queue beside this, spare ones included.
 pub struct IsolationMemory<S: Storage> {
     /// One for each handle.
     pub(super) packets: S::Of<Descriptor>,
@@ -86,5 +87,54 @@ impl<S: Storage> IsolationMemory<S> {
             }
             Ok(())
         })
+    }
+}
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests {
+    use super::*;
+    use crate::Heap;
+
+    /// What the tables take but for the packets, in bytes.
+    fn bytes(queues: usize, hosts: usize, tins: usize) -> usize {
+        let memory = IsolationMemory::<Heap>::allocate(queues, hosts, tins, 0);
+        size_of_val(&memory.lines[..])
+            + size_of_val(&memory.queues[..])
+            + size_of_val(&memory.flows[..])
+            + size_of_val(&memory.held_flows[..])
+            + size_of_val(&memory.host_lines[..])
+            + size_of_val(&memory.hosts[..])
+            + size_of_val(&memory.held_hosts[..])
+            + size_of_val(&memory.turns[..])
+    }
+
+    /// Goal: the page of the memory is right. Method: the difference that a queue, a host or a tin makes.
+    #[test]
+    fn tables_take_what_the_page_says() {
+        let whole = bytes(1_024, 64, 1);
+        assert_eq!(bytes(2_048, 64, 1), whole + 1_024 * 64);
+        assert_eq!(bytes(1_024, 128, 1), whole + 64 * (117 + 36));
+        assert_eq!(bytes(1_024, 64, 3), whole + 64 * 3 * 36);
+        assert_eq!(whole, 75_328);
+    }
+
+    /// Goal: no table may be shorter than its queues or hosts ask for. Method: each in turn lacks its last element; the error
+    /// names it.
+    #[test]
+    fn a_table_that_is_too_short_is_named() {
+        type Cut = fn(&mut IsolationMemory<Heap>);
+        let cut: [(&str, usize, Cut); 4] = [
+            ("flows", 80, |memory| drop(memory.flows.pop())),
+            ("bytes of flows", 80, |memory| drop(memory.held_flows.pop())),
+            ("bytes of hosts", 16, |memory| drop(memory.held_hosts.pop())),
+            ("turns", 16, |memory| drop(memory.turns.pop())),
+        ];
+        for (what, needed, cut) in cut {
+            let mut memory = IsolationMemory::allocate(64, 16, 1, 64);
+            assert_eq!(memory.check(), Ok(()));
+            cut(&mut memory);
+            let given = needed - 1;
+            assert_eq!(memory.check(), Err(IsolatedError::Memory { what, given, needed }));
+        }
     }
 }

@@ -184,22 +184,50 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The selected turn, which holds more, was sent `len` bytes; there are several tins.
+    /// The selected turn, which holds more, was sent `len` bytes; there are several tins. In three functions, each with the
+    /// registers that it needs: on some links the first takes a call, and the last is rare.
     #[inline(never)]
     fn charge_in_tin(&mut self, len: u32) {
-        let selected = self.selected;
-        if self.is_across {
-            self.charge_elsewhere(selected, len);
+        if self.was_across {
+            self.charge_across(len);
         }
+        let wire_len = self.choice.wire_len(len);
+        self.charge_on_wire(len, wire_len);
+    }
+
+    /// The rest of [`Self::charge_in_tin`], where the packet took `wire_len` bytes on the wire.
+    #[inline(never)]
+    fn charge_on_wire(&mut self, len: u32, wire_len: u32) {
+        let (selected, at, max_len) = (self.selected, self.choice.front(), self.max_len);
         let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
-        if self.was_across && self.choice.serves_by_floor() {
+        let Some(tin) = self.tins.get_mut(at as usize) else { return };
+        let _is_over = tin.turns.charge_front(turn, selected, len, max_len);
+        if !self.choice.borrowed(at, len, wire_len) {
+            return self.choose_anew(len, wire_len, false);
+        }
+        self.note_selected();
+    }
+
+    /// The tin at the front was sent `len` bytes, and holds nothing more if it `is_idle`.
+    #[inline(never)]
+    fn choose_anew(&mut self, len: u32, wire_len: u32, is_idle: bool) {
+        self.choice.served_in_full(len, wire_len, is_idle);
+        self.note_selected();
+    }
+
+    /// The selected turn was sent `len` bytes, and hosts have, or had, one share in all tins.
+    #[cold]
+    #[inline(never)]
+    fn charge_across(&mut self, len: u32) {
+        if self.is_across {
+            self.charge_elsewhere(self.selected, len);
+        }
+        if self.choice.serves_by_floor()
+            && let Some(turn) = self.turns.as_mut().get_mut(self.selected as usize)
+        {
             // A turn of several packets of the floor would keep the others waiting for all of them.
             turn.place.charge_elsewhere(u32::MAX);
         }
-        let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
-        let _is_over = tin.turns.charge_front(turn, selected, len, self.max_len);
-        self.choice.served(len, false);
-        self.note_selected();
     }
 
     /// The selected turn was sent `len` bytes, and holds nothing more if it `is_idle`.
@@ -222,13 +250,17 @@ impl<S: Storage> Serving<S> {
             return;
         }
         tin.turns.leave_front(self.turns.as_mut(), len, max_len);
-        let is_idle = tin.turns.front() == NONE;
+        let front = tin.turns.front();
         self.note_idle(selected);
+        if self.charged != Charged::Tin {
+            self.selected = front;
+            return;
+        }
         if self.is_across {
             self.charge_elsewhere(selected, len);
         }
-        self.choice.served(len, is_idle);
-        self.note_selected();
+        let wire_len = self.choice.wire_len(len);
+        self.choose_anew(len, wire_len, front == NONE);
     }
 
     /// What the host of `turn` was sent in its tin counts for its turns in the others. Cost: O(tins).

@@ -337,7 +337,8 @@ impl<L: WireLength> TinChoice<L> {
 
     /// What a packet of `len` bytes, booked, takes on the wire.
     #[inline(always)]
-    pub(super) fn wire_len(&self, len: u32) -> u32 {
+    #[must_use]
+    pub fn wire_len(&self, len: u32) -> u32 {
         self.link.wire_len(len)
     }
 
@@ -352,7 +353,7 @@ impl<L: WireLength> TinChoice<L> {
     /// it is so; nothing has changed if not. Most packets of a line that is full leave like this: nothing is called here.
     #[inline(always)]
     #[must_use]
-    pub(super) fn borrowed(&mut self, at: u32, len: u32, wire_len: u32) -> bool {
+    pub fn borrowed(&mut self, at: u32, len: u32, wire_len: u32) -> bool {
         let Some(now) = self.time.tick_plainly() else { return false };
         let sent = self.sent.wrapping_add(len);
         if now >= self.borrowing_until || self.is_floor_due_at(sent) {
@@ -371,7 +372,7 @@ impl<L: WireLength> TinChoice<L> {
 
     /// [`Self::served`], whatever there is to do.
     #[inline(always)]
-    pub(super) fn served_in_full(&mut self, len: u32, wire_len: u32, is_idle: bool) {
+    pub fn served_in_full(&mut self, len: u32, wire_len: u32, is_idle: bool) {
         match self.rule {
             Rule::One => {}
             Rule::ByShare => self.charge_share(len, wire_len, is_idle),
