@@ -92,8 +92,8 @@ impl NaiveFlowScheduler for NaiveTurns {
 
 /// What [`IsolatedQueue`](freeboard::isolation::IsolatedQueue) should do, without an AQM.
 ///
-/// As [`NaiveIsolated`](super::NaiveIsolated), the twin asks the tables which way of its set a label has. Who holds what,
-/// and for how long, it counts anew each time.
+/// As [`NaiveIsolated`](super::NaiveIsolated), the twin asks the tables which way of its set a label has. Which flow holds a queue,
+/// which host an entry, and for how long, it counts anew each time.
 #[derive(Clone, Debug)]
 pub struct NaiveRecords {
     sizes: Sizes,
