@@ -219,7 +219,7 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     ///
     /// # Errors
     /// As [`Scheduler::enqueue`].
-    #[inline]
+    #[inline(always)] // a hit is little more than the enqueue of the queues by number
     pub fn enqueue_labelled(
         &mut self,
         now: Nanos,
