@@ -55,6 +55,29 @@ impl Labelled for OwnHost {
 ///
 /// In every mode but [`Isolation::TripleIsolate`]. As a [`Scheduler`], the number that names a flow is its label, and a
 /// flow that comes in that way is its own host.
+///
+/// Two hosts share the line, whatever they open:
+///
+/// ```
+/// use freeboard::flowhash::{Labels, mix};
+/// use freeboard::isolation::{IsolatedQueue, IsolationMemory};
+/// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
+/// use freeboard::{Heap, IsolatedConfig};
+///
+/// let memory = IsolationMemory::<Heap>::allocate(64, 16, 1, 256);
+/// let mut queue = IsolatedQueue::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
+/// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+/// for handle in 0..200 {
+///     // Every tenth packet is of host 1 and its one flow, the others of nine flows of host 0.
+///     let host = u32::from(handle % 10 == 0);
+///     let labels = Labels { flow: mix(handle % 10), src_host: mix(host), dst_host: 0 };
+///     queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, 1_500), drops)?;
+/// }
+/// assert_eq!(queue.backlogged_hosts(), 2);
+/// let sent = (0..20).filter_map(|_| queue.dequeue(Nanos(0), drops));
+/// assert_eq!(sent.filter(|packet| packet.handle % 10 == 0).count(), 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct IsolatedQueue<S: Storage, A = NoAqm> {
     queues: Engine<S, A>,
 }

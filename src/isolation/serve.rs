@@ -280,9 +280,12 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// `flow` has lost all that it held.
+    /// `flow` has lost all that it held, if it held anything.
     #[inline(never)]
     fn lose_flow(&mut self, flow: FlowId) {
+        if !self.is_backlogged(flow) {
+            return;
+        }
         let (at, max_len) = (self.turn_of_flow(flow), self.max_len);
         let Some(turn) = self.turns.as_mut().get_mut(at as usize) else { return };
         turn.flows.lose(self.flows.as_mut(), flow.0, max_len);
@@ -338,9 +341,7 @@ impl<S: Storage> FlowScheduler for Serving<S> {
     }
 
     fn remove(&mut self, flow: FlowId) {
-        if self.is_backlogged(flow) {
-            self.lose_flow(flow);
-        }
+        self.lose_flow(flow);
         if let Some(flow) = self.flows.as_mut().get_mut(flow.index()) {
             *flow = Flow::EMPTY;
         }
@@ -442,8 +443,9 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         }
     }
 
+    #[inline]
     fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
-        if head.is_none() && self.is_backlogged(flow) {
+        if head.is_none() {
             self.lose_flow(flow);
         }
     }
