@@ -187,8 +187,9 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The selected turn, which holds more, was sent `len` bytes; there are several tins.
-    #[inline(always)]
+    /// The selected turn, which holds more, was sent `len` bytes; there are several tins. Apart: on some links this takes a call,
+    /// across which the packets of one tin would have to keep registers too.
+    #[inline(never)]
     fn charge_in_tin(&mut self, len: u32) {
         let wire_len = self.choice.wire_len(len);
         self.charge_on_wire(len, wire_len);
