@@ -27,8 +27,6 @@ pub(super) enum Charged {
     Nothing,
     /// The turn and the tin.
     Tin,
-    /// These, and the turns of the host in other tins: hosts have, or had, one share in all.
-    Across,
 }
 
 /// The records, and which flow is next. A flow scheduler of the queues of an [`IsolatedQueue`](super::IsolatedQueue).
@@ -142,7 +140,6 @@ impl<S: Storage> Serving<S> {
         self.charged = match (self.choice.is_one(), self.isolation.counts_hosts()) {
             (true, true) => Charged::Turn,
             (true, false) => Charged::Nothing,
-            (false, _) if self.was_across => Charged::Across,
             (false, _) => Charged::Tin,
         };
     }
@@ -191,6 +188,9 @@ impl<S: Storage> Serving<S> {
     /// across which the packets of one tin would have to keep registers too.
     #[inline(never)]
     fn charge_in_tin(&mut self, len: u32) {
+        if self.was_across {
+            self.charge_across(len);
+        }
         let wire_len = self.choice.wire_len(len);
         self.charge_on_wire(len, wire_len);
     }
@@ -216,18 +216,19 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    /// As [`Self::charge_in_tin`], where hosts have, or had, one share in all tins.
+    /// What comes before the rest of [`Self::charge_in_tin`] where hosts have, or had, one share in all tins.
     #[cold]
     #[inline(never)]
     fn charge_across(&mut self, len: u32) {
-        self.charge_elsewhere(self.selected, len);
+        if self.is_across {
+            self.charge_elsewhere(self.selected, len);
+        }
         if self.choice.serves_by_floor()
             && let Some(turn) = self.turns.as_mut().get_mut(self.selected as usize)
         {
             // A turn of several packets of the floor would keep the others waiting for all of them.
             turn.place.charge_elsewhere(u32::MAX);
         }
-        self.charge_in_tin(len);
     }
 
     /// The selected turn was sent `len` bytes, and holds nothing more if it `is_idle`.
@@ -246,20 +247,18 @@ impl<S: Storage> Serving<S> {
                 }
                 Charged::Nothing => {}
                 Charged::Tin => self.charge_in_tin(len),
-                Charged::Across => self.charge_across(len),
             }
             return;
         }
         tin.turns.leave_front(self.turns.as_mut(), len, max_len);
         let front = tin.turns.front();
         self.note_idle(selected);
-        match self.charged {
-            Charged::Turn | Charged::Nothing => {
-                self.selected = front;
-                return;
-            }
-            Charged::Tin => {}
-            Charged::Across => self.charge_elsewhere(selected, len),
+        if self.charged != Charged::Tin {
+            self.selected = front;
+            return;
+        }
+        if self.is_across {
+            self.charge_elsewhere(selected, len);
         }
         let wire_len = self.choice.wire_len(len);
         self.choose_anew(len, wire_len, front == NONE);
@@ -268,9 +267,6 @@ impl<S: Storage> Serving<S> {
     /// What the host of `turn` was sent in its tin counts for its turns in the others. Cost: O(tins).
     #[inline(never)]
     fn charge_elsewhere(&mut self, turn: u32, len: u32) {
-        if !self.is_across {
-            return;
-        }
         let first = self.turn_of(self.host_of_turn(turn), 0) as usize;
         let turns = first..first.wrapping_add(1 << (self.tin_bits & 7));
         let Some(turns) = self.turns.as_mut().get_mut(turns) else { return };
@@ -440,7 +436,6 @@ impl<S: Storage> FlowScheduler for Serving<S> {
             }
             Charged::Nothing => {}
             Charged::Tin => self.charge_in_tin(len),
-            Charged::Across => self.charge_across(len),
         }
     }
 

@@ -83,7 +83,6 @@ impl<S: Storage> Serving<S> {
         let before = self.quanta_of_a_turn();
         self.is_across = on;
         self.was_across |= on && !self.choice.is_one();
-        self.note_charged();
         self.renew_quanta(before);
     }
 
