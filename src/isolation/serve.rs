@@ -260,7 +260,10 @@ impl<S: Storage> Serving<S> {
         if self.is_across {
             self.charge_elsewhere(selected, len);
         }
-        let wire_len = self.choice.wire_len(len);
+        let (at, wire_len) = (self.choice.front(), self.choice.wire_len(len));
+        if front != NONE && self.choice.borrowed(at, len, wire_len) {
+            return self.note_selected();
+        }
         self.choose_anew(len, wire_len, front == NONE);
     }
 
