@@ -2,10 +2,10 @@
 //!
 //! | record | is | one for each |
 //! |---|---|---|
-//! | [`Flow`] | a place on the ring of its turn | queue |
-//! | [`Turn`] | one host in one tin: a place on the ring of the tin, and the ring of its flows | host and tin |
-//! | [`Host`] | the tins that it holds packets in | entry of the table of hosts |
-//! | [`Tin`] | the ring of the turns in it | tin |
+//! | [`Flow`](records::Flow) | a place on the ring of its turn | queue |
+//! | [`Turn`](records::Turn) | one host in one tin: a place on the ring of the tin, and the ring of its flows | host and tin |
+//! | [`Host`](records::Host) | the tins that it holds packets in | entry of the table of hosts |
+//! | [`Tin`](records::Tin) | the ring of the turns in it | tin |
 //!
 //! The number of a turn is `host << k | tin`: from a flow to its host and its tin is a shift, and the turns of a host
 //! lie side by side. A packet is served by asking which tin is next ([`TinChoice`](sched_core::TinChoice)), which turn of
@@ -38,6 +38,5 @@ mod tins;
 pub use memory::IsolationMemory;
 pub use mode::{Isolation, UnknownIsolation};
 pub use queue::IsolatedQueue;
-pub use records::{Flow, Host, Tin, Turn};
 
 pub(crate) use mode::Level;

@@ -93,8 +93,7 @@ mod ack_filter;
 mod buffers;
 mod hashed;
 mod isolated;
-#[doc(hidden)]
-pub mod isolation;
+mod isolation;
 mod labelled_scheduler;
 mod labels;
 mod segmenter;
@@ -113,6 +112,8 @@ pub use isolated::{
     Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, IsolatedQueues, StaticRates,
     StaticTables, StaticTriple, TinCounters,
 };
+#[doc(hidden)]
+pub use isolation::{IsolatedQueue, IsolationMemory};
 pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled_scheduler::LabelledScheduler;
 pub use labels::{ByLabeller, Identified, InTin, Labelled, OnDemand, Rekeyed};

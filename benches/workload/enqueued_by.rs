@@ -1,7 +1,7 @@
 //! A queue that is told more of a packet than a number for its flow.
 
+use freeboard::IsolatedQueue;
 use freeboard::flowhash::{Labeller, Labels, Parser, SipHash13};
-use freeboard::isolation::IsolatedQueue;
 use freeboard::sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
 };

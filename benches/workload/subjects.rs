@@ -6,7 +6,6 @@ use conformance::catalog::{
     ShortestQueue, Wf2q, queues,
 };
 use freeboard::flowhash::{FlowTable, TagLine};
-use freeboard::isolation::{IsolatedQueue, IsolationMemory};
 use freeboard::sched_core::{
     Aqm, Blue, BlueParams, BlueState, CeThreshold, ChosenAqmState, ClassState, Classes, CoDel,
     CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, CommittedRate, Descriptor,
@@ -19,6 +18,7 @@ use freeboard::{
     Dscp, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue, Tin, TinMode,
     TinName, TinPlan, TinShare,
 };
+use freeboard::{IsolatedQueue, IsolationMemory};
 
 use super::enqueued_by::{EnqueuedBy, Frames, FramesInTins, HostsByHash, OneFlow, TinsByHash};
 use super::null::{LIMITED, LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};

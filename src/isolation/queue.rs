@@ -60,7 +60,7 @@ impl Labelled for OwnHost {
 ///
 /// ```
 /// use freeboard::flowhash::{Labels, mix};
-/// use freeboard::isolation::{IsolatedQueue, IsolationMemory};
+/// use freeboard::{IsolatedQueue, IsolationMemory};
 /// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
 /// use freeboard::{Heap, IsolatedConfig};
 ///

@@ -11,7 +11,7 @@ use sched_core::{OnRing, Ring, RingFlow};
 
 /// A flow: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub(super) struct Flow {
     /// Its place on the ring of its turn. On the ring if and only if its queue holds packets.
     pub(super) place: RingFlow,
     /// The turn that it was of when it became backlogged last.
@@ -20,7 +20,7 @@ pub struct Flow {
 
 /// One host in one tin: 36 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub(super) struct Turn {
     /// Its place on the ring of its tin. On the ring if and only if a flow is on its own.
     pub(super) place: RingFlow,
     /// Its flows that hold packets.
@@ -31,36 +31,36 @@ pub struct Turn {
 
 /// One host in all tins: a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Host {
+pub(super) struct Host {
     /// Bit `t` is set if and only if its turn in tin `t` is on the ring there.
     pub(super) backlogged: u8,
 }
 
 /// One tin: 12 bytes. Its share is kept by the [choice](sched_core::TinChoice) among all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tin {
+pub(super) struct Tin {
     /// The turns that hold packets.
     pub(super) turns: Ring,
 }
 
 impl Flow {
     /// A flow without packets, not added.
-    pub const EMPTY: Self = Self { place: RingFlow::EMPTY, turn: 0 };
+    pub(super) const EMPTY: Self = Self { place: RingFlow::EMPTY, turn: 0 };
 }
 
 impl Turn {
     /// A turn without flows, not added.
-    pub const EMPTY: Self = Self { place: RingFlow::EMPTY, flows: Ring::IDLE, count: 0 };
+    pub(super) const EMPTY: Self = Self { place: RingFlow::EMPTY, flows: Ring::IDLE, count: 0 };
 }
 
 impl Host {
     /// A host without packets.
-    pub const EMPTY: Self = Self { backlogged: 0 };
+    pub(super) const EMPTY: Self = Self { backlogged: 0 };
 }
 
 impl Tin {
     /// A tin without packets.
-    pub const EMPTY: Self = Self { turns: Ring::IDLE };
+    pub(super) const EMPTY: Self = Self { turns: Ring::IDLE };
 }
 
 impl OnRing for Flow {

@@ -3,11 +3,11 @@
 
 use core::fmt::Debug;
 
-use freeboard::isolation::{IsolatedQueue, IsolationMemory};
 use freeboard::sched_core::{
     Backlog, Counters, DropReason, FlowId, Limits, Nanos, Packet, Scheduler, Side,
 };
 use freeboard::{Heap, IsolatedConfig, Isolation};
+use freeboard::{IsolatedQueue, IsolationMemory};
 
 use super::labelled::{HANDLES, MAX_LEN, Step, WithTerms, tins};
 use crate::twin::{NaiveIsolated, NaiveRecords, Sizes};

@@ -90,7 +90,7 @@ impl NaiveFlowScheduler for NaiveTurns {
     }
 }
 
-/// What [`IsolatedQueue`](freeboard::isolation::IsolatedQueue) should do, without an AQM.
+/// What [`IsolatedQueue`](freeboard::IsolatedQueue) should do, without an AQM.
 ///
 /// As [`NaiveIsolated`](super::NaiveIsolated), the twin asks the tables which way of its set a label has. Which flow holds a queue,
 /// which host an entry, and for how long, it counts anew each time.
@@ -159,7 +159,7 @@ impl NaiveRecords {
         }
     }
 
-    /// As [`IsolatedQueue::enqueue_labelled`](freeboard::isolation::IsolatedQueue::enqueue_labelled).
+    /// As [`IsolatedQueue::enqueue_labelled`](freeboard::IsolatedQueue::enqueue_labelled).
     ///
     /// # Errors
     /// The same.
@@ -236,7 +236,7 @@ impl NaiveRecords {
         }
     }
 
-    /// As [`IsolatedQueue::update_host`](freeboard::isolation::IsolatedQueue::update_host).
+    /// As [`IsolatedQueue::update_host`](freeboard::IsolatedQueue::update_host).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.queues.scheduler_and_queues().0.advance(now);
         if !self.counts_hosts() {
@@ -250,7 +250,7 @@ impl NaiveRecords {
         true
     }
 
-    /// As [`IsolatedQueue::set_tins`](freeboard::isolation::IsolatedQueue::set_tins); whether it is possible.
+    /// As [`IsolatedQueue::set_tins`](freeboard::IsolatedQueue::set_tins); whether it is possible.
     pub fn set_tins(&mut self, tins: &[TinConfig]) -> bool {
         let count = tins.len() as u32;
         if count == self.tins[0] {
@@ -281,7 +281,7 @@ impl NaiveRecords {
         true
     }
 
-    /// As [`IsolatedQueue::set_hosts_across_tins`](freeboard::isolation::IsolatedQueue::set_hosts_across_tins).
+    /// As [`IsolatedQueue::set_hosts_across_tins`](freeboard::IsolatedQueue::set_hosts_across_tins).
     pub fn set_across(&mut self, on: bool) {
         self.across = on;
         let (hosts, tins) = (self.sizes.hosts, self.tins[0]);
@@ -297,7 +297,7 @@ impl NaiveRecords {
         }
     }
 
-    /// As [`IsolatedQueue::set_overhead`](freeboard::isolation::IsolatedQueue::set_overhead).
+    /// As [`IsolatedQueue::set_overhead`](freeboard::IsolatedQueue::set_overhead).
     pub fn set_overhead(&mut self, link: Overhead) {
         self.tins_of_turns().set_link(link);
     }

@@ -338,7 +338,7 @@ impl Ring {
     pub const IDLE: Self =
         Self { front: NONE, last_new: NONE, next_old: Standing::new(Place::Old, 0) };
 
-    /// The flow served next, [`NONE`] if none is listed.
+    /// Returns the flow served next, the number of [`FlowId::NONE`](crate::FlowId::NONE) if none is listed.
     #[inline]
     #[must_use]
     pub const fn front(&self) -> u32 {
@@ -380,7 +380,7 @@ impl Ring {
     }
 
     /// Lists `flow`, if it is added and not listed. With sparse flows first the flow comes
-    /// [to the new list](Self::enter_early) if it may; otherwise it comes [last](Self::enter_last), and `drawn` is told.
+    /// to the new list if it may; otherwise it comes last, and `drawn` is told.
     #[inline]
     pub fn enter<F: OnRing>(
         &mut self,
@@ -551,7 +551,8 @@ impl Ring {
         self.unlist(nodes, flow);
     }
 
-    /// [`Self::leave`] of the front, of which more is known: it is listed, and the last of the new list only if it is new.
+    /// The front has sent `len` bytes and has nothing left: takes it off the ring. It keeps the rest of its
+    /// turn, or what it owes.
     #[inline]
     pub fn leave_front<F: OnRing>(&mut self, nodes: &mut [F], len: u32, max_len: u32) {
         let (front, last_drawn) = (self.front, self.last_drawn());
