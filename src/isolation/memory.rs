@@ -6,6 +6,7 @@ use flowhash::TagLine;
 use sched_core::{Descriptor, HeldFlow, HeldHost, Queue};
 
 use super::records::{Flow, Host, Turn};
+use super::serve::TINS;
 use crate::IsolatedError;
 use crate::storage::{Allocate, Storage};
 
@@ -46,11 +47,11 @@ impl<S: Storage> fmt::Debug for IsolationMemory<S> {
 }
 
 impl<S: Allocate> IsolationMemory<S> {
-    /// Allocates tables for so many queues, hosts, tins of each and packets.
+    /// Allocates tables for so many queues, hosts, tins of each and packets. More than eight tins count as eight.
     #[must_use]
     pub fn allocate(queues: usize, hosts: usize, tins: usize, packets: usize) -> Self {
         let all = queues.saturating_add(hosts);
-        let turns = hosts.saturating_mul(tins.next_power_of_two());
+        let turns = hosts.saturating_mul(tins.min(TINS).next_power_of_two());
         Self {
             packets: S::table(Descriptor::EMPTY, packets),
             lines: S::table(TagLine::EMPTY, queues.div_ceil(8)),
@@ -116,6 +117,12 @@ mod tests {
         assert_eq!(bytes(1_024, 128, 1), whole + 64 * (117 + 36));
         assert_eq!(bytes(1_024, 64, 3), whole + 64 * 3 * 36);
         assert_eq!(whole, 75_328);
+    }
+
+    /// Goal: no number of tins overflows, and none takes more room than can be used. Method: the largest number.
+    #[test]
+    fn no_more_tins_than_there_may_be_take_room() {
+        assert_eq!(bytes(64, 16, usize::MAX), bytes(64, 16, 8));
     }
 
     /// Goal: no table may be shorter than its queues or hosts ask for. Method: each in turn lacks its last element; the error

@@ -203,7 +203,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     ///
     /// - [`IsolatedError::Config`] for no tins, more than eight, what [`TinConfig::check`] refuses, and another number while
     ///   packets are queued;
-    /// - [`IsolatedError::Memory`] without room for the turns of every host.
+    /// - [`IsolatedError::Memory`] without room for the turns of every host, and where hosts do not count also for more tins
+    ///   than there are spare queues.
     pub fn set_tins(&mut self, tins: &[TinConfig]) -> Result<(), IsolatedError> {
         let Siblings { scheduler, directory, aqm, .. } = self.queues.siblings();
         let before = scheduler.quanta_of_a_turn();
