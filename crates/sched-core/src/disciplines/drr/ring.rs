@@ -89,7 +89,7 @@ impl Standing {
     }
 }
 
-/// What a ring knows of one flow: 20 bytes.
+/// A flow's place on a [`Ring`], its quantum and what it was charged: 20 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFlow {
     /// The flow behind this one on its list, which is a ring; stale unless listed.
@@ -141,8 +141,7 @@ impl RingFlow {
     }
 
     /// Whether the flow is on the new list.
-    #[must_use]
-    pub const fn is_new(&self) -> bool {
+    pub(crate) const fn is_new(&self) -> bool {
         matches!(self.place(), Place::New)
     }
 
@@ -159,7 +158,7 @@ impl RingFlow {
         matches!(self.place(), Place::Idle | Place::Spent)
     }
 
-    /// Bytes a turn; 0 if not added.
+    /// Returns the bytes a turn is worth; 0 if the flow was not added.
     #[inline]
     #[must_use]
     pub const fn quantum(&self) -> u32 {
@@ -173,7 +172,8 @@ impl RingFlow {
         if self.standing.has_begun() { 0 } else { self.charged }
     }
 
-    /// Adds the flow, or changes it. Of a turn under way what is sent already counts.
+    /// Adds the flow, or changes its quantum, from `max_len` to [`RingFlow::MAX_QUANTUM`], which the caller checks. What was sent
+    /// in a turn under way counts.
     pub fn set_quantum(&mut self, quantum: u32, max_len: u32) {
         self.quantum = quantum;
         if !self.is_added() {
@@ -199,7 +199,7 @@ impl RingFlow {
         }
     }
 
-    /// The same flow as if it had just been added, or not added if it was not. For one that is idle.
+    /// Returns the flow, which is idle, as if it had just been added; or not added, if it was not.
     #[must_use]
     pub const fn renewed(&self) -> Self {
         let place = if self.is_added() { Place::Idle } else { Place::Absent };
@@ -216,14 +216,14 @@ impl RingFlow {
         }
     }
 
-    /// What was charged elsewhere to a turn that the flow, which is not listed, does not have: it owes a packet at most.
+    /// Limits the debt of a flow that is not listed to less than a packet: the turn that was charged elsewhere does not come.
     pub fn forgive(&mut self, max_len: u32) {
         if !self.standing.has_begun() {
             self.charged = self.charged.min(max_len.saturating_sub(1));
         }
     }
 
-    /// What is wrong with flow `at`, if anything is. Nothing is charged elsewhere.
+    /// Checks the place of flow `at`, to which nothing is charged elsewhere.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -231,7 +231,7 @@ impl RingFlow {
         self.recount_charged(at, is_backlogged, max_len, max_len)
     }
 
-    /// [`Self::recount`], where less than `most_early` bytes are charged to a turn before it begins.
+    /// Checks the place of flow `at`, where less than `most_early` bytes are charged to a turn before it begins.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -260,7 +260,7 @@ impl RingFlow {
     }
 }
 
-/// What a table has an element of for each flow: a [`RingFlow`], and what its owner keeps beside it.
+/// An element of a table of flows: a [`RingFlow`], and what its owner keeps beside it.
 pub trait OnRing {
     /// Returns the place of the flow.
     fn on_ring(&self) -> &RingFlow;
@@ -332,9 +332,9 @@ pub struct Ring {
 
 impl Ring {
     /// Room for a ring: all zero.
-    pub const EMPTY: Self = Self { front: 0, last_new: 0, next_old: Standing(0) };
+    pub(crate) const EMPTY: Self = Self { front: 0, last_new: 0, next_old: Standing(0) };
 
-    /// No flow is listed.
+    /// A ring without flows.
     pub const IDLE: Self =
         Self { front: NONE, last_new: NONE, next_old: Standing::new(Place::Old, 0) };
 
@@ -346,8 +346,7 @@ impl Ring {
     }
 
     /// Whether a flow is on the new list.
-    #[must_use]
-    pub const fn has_new(&self) -> bool {
+    pub(crate) const fn has_new(&self) -> bool {
         self.last_new != NONE
     }
 
@@ -493,8 +492,8 @@ impl Ring {
         }
     }
 
-    /// The front has sent `len` bytes and has more. If its turn is over it draws a ticket, and `drawn` is
-    /// told. No length, however wrong, makes a debt of more than `max_len` less a byte.
+    /// Charges the front, which has more, `len` bytes that it has sent. If its turn is over it draws a ticket, and `drawn` is
+    /// called. No length, however wrong, makes a debt of more than `max_len` less a byte.
     #[inline]
     pub fn charge<F: OnRing>(
         &mut self,
@@ -510,7 +509,8 @@ impl Ring {
         }
     }
 
-    /// [`Self::charge`] of `node`, which is that of the `front`. Returns whether the turn is over.
+    /// Charges `node`, which is that of the `front` and has more, `len` bytes, as [`Self::charge`] does. Returns whether the
+    /// turn is over.
     #[inline(always)]
     pub fn charge_front<F: OnRing>(
         &mut self,
@@ -551,8 +551,8 @@ impl Ring {
         self.unlist(nodes, flow);
     }
 
-    /// The front has sent `len` bytes and has nothing left: takes it off the ring. It keeps the rest of its
-    /// turn, or what it owes.
+    /// Takes the front, which has sent `len` bytes and has nothing left, off the ring. It keeps the rest of its turn, or what
+    /// it owes.
     #[inline]
     pub fn leave_front<F: OnRing>(&mut self, nodes: &mut [F], len: u32, max_len: u32) {
         let (front, last_drawn) = (self.front, self.last_drawn());
@@ -615,7 +615,7 @@ impl Ring {
         }
     }
 
-    /// The flows on the ring from the front on, and no more than `most + 1`, however damaged it is.
+    /// Returns the flows on the ring from the front on, and no more than `most + 1`, however damaged it is.
     pub fn walk<'a, F: OnRing>(
         &self,
         nodes: &'a [F],
