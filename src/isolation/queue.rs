@@ -54,7 +54,7 @@ impl Labelled for OwnHost {
 /// Queues found by label: hosts and the flows of each, in the storage `S`, with the AQM `A`.
 ///
 /// In every mode but [`Isolation::TripleIsolate`]. As a [`Scheduler`], the number that names a flow is its label, and a
-/// flow that comes in that way is its own host.
+/// flow that comes in that way is its own host. Committed rates and ceilings of hosts are not served yet.
 ///
 /// Two hosts share the line, whatever they open:
 ///
