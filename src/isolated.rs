@@ -55,6 +55,7 @@ use shaper::Overhead;
 pub use config::{IsolatedConfig, IsolatedError};
 use directory::HostDirectory;
 use flow_scheduler::IsolationScheduler;
+pub(crate) use flow_scheduler::label_in;
 use holders::Holders;
 pub use memory::IsolatedMemory;
 pub(crate) use static_tables::ALL;
@@ -95,7 +96,7 @@ const fn isolation_lacks_room(isolation: Isolation, has_triple: bool) -> bool {
 }
 
 /// A packet of which only the flow is known: its own host.
-struct OwnHost(u32);
+pub(crate) struct OwnHost(pub(crate) u32);
 
 impl Labelled for OwnHost {
     fn flow(&self) -> u32 {
@@ -581,10 +582,10 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
 
 /// A packet in parts, for functions out of line: handle and length, and ECN. As a whole it would have a place in memory, and be
 /// written there even where it goes to no such function.
-type Parts = ((u32, u32), Ecn);
+pub(crate) type Parts = ((u32, u32), Ecn);
 
 #[inline(always)]
-const fn parts_of(Packet { handle, len, ecn }: Packet) -> Parts {
+pub(crate) const fn parts_of(Packet { handle, len, ecn }: Packet) -> Parts {
     ((handle, len), ecn)
 }
 

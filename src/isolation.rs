@@ -7,25 +7,27 @@
 //! | [`Host`](records::Host) | the tins that it holds packets in | entry of the table of hosts |
 //! | [`Tin`](records::Tin) | the ring of the turns in it | tin |
 //!
-//! The number of a turn is `host << k | tin`: from a flow to its host and its tin is a shift, and the turns of a host
-//! lie side by side. A packet is served by asking which tin is next ([`TinChoice`](sched_core::TinChoice)), which turn of
-//! the tin, and which flow of the turn. Both rings are deficit round robin with sparse ones first
-//! ([`Ring`](sched_core::Ring)).
+//! The number of a turn is `host << k | tin`: from a flow to its host and its tin is a shift, and
+//! the turns of a host lie side by side. A packet is served by asking which tin is next
+//! ([`TinChoice`](sched_core::TinChoice)), which turn of the tin, and which flow of the turn. Both
+//! rings are deficit round robin with sparse ones first ([`Ring`](sched_core::Ring)).
 //!
 //! Where hosts do not count, all flows are of host 0 and nothing of a host is looked up.
 //!
-//! **A full set of flows.** A flow that finds all ways of its set taken shares a queue of its own host: that of its own
-//! way, if this is of the same turn, or else the *spare queue* of its host. There is one for each host. Flows of a host
-//! that are crowded out in several tins at once share it, and are then served in the tin that had it first. Where hosts
-//! do not count there is a spare queue for each tin.
+//! **A full set of flows.** A flow that finds all ways of its set taken shares a queue of its own
+//! host: that of its own way, if this is of the same turn, or else the *spare queue* of its host.
+//! There is one for each host. Flows of a host that are crowded out in several tins at once share
+//! it, and are then served in the tin that had it first. Where hosts do not count there is a spare
+//! queue for each tin.
 //!
 //! **A full set of hosts.** Hosts share an entry: its turn in each tin, and its spare queue.
 //!
-//! **What is inherited.** A turn keeps what it owes, less than a packet, and that it is used up in this round. The next
-//! host that claims the entry has it. So an entry has one early turn a round, whatever addresses its senders make up.
+//! **What is inherited.** A turn keeps what it owes, less than a packet, and that it is used up in
+//! this round. The next host that claims the entry has it. So an entry has one early turn a round,
+//! whatever addresses its senders make up.
 //!
-//! **Cost.** A packet of a flow that is backlogged: a lookup, two rings and the choice among tins, O(1). A packet of an
-//! idle flow: a lookup of its host more.
+//! **Cost.** A packet of a flow that is backlogged: a lookup, two rings and the choice among tins,
+//! O(1). A packet of an idle flow: a lookup of its host more.
 
 mod directory;
 mod memory;

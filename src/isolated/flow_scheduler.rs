@@ -46,7 +46,7 @@ const SPREAD: u32 = 0x9e37_79b9;
 
 /// The label of a flow or of a host in a tin, where each has an entry of its own.
 #[inline(always)]
-pub(super) const fn label_in(tin: u8, label: u32) -> u32 {
+pub(crate) const fn label_in(tin: u8, label: u32) -> u32 {
     label ^ (tin as u32).wrapping_mul(SPREAD)
 }
 

@@ -194,10 +194,10 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         }
     }
 
-    /// The entry of the host with this label, for one flow more. A host whose set is full shares the entry of
-    /// another host. While a new key takes over, `before` is the host's label under the previous key: a host
-    /// keeps its entry as long as flows of the host count there. `of` says which tin the host is in; the labels are
-    /// those in this tin.
+    /// The entry of the host with this label, for one flow more. A host whose set is full shares
+    /// the entry of another host. While a new key takes over, `before` is the host's label under
+    /// the previous key: a host keeps its entry as long as flows of the host count there. `of` says
+    /// which tin the host is in; the labels are those in this tin.
     #[inline(always)] // 110 instructions of a pair whose flow and host are idle
     pub(super) fn claim(&mut self, label: u32, before: Option<u32>, of: InTins) -> Claimed {
         let lookup = match before {

@@ -10,8 +10,8 @@ use super::serve::Serving;
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
-/// The table of flows and the table of hosts. A queue is claimed if and only if it holds packets, and a host if and only
-/// if one of its queues does.
+/// The table of flows and the table of hosts. A queue is claimed if and only if it holds packets,
+/// and a host if and only if one of its queues does.
 pub(super) struct Directory<S: Storage> {
     pub(super) queues: FlowTable<S::Of<TagLine>>,
     /// The spare queue of host `h` has the number `queues.queues() + h`.
@@ -36,8 +36,8 @@ pub(super) fn host_label(level: Level, labels: &(impl Labelled + ?Sized)) -> u32
 }
 
 impl<S: Storage> Directory<S> {
-    /// Finds the queue of a packet whose flow has none so far, by the `label` of its flow in its tin, and makes it one of the
-    /// turn of its host there.
+    /// Finds the queue of a packet whose flow has none so far, by the `label` of its flow in its
+    /// tin, and makes it one of the turn of its host there.
     #[inline(always)]
     pub(super) fn claim(
         &mut self,
@@ -73,8 +73,8 @@ impl<S: Storage> Directory<S> {
         Lookup { queue, outcome }
     }
 
-    /// The queue for a flow of `turn` whose set is full: `own`, which the table names, if that is of the turn too, or else the
-    /// spare queue of its host.
+    /// The queue for a flow of `turn` whose set is full: `own`, which the table names, if that is
+    /// of the turn too, or else the spare queue of its host.
     fn shared(&self, serving: &Serving<S>, own: u32, turn: u32) -> u32 {
         if serving.turn_of_flow(FlowId(own)) == turn {
             return own;
@@ -87,8 +87,8 @@ impl<S: Storage> Directory<S> {
         self.queues.queues().wrapping_add(spare)
     }
 
-    /// `flow` holds nothing: its queue is free, and its host, if no other flow of the host holds anything. A second call
-    /// changes nothing.
+    /// `flow` holds nothing: its queue is free, and its host, if no other flow of the host holds
+    /// anything. A second call changes nothing.
     #[inline(always)]
     pub(super) fn let_go(&mut self, serving: &Serving<S>, flow: FlowId) {
         self.queues.release(flow.0);

@@ -12,9 +12,10 @@ use crate::storage::{Allocate, Storage};
 
 /// The tables of an [`IsolatedQueue`](super::IsolatedQueue); what they contain does not matter.
 ///
-/// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of two. Memory: 16 bytes a
-/// packet, 64 a queue, and for each host 117 with its spare queue and 36 for each tin that there is room for, a power of two.
-/// An AQM takes room for each queue beside this, spare ones included.
+/// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
+/// two. Memory: 16 bytes a packet, 64 a queue, and for each host 117 with its spare queue and 36
+/// for each tin that there is room for, a power of two. An AQM takes room for each queue beside
+/// this, spare ones included.
 pub struct IsolationMemory<S: Storage> {
     /// One for each handle.
     pub(super) packets: S::Of<Descriptor>,
@@ -24,13 +25,13 @@ pub struct IsolationMemory<S: Storage> {
     pub(super) queues: S::Of<Queue>,
     /// As many.
     pub(super) flows: S::Of<Flow>,
-    /// As many: for the flow that gives way.
+    /// As many: the bytes of each flow, for longest-queue drop.
     pub(super) held_flows: S::Of<HeldFlow>,
     /// One for eight hosts.
     pub(super) host_lines: S::Of<TagLine>,
     /// One for each host.
     pub(super) hosts: S::Of<Host>,
-    /// As many: for the host that gives way.
+    /// As many: the bytes of each host, for longest-queue drop.
     pub(super) held_hosts: S::Of<HeldHost>,
     /// One for each host in each tin.
     pub(super) turns: S::Of<Turn>,
@@ -47,7 +48,8 @@ impl<S: Storage> fmt::Debug for IsolationMemory<S> {
 }
 
 impl<S: Allocate> IsolationMemory<S> {
-    /// Allocates tables for so many queues, hosts, tins of each and packets. More than eight tins count as eight.
+    /// Allocates tables for so many queues, hosts, tins of each and packets. More than eight tins
+    /// count as eight.
     #[must_use]
     pub fn allocate(queues: usize, hosts: usize, tins: usize, packets: usize) -> Self {
         let all = queues.saturating_add(hosts);
@@ -73,7 +75,8 @@ impl<S: Storage> IsolationMemory<S> {
         self.queues.as_ref().len()
     }
 
-    /// Whether every table is as long as the queues or hosts ask for; lines are measured by their tables.
+    /// Whether every table is as long as the queues or hosts ask for; lines are measured by their
+    /// tables.
     pub(super) fn check(&self) -> Result<(), IsolatedError> {
         let (queues, hosts) = (self.queues.as_ref().len(), self.hosts.as_ref().len());
         let tables = [
@@ -109,7 +112,8 @@ mod tests {
             + size_of_val(&memory.turns[..])
     }
 
-    /// Goal: the page of the memory is right. Method: the difference that a queue, a host or a tin makes.
+    /// Goal: the page of the memory is right. Method: the difference that a queue, a host or a tin
+    /// makes.
     #[test]
     fn tables_take_what_the_page_says() {
         let whole = bytes(1_024, 64, 1);
@@ -119,14 +123,15 @@ mod tests {
         assert_eq!(whole, 75_328);
     }
 
-    /// Goal: no number of tins overflows, and none takes more room than can be used. Method: the largest number.
+    /// Goal: no number of tins overflows, and none takes more room than can be used. Method: the
+    /// largest number.
     #[test]
     fn no_more_tins_than_there_may_be_take_room() {
         assert_eq!(bytes(64, 16, usize::MAX), bytes(64, 16, 8));
     }
 
-    /// Goal: no table may be shorter than its queues or hosts ask for. Method: each in turn lacks its last element; the error
-    /// names it.
+    /// Goal: no table may be shorter than its queues or hosts ask for. Method: each in turn lacks
+    /// its last element; the error names it.
     #[test]
     fn a_table_that_is_too_short_is_named() {
         type Cut = fn(&mut IsolationMemory<Heap>);

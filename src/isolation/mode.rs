@@ -23,7 +23,8 @@ use crate::labels::Labelled;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Isolation {
-    // Those with a queue for each flow stand first, so that one comparison tells whether a packet goes by its flow.
+    // Those with a queue for each flow stand first, so that one comparison tells whether a packet
+    // goes by its flow.
     /// A queue for each flow; hosts do not count. A host that opens many flows has many shares.
     Flows,
     /// The line is shared by source hosts, the share of a host by its flows.
@@ -31,9 +32,9 @@ pub enum Isolation {
     DualSrcHost,
     /// The line is shared by destination hosts, the share of a host by its flows.
     DualDstHost,
-    /// A flow's share is divided by the flows of its source host or of its destination host, whichever
-    /// has more. The hosts of one side decide which flow gives way and how many turns begin early:
-    /// [`IsolatedConfig::local_side`](crate::IsolatedConfig::local_side).
+    /// A flow's share is divided by the flows of its source host or of its destination host,
+    /// whichever has more. The hosts of one side decide which flow gives way and how many turns
+    /// begin early: [`IsolatedConfig::local_side`](crate::IsolatedConfig::local_side).
     TripleIsolate,
     /// A queue for each source host.
     SrcHost,
@@ -99,7 +100,8 @@ impl Isolation {
         }
     }
 
-    /// [`Self::queue_label`], where queues are those of hosts. Apart, so that asking for the flow is a call that is known, or none.
+    /// [`Self::queue_label`], where queues are those of hosts. Apart, so that asking for the flow
+    /// is a call that is known, or none.
     #[inline(never)]
     fn host_label(self, labels: &(impl Labelled + ?Sized)) -> u32 {
         match self {
@@ -133,9 +135,9 @@ impl Isolation {
         !self.sides_that_count().is_empty()
     }
 
-    /// Whose spare queue a flow goes to that finds its set full: that of its host on this side, or on the side
-    /// `local` if the isolation says none. Where hosts do not count, the flow shares the queue that the table names, or
-    /// that of its tin.
+    /// Whose spare queue a flow goes to that finds its set full: that of its host on this side, or
+    /// on the side `local` if the isolation says none. Where hosts do not count, the flow shares
+    /// the queue that the table names, or that of its tin.
     pub(crate) const fn spares_of(self, local: Side) -> Level {
         match (self, local) {
             (Self::TripleIsolate, Side::Source) => Level::Source,

@@ -4,7 +4,7 @@ use core::fmt;
 
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
-    Aqm, Backlog, ConfigError, Counters, Descriptor, DropSink, Ecn, FlowId, FlowQueues, FlowRecord,
+    Aqm, Backlog, ConfigError, Counters, Descriptor, DropSink, FlowId, FlowQueues, FlowRecord,
     FlowScheduler, HeldFlow, HeldHost, HostClass, Imbalance, Limits, LongestHostDrop, Nanos, NoAqm,
     Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
 };
@@ -15,6 +15,7 @@ use super::memory::IsolationMemory;
 use super::mode::{Isolation, Level};
 use super::records::{Flow, Host, Tin, Turn};
 use super::serve::{Charged, Serving, TINS};
+use crate::isolated::{OwnHost, Parts, parts_of};
 use crate::labels::Labelled;
 use crate::storage::Storage;
 use crate::{IsolatedConfig, IsolatedError};
@@ -34,27 +35,11 @@ type Engine<S, A> = FlowQueues<
     Directory<S>,
 >;
 
-/// A packet of which only the flow is known: its own host.
-struct OwnHost(u32);
-
-impl Labelled for OwnHost {
-    fn flow(&self) -> u32 {
-        self.0
-    }
-
-    fn source(&self) -> u32 {
-        self.0
-    }
-
-    fn destination(&self) -> u32 {
-        self.0
-    }
-}
-
 /// Queues found by label: hosts and the flows of each, in the storage `S`, with the AQM `A`.
 ///
-/// In every mode but [`Isolation::TripleIsolate`]. As a [`Scheduler`], the number that names a flow is its label, and a
-/// flow that comes in that way is its own host. Committed rates and ceilings of hosts are not served yet.
+/// In every mode but [`Isolation::TripleIsolate`]. As a [`Scheduler`], the number that names a flow
+/// is its label, and a flow that comes in that way is its own host. Committed rates and ceilings of
+/// hosts are not served yet.
 ///
 /// Two hosts share the line, whatever they open:
 ///
@@ -100,7 +85,8 @@ impl<S: Storage> IsolatedQueue<S> {
 }
 
 impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
-    /// Creates queues with an AQM, which has room for as many flows as there are queues, spare ones included. Cost: O(memory).
+    /// Creates queues with an AQM, which has room for as many flows as there are queues, spare ones
+    /// included. Cost: O(memory).
     ///
     /// # Errors
     /// [`IsolatedError`], with what was given and what is accepted.
@@ -174,8 +160,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         self.queues.scheduler().isolation
     }
 
-    /// Returns how many hosts hold packets, each once, in however many tins: the `H` of the guarantees. Hosts that share an
-    /// entry count as one; where hosts do not count there are none.
+    /// Returns how many hosts hold packets, each once, in however many tins: the `H` of the
+    /// guarantees. Hosts that share an entry count as one; where hosts do not count there are none.
     pub fn backlogged_hosts(&self) -> u32 {
         self.queues.directory().hosts.occupied()
     }
@@ -185,7 +171,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         self.queues.flow_backlog(FlowId(queue))
     }
 
-    /// Sets what packets are on the wire, from the next one on that leaves: the rates of tins count that.
+    /// Sets what packets are on the wire, from the next one on that leaves: the rates of tins count
+    /// that.
     pub fn set_overhead(&mut self, link: Overhead) {
         self.queues.scheduler_mut().set_link(link);
     }
@@ -195,16 +182,17 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         self.queues.scheduler().choice.tins()
     }
 
-    /// Sets the tins: `tins[t]` is tin `t`, and the highest goes first within its share. Rates and weights may change at any
-    /// time, the number of tins only while nothing is queued. Cost: O(tables).
+    /// Sets the tins: `tins[t]` is tin `t`, and the highest goes first within its share. Rates and
+    /// weights may change at any time, the number of tins only while nothing is queued. Cost:
+    /// O(tables).
     ///
     /// # Errors
     /// Nothing has changed then.
     ///
-    /// - [`IsolatedError::Config`] for no tins, more than eight, what [`TinConfig::check`] refuses, and another number while
-    ///   packets are queued;
-    /// - [`IsolatedError::Memory`] without room for the turns of every host, and where hosts do not count also for more tins
-    ///   than there are spare queues.
+    /// - [`IsolatedError::Config`] for no tins, more than eight, what [`TinConfig::check`] refuses,
+    ///   and another number while packets are queued;
+    /// - [`IsolatedError::Memory`] without room for the turns of every host, and where hosts do not
+    ///   count also for more tins than there are spare queues.
     pub fn set_tins(&mut self, tins: &[TinConfig]) -> Result<(), IsolatedError> {
         let Siblings { scheduler, directory, aqm, .. } = self.queues.siblings();
         let before = scheduler.quanta_of_a_turn();
@@ -216,14 +204,14 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         Ok(())
     }
 
-    /// Sets whether a host has one share in all tins together: then what it is sent in one tin counts for its turns in the others.
-    /// Cost: O(hosts · tins).
+    /// Sets whether a host has one share in all tins together: then what it is sent in one tin
+    /// counts for its turns in the others. Cost: O(hosts · tins).
     pub fn set_hosts_across_tins(&mut self, on: bool) {
         self.queues.scheduler_mut().set_across(on);
     }
 
-    /// Sets the quantum of the host of a packet with these `labels` at once; returns whether the host is backlogged. Cost:
-    /// O(tins).
+    /// Sets the quantum of the host of a packet with these `labels` at once; returns whether the
+    /// host is backlogged. Cost: O(tins).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
         scheduler.advance(now);
@@ -279,7 +267,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         }
     }
 
-    /// The rest of [`Self::enqueue_labelled`], of a packet whose flow has no queue of its own so far.
+    /// The rest of [`Self::enqueue_labelled`], of a packet whose flow has no queue of its own so
+    /// far.
     #[inline(never)]
     fn enqueue_missed(
         &mut self,
@@ -301,8 +290,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         result.map(|()| lookup.outcome)
     }
 
-    /// Finds the queue of a packet that has none so far. The AQM forgets the flow that had it before, and the flows that had a
-    /// spare queue.
+    /// Finds the queue of a packet that has none so far. The AQM forgets the flow that had it
+    /// before, and the flows that had a spare queue.
     #[inline(always)]
     fn claim(&mut self, label: u32, labels: &(impl Labelled + ?Sized)) -> Lookup {
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
@@ -323,15 +312,6 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         }
         lookup
     }
-}
-
-/// A packet in parts, for functions out of line: handle and length, and ECN. As a whole it would have a place in memory, and be
-/// written there even where it goes to no such function.
-type Parts = ((u32, u32), Ecn);
-
-#[inline(always)]
-const fn parts_of(Packet { handle, len, ecn }: Packet) -> Parts {
-    ((handle, len), ecn)
 }
 
 impl<S: Storage, A: Aqm> Scheduler for IsolatedQueue<S, A> {

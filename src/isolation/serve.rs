@@ -1,4 +1,5 @@
-//! Which flow is served next: the tin that the choice names, a turn of that tin, and a flow of that turn.
+//! Which flow is served next: the tin that the choice names, a turn of that tin, and a flow of that
+//! turn.
 
 use core::fmt;
 
@@ -29,7 +30,8 @@ pub(super) enum Charged {
     Tin,
 }
 
-/// The records, and which flow is next. A flow scheduler of the queues of an [`IsolatedQueue`](super::IsolatedQueue).
+/// The records, and which flow is next. A flow scheduler of the queues of an
+/// [`IsolatedQueue`](super::IsolatedQueue).
 pub(super) struct Serving<S: Storage> {
     pub(super) isolation: Isolation,
     pub(super) flows: S::Of<Flow>,
@@ -39,7 +41,8 @@ pub(super) struct Serving<S: Storage> {
     pub(super) tins: [Tin; TINS],
     /// The shares of the tins, and which is next.
     pub(super) choice: TinChoice<Overhead>,
-    /// The turn served next, the front of the tin that the choice names; [`NONE`] if that holds nothing.
+    /// The turn served next, the front of the tin that the choice names; [`NONE`] if that holds
+    /// nothing.
     pub(super) selected: u32,
     pub(super) tin_bits: u32,
     pub(super) charged: Charged,
@@ -106,7 +109,8 @@ impl<S: Storage> Serving<S> {
         self.hosts.as_ref().get(host as usize).is_none_or(|host| host.backlogged == 0)
     }
 
-    /// Makes `flow`, which is idle, one of `turn`. A flow that comes to another turn is as if it had just been added.
+    /// Makes `flow`, which is idle, one of `turn`. A flow that comes to another turn is as if it
+    /// had just been added.
     #[inline(always)]
     pub(super) fn assign(&mut self, flow: FlowId, turn: u32) {
         if let Some(flow) = self.flows.as_mut().get_mut(flow.index())
@@ -129,8 +133,8 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// What a host is sent in other tins is taken from its turn: with one share over tins a quantum must be left even to
-    /// a host that is backlogged in all of them.
+    /// What a host is sent in other tins is taken from its turn: with one share over tins a quantum
+    /// must be left even to a host that is backlogged in all of them.
     pub(super) const fn quanta_of_a_turn(&self) -> u32 {
         if self.is_across { self.choice.tins() } else { 1 }
     }
@@ -184,8 +188,9 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The selected turn, which holds more, was sent `len` bytes; there are several tins. Apart: on some links this takes a call,
-    /// across which the packets of one tin would have to keep registers too.
+    /// The selected turn, which holds more, was sent `len` bytes; there are several tins. Apart: on
+    /// some links this takes a call, across which the packets of one tin would have to keep
+    /// registers too.
     #[inline(never)]
     fn charge_in_tin(&mut self, len: u32) {
         if self.was_across {
@@ -195,8 +200,8 @@ impl<S: Storage> Serving<S> {
         self.charge_on_wire(len, wire_len);
     }
 
-    /// The rest of [`Self::charge_in_tin`], where the packet took `wire_len` bytes on the wire. What is rare is in functions of
-    /// its own, called last: few registers are kept.
+    /// The rest of [`Self::charge_in_tin`], where the packet took `wire_len` bytes on the wire.
+    /// What is rare is in functions of its own, called last: few registers are kept.
     #[inline(never)]
     fn charge_on_wire(&mut self, len: u32, wire_len: u32) {
         let (selected, at, max_len) = (self.selected, self.choice.front(), self.max_len);
@@ -216,7 +221,8 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    /// What comes before the rest of [`Self::charge_in_tin`] where hosts have, or had, one share in all tins.
+    /// What comes before the rest of [`Self::charge_in_tin`] where hosts have, or had, one share in
+    /// all tins.
     #[cold]
     #[inline(never)]
     fn charge_across(&mut self, len: u32) {
@@ -267,7 +273,8 @@ impl<S: Storage> Serving<S> {
         self.choose_anew(len, wire_len, front == NONE);
     }
 
-    /// What the host of `turn` was sent in its tin counts for its turns in the others. Cost: O(tins).
+    /// What the host of `turn` was sent in its tin counts for its turns in the others. Cost:
+    /// O(tins).
     #[inline(never)]
     fn charge_elsewhere(&mut self, turn: u32, len: u32) {
         let first = self.turn_of(self.host_of_turn(turn), 0) as usize;
@@ -449,7 +456,8 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         }
     }
 
-    /// The host that holds about the most gives way ([`LongestHostDrop`](sched_core::LongestHostDrop)).
+    /// The host that holds about the most gives way
+    /// ([`LongestHostDrop`](sched_core::LongestHostDrop)).
     fn victim(&self) -> Option<(FlowId, DropFrom)> {
         None
     }

@@ -6,11 +6,9 @@ use shaper::Overhead;
 use super::records::{Tin, Turn};
 use super::serve::Serving;
 use crate::IsolatedError;
+use crate::isolated::label_in;
 use crate::labels::Labelled;
 use crate::storage::Storage;
-
-/// What the label of a flow is XORed with in a tin, for each step of its number: 2^32 divided by the golden ratio.
-const SPREAD: u32 = 0x9e37_79b9;
 
 impl<S: Storage> Serving<S> {
     /// The tin of a packet with these labels. One that there is not counts as tin 0.
@@ -26,9 +24,9 @@ impl<S: Storage> Serving<S> {
     /// The label by which a packet finds its queue: a flow has one in each tin.
     #[inline(always)]
     pub(super) fn queue_label(&self, labels: &(impl Labelled + ?Sized)) -> u32 {
-        let tin = u32::from(labels.tin());
-        let tin = if tin < self.choice.tins() { tin } else { 0 };
-        self.isolation.queue_label(labels) ^ tin.wrapping_mul(SPREAD)
+        let tin = labels.tin();
+        let tin = if u32::from(tin) < self.choice.tins() { tin } else { 0 };
+        label_in(tin, self.isolation.queue_label(labels))
     }
 
     /// What packets are on the wire, from now on.
@@ -37,8 +35,8 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    /// Sets what the tins share. Another number of them only while nothing is queued: the turns are laid out anew then, and owe
-    /// nothing.
+    /// Sets what the tins share. Another number of them only while nothing is queued: the turns are
+    /// laid out anew then, and owe nothing.
     pub(super) fn set_tins(
         &mut self,
         tins: &[TinConfig],

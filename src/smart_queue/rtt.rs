@@ -36,7 +36,8 @@ use shaper::Rate;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rtt(Nanos);
 
-/// Round-trip times that a queue may hold: one for a sender that fills the line, and three for others.
+/// Round-trip times that a queue may hold: one for a sender that fills the line, and three for
+/// others.
 const ROUND_TRIPS: u128 = 4;
 /// The fewest packets of the longest length that a queue may hold.
 const FEWEST: u32 = 32;
@@ -106,11 +107,11 @@ impl Rtt {
         Nanos(self.0.0 / 20)
     }
 
-    /// The most bytes that a queue holds by default on a line of this rate: what the rate carries in four round-trip
-    /// times, 32 packets of `max_len` at least and 16 MiB at most.
+    /// The most bytes that a queue holds by default on a line of this rate: what the rate carries
+    /// in four round-trip times, 32 packets of `max_len` at least and 16 MiB at most.
     ///
-    /// One round-trip time is for a sender that fills the line, and three are for others. It bounds what waits of a
-    /// stream that answers no AQM.
+    /// One round-trip time is for a sender that fills the line, and three are for others. It bounds
+    /// what waits of a stream that answers no AQM.
     ///
     /// ```
     /// use freeboard::Rtt;

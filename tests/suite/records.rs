@@ -16,8 +16,9 @@ fn cobalt(queues: usize) -> impl Aqm {
     Cobalt::new(vec![CobaltState::EMPTY; queues], CobaltParams::INTERNET, 1).expect("in range")
 }
 
-/// Goal: an AQM forgets and keeps its flows as in `Isolated`: packets are marked and dropped as there. Method: both queues,
-/// with one tin and tables that are soon full, get the same packets; all that comes out of them is compared.
+/// Goal: an AQM forgets and keeps its flows as in `Isolated`: packets are marked and dropped as
+/// there. Method: both queues, with one tin and tables that are soon full, get the same packets;
+/// all that comes out of them is compared.
 #[test]
 fn an_aqm_of_records_marks_and_drops_as_that_of_isolated() {
     let (mut drops, mut marks, mut collided) = (0, 0, 0);

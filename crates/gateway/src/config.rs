@@ -88,7 +88,8 @@ impl Config {
         self.handling.splits_gso && self.io == Io::Packet
     }
 
-    /// How frames are handled in a direction of this rate. Limits by the rate are for the greatest that it may have.
+    /// How frames are handled in a direction of this rate. Limits by the rate are for the greatest
+    /// that it may have.
     pub(crate) fn treatment(&self, heading: Heading, rate: Rate) -> Treatment {
         let rate = self.follow.most(heading).unwrap_or(rate);
         self.handling.of(heading, rate, self.share.rtt)

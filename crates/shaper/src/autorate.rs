@@ -125,7 +125,7 @@ pub struct AutoratePath {
 ///   rate is filled within `12n + 13` intervals: 7.4 s for a line that comes back to four times the rate, by default.
 /// - On a steady line that stays full, the rate ends up between 3/4 and 9/8 of what the line carries, and stays
 ///   there: this is shown in the tests for a line that tells its delay 0 to 100 ms late, not proved.
-/// - A sample that is told late, twice or in another order within an interval changes nothing. A
+/// - A sample that arrives late, twice or in another order within an interval changes nothing. A
 ///   clock that steps back begins an interval anew; one that leaps costs at most a cut, or a
 ///   silence if no sample came in that interval.
 ///

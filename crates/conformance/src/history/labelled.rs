@@ -240,7 +240,7 @@ fn limits(packets: u8, bytes: u8) -> Limits {
     Limits { packets, bytes }
 }
 
-/// What happened while histories were played: a test that never collides tests nothing.
+/// Counts of what happened while histories were played: a test that never collides tests nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Packets accepted, by the outcome of their lookup.
@@ -515,7 +515,7 @@ impl<K: Storage> Both<K> {
 /// seen after each step. Two bytes say how both are built; a last step that is cut off is left out.
 ///
 /// # Errors
-/// What differs, and the steps until then.
+/// A text with the difference and the steps until then.
 pub fn play_labelled(bytes: &[u8]) -> Result<Seen, String> {
     let mut rest = bytes.iter().copied();
     let (shape, start) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));

@@ -1,5 +1,5 @@
-//! Histories of the queue of records: the same for it, for its twin, and, where both are to send the same, for the twin of
-//! [`Isolated`](freeboard::Isolated).
+//! Histories of the queue of records: the same for it, for its twin, and, where both are to send
+//! the same, for the twin of [`Isolated`](freeboard::Isolated).
 
 use core::fmt::Debug;
 
@@ -12,18 +12,19 @@ use freeboard::{IsolatedQueue, IsolationMemory};
 use super::labelled::{HANDLES, MAX_LEN, Step, WithTerms, tins};
 use crate::twin::{NaiveIsolated, NaiveRecords, Sizes};
 
-/// What a history compares with.
+/// A choice of tins and tables, and with it of the models that a history compares with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Against {
     /// One tin and tables that are soon full: the twin of `Isolated` as well.
     OneTin,
-    /// Several tins and tables that are soon full: the twin alone, since hosts have an entry a tin in `Isolated`.
+    /// Several tins and tables that are soon full: the twin alone, since hosts have an entry a tin
+    /// in `Isolated`.
     Tins,
     /// Several tins, and an entry for each host and each tin: the twin of `Isolated` as well.
     OwnEntries,
 }
 
-/// What happened while histories were played.
+/// Counts of what happened while histories were played.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordsSeen {
     /// Packets accepted, by the outcome of their lookup.
@@ -124,8 +125,8 @@ impl Three {
         let push = |drops: &mut Vec<_>, packet, why| drops.push((packet, why));
         let now = self.now;
         if self.against == Against::OwnEntries {
-            // In every tin, labels below 8 have ways of their own in a table of 256. With 16 ways, `Isolated` keeps none of them
-            // free for other tins.
+            // In every tin, labels below 8 have ways of their own in a table of 256. With 16 ways,
+            // `Isolated` keeps none of them free for other tins.
             let flow = of.labels.flow;
             (of.labels.flow, of.labels.src_host, of.labels.dst_host) =
                 (flow % 8, flow % 3, flow % 5);
@@ -156,7 +157,8 @@ impl Three {
         let mut tins = tins(count, plan);
         match self.against {
             Against::OneTin => return Ok(()),
-            // Other numbers only before the first packet: what turns owe is forgotten then, and entries of `Isolated` keep it.
+            // Other numbers only before the first packet: what turns owe is forgotten then, and
+            // entries of `Isolated` keep it.
             Against::OwnEntries if self.seen.outcomes != [0; 3] => {
                 let last = tins[tins.len() - 1];
                 tins.resize(self.subject.tins() as usize, last);
@@ -212,7 +214,8 @@ impl Three {
             Step::SetTins(count, plan) => self.set_tins(count, plan)?,
             Step::SetAcross(on) => {
                 if self.against != Against::OwnEntries || self.seen.outcomes == [0; 3] {
-                    // `Isolated` looks for the other entries of a host when a flow of it becomes backlogged.
+                    // `Isolated` looks for the other entries of a host when a flow of it becomes
+                    // backlogged.
                     self.subject.set_hosts_across_tins(on);
                     self.twin.set_across(on);
                     self.across = on;
@@ -287,11 +290,11 @@ impl Three {
     }
 }
 
-/// Plays the history that `bytes` spell on the queue of records and on its twins, and compares all that can be seen after each
-/// step. Two bytes say how they are built.
+/// Plays the history that `bytes` spell on the queue of records and on its twins, and compares all
+/// that can be seen after each step. Two bytes say how they are built.
 ///
 /// # Errors
-/// What differs, and the steps until then.
+/// A text with the difference and the steps until then.
 pub fn play_records(against: Against, bytes: &[u8]) -> Result<RecordsSeen, String> {
     let mut rest = bytes.iter().copied();
     let (shape, start) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));

@@ -46,8 +46,8 @@ pub struct Sizes {
     pub local_side: Side,
 }
 
-/// A quantum as twins are told it.
-const fn setting(quantum: u32) -> Setting {
+/// Returns a quantum as the setting of a flow of the reference models.
+pub(super) const fn setting(quantum: u32) -> Setting {
     Setting { weight: quantum / 500, max_len: 1 }
 }
 

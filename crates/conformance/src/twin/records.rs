@@ -1,5 +1,5 @@
-//! The queue of records as maps: which flow has which queue, which host which entry, and behind them the naive flow
-//! schedulers. A turn is a host of theirs.
+//! The queue of records as maps: which flow has which queue, which host which entry, and behind
+//! them the naive flow schedulers. A turn is a host of theirs.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ use freeboard::{Isolation, Labelled};
 use super::Sizes;
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
 use super::host_drr::NaiveHostDrr;
+use super::isolated::setting;
 use super::longest_host::NaiveLongestHostDrop;
 use super::queues::NaiveQueues;
 use super::tins::NaiveTins;
@@ -24,12 +25,8 @@ const TINS: u32 = 8;
 /// The largest quantum, in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
 
-/// A quantum as twins are told it.
-const fn setting(quantum: u32) -> Setting {
-    Setting { weight: quantum / 500, max_len: 1 }
-}
-
-/// The turns and the flows of each. The host that gives way is that of all its turns.
+/// The turns and the flows of each. The host that loses a packet to an overflow is that of all its
+/// turns.
 #[derive(Clone, Debug)]
 struct NaiveTurns {
     levels: NaiveHostDrr<NaiveTins>,
@@ -90,10 +87,11 @@ impl NaiveFlowScheduler for NaiveTurns {
     }
 }
 
-/// What [`IsolatedQueue`](freeboard::IsolatedQueue) should do, without an AQM.
+/// A reference model of [`IsolatedQueue`](freeboard::IsolatedQueue), without an AQM.
 ///
-/// As [`NaiveIsolated`](super::NaiveIsolated), the twin asks the tables which way of its set a label has. Which flow holds a queue,
-/// which host an entry, and for how long, it counts anew each time.
+/// As [`NaiveIsolated`](super::NaiveIsolated), the twin asks the tables which way of its set a
+/// label has. Which flow holds a queue, which host an entry, and for how long, it counts anew each
+/// time.
 #[derive(Clone, Debug)]
 pub struct NaiveRecords {
     sizes: Sizes,
@@ -103,10 +101,10 @@ pub struct NaiveRecords {
     hosts: FlowTable<Vec<TagLine>>,
     /// The queues that hold packets, each with its turn.
     held: BTreeMap<u32, u32>,
-    /// How many tins there are, and how many there is room for.
+    /// The number of tins, and the most that there is room for.
     tins: [u32; 2],
     across: bool,
-    /// What each turn is worth where a host has a share in each tin, in bytes.
+    /// The quantum of each turn where a host has a share in each tin, in bytes.
     quanta: Vec<u32>,
 }
 
@@ -281,7 +279,8 @@ impl NaiveRecords {
         true
     }
 
-    /// As [`IsolatedQueue::set_hosts_across_tins`](freeboard::IsolatedQueue::set_hosts_across_tins).
+    /// As
+    /// [`IsolatedQueue::set_hosts_across_tins`](freeboard::IsolatedQueue::set_hosts_across_tins).
     pub fn set_across(&mut self, on: bool) {
         self.across = on;
         let (hosts, tins) = (self.sizes.hosts, self.tins[0]);

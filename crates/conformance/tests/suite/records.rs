@@ -1,5 +1,5 @@
-//! The queue of records does what its twin of maps does, and where hosts have as many entries of their own, what
-//! [`Isolated`](freeboard::Isolated) does.
+//! The queue of records does what its twin of maps does, and where hosts have as many entries of
+//! their own, what [`Isolated`](freeboard::Isolated) does.
 
 use conformance::Xorshift;
 use conformance::effort::effort;
@@ -29,8 +29,8 @@ fn play(against: Against, trials: u64, len: u64) -> RecordsSeen {
     all
 }
 
-/// Goal: with one tin the records send and drop what `Isolated` does, packet for packet, whatever collides. Method: histories
-/// of both reference models.
+/// Goal: with one tin the records send and drop what `Isolated` does, packet for packet, whatever
+/// collides. Method: histories of both reference models.
 #[test]
 fn records_of_one_tin_do_what_isolated_does() {
     let trials = effort(16, 200);
@@ -51,8 +51,8 @@ fn records_of_several_tins_are_their_twin() {
     assert!(set_tins.iter().all(|&count| count > trials), "{set_tins:?}");
 }
 
-/// Goal: where each host has an entry of its own in each tin, the records of several tins send and drop what `Isolated` does.
-/// Method: as above, in large tables.
+/// Goal: where each host has an entry of its own in each tin, the records of several tins send and
+/// drop what `Isolated` does. Method: as above, in large tables.
 #[test]
 fn records_of_several_tins_do_what_isolated_does_where_hosts_have_entries() {
     let trials = effort(4, 40);

@@ -109,7 +109,8 @@ pub(crate) struct Handling {
 }
 
 impl Handling {
-    /// What this means for one direction, which has this rate at most, where the other ends are so far away.
+    /// What this means for one direction, which has this rate at most, where the other ends are so
+    /// far away.
     pub(crate) fn of(&self, heading: Heading, rate: Rate, rtt: Rtt) -> Treatment {
         let is_up = heading == Heading::Up;
         Treatment {

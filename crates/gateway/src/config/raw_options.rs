@@ -138,8 +138,9 @@ pub(crate) struct RawOptions {
     /// [default: on; off with fifo and with aqm none].
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<Switch>())]
     pub(crate) l4s: Option<Word>,
-    /// How far away the other ends are, which sets the AQM and limits: datacentre, lan, metro, regional, internet, oceanic,
-    /// satellite, or a time such as 30ms. A queue may stand for a twentieth of it [default: internet, 100 ms].
+    /// How far away the other ends are, which sets the AQM and limits: datacentre, lan, metro,
+    /// regional, internet, oceanic, satellite, or a time such as 30ms. A queue may stand for a
+    /// twentieth of it [default: internet, 100 ms].
     #[arg(long, value_name = "WORD", help_heading = "Queues")]
     pub(crate) rtt: Option<Word>,
     /// Classes of the line by code point (DSCP): besteffort, precedence, diffserv3, diffserv4, diffserv8, or

@@ -374,8 +374,8 @@ fn a_fifo_holds_what_a_modem_does() {
     assert_eq!(limit("queue = \"sqf\""), Limit::ByRate);
 }
 
-/// Goal: the default limit is the library's for the rate of each direction, up to 4 MiB, and for the
-/// greatest rate where it follows the line. Method: the limits of configurations, in bytes.
+/// Goal: the default limit is the library's for the rate of each direction, up to 4 MiB, and for
+/// the greatest rate where it follows the line. Method: the limits of configurations, in bytes.
 #[test]
 fn the_default_limit_follows_the_rates() {
     let limits = |more: &str| {

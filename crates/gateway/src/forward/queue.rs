@@ -281,8 +281,8 @@ pub(crate) const fn max_descriptors(hosts: HostMode) -> u32 {
     }
 }
 
-/// The most bytes that a direction may hold by default: enough for the queues of many flows, which an
-/// AQM keeps short. A stream that answers no AQM fills more, and waits for it.
+/// The most bytes that a direction may hold by default: enough for the queues of many flows, which
+/// an AQM keeps short. A stream that answers no AQM fills more, and waits for it.
 const MOST_BY_RATE: u32 = 4 << 20;
 
 /// The limits in force in a direction with this treatment.

@@ -172,8 +172,8 @@ impl RingFlow {
         if self.standing.has_begun() { 0 } else { self.charged }
     }
 
-    /// Adds the flow, or changes its quantum, from `max_len` to [`RingFlow::MAX_QUANTUM`], which the caller checks. What was sent
-    /// in a turn under way counts.
+    /// Adds the flow, or changes its quantum, from `max_len` to [`RingFlow::MAX_QUANTUM`], which
+    /// the caller checks. What was sent in a turn under way counts.
     pub fn set_quantum(&mut self, quantum: u32, max_len: u32) {
         self.quantum = quantum;
         if !self.is_added() {
@@ -216,7 +216,8 @@ impl RingFlow {
         }
     }
 
-    /// Limits the debt of a flow that is not listed to less than a packet: the turn that was charged elsewhere does not come.
+    /// Limits the debt of a flow that is not listed to less than a packet: the turn that was
+    /// charged elsewhere does not come.
     pub fn forgive(&mut self, max_len: u32) {
         if !self.standing.has_begun() {
             self.charged = self.charged.min(max_len.saturating_sub(1));
@@ -231,7 +232,8 @@ impl RingFlow {
         self.recount_charged(at, is_backlogged, max_len, max_len)
     }
 
-    /// Checks the place of flow `at`, where less than `most_early` bytes are charged to a turn before it begins.
+    /// Checks the place of flow `at`, where less than `most_early` bytes are charged to a turn
+    /// before it begins.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -338,7 +340,8 @@ impl Ring {
     pub const IDLE: Self =
         Self { front: NONE, last_new: NONE, next_old: Standing::new(Place::Old, 0) };
 
-    /// Returns the flow served next, the number of [`FlowId::NONE`](crate::FlowId::NONE) if none is listed.
+    /// Returns the flow served next, the number of [`FlowId::NONE`](crate::FlowId::NONE) if none is
+    /// listed.
     #[inline]
     #[must_use]
     pub const fn front(&self) -> u32 {
@@ -379,7 +382,7 @@ impl Ring {
     }
 
     /// Lists `flow`, if it is added and not listed. With sparse flows first the flow comes
-    /// to the new list if it may; otherwise it comes last, and `drawn` is told.
+    /// to the new list if it may; otherwise it comes last, and `drawn` is called.
     #[inline]
     pub fn enter<F: OnRing>(
         &mut self,
@@ -492,8 +495,9 @@ impl Ring {
         }
     }
 
-    /// Charges the front, which has more, `len` bytes that it has sent. If its turn is over it draws a ticket, and `drawn` is
-    /// called. No length, however wrong, makes a debt of more than `max_len` less a byte.
+    /// Charges the front, which has more, `len` bytes that it has sent. If its turn is over it
+    /// draws a ticket, and `drawn` is called. No length, however wrong, makes a debt of more than
+    /// `max_len` less a byte.
     #[inline]
     pub fn charge<F: OnRing>(
         &mut self,
@@ -509,8 +513,8 @@ impl Ring {
         }
     }
 
-    /// Charges `node`, which is that of the `front` and has more, `len` bytes, as [`Self::charge`] does. Returns whether the
-    /// turn is over.
+    /// Charges `node`, which is that of the `front` and has more, `len` bytes, as [`Self::charge`]
+    /// does. Returns whether the turn is over.
     #[inline(always)]
     pub fn charge_front<F: OnRing>(
         &mut self,
@@ -551,8 +555,8 @@ impl Ring {
         self.unlist(nodes, flow);
     }
 
-    /// Takes the front, which has sent `len` bytes and has nothing left, off the ring. It keeps the rest of its turn, or what
-    /// it owes.
+    /// Takes the front, which has sent `len` bytes and has nothing left, off the ring. It keeps the
+    /// rest of its turn, or what it owes.
     #[inline]
     pub fn leave_front<F: OnRing>(&mut self, nodes: &mut [F], len: u32, max_len: u32) {
         let (front, last_drawn) = (self.front, self.last_drawn());
@@ -615,7 +619,8 @@ impl Ring {
         }
     }
 
-    /// Returns the flows on the ring from the front on, and no more than `most + 1`, however damaged it is.
+    /// Returns the flows on the ring from the front on, and no more than `most + 1`, however
+    /// damaged it is.
     pub fn walk<'a, F: OnRing>(
         &self,
         nodes: &'a [F],
