@@ -4,9 +4,9 @@ use core::fmt;
 
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
-    Aqm, Backlog, ConfigError, Counters, Descriptor, DropSink, FlowId, FlowQueues, FlowRecord,
-    FlowScheduler, HeldFlow, HeldHost, HostClass, Imbalance, Limits, LongestHostDrop, Nanos, NoAqm,
-    Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
+    Aqm, Backlog, ConfigError, Counters, Descriptor, DropReason, DropSink, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, HeldFlow, HeldHost, HostClass, Imbalance, Limits, LongestHostDrop,
+    Nanos, NoAqm, Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
 };
 use shaper::Overhead;
 
@@ -325,6 +325,30 @@ impl<S: Storage, A: Aqm> Scheduler for IsolatedQueue<S, A> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         self.enqueue_by_labels(now, &OwnHost(flow.0), packet, drops)
+    }
+
+    /// Touches the lines of the table of flows first as well, where tables are large.
+    #[inline(never)] // once a burst, with registers of its own
+    fn enqueue_burst(
+        &mut self,
+        now: Nanos,
+        burst: &[(FlowId, Packet)],
+        drops: &mut dyn DropSink,
+    ) -> usize {
+        let mut accepted = 0;
+        for chunk in burst.chunks(Engine::<S, A>::CHUNK) {
+            let isolation = self.isolation();
+            self.queues.touch_arrivals(chunk, |directory, flow| {
+                directory.queues.find(isolation.queue_label(&OwnHost(flow.0))).map(FlowId)
+            });
+            for &(flow, packet) in chunk {
+                match self.enqueue(now, flow, packet, drops) {
+                    Ok(()) => accepted += 1,
+                    Err(rejected) => drops.dropped(rejected.packet, DropReason::Rejected),
+                }
+            }
+        }
+        accepted
     }
 
     #[inline(always)] // as that of the queues by number

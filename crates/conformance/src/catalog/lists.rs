@@ -333,6 +333,19 @@ macro_rules! compositions {
             isolated_triple_tins_by_weight: IsolatedTins {
                 by: Isolation::TripleIsolate, tins: WEIGHTED, aqm: WithoutAqm,
             };
+            records_flows_cobalt: Records { by: Isolation::Flows, aqm: QUICK_COBALT };
+            records_hosts_cobalt: Records { by: Isolation::Hosts, aqm: QUICK_COBALT };
+            records_dual_src: Records { by: Isolation::DualSrcHost, aqm: WithoutAqm };
+            records_dual_dst_cobalt: Records { by: Isolation::DualDstHost, aqm: QUICK_COBALT };
+            records_flows_tins: RecordTins {
+                of: Records { by: Isolation::Flows, aqm: WithoutAqm }, tins: FOUR_TINS,
+            };
+            records_dual_tins: RecordTins {
+                of: Records { by: Isolation::DualSrcHost, aqm: QUICK_COBALT }, tins: FOUR_TINS,
+            };
+            records_dual_weighted: RecordTins {
+                of: Records { by: Isolation::DualSrcHost, aqm: WithoutAqm }, tins: WEIGHTED,
+            };
             smart: Smart { rate: Rate::UNLIMITED };
             smart_tins: SmartTins {
                 rate: Rate::UNLIMITED, by: Isolation::DualSrcHost, tins: TinMode::Diffserv4,

@@ -9,8 +9,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
 use freeboard::{
-    Allocate, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom,
-    SmartQueue,
+    Allocate, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, IsolatedQueue,
+    Isolation, IsolationMemory, NoRoom, SmartQueue,
 };
 
 use super::{
@@ -418,6 +418,33 @@ impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
         config.ways = 4;
         let aqm = self.aqm.aqm(Parts(memory.queues()))?;
         Isolated::with_aqm(memory, aqm, config).ok()
+    }
+}
+
+/// The same by records.
+#[derive(Clone, Copy, Debug)]
+pub struct Records<A> {
+    /// What is isolated.
+    pub by: Isolation,
+    /// The AQM in each queue.
+    pub aqm: A,
+}
+
+impl<A: AqmRecipe> Recipe for Records<A> {
+    type Made<F: Memory, S: Memory, H: Memory> = IsolatedQueue<Parts<MOST>, A::Made<Parts<MOST>>>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        descriptors: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let packets = (descriptors.count() as usize).min(MOST);
+        let memory = IsolationMemory::<Parts<MOST>>::allocate(8, 4, 4, packets);
+        let mut config = IsolatedConfig::new(room.max_len, limits).isolated_by(self.by);
+        config.ways = 4;
+        let aqm = self.aqm.aqm(Parts(memory.queues()))?;
+        IsolatedQueue::with_aqm(memory, aqm, config).ok()
     }
 }
 

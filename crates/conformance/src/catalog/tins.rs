@@ -12,7 +12,7 @@ use freeboard::{
     LabelledScheduler, NoRoom, SmartQueue, TinMode,
 };
 
-use super::{AqmRecipe, HostRecipe, LoadDrr, Memory, Parts, Recipe, Room};
+use super::{AqmRecipe, HostRecipe, LoadDrr, Memory, Parts, Recipe, Records, Room};
 
 /// Tins with rounds in each, flow `f` of tin `f mod n` to begin with.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +75,30 @@ impl<A: AqmRecipe> Recipe for IsolatedTins<A> {
         config.ways = 4;
         let aqm = self.aqm.aqm(Parts(memory.queues()))?;
         let mut queue = Isolated::with_aqm(memory, aqm, config).ok()?;
+        queue.set_tins(self.tins).ok()?;
+        Some(ByNumber { queue, tins: queue_tins(self.tins.len()) })
+    }
+}
+
+/// The same by records, which have room for four tins.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordTins<A> {
+    /// What is isolated in each tin.
+    pub of: Records<A>,
+    /// What is set for each tin.
+    pub tins: &'static [TinConfig],
+}
+
+impl<A: AqmRecipe> Recipe for RecordTins<A> {
+    type Made<F: Memory, S: Memory, H: Memory> = ByNumber<<Records<A> as Recipe>::Made<F, S, H>>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        descriptors: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let mut queue = self.of.scheduler(room, descriptors, limits)?;
         queue.set_tins(self.tins).ok()?;
         Some(ByNumber { queue, tins: queue_tins(self.tins.len()) })
     }
