@@ -4,27 +4,36 @@ use core::fmt;
 
 use sched_core::Table;
 
-/// Where tables lie: one choice for all of them.
+/// Where tables lie: one choice for all of them, and whether there are tables for what few need.
 ///
 /// - [`Heap`]: allocated, with the feature `alloc`.
-/// - [`Slices`]: in slices that the caller keeps.
+/// - [`Slices`]: in slices that the caller keeps, without the optional tables.
 /// - [`NoRoom`]: nowhere, for what is not wanted.
 ///
 /// Another allocator is an implementation of this trait and of [`Allocate`]:
 ///
 /// ```
+/// use core::fmt::Debug;
+///
 /// use freeboard::Storage;
 ///
 /// #[derive(Debug)]
 /// enum Boxes {}
 ///
 /// impl Storage for Boxes {
-///     type Of<T: core::fmt::Debug + 'static> = Box<[T]>;
+///     type Of<T: Debug + 'static> = Box<[T]>;
+///     type Rates<T: Debug + 'static> = Box<[T]>;
+///     type Rounds<T: Debug + 'static> = [T; 0];
 /// }
 /// ```
 pub trait Storage {
     /// A table of `T`.
     type Of<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
+    /// A table for committed rates and ceilings of hosts: `[T; 0]` where no host has one, so that
+    /// nothing of them is compiled.
+    type Rates<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
+    /// A table for `triple-isolate`: `[T; 0]` where the mode is not wanted.
+    type Rounds<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
 }
 
 /// Storage that makes its tables, for
@@ -42,11 +51,21 @@ pub trait Storage {
 ///
 /// impl Storage for Boxes {
 ///     type Of<T: Debug + 'static> = Box<[T]>;
+///     type Rates<T: Debug + 'static> = [T; 0];
+///     type Rounds<T: Debug + 'static> = [T; 0];
 /// }
 ///
 /// impl Allocate for Boxes {
 ///     fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
 ///         vec![empty; len].into()
+///     }
+///
+///     fn rates<T: Clone + Debug + 'static>(_: T, _: usize) -> [T; 0] {
+///         []
+///     }
+///
+///     fn rounds<T: Clone + Debug + 'static>(_: T, _: usize) -> [T; 0] {
+///         []
 ///     }
 /// }
 ///
@@ -58,6 +77,12 @@ pub trait Storage {
 pub trait Allocate: Storage {
     /// A table of `len` times `empty`.
     fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Of<T>;
+
+    /// A table of `len` times `empty` for rates of hosts, or none.
+    fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Rates<T>;
+
+    /// A table of `len` times `empty` for `triple-isolate`, or none.
+    fn rounds<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Rounds<T>;
 }
 
 /// Tables in slices that the caller keeps: parts of a `static`, or of one allocation.
@@ -66,6 +91,8 @@ pub struct Slices<'a>(core::marker::PhantomData<&'a mut ()>);
 
 impl<'a> Storage for Slices<'a> {
     type Of<T: fmt::Debug + 'static> = &'a mut [T];
+    type Rates<T: fmt::Debug + 'static> = [T; 0];
+    type Rounds<T: fmt::Debug + 'static> = [T; 0];
 }
 
 /// Tables of nothing: no room for the rates of hosts, where no host has one ([`IsolatedMemory`](crate::IsolatedMemory)).
@@ -74,6 +101,8 @@ pub enum NoRoom {}
 
 impl Storage for NoRoom {
     type Of<T: fmt::Debug + 'static> = [T; 0];
+    type Rates<T: fmt::Debug + 'static> = [T; 0];
+    type Rounds<T: fmt::Debug + 'static> = [T; 0];
 }
 
 /// Tables on the heap, each allocated once.
@@ -84,11 +113,21 @@ pub enum Heap {}
 #[cfg(feature = "alloc")]
 impl Storage for Heap {
     type Of<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+    type Rates<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+    type Rounds<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
 }
 
 #[cfg(feature = "alloc")]
 impl Allocate for Heap {
     fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {
         alloc::vec![empty; len]
+    }
+
+    fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {
+        Self::table(empty, len)
+    }
+
+    fn rounds<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {
+        Self::table(empty, len)
     }
 }

@@ -81,11 +81,21 @@ impl<const N: usize> Memory for Parts<N> {
 
 impl<const N: usize> Storage for Parts<N> {
     type Of<T: Debug + 'static> = Part<T, N>;
+    type Rates<T: Debug + 'static> = Part<T, N>;
+    type Rounds<T: Debug + 'static> = Part<T, N>;
 }
 
 impl<const N: usize> Allocate for Parts<N> {
     fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, N> {
         Part { all: core::array::from_fn(|_| empty.clone()), used: len.min(N) }
+    }
+
+    fn rates<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, N> {
+        Self::table(empty, len)
+    }
+
+    fn rounds<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, N> {
+        Self::table(empty, len)
     }
 }
 
@@ -110,12 +120,22 @@ impl Memory for Boxes {
 #[cfg(feature = "std")]
 impl Storage for Boxes {
     type Of<T: Debug + 'static> = Box<[T]>;
+    type Rates<T: Debug + 'static> = Box<[T]>;
+    type Rounds<T: Debug + 'static> = Box<[T]>;
 }
 
 #[cfg(feature = "std")]
 impl Allocate for Boxes {
     fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
         vec![empty; len].into_boxed_slice()
+    }
+
+    fn rates<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
+        Self::table(empty, len)
+    }
+
+    fn rounds<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
+        Self::table(empty, len)
     }
 }
 

@@ -80,12 +80,22 @@ enum Counted {}
 
 impl Storage for Counted {
     type Of<T: fmt::Debug + 'static> = Vec<T>;
+    type Rates<T: fmt::Debug + 'static> = Vec<T>;
+    type Rounds<T: fmt::Debug + 'static> = Vec<T>;
 }
 
 impl Allocate for Counted {
     fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
         BYTES.set(BYTES.get() + len * size_of::<T>());
         vec![empty; len]
+    }
+
+    fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
+        Self::table(empty, len)
+    }
+
+    fn rounds<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
+        Self::table(empty, len)
     }
 }
 
