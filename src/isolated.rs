@@ -58,9 +58,8 @@ use flow_scheduler::IsolationScheduler;
 pub(crate) use flow_scheduler::label_in;
 use holders::Holders;
 pub use memory::IsolatedMemory;
-pub(crate) use static_tables::ALL;
+pub(crate) use static_tables::{ALL, HOSTS, QUEUES};
 pub use static_tables::{StaticRates, StaticTables, StaticTriple};
-pub use tin_records::TinCounters;
 use tin_records::TinRecords;
 
 pub(crate) use rekey::recount_old;

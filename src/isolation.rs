@@ -29,16 +29,22 @@
 //! **Cost.** A packet of a flow that is backlogged: a lookup, two rings and the choice among tins,
 //! O(1). A packet of an idle flow: a lookup of its host more.
 
+mod acks;
 mod directory;
 mod memory;
 mod mode;
 mod queue;
 mod records;
 mod serve;
+mod static_tables;
+mod statistics;
+mod tin_counters;
 mod tins;
 
 pub use memory::IsolationMemory;
 pub use mode::{Isolation, UnknownIsolation};
 pub use queue::IsolatedQueue;
+pub use static_tables::StaticIsolation;
+pub use tin_counters::TinCounters;
 
 pub(crate) use mode::Level;

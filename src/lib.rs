@@ -110,11 +110,11 @@ pub use buffers::Buffers;
 pub use hashed::{HashDirectory, Hashed};
 pub use isolated::{
     Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, IsolatedQueues, StaticRates,
-    StaticTables, StaticTriple, TinCounters,
+    StaticTables, StaticTriple,
 };
 #[doc(hidden)]
-pub use isolation::{IsolatedQueue, IsolationMemory};
-pub use isolation::{Isolation, UnknownIsolation};
+pub use isolation::{IsolatedQueue, IsolationMemory, StaticIsolation};
+pub use isolation::{Isolation, TinCounters, UnknownIsolation};
 pub use labelled_scheduler::LabelledScheduler;
 pub use labels::{ByLabeller, Identified, InTin, Labelled, OnDemand, Rekeyed};
 pub use segmenter::{CutError, Segmenter};

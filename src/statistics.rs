@@ -85,8 +85,8 @@ pub struct Activations {
     pub new_destination_hosts: u64,
 }
 
-/// A host of one side that holds packets in a tin. A host of several tins has an entry in each; hosts that share an entry
-/// are one.
+/// A host of one side that holds packets. Hosts that share an entry are one; a host of an
+/// [`Isolated`](crate::Isolated) queue has an entry in each tin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -95,9 +95,9 @@ pub struct HostStatistics {
     /// The number of its entry: [`Isolated::entries_of`](crate::Isolated::entries_of) says which hosts have which. Another
     /// host may have it when this one holds nothing.
     pub entry: u32,
-    /// The tin of the entry.
-    pub tin: u8,
-    /// How many of its flows hold packets there.
+    /// The tins in which it holds packets, a bit each.
+    pub tins: u8,
+    /// How many of its flows hold packets.
     pub flows: u32,
     /// What it holds.
     pub queued: Backlog,
@@ -110,7 +110,7 @@ impl HostStatistics {
     /// A host that holds nothing: room for one.
     pub const EMPTY: Self = Self {
         entry: 0,
-        tin: 0,
+        tins: 0,
         flows: 0,
         queued: Backlog { packets: 0, bytes: 0 },
         waited: Nanos::ZERO,

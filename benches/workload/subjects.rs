@@ -237,7 +237,9 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let mut queue = records(flows, 4, Isolation::DualSrcHost);
             let tin = TinConfig::by_weight(1).with_rate(1_000_000_000);
             queue.set_tins(&[tin; 4]).expect("room for four tins");
-            standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| by.queue.backlogged_hosts())
+            standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| {
+                by.queue.backlogged_hosts().0
+            })
         }
         "records_tins4_within" => {
             let mut queue = records(flows, 4, Isolation::DualSrcHost);

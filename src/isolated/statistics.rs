@@ -153,7 +153,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             };
             let host = entry.and_then(|entry| place.get_mut(entry as usize));
             let Some(host) = host else { continue };
-            host.tin = flow.tin;
+            host.tins |= 1 << (flow.tin & 7);
             host.flows = host.flows.saturating_add(1);
             host.queued.packets = host.queued.packets.saturating_add(flow.queued.packets);
             host.queued.bytes = host.queued.bytes.saturating_add(flow.queued.bytes);

@@ -5,23 +5,6 @@ use sched_core::{Backlog, Counters, FlowId, FlowRecord, FlowRecords, TinConfig, 
 use super::flow_scheduler::IsolationScheduler;
 use crate::storage::Storage;
 
-/// What has happened in one tin since construction, and what is queued in it. The sum over all tins is that of the queue.
-///
-/// When other tins are set, counters go where the queued packets of their tin go: with a plan to
-/// the tin of the same name, or to the default tin
-/// ([`SmartQueue::set_tins`](crate::SmartQueue::set_tins)); otherwise to the tin of the same
-/// number, or to tin 0 ([`Isolated::set_tins_and_move`](crate::Isolated::set_tins_and_move)). A
-/// single tin counts as tin 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct TinCounters {
-    /// Packets and bytes: accepted, rejected, delivered, dropped by reason, marked. The peak is not kept, and zero.
-    pub counters: Counters,
-    /// What is queued.
-    pub backlog: Backlog,
-}
-
 /// As many tins as there may be.
 pub(super) const TINS: usize = TinConfig::MAX_TINS as usize;
 

@@ -10,8 +10,8 @@ use sched_core::{
 use super::Isolated;
 use super::config::IsolatedError;
 use super::flow_scheduler::IsolationScheduler;
-use super::tin_records::{TINS, TinCounters, without_peak};
-use crate::isolation::Isolation;
+use super::tin_records::{TINS, without_peak};
+use crate::isolation::{Isolation, TinCounters};
 use crate::storage::Storage;
 
 impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {

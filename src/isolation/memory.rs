@@ -3,7 +3,7 @@
 use core::fmt;
 
 use flowhash::TagLine;
-use sched_core::{Descriptor, HeldFlow, HeldHost, Queue};
+use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, Queue};
 
 use super::records::{Flow, Host, Turn};
 use super::serve::TINS;
@@ -14,7 +14,7 @@ use crate::storage::{Allocate, Storage};
 ///
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
 /// two. Memory: 16 bytes a packet, 64 a queue, and for each host 117 with its spare queue and 36
-/// for each tin that there is room for, a power of two. An AQM takes room for each queue beside
+/// for each tin that there is room for, a power of two. A tin beyond the first takes 168. An AQM takes room for each queue beside
 /// this, spare ones included.
 pub struct IsolationMemory<S: Storage> {
     /// One for each handle.
@@ -35,6 +35,8 @@ pub struct IsolationMemory<S: Storage> {
     pub(super) held_hosts: S::Of<HeldHost>,
     /// One for each host in each tin.
     pub(super) turns: S::Of<Turn>,
+    /// One for each tin beyond the first.
+    pub(super) records: S::Of<FlowRecord>,
 }
 
 /// Without the tables.
@@ -42,7 +44,7 @@ impl<S: Storage> fmt::Debug for IsolationMemory<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IsolationMemory")
             .field("queues", &self.queues.as_ref().len())
-            .field("packets", &self.packets.as_ref().len())
+            .field("packets", &self.packets())
             .finish_non_exhaustive()
     }
 }
@@ -53,7 +55,7 @@ impl<S: Allocate> IsolationMemory<S> {
     #[must_use]
     pub fn allocate(queues: usize, hosts: usize, tins: usize, packets: usize) -> Self {
         let all = queues.saturating_add(hosts);
-        let turns = hosts.saturating_mul(tins.min(TINS).next_power_of_two());
+        let tins = tins.min(TINS).next_power_of_two();
         Self {
             packets: S::table(Descriptor::EMPTY, packets),
             lines: S::table(TagLine::EMPTY, queues.div_ceil(8)),
@@ -63,7 +65,8 @@ impl<S: Allocate> IsolationMemory<S> {
             host_lines: S::table(TagLine::EMPTY, hosts.div_ceil(8)),
             hosts: S::table(Host::EMPTY, hosts),
             held_hosts: S::table(HeldHost::EMPTY, hosts),
-            turns: S::table(Turn::EMPTY, turns),
+            turns: S::table(Turn::EMPTY, hosts.saturating_mul(tins)),
+            records: S::table(FlowRecord::EMPTY, tins.saturating_sub(1)),
         }
     }
 }
@@ -75,15 +78,23 @@ impl<S: Storage> IsolationMemory<S> {
         self.queues.as_ref().len()
     }
 
+    /// How many packets there are descriptors for.
+    pub(crate) fn packets(&self) -> usize {
+        self.packets.as_ref().len()
+    }
+
     /// Whether every table is as long as the queues or hosts ask for; lines are measured by their
     /// tables.
     pub(super) fn check(&self) -> Result<(), IsolatedError> {
         let (queues, hosts) = (self.queues.as_ref().len(), self.hosts.as_ref().len());
+        let turns = self.turns.as_ref().len();
+        let tins = turns.checked_div(hosts).unwrap_or(1).min(TINS);
         let tables = [
             ("flows", self.flows.as_ref().len(), queues),
             ("bytes of flows", self.held_flows.as_ref().len(), queues),
             ("bytes of hosts", self.held_hosts.as_ref().len(), hosts),
-            ("turns", self.turns.as_ref().len(), hosts),
+            ("turns", turns, hosts),
+            ("records of tins", self.records.as_ref().len(), tins.saturating_sub(1)),
         ];
         tables.into_iter().try_for_each(|(what, given, needed)| {
             if given < needed {
@@ -110,6 +121,7 @@ mod tests {
             + size_of_val(&memory.hosts[..])
             + size_of_val(&memory.held_hosts[..])
             + size_of_val(&memory.turns[..])
+            + size_of_val(&memory.records[..])
     }
 
     /// Goal: the page of the memory is right. Method: the difference that a queue, a host or a tin
@@ -119,7 +131,7 @@ mod tests {
         let whole = bytes(1_024, 64, 1);
         assert_eq!(bytes(2_048, 64, 1), whole + 1_024 * 64);
         assert_eq!(bytes(1_024, 128, 1), whole + 64 * (117 + 36));
-        assert_eq!(bytes(1_024, 64, 3), whole + 64 * 3 * 36);
+        assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 36 + 168));
         assert_eq!(whole, 75_328);
     }
 
@@ -138,14 +150,16 @@ mod tests {
         fn shorten<E>(table: &mut alloc::vec::Vec<E>) {
             table.truncate(table.len() - 1);
         }
-        let cut: [(&str, usize, Cut); 4] = [
+        let cut: [(&str, usize, Cut); 5] = [
             ("flows", 80, |memory| shorten(&mut memory.flows)),
             ("bytes of flows", 80, |memory| shorten(&mut memory.held_flows)),
             ("bytes of hosts", 16, |memory| shorten(&mut memory.held_hosts)),
             ("turns", 16, |memory| shorten(&mut memory.turns)),
+            ("records of tins", 3, |memory| shorten(&mut memory.records)),
         ];
         for (what, needed, cut) in cut {
-            let mut memory = IsolationMemory::allocate(64, 16, 1, 64);
+            let tins = if what == "turns" { 1 } else { 4 };
+            let mut memory = IsolationMemory::allocate(64, 16, tins, 64);
             assert_eq!(memory.check(), Ok(()));
             cut(&mut memory);
             let given = needed - 1;

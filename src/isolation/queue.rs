@@ -5,8 +5,8 @@ use core::fmt;
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
     Aqm, Backlog, ConfigError, Counters, Descriptor, DropReason, DropSink, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, HeldFlow, HeldHost, HostClass, Imbalance, Limits, LongestHostDrop,
-    Nanos, NoAqm, Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
+    FlowScheduler, HeldFlow, HeldHost, HostClass, Imbalance, Limits, LongestHostDrop, Nanos, NoAqm,
+    Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
 };
 use shaper::Overhead;
 
@@ -15,6 +15,7 @@ use super::memory::IsolationMemory;
 use super::mode::{Isolation, Level};
 use super::records::{Flow, Host, Tin, Turn};
 use super::serve::{Charged, Serving, TINS};
+use super::tin_counters::TinRecords;
 use crate::isolated::{OwnHost, Parts, parts_of};
 use crate::labels::Labelled;
 use crate::storage::Storage;
@@ -26,7 +27,7 @@ type Engine<S, A> = FlowQueues<
     <S as Storage>::Of<Queue>,
     <S as Storage>::Of<Descriptor>,
     A,
-    [FlowRecord; 0],
+    TinRecords<S>,
     LongestHostDrop<
         <S as Storage>::Of<HeldFlow>,
         <S as Storage>::Of<HeldHost>,
@@ -58,13 +59,13 @@ type Engine<S, A> = FlowQueues<
 ///     let labels = Labels { flow: mix(handle % 10), src_host: mix(host), dst_host: 0 };
 ///     queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, 1_500), drops)?;
 /// }
-/// assert_eq!(queue.backlogged_hosts(), 2);
+/// assert_eq!(queue.backlogged_hosts(), (2, 0));
 /// let sent = (0..20).filter_map(|_| queue.dequeue(Nanos(0), drops));
 /// assert_eq!(sent.filter(|packet| packet.handle % 10 == 0).count(), 10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct IsolatedQueue<S: Storage, A = NoAqm> {
-    queues: Engine<S, A>,
+    pub(super) queues: Engine<S, A>,
 }
 
 /// Without the tables.
@@ -140,8 +141,9 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         let classes = [HostClass::EMPTY; HostClass::COUNT];
         let (held_flows, held_hosts) = (memory.held_flows, memory.held_hosts);
         let drops = LongestHostDrop::new(&serving, limits, held_flows, held_hosts, classes)?;
+        let records = TinRecords { above: memory.records };
         let queues =
-            FlowQueues::with_parts(serving, aqm, memory.queues, memory.packets, [], limits);
+            FlowQueues::with_parts(serving, aqm, memory.queues, memory.packets, records, limits);
         Ok(Self { queues: queues.with_drop_policy(drops).with_directory(directory) })
     }
 
@@ -160,12 +162,6 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         self.queues.scheduler().isolation
     }
 
-    /// Returns how many hosts hold packets, each once, in however many tins: the `H` of the
-    /// guarantees. Hosts that share an entry count as one; where hosts do not count there are none.
-    pub fn backlogged_hosts(&self) -> u32 {
-        self.queues.directory().hosts.occupied()
-    }
-
     /// Returns what the queue of this number holds; spare ones stand behind those of the table.
     pub fn queue_backlog(&self, queue: u32) -> Backlog {
         self.queues.flow_backlog(FlowId(queue))
@@ -178,8 +174,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     }
 
     /// Returns how many tins there are: 1 unless [set](Self::set_tins).
-    pub const fn tins(&self) -> u32 {
-        self.queues.scheduler().choice.tins()
+    pub fn tins(&self) -> u8 {
+        u8::try_from(self.queues.scheduler().choice.tins()).unwrap_or(1)
     }
 
     /// Sets the tins: `tins[t]` is tin `t`, and the highest goes first within its share. Rates and
@@ -198,9 +194,11 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         let before = scheduler.quanta_of_a_turn();
         scheduler.set_tins(tins, directory.hosts.queues())?;
         scheduler.renew_quanta(before);
+        let count = scheduler.choice.tins();
         for flow in (0..scheduler.flows()).map(FlowId) {
             aqm.assign(flow, scheduler.tin_of_flow(flow));
         }
+        self.queues.records_mut().keep(count);
         Ok(())
     }
 
@@ -208,6 +206,11 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// counts for its turns in the others. Cost: O(hosts · tins).
     pub fn set_hosts_across_tins(&mut self, on: bool) {
         self.queues.scheduler_mut().set_across(on);
+    }
+
+    /// Returns whether a host has [one share in all tins](Self::set_hosts_across_tins).
+    pub const fn hosts_across_tins(&self) -> bool {
+        self.queues.scheduler().is_across
     }
 
     /// Sets the quantum of the host of a packet with these `labels` at once; returns whether the
@@ -225,6 +228,18 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
             scheduler.set_quantum(scheduler.turn_of(host, tin), quantum);
         }
         true
+    }
+
+    /// Counts `packet` as rejected, and claims no flow and no host for it. Always an error.
+    #[cold]
+    #[expect(dead_code, reason = "of frames that fit into no buffer, which do not come here yet")]
+    pub(crate) fn turn_away(
+        &mut self,
+        now: Nanos,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.queues.enqueue(now, FlowId::NONE, packet, drops)
     }
 
     /// Enqueues a packet by its labels; says how its flow came by its queue.
@@ -279,15 +294,29 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
         let ((handle, len), ecn) = parts;
+        let packet = Packet { handle, len, ecn };
+        self.enqueue_claimed(now, label, labels, packet, drops).map(|lookup| lookup.outcome)
+    }
+
+    /// Enqueues a packet whose flow has no queue of its own so far; says which it is in.
+    #[inline(always)]
+    pub(super) fn enqueue_claimed(
+        &mut self,
+        now: Nanos,
+        label: u32,
+        labels: &(impl Labelled + ?Sized),
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<Lookup, Rejected> {
         let lookup = self.claim(label, labels);
         let queue = FlowId(lookup.queue);
-        let result = self.queues.enqueue(now, queue, Packet { handle, len, ecn }, drops);
+        let result = self.queues.enqueue(now, queue, packet, drops);
         // A packet that never entered cannot leave: nothing else would give the queue back.
         if result.is_err() && self.queues.flow_backlog(queue).packets == 0 {
             let Siblings { scheduler, directory, .. } = self.queues.siblings();
             directory.let_go(scheduler, queue);
         }
-        result.map(|()| lookup.outcome)
+        result.map(|()| lookup)
     }
 
     /// Finds the queue of a packet that has none so far. The AQM forgets the flow that had it
@@ -398,6 +427,7 @@ impl<S: Storage, A: Aqm> Scheduler for IsolatedQueue<S, A> {
     }
 
     fn recount(&self) -> Result<(), Imbalance> {
-        self.queues.recount()
+        self.queues.recount()?;
+        self.recount_tins()
     }
 }

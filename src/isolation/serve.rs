@@ -103,6 +103,11 @@ impl<S: Storage> Serving<S> {
         self.flow(flow).is_some_and(|flow| flow.place.is_listed())
     }
 
+    /// Whether `flow` is served before those that stand.
+    pub(super) fn is_sparse(&self, flow: FlowId) -> bool {
+        self.flow(flow).is_some_and(|flow| flow.place.is_new())
+    }
+
     /// Whether `host` holds no packets, in any tin.
     #[inline(always)]
     pub(super) fn is_idle(&self, host: u32) -> bool {

@@ -8,7 +8,7 @@ use sched_core::{DelayHistogram, Side};
 use sched_core::{DropSink, FlowId, FlowScheduler, Nanos, Packet};
 
 use super::{Descriptors, Frames, SmartQueue};
-use crate::isolated::TinCounters;
+use crate::isolation::TinCounters;
 #[cfg(feature = "alloc")]
 use crate::settings::QueueSettings;
 #[cfg(feature = "alloc")]

@@ -4,7 +4,8 @@ use sched_core::{ConfigError, FlowId, FlowScheduler, Imbalance, TinConfig};
 use shaper::Rate;
 
 use super::{AqmKind, SmartQueue};
-use crate::isolated::{IsolatedError, TinCounters};
+use crate::isolated::IsolatedError;
+use crate::isolation::TinCounters;
 use crate::storage::Storage;
 use crate::tins::TinPlan;
 

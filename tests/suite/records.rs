@@ -1,16 +1,24 @@
-//! The queue of records with an AQM.
+//! The queue of records: what it promises, and what it says of itself.
+
+mod counters;
 
 use conformance::Xorshift;
 use conformance::effort::effort;
 use freeboard::flowhash::{Labels, Outcome, mix};
 use freeboard::sched_core::{
-    Aqm, Cobalt, CobaltParams, CobaltState, Ecn, Limits, Nanos, Packet, Scheduler,
+    Aqm, Backlog, Cobalt, CobaltParams, CobaltState, Counters, DropReason, Ecn, Limits, Nanos,
+    Packet, Scheduler, Side, TinConfig, Volume,
 };
 use freeboard::{
-    Heap, Isolated, IsolatedConfig, IsolatedMemory, IsolatedQueue, Isolation, IsolationMemory,
+    Heap, HostStatistics, InTin, Isolated, IsolatedConfig, IsolatedMemory, IsolatedQueue,
+    Isolation, IsolationMemory,
 };
 
 const HANDLES: u32 = 60;
+
+fn labels(flow: u32, source: u32, destination: u32) -> Labels {
+    Labels { flow: mix(flow + 1), src_host: mix(source + 1), dst_host: mix(destination + 1) }
+}
 
 fn cobalt(queues: usize) -> impl Aqm {
     Cobalt::new(vec![CobaltState::EMPTY; queues], CobaltParams::INTERNET, 1).expect("in range")

@@ -88,7 +88,7 @@ fn compare(queue: &DescriptorQueue, queued: &BTreeMap<u32, Queued>, now: Nanos) 
         let entries = isolated.entries_of(&labels_of(packet));
         let count = isolated.host_statistics(Side::Source, now, &mut place);
         let host = place[..count].iter().find(|host| Some(host.entry) == entries.0).unwrap();
-        assert_eq!(host.tin, packet.tin);
+        assert_eq!(host.tins, 1 << packet.tin);
         let is_beside = |other: &Queued| (other.tin, other.host) == (packet.tin, packet.host);
         let flows = tally(queued, |other| is_beside(other).then_some(other.flow));
         assert_eq!(host.flows as usize, flows.keys().filter(|flow| flow.is_some()).count());

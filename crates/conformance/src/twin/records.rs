@@ -301,10 +301,11 @@ impl NaiveRecords {
         self.tins_of_turns().set_link(link);
     }
 
-    /// How many hosts hold packets.
+    /// How many sources and how many destinations hold packets, on the side that counts.
     #[must_use]
-    pub fn backlogged_hosts(&self) -> u32 {
-        self.hosts.occupied()
+    pub fn backlogged_hosts(&self) -> (u32, u32) {
+        let hosts = self.hosts.occupied();
+        if self.isolation == Isolation::DualDstHost { (0, hosts) } else { (hosts, 0) }
     }
 
     /// What the queue of this number holds, spare ones behind those of the table.

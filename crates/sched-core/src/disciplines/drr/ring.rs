@@ -140,8 +140,9 @@ impl RingFlow {
         matches!(self.place(), Place::New | Place::Old)
     }
 
-    /// Whether the flow is on the new list.
-    pub(crate) const fn is_new(&self) -> bool {
+    /// Returns whether the flow is among the sparse ones, which are served first.
+    #[must_use]
+    pub const fn is_new(&self) -> bool {
         matches!(self.place(), Place::New)
     }
 

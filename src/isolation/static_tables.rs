@@ -1,0 +1,116 @@
+//! Tables of an isolated queue in arrays: for static memory, without an allocator.
+
+use core::fmt;
+
+use flowhash::TagLine;
+use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, Queue};
+
+use super::memory::IsolationMemory;
+use super::records::{Flow, Host, Turn};
+use super::serve::TINS as MOST_TINS;
+use crate::isolated::{ALL, HOSTS, QUEUES};
+use crate::storage::Slices;
+
+/// Lines of queues in a group.
+const LINES: usize = QUEUES >> 3;
+
+/// The tables of an [`IsolatedQueue`](super::IsolatedQueue) in arrays: `PACKETS` handles, and
+/// `GROUPS` groups of 32 queues and 8 hosts each, with up to `TINS` tins.
+///
+/// One number says how many queues and hosts there are, so that no length has to be derived from
+/// another. `GROUPS` is a power of two, `TINS` 1, 2, 4 or 8; anything else does not compile.
+/// Memory: 16 bytes a packet, 168 a tin, and a group 2,984 bytes and 288 for each tin.
+///
+/// ```
+/// use freeboard::sched_core::Limits;
+/// use freeboard::{IsolatedConfig, IsolatedQueue, StaticIsolation};
+///
+/// // In firmware it is a `static`: `new` is const. 64 queues, 16 hosts.
+/// let mut tables = StaticIsolation::<256, 2, 1>::new();
+/// let queue = IsolatedQueue::new(tables.memory(), IsolatedConfig::new(1_514, Limits::NONE))?;
+/// assert_eq!(queue.backlogged_hosts(), (0, 0));
+/// # Ok::<(), freeboard::IsolatedError>(())
+/// ```
+///
+/// ```compile_fail
+/// let tables = freeboard::StaticIsolation::<256, 3, 1>::new();
+/// ```
+///
+/// ```compile_fail
+/// let tables = freeboard::StaticIsolation::<256, 2, 3>::new();
+/// ```
+pub struct StaticIsolation<const PACKETS: usize, const GROUPS: usize, const TINS: usize> {
+    packets: [Descriptor; PACKETS],
+    lines: [[TagLine; LINES]; GROUPS],
+    queues: [[Queue; ALL]; GROUPS],
+    flows: [[Flow; ALL]; GROUPS],
+    held_flows: [[HeldFlow; ALL]; GROUPS],
+    host_lines: [TagLine; GROUPS],
+    hosts: [[Host; HOSTS]; GROUPS],
+    held_hosts: [[HeldHost; HOSTS]; GROUPS],
+    turns: [[[Turn; TINS]; HOSTS]; GROUPS],
+    /// That of tin 0 is not used.
+    records: [FlowRecord; TINS],
+}
+
+/// Without the tables.
+impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize> fmt::Debug
+    for StaticIsolation<PACKETS, GROUPS, TINS>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticIsolation")
+            .field("packets", &PACKETS)
+            .field("groups", &GROUPS)
+            .field("tins", &TINS)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
+    StaticIsolation<PACKETS, GROUPS, TINS>
+{
+    /// Creates empty tables.
+    #[must_use]
+    pub const fn new() -> Self {
+        const {
+            assert!(GROUPS.is_power_of_two(), "the groups of static tables are a power of two");
+            assert!(TINS.is_power_of_two() && TINS <= MOST_TINS, "there is room for 1, 2, 4 or 8");
+        }
+        Self {
+            packets: [Descriptor::EMPTY; PACKETS],
+            lines: [[TagLine::EMPTY; LINES]; GROUPS],
+            queues: [[Queue::EMPTY; ALL]; GROUPS],
+            flows: [[Flow::EMPTY; ALL]; GROUPS],
+            held_flows: [[HeldFlow::EMPTY; ALL]; GROUPS],
+            host_lines: [TagLine::EMPTY; GROUPS],
+            hosts: [[Host::EMPTY; HOSTS]; GROUPS],
+            held_hosts: [[HeldHost::EMPTY; HOSTS]; GROUPS],
+            turns: [[[Turn::EMPTY; TINS]; HOSTS]; GROUPS],
+            records: [FlowRecord::EMPTY; TINS],
+        }
+    }
+
+    /// Returns the tables, for one queue.
+    pub fn memory(&mut self) -> IsolationMemory<Slices<'_>> {
+        IsolationMemory {
+            packets: &mut self.packets,
+            lines: self.lines.as_flattened_mut(),
+            queues: self.queues.as_flattened_mut(),
+            flows: self.flows.as_flattened_mut(),
+            held_flows: self.held_flows.as_flattened_mut(),
+            host_lines: &mut self.host_lines,
+            hosts: self.hosts.as_flattened_mut(),
+            held_hosts: self.held_hosts.as_flattened_mut(),
+            turns: self.turns.as_flattened_mut().as_flattened_mut(),
+            records: self.records.get_mut(1..).unwrap_or_default(),
+        }
+    }
+}
+
+impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize> Default
+    for StaticIsolation<PACKETS, GROUPS, TINS>
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
