@@ -14,8 +14,8 @@ use crate::storage::{Allocate, Storage};
 ///
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
 /// two. Memory: 16 bytes a packet, 64 a queue, and for each host 117 with its spare queue and 36
-/// for each tin that there is room for, a power of two. A tin beyond the first takes 168. An AQM takes room for each queue beside
-/// this, spare ones included.
+/// for each tin that there is room for, a power of two. A tin beyond the first takes 168. An AQM
+/// takes room for each queue beside this, spare ones included.
 pub struct IsolationMemory<S: Storage> {
     /// One for each handle.
     pub(super) packets: S::Of<Descriptor>,

@@ -9,7 +9,8 @@ use super::queue::IsolatedQueue;
 use super::serve::Serving;
 use crate::storage::Storage;
 
-/// What has happened in one tin since construction, and what is queued in it. The sum over all tins is that of the queue.
+/// What has happened in one tin since construction, and what is queued in it. The sum over all tins
+/// is that of the queue.
 ///
 /// When other tins are set, counters go where the queued packets of their tin go: with a plan to
 /// the tin of the same name, or to the default tin
@@ -20,7 +21,8 @@ use crate::storage::Storage;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct TinCounters {
-    /// Packets and bytes: accepted, rejected, delivered, dropped by reason, marked. The peak is not kept, and zero.
+    /// Packets and bytes: accepted, rejected, delivered, dropped by reason, marked. The peak is not
+    /// kept, and zero.
     pub counters: Counters,
     /// What is queued.
     pub backlog: Backlog,
@@ -112,7 +114,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         TinCounters { counters, backlog }
     }
 
-    /// Checks that no tin has delivered less than nothing, and that tin 0 has what no other tin has.
+    /// Checks that no tin has delivered less than nothing, and that tin 0 has what no other tin
+    /// has.
     pub(super) fn recount_tins(&self) -> Result<(), Imbalance> {
         let total = self.queues.counters().accepted;
         for tin in 0..self.tins() {

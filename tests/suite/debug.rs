@@ -9,8 +9,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    Buffers, Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, SmartQueue, StaticFrames,
-    StaticTables,
+    Buffers, Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, IsolatedQueue,
+    IsolationMemory, SmartQueue, StaticFrames, StaticIsolation, StaticTables,
 };
 
 fn is_short(of: &impl Debug) {
@@ -44,6 +44,10 @@ fn a_container_is_printed_in_short() {
     is_short(&memory());
     is_short(&Isolated::new(memory(), IsolatedConfig::new(1_514, Limits::NONE)).unwrap());
     is_short(&StaticTables::<256, 2>::new());
+    let memory = || IsolationMemory::<Heap>::allocate(1_024, 256, 8, 512);
+    is_short(&memory());
+    is_short(&IsolatedQueue::new(memory(), IsolatedConfig::new(1_514, Limits::NONE)).unwrap());
+    is_short(&StaticIsolation::<256, 2, 8>::new());
     is_short(&StaticFrames::<16, 1_514, 1>::new());
     is_short(&Buffers::<16, 1_514>::new());
     let aqm = vec![ChosenAqmState::EMPTY; 1_024];

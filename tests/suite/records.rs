@@ -1,20 +1,56 @@
 //! The queue of records: what it promises, and what it says of itself.
 
 mod counters;
+mod gives_way;
+mod memory;
+mod sets;
+mod shares;
 
 use conformance::Xorshift;
 use conformance::effort::effort;
 use freeboard::flowhash::{Labels, Outcome, mix};
 use freeboard::sched_core::{
     Aqm, Backlog, Cobalt, CobaltParams, CobaltState, Counters, DropReason, Ecn, Limits, Nanos,
-    Packet, Scheduler, Side, TinConfig, Volume,
+    Packet, RejectReason, Scheduler, Side, TinConfig, Volume,
 };
 use freeboard::{
     Heap, HostStatistics, InTin, Isolated, IsolatedConfig, IsolatedMemory, IsolatedQueue,
-    Isolation, IsolationMemory,
+    Isolation, IsolationMemory, Labelled,
 };
 
 const HANDLES: u32 = 60;
+const MTU: u32 = 1_500;
+
+/// All but `triple-isolate`.
+const MODES: &[Isolation] = &[
+    Isolation::Flows,
+    Isolation::SrcHost,
+    Isolation::DstHost,
+    Isolation::Hosts,
+    Isolation::DualSrcHost,
+    Isolation::DualDstHost,
+];
+
+fn no_drops(packet: Packet, why: DropReason) {
+    panic!("{packet:?}: {why:?}");
+}
+
+fn queue(isolation: Isolation, limits: Limits) -> IsolatedQueue<Heap> {
+    let memory = IsolationMemory::allocate(64, 16, 1, 1_024);
+    let config = IsolatedConfig::new(MTU, limits).isolated_by(isolation);
+    IsolatedQueue::new(memory, config).expect("powers of two")
+}
+
+/// Enqueues one of the longest packets, for which there is room.
+fn put(queue: &mut IsolatedQueue<Heap>, labels: &impl Labelled, handle: u32) {
+    let packet = Packet::new(handle, MTU);
+    queue.enqueue_labelled(Nanos(0), labels, packet, &mut no_drops).expect("there is room");
+}
+
+/// The handle of the packet that leaves next; there is one.
+fn take(queue: &mut IsolatedQueue<Heap>) -> u32 {
+    queue.dequeue(Nanos(0), &mut no_drops).expect("more are queued").handle
+}
 
 fn labels(flow: u32, source: u32, destination: u32) -> Labels {
     Labels { flow: mix(flow + 1), src_host: mix(source + 1), dst_host: mix(destination + 1) }

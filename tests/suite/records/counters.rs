@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use freeboard::AckFilter;
+use freeboard::flowhash::{Ack, FlowKey, Transport};
+
 use super::*;
 
 /// A queued packet: its host, flow and tin, when it came, and its length.
@@ -177,5 +180,42 @@ fn tins_flows_and_hosts_are_counted() {
             assert_eq!((all.flows, all.source_hosts), (counted.activations[0], 0));
             assert!(all.destination_hosts > 4 && all.new_destination_hosts == 4);
         }
+    }
+}
+
+/// Goal: an acknowledgement that says all that one before it says in the same queue takes its
+/// place, with room for its flow and without. Method: three of one connection and tin, one of
+/// another tin; the queue that they are in is the flow's own, and then the spare one of its host.
+#[test]
+fn an_acknowledgement_takes_the_place_of_an_older_one() {
+    let transport = Transport { protocol: 6, src_port: 50_000, dst_port: 443 };
+    let connection = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport };
+    let acks = |packet: Packet| Some(Ack::new(connection, 1, 1_500 * packet.handle));
+    for is_crowded in [false, true] {
+        let memory = IsolationMemory::<Heap>::allocate(8, 8, 2, 64);
+        let mut queue = IsolatedQueue::new(memory, IsolatedConfig::new(MTU, Limits::NONE)).unwrap();
+        queue.set_tins(&[TinConfig::by_weight(1); 2]).expect("there is room");
+        if is_crowded {
+            (0..8).for_each(|flow| put(&mut queue, &labels(flow, 1, 1), 40 + flow));
+        }
+        let mut gone = Vec::new();
+        for (handle, tin) in [(1, 1), (2, 0), (3, 1), (4, 1)] {
+            let packet = Packet::new(handle, 60);
+            let ack = acks(packet).expect("all are");
+            let filter = (AckFilter::Aggressive, &acks);
+            let labels = InTin { labels: labels(100, 2, 1), tin };
+            let drops = &mut |packet: Packet, why| gone.push((packet.handle, why));
+            queue.enqueue_ack(Nanos(0), &labels, (packet, &ack), filter, drops).unwrap();
+        }
+        // In a spare queue those of both tins stand in one line.
+        let expected: &[u32] = if is_crowded { &[1, 2, 3] } else { &[1, 3] };
+        assert!(gone.iter().all(|(_, why)| *why == DropReason::Filtered));
+        assert!(gone.iter().map(|(handle, _)| handle).eq(expected), "{gone:?}");
+        let filtered = |tin| {
+            let found = queue.tin_counters(tin).expect("there is such a tin").counters;
+            found.dropped_for(DropReason::Filtered).packets
+        };
+        assert_eq!([0, 1].map(filtered), if is_crowded { [0, 3] } else { [0, 2] });
+        queue.recount().expect("the books hold");
     }
 }
