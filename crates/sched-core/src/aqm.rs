@@ -7,7 +7,8 @@
 //! 2. [`Aqm::judge`] when the packet is about to be delivered, after the flow scheduler has chosen its flow.
 //!
 //! The AQM is told of what it cannot see: that a packet gave way for want of room ([`Aqm::overflowed`]), that a
-//! queue was emptied by drops ([`Aqm::emptied`]), and that a flow was removed ([`Aqm::forget`]).
+//! queue was emptied by drops ([`Aqm::emptied`]), that a flow was removed ([`Aqm::forget`]), and that queues have changed
+//! places ([`Aqm::swap`]).
 //!
 //! An AQM never takes the last packet of a queue at delivery, so its drops cannot empty the flow that was chosen
 //! (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`). At arrival no flow has been chosen, and the AQM may
@@ -137,6 +138,7 @@ pub struct Offer {
 ///     fn emptied(&mut self, _: FlowId) {}
 ///     fn forget(&mut self, _: FlowId) {}
 ///     fn assign(&mut self, _: FlowId, _tin: u8) {}
+///     fn swap(&mut self, _: FlowId, _other: FlowId) {}
 /// }
 ///
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
@@ -183,6 +185,20 @@ pub trait Aqm {
     /// The packets of `flow` are of this tin from the next one on: for an AQM with parameters for each tin
     /// ([`ChosenAqm`]). A queue without tins never says so, and every flow is of tin 0.
     fn assign(&mut self, flow: FlowId, tin: u8);
+
+    /// Exchanges the states of the two queues, tins included: their packets have changed places. A
+    /// queue that the AQM has no state for is without a history.
+    fn swap(&mut self, flow: FlowId, other: FlowId);
+}
+
+/// [`Aqm::swap`] in a table; a queue beyond it has the state `empty`.
+fn swap_states<S: Copy>(states: &mut [S], flow: FlowId, other: FlowId, empty: S) {
+    let state = |flow: FlowId| states.get(flow.index()).copied().unwrap_or(empty);
+    for (to, state) in [(flow, state(other)), (other, state(flow))] {
+        if let Some(place) = states.get_mut(to.index()) {
+            *place = state;
+        }
+    }
 }
 
 /// No AQM: every packet is accepted and delivered.
@@ -218,4 +234,7 @@ impl Aqm for NoAqm {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    #[inline]
+    fn swap(&mut self, _flow: FlowId, _other: FlowId) {}
 }

@@ -66,6 +66,10 @@ impl Aqm for EarlyDetection {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        self.since.swap(flow.index(), other.index());
+    }
 }
 
 /// BLUE for each queue: overflows raise the probability that an arrival is told, an idle queue lowers it.
@@ -143,6 +147,10 @@ impl Aqm for Blue {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        self.0.swap(flow.index(), other.index());
+    }
 }
 
 pub(crate) type Queues<O, A, D = OwnVictim> =
@@ -518,6 +526,9 @@ impl Aqm for Script {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    #[inline]
+    fn swap(&mut self, _flow: FlowId, _other: FlowId) {}
 }
 
 /// Goal: `Drop` takes a packet that is ECN-capable, as `Signal` takes one that is not, up to the most of a call; the last

@@ -216,6 +216,10 @@ impl Aqm for EveryThird {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        self.0.swap(flow.index(), other.index());
+    }
 }
 
 /// Every flow scheduler under an AQM that acts: the ledger, the books, peeks and the epoch.

@@ -2,10 +2,12 @@
 //!
 //! A test that is written for [`AnyAqm`] is compiled once for each flow scheduler, and plays them all.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
 
 use crate::every_discipline::seed;
+use conformance::Xorshift;
 use conformance::catalog::entry::QUICK_COBALT;
 use conformance::catalog::{
     self, AqmRecipe, Arrays, Memory, Queued, QueuesRecipe, Recipe, Room, SchedulerOf,
@@ -16,9 +18,9 @@ use conformance::history::{
 };
 use conformance::sides::{self, DESCRIPTORS, FLOWS, HOSTS, MAX_LEN, MadeOf};
 use freeboard::sched_core::{
-    Admission, Aqm, AqmChoice, BlueParams, CoDelParams, DropReason, Ecn, FlowId, Head, L4sParams,
-    Limits, Look, Nanos, Offer, Packet, Pi2Params, PieParams, Probability, RedParams, Scheduler,
-    Verdict,
+    Admission, Aqm, AqmChoice, Backlog, BlueParams, CoDelParams, DropReason, Ecn, FlowId, Head,
+    L4sParams, Limits, Look, Nanos, Offer, Packet, Pi2Params, PieParams, Probability, RedParams,
+    Scheduler, Verdict,
 };
 
 /// The recipes, and an AQM that is one of them.
@@ -88,6 +90,10 @@ macro_rules! every_aqm {
 
             fn assign(&mut self, flow: FlowId, tin: u8) {
                 match &mut self.made { $(Made::$name(aqm) => aqm.assign(flow, tin)),* }
+            }
+
+            fn swap(&mut self, flow: FlowId, other: FlowId) {
+                match &mut self.made { $(Made::$name(aqm) => aqm.swap(flow, other)),* }
             }
         }
     };
@@ -337,5 +343,109 @@ fn one_wrong_reading_of_the_clock_does_no_lasting_harm() {
                 assert!(is_near, "{aqm:?}: {told}, not {usual}, after {reading} for {now}");
             }
         }
+    }
+}
+
+/// Two copies of an AQM. In the second one queues change places now and then, and calls name the place that a queue
+/// has. Whether both say the same, and how often they have said anything but to let a packet pass.
+fn play_swaps(aqm: Which, seed: u64) -> u64 {
+    const QUEUES: usize = 4;
+    let make = || aqm.aqm(Arrays::<QUEUES>).expect("in range");
+    let (mut still, mut swapped) = (make(), make());
+    let mut place = [0, 1, 2, 3].map(FlowId);
+    let mut held: [VecDeque<(Nanos, Packet)>; QUEUES] = Default::default();
+    let (mut random, mut now) = (Xorshift::new(seed), Nanos::from_secs(1));
+    for step in 0..1_500 {
+        now = now.plus(Nanos(u64::from(random.below(40_000))));
+        // Mostly one queue, so that it stands.
+        let at = if random.below(3) > 0 { 0 } else { random.below(QUEUES as u32) as usize };
+        let flow = FlowId(at as u32);
+        let bytes =
+            |held: &VecDeque<(Nanos, Packet)>| held.iter().map(|(_, packet)| packet.len).sum();
+        let packets = held[at].len() as u32;
+        match random.below(32) {
+            0..=15 if packets < 30 => {
+                let ecn = if random.below(2) == 0 { Ecn::NotEct } else { Ecn::Ect1 };
+                let packet = Packet { ecn, ..Packet::new(0, 1 + random.below(1_500)) };
+                let offer =
+                    Offer { now, packet, held: Backlog { packets, bytes: bytes(&held[at]) } };
+                let said = still.admit(flow, offer);
+                assert_eq!(swapped.admit(place[at], offer), said, "{aqm:?}, {seed}, {step}");
+                if said != Admission::Refuse {
+                    held[at].push_back((now, packet));
+                }
+            }
+            0..=27 => {
+                let Some((came, packet)) = held[at].pop_front() else { continue };
+                let (sojourn, bytes_behind) = (now.since(came), bytes(&held[at]));
+                let head = Head { now, sojourn, bytes_behind, packets, ecn: packet.ecn };
+                for look in [Look::Glance, Look::Close] {
+                    let said = still.judge(flow, head, look);
+                    let other = swapped.judge(place[at], head, look);
+                    assert_eq!(other, said, "{aqm:?}, {seed}, {step}");
+                    if said != Verdict::Unclear {
+                        break;
+                    }
+                }
+            }
+            28 => {
+                still.overflowed(flow);
+                swapped.overflowed(place[at]);
+            }
+            29 if random.below(8) == 0 => {
+                held[at].clear();
+                still.emptied(flow);
+                swapped.emptied(place[at]);
+            }
+            30 if random.below(8) == 0 => {
+                still.forget(flow);
+                swapped.forget(place[at]);
+            }
+            _ => {
+                let other = random.below(QUEUES as u32) as usize;
+                swapped.swap(place[at], place[other]);
+                place.swap(at, other);
+            }
+        }
+    }
+    still.told
+}
+
+/// Goal: two queues that change places keep what was learned of them, under every AQM. Method: random calls to a queue that
+/// changes its place and to one that does not.
+#[test]
+fn queues_that_change_places_keep_their_states() {
+    for &aqm in Which::ALL {
+        let told: u64 = (1..=effort(4, 40) as u64).map(|seed| play_swaps(aqm, seed)).sum();
+        assert!(told > 100, "{aqm:?}: {told}");
+    }
+}
+
+/// Goal: a queue for which an AQM has no state is without a history, and so is one that changes places with it. Method: an
+/// overflow and arrivals, against a queue that was forgotten.
+#[test]
+fn a_place_without_a_state_is_without_a_history() {
+    for &aqm in Which::ALL {
+        let run = |swaps: bool| {
+            let mut aqm = aqm.aqm(Arrays::<1>).expect("in range");
+            let (mut said, mut now) = (Vec::new(), Nanos::from_secs(1));
+            for round in 0..400 {
+                now = now.plus(Nanos::from_micros(300));
+                let packet = Packet { ecn: Ecn::Ect0, ..Packet::new(0, 1_000) };
+                let held = Backlog { packets: 9, bytes: 9_000 };
+                said.push(Ok(aqm.admit(FlowId(0), Offer { now, packet, held })));
+                aqm.overflowed(FlowId(0));
+                let sojourn = Nanos::from_millis(3);
+                let head = Head { now, sojourn, bytes_behind: 8_000, packets: 9, ecn: packet.ecn };
+                said.push(Err(aqm.judge(FlowId(0), head, Look::Close)));
+                match (round == 200, swaps) {
+                    (false, _) => {}
+                    (true, false) => aqm.forget(FlowId(0)),
+                    (true, true) => aqm.swap(FlowId(7), FlowId(0)),
+                }
+            }
+            said
+        };
+        assert_eq!(run(true), run(false), "{aqm:?}");
     }
 }

@@ -17,7 +17,7 @@
 
 use super::control_law::MAX_INTERVAL;
 use super::random::{Probability, Random};
-use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict};
+use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos};
 
@@ -346,6 +346,10 @@ impl<T: Table<BlueState>> Aqm for Blue<T> {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        swap_states(self.states.as_mut(), flow, other, BlueState::EMPTY);
+    }
 }
 
 #[cfg(test)]

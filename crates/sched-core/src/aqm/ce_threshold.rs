@@ -153,6 +153,10 @@ impl<A: Aqm> Aqm for CeThreshold<A> {
     fn assign(&mut self, flow: FlowId, tin: u8) {
         self.inner.assign(flow, tin);
     }
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        self.inner.swap(flow, other);
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::control_law::MAX_INTERVAL;
 use super::random::Random;
 use super::{
     Admission, Aqm, CoDelParams, CoDelState, CobaltParams, CobaltState, Head, Look, Offer,
-    SHORTEST, Verdict,
+    SHORTEST, Verdict, swap_states,
 };
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{Ecn, FlowId, Nanos, Packet};
@@ -520,6 +520,10 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
         let words = if is_same { state.words() } else { [0; 3] };
         *state = ChosenAqmState::empty_in(tin.into());
         state.set_words(words);
+    }
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        swap_states(self.states.as_mut(), flow, other, ChosenAqmState::EMPTY);
     }
 }
 

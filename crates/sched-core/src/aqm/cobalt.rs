@@ -28,7 +28,7 @@
 use super::blue::{BlueLaw, BlueParts};
 use super::control_law::{MAX_INTERVAL, spacing};
 use super::random::{Probability, Random};
-use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict};
+use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
 
@@ -497,6 +497,10 @@ impl<T: Table<CobaltState>> Aqm for Cobalt<T> {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        swap_states(self.states.as_mut(), flow, other, CobaltState::EMPTY);
+    }
 }
 
 #[cfg(test)]

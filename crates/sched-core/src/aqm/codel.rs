@@ -16,7 +16,7 @@
 //! **Source.** RFC 8289, in particular §5; where this departs from it: `docs/disciplines/codel.md`.
 
 use super::control_law::{MAX_INTERVAL, spacing};
-use super::{Admission, Aqm, Head, Look, Offer, Verdict};
+use super::{Admission, Aqm, Head, Look, Offer, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
 
@@ -301,6 +301,10 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        swap_states(self.states.as_mut(), flow, other, CoDelState::EMPTY);
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@
 //! TCP*, CoNEXT 2016; the controller and the overload rule of RFC 9332. `docs/disciplines/dualpi2.md`.
 
 use super::pi::{Gains, ONE, Pi, Settings, delay_of, shortened};
-use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict};
+use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
@@ -279,6 +279,10 @@ impl<T: Table<Pi2State>> Aqm for Pi2<T> {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        swap_states(self.states.as_mut(), flow, other, Pi2State::EMPTY);
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@
 use super::pi::{
     Gains, MAX_UPDATES, ONE, Settings, delay_of, fraction, moved, periods, product, shortened,
 };
-use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict};
+use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
 
@@ -413,6 +413,10 @@ impl<T: Table<PieState>> Aqm for Pie<T> {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        swap_states(self.states.as_mut(), flow, other, PieState::EMPTY);
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@
 //! Networking 1 (4), 1993; S. Floyd, R. Gummadi, S. Shenker, *Adaptive RED*, 2001. Where this departs from them:
 //! `docs/disciplines/red.md`.
 
-use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict};
+use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos};
 
@@ -452,6 +452,10 @@ impl<T: Table<RedState>> Aqm for Red<T> {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        swap_states(self.states.as_mut(), flow, other, RedState::EMPTY);
+    }
 }
 
 /// The part of `most` that `above` is of a length whose reciprocal is `inverse`, in parts of 2^32; `above` is below that

@@ -17,6 +17,7 @@ mod bursts;
 mod dequeue;
 mod enqueue;
 mod give_way;
+mod regroup;
 mod scheduler;
 mod touch;
 mod waits;

@@ -287,6 +287,25 @@ impl Queue {
         Some(packet)
     }
 
+    /// Moves the oldest packet to the end of `other`; returns its length.
+    pub(crate) fn move_head(
+        &mut self,
+        descriptors: &mut [Descriptor],
+        other: &mut Self,
+    ) -> Option<u32> {
+        let handle = self.head;
+        let descriptor = descriptors.get_mut(handle as usize)?;
+        let (len, behind) = (descriptor.len(), core::mem::replace(&mut descriptor.next, NONE));
+        let alone = Self { head: handle, tail: handle, held: Backlog { packets: 1, bytes: len } };
+        self.head = behind;
+        self.held.sub(len);
+        if behind == NONE {
+            self.close();
+        }
+        other.append_all(descriptors, alone);
+        Some(len)
+    }
+
     /// The handle of the packet behind `before`, or of the oldest if `before` is [`NONE`].
     pub(crate) fn after(&self, descriptors: &[Descriptor], before: u32) -> Option<u32> {
         let handle =

@@ -133,6 +133,10 @@ impl Aqm for PerTin {
 
     /// Tins are those of [`PerTin::tin_of`].
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        self.cobalts.iter_mut().for_each(|cobalt| cobalt.swap(flow, other));
+    }
 }
 
 #[cfg(test)]

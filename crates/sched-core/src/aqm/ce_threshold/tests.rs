@@ -50,6 +50,9 @@ impl Aqm for Always {
 
     #[inline]
     fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+    #[inline]
+    fn swap(&mut self, _flow: FlowId, _other: FlowId) {}
 }
 
 /// Goal: what becomes of every verdict, for every codepoint, at the threshold and above it, with the option and without.

@@ -140,6 +140,10 @@ fn the_threshold_marks_as_one_beside_the_aqm_does() {
         fn assign(&mut self, flow: FlowId, tin: u8) {
             self.0.assign(flow, tin);
         }
+
+        fn swap(&mut self, flow: FlowId, other: FlowId) {
+            self.0.swap(flow, other);
+        }
     }
     fn beside<A: Aqm>(inner: A) -> ButForLast<A> {
         ButForLast(CeThreshold::new(inner, Nanos(MS)).unwrap().for_ect1_only())

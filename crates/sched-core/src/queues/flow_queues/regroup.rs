@@ -1,0 +1,134 @@
+//! Other queues for the packets that are queued: after a change of what makes a flow.
+
+use super::FlowQueues;
+use crate::aqm::Aqm;
+use crate::drops::drop_policy::DropPolicy;
+use crate::flow_scheduler::{FlowScheduler, Table};
+use crate::queues::counters::FlowRecords;
+use crate::queues::flow_directory::FlowDirectory;
+use crate::queues::queue::{Descriptor, Queue};
+use crate::{FlowId, Packet};
+
+impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Descriptor>,
+    A: Aqm,
+    R: FlowRecords<O>,
+    D: DropPolicy<O>,
+    T: FlowDirectory<O>,
+{
+    /// Gives all that is queued other queues. Every packet stays, with its time of arrival, and
+    /// nothing is counted.
+    ///
+    /// 1. Flow scheduler and drop policy lose all flows. Then `begin` sets up the flow scheduler
+    ///    and the directory anew: no queue is claimed.
+    /// 2. `home` is asked about the oldest packet of each of the first `owned` queues, in their
+    ///    order. If it claims a queue for the packet, the state of the AQM goes there. A state for
+    ///    which no queue is claimed is forgotten.
+    /// 3. `home` is asked about every packet: those of queues from `owned` on first, then those
+    ///    of the queues of step 2 that were not claimed, then the others. The packets of a queue
+    ///    keep their order.
+    ///
+    /// `home` returns the queue for a packet, and whether it claimed this with the call, which it
+    /// does at most once for each queue, and only for the first `owned`. Asked again about the
+    /// packet for which it did, it returns the same. A queue that there is not counts as the first.
+    ///
+    /// Cost: O(flows + packets), and as many calls of `home`, at most two for each queue more.
+    pub fn regroup(
+        &mut self,
+        owned: u32,
+        begin: impl FnOnce(&mut O, &mut T),
+        mut home: impl FnMut(&mut O, &mut T, Packet) -> (FlowId, bool),
+    ) {
+        let flows = self.flows();
+        let owned = owned.min(flows);
+        for flow in (0..flows).map(FlowId) {
+            let held = self.flow_backlog(flow);
+            if held.packets > 0 {
+                self.scheduler.lost(flow, held.bytes, None);
+                self.policy.lost(flow, held.bytes, 0);
+            }
+        }
+        begin(&mut self.scheduler, &mut self.directory);
+        let mut loose = Queue::IDLE;
+        for flow in (owned..flows).map(FlowId) {
+            self.loosen(flow, &mut loose);
+            self.aqm.forget(flow);
+        }
+        for flow in (0..owned).map(FlowId) {
+            // At most as many queues are claimed.
+            for _ in 0..owned {
+                let Some(packet) = self.head(flow) else { break };
+                let (to, is_claimed) = home(&mut self.scheduler, &mut self.directory, packet);
+                if is_claimed && to.0 < owned {
+                    self.swap(flow, to);
+                } else if to != flow {
+                    self.loosen(flow, &mut loose);
+                }
+                if to == flow {
+                    break;
+                }
+            }
+        }
+        for flow in (0..owned).map(FlowId) {
+            if self.flow_backlog(flow).packets == 0 {
+                self.aqm.forget(flow);
+            }
+            self.loosen(flow, &mut loose);
+        }
+        while let Some(packet) = self.first_of(loose) {
+            let (to, _) = home(&mut self.scheduler, &mut self.directory, packet);
+            self.settle(&mut loose, if to.0 < flows { to } else { FlowId(0) });
+        }
+    }
+
+    /// The oldest packet of `flow`.
+    fn head(&self, flow: FlowId) -> Option<Packet> {
+        self.first_of(*self.queues.as_ref().get(flow.index())?)
+    }
+
+    /// The oldest packet of `queue`.
+    fn first_of(&self, queue: Queue) -> Option<Packet> {
+        let handle = queue.head();
+        self.descriptors.as_ref().get(handle as usize).map(|descriptor| descriptor.packet(handle))
+    }
+
+    /// Exchanges what two queues hold, and what the AQM knows of them.
+    fn swap(&mut self, flow: FlowId, other: FlowId) {
+        let queues = self.queues.as_mut();
+        let (Some(&of_flow), Some(&of_other)) =
+            (queues.get(flow.index()), queues.get(other.index()))
+        else {
+            return;
+        };
+        for (to, queue) in [(flow, of_other), (other, of_flow)] {
+            if let Some(place) = queues.get_mut(to.index()) {
+                *place = queue;
+            }
+        }
+        self.aqm.swap(flow, other);
+    }
+
+    /// Moves what `flow` holds behind what is `loose`.
+    fn loosen(&mut self, flow: FlowId, loose: &mut Queue) {
+        if let Some(queue) = self.queues.as_mut().get_mut(flow.index()) {
+            let taken = core::mem::replace(queue, Queue::IDLE);
+            loose.append_all(self.descriptors.as_mut(), taken);
+        }
+    }
+
+    /// Moves the oldest of the `loose` packets behind what `flow` holds.
+    fn settle(&mut self, loose: &mut Queue, flow: FlowId) {
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return };
+        let Some(len) = loose.move_head(self.descriptors.as_mut(), queue) else { return };
+        let held = queue.backlog().bytes;
+        if held == len {
+            self.tell_backlogged(flow, len);
+        } else {
+            self.scheduler.grew(flow, len);
+            self.policy.grew(flow, len, held);
+        }
+    }
+}
