@@ -26,6 +26,10 @@
 //! this round. The next host that claims the entry has it. So an entry has one early turn a round,
 //! whatever addresses its senders make up.
 //!
+//! **Other settings under load.** The records are begun anew, and each queued packet is offered again
+//! under its labels: another isolation, another number of tins or another key
+//! ([`IsolatedQueue::rebuild`]).
+//!
 //! **Cost.** A packet of a flow that is backlogged: a lookup, two rings and the choice among tins,
 //! O(1). A packet of an idle flow: a lookup of its host more.
 
@@ -34,6 +38,7 @@ mod directory;
 mod memory;
 mod mode;
 mod queue;
+mod rebuild;
 mod records;
 mod serve;
 mod static_tables;

@@ -13,7 +13,7 @@ use shaper::Overhead;
 use super::directory::{Directory, host_label};
 use super::memory::IsolationMemory;
 use super::mode::{Isolation, Level};
-use super::records::{Flow, Host, Tin, Turn};
+use super::records::{Flow, Tin};
 use super::serve::{Charged, Serving, TINS};
 use super::tin_counters::TinRecords;
 use crate::isolated::{OwnHost, Parts, parts_of};
@@ -131,13 +131,10 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
             is_across: false,
             was_across: false,
         };
-        serving.note_charged();
-        let (mut flow, mut turn) = (Flow::EMPTY, Turn::EMPTY);
+        let mut flow = Flow::EMPTY;
         flow.place.set_quantum(quantum, max_len);
-        turn.place.set_quantum(host_quantum, max_len);
         serving.flows.as_mut().fill(flow);
-        serving.turns.as_mut().fill(turn);
-        serving.hosts.as_mut().fill(Host::EMPTY);
+        serving.begin_anew(isolation, None, host_quantum);
         let classes = [HostClass::EMPTY; HostClass::COUNT];
         let (held_flows, held_hosts) = (memory.held_flows, memory.held_hosts);
         let drops = LongestHostDrop::new(&serving, limits, held_flows, held_hosts, classes)?;
@@ -179,8 +176,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     }
 
     /// Sets the tins: `tins[t]` is tin `t`, and the highest goes first within its share. Rates and
-    /// weights may change at any time, the number of tins only while nothing is queued. Cost:
-    /// O(tables).
+    /// weights may change at any time, the number of tins only while nothing is queued; where
+    /// packets are, [`Self::rebuild`] changes it. Cost: O(1), with another number O(tables).
     ///
     /// # Errors
     /// Nothing has changed then.
@@ -190,15 +187,15 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// - [`IsolatedError::Memory`] without room for the turns of every host, and where hosts do not
     ///   count also for more tins than there are spare queues.
     pub fn set_tins(&mut self, tins: &[TinConfig]) -> Result<(), IsolatedError> {
-        let Siblings { scheduler, directory, aqm, .. } = self.queues.siblings();
-        let before = scheduler.quanta_of_a_turn();
-        scheduler.set_tins(tins, directory.hosts.queues())?;
-        scheduler.renew_quanta(before);
-        let count = scheduler.choice.tins();
-        for flow in (0..scheduler.flows()).map(FlowId) {
-            aqm.assign(flow, scheduler.tin_of_flow(flow));
+        if tins.len() == usize::from(self.tins()) {
+            return Ok(self.queues.scheduler_mut().set_shares(tins)?);
         }
-        self.queues.records_mut().keep(count);
+        self.check_layout(self.isolation(), Some(tins))?;
+        let mut flows = (0..self.queues.scheduler().flows()).map(FlowId);
+        if let Some(flow) = flows.find(|flow| self.queues.flow_backlog(*flow).packets > 0) {
+            return Err(ConfigError::Backlogged { flow }.into());
+        }
+        self.regroup(self.isolation(), Some(tins), |packet| OwnHost(packet.handle));
         Ok(())
     }
 

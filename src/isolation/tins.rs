@@ -1,11 +1,9 @@
 //! Tins, and one share of a host in all of them.
 
-use sched_core::{ConfigError, FlowId, Ring, TinChoice, TinConfig};
+use sched_core::{ConfigError, TinConfig};
 use shaper::Overhead;
 
-use super::records::{Tin, Turn};
 use super::serve::Serving;
-use crate::IsolatedError;
 use crate::isolated::label_in;
 use crate::labels::Labelled;
 use crate::storage::Storage;
@@ -35,43 +33,9 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    /// Sets what the tins share. Another number of them only while nothing is queued: the turns are
-    /// laid out anew then, and owe nothing.
-    pub(super) fn set_tins(
-        &mut self,
-        tins: &[TinConfig],
-        spares: u32,
-    ) -> Result<(), IsolatedError> {
-        let count = TinChoice::<Overhead>::check(tins)?;
-        if count != self.choice.tins() {
-            let bits = count.next_power_of_two().ilog2();
-            let hosts = self.hosts.as_ref().len();
-            let (given, needed) = (self.turns.as_ref().len(), hosts << (bits & 7));
-            if given < needed {
-                return Err(IsolatedError::Memory { what: "turns", given, needed });
-            }
-            if !self.isolation.counts_hosts() && count > spares {
-                let (given, needed) = (spares as usize, count as usize);
-                return Err(IsolatedError::Memory { what: "hosts", given, needed });
-            }
-            let backlogged = self.tins.iter().map(|tin| tin.turns.front());
-            let mut backlogged = backlogged.filter_map(|turn| self.turn(turn));
-            if let Some(turn) = backlogged.next() {
-                let flow = FlowId(turn.flows.front());
-                return Err(ConfigError::Backlogged { flow }.into());
-            }
-            self.tin_bits = bits;
-            for turn in self.turns.as_mut() {
-                *turn = Turn { place: turn.place.renewed(), flows: Ring::IDLE, count: 0 };
-            }
-            for flow in self.flows.as_mut() {
-                (flow.place, flow.turn) = (flow.place.renewed(), 0);
-            }
-            self.tins = [Tin::EMPTY; super::serve::TINS];
-        }
+    /// Sets what the tins share, as many as there are.
+    pub(super) fn set_shares(&mut self, tins: &[TinConfig]) -> Result<(), ConfigError> {
         self.choice.set_tins(tins, self.backlogged_tins())?;
-        self.was_across |= self.is_across && !self.choice.is_one();
-        self.note_charged();
         self.note_selected();
         Ok(())
     }

@@ -64,7 +64,7 @@ impl Labelled for WithTerms {
 impl WithTerms {
     /// Under the key of this number, of which number 0 leaves labels as they are, and under the key before. The labels
     /// that any key makes are few: flows and keys share tags.
-    fn under(self, key: u32) -> Rekeyed<Labels, Self> {
+    pub(super) fn under(self, key: u32) -> Rekeyed<Labels, Self> {
         let bits = |key: u32| key.wrapping_mul(0x9e37_79b1) >> 27;
         let of = |key: u32| Labels {
             flow: self.labels.flow ^ bits(key),

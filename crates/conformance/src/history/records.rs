@@ -4,7 +4,7 @@
 use core::fmt::Debug;
 
 use freeboard::sched_core::{
-    Backlog, Counters, DropReason, FlowId, Limits, Nanos, Packet, Scheduler, Side,
+    Backlog, Counters, DropReason, FlowId, Limits, Nanos, Packet, Scheduler, Side, TinConfig,
 };
 use freeboard::{Heap, IsolatedConfig, Isolation};
 use freeboard::{IsolatedQueue, IsolationMemory};
@@ -20,6 +20,8 @@ pub enum Against {
     /// Several tins and tables that are soon full: the twin alone, since hosts have an entry a tin
     /// in `Isolated`.
     Tins,
+    /// As [`Self::Tins`], with other isolations, numbers of tins and keys while packets are queued.
+    Rebuilds,
     /// Several tins, and an entry for each host and each tin: the twin of `Isolated` as well.
     OwnEntries,
 }
@@ -39,6 +41,10 @@ pub struct RecordsSeen {
     pub across: u64,
     /// Other numbers of tins, set and refused.
     pub set_tins: [u64; 2],
+    /// Rebuilds while packets were queued, done and refused.
+    pub rebuilds: [u64; 2],
+    /// Packets that a rebuild gave another queue.
+    pub moved: u64,
 }
 
 /// The queue, and those that it is to agree with.
@@ -51,7 +57,11 @@ struct Three {
     across: bool,
     link: freeboard::shaper::Overhead,
     now: Nanos,
+    /// The number of the key in force.
+    key: u32,
     inside: [bool; HANDLES as usize],
+    /// What the packet of each handle came with last, whatever the key.
+    labels: [Option<WithTerms>; HANDLES as usize],
     seen: RecordsSeen,
 }
 
@@ -104,14 +114,16 @@ impl Three {
         Self {
             subject: IsolatedQueue::new(memory, config).expect("powers of two"),
             twin: NaiveRecords::new(sizes, 8, isolation, limits),
-            isolated: (against != Against::Tins)
+            isolated: matches!(against, Against::OneTin | Against::OwnEntries)
                 .then(|| NaiveIsolated::new(sizes, isolation, limits)),
             against,
             sizes,
             across: false,
             link: freeboard::shaper::Overhead::RAW,
             now: Nanos::from_secs(1),
+            key: 0,
             inside: [false; HANDLES as usize],
+            labels: [None; HANDLES as usize],
             seen: RecordsSeen::default(),
         }
     }
@@ -131,13 +143,15 @@ impl Three {
             (of.labels.flow, of.labels.src_host, of.labels.dst_host) =
                 (flow % 8, flow % 3, flow % 5);
         }
+        let labels = of.under(self.key);
         let subject =
-            self.subject.enqueue_labelled(now, &of, packet, &mut |p, why| push(ours, p, why));
-        let twin = self.twin.enqueue_labelled(now, &of, packet, &mut |p, why| push(theirs, p, why));
+            self.subject.enqueue_labelled(now, &labels, packet, &mut |p, why| push(ours, p, why));
+        let twin =
+            self.twin.enqueue_labelled(now, &labels, packet, &mut |p, why| push(theirs, p, why));
         same("arrival", subject, twin)?;
         if let Some(isolated) = &mut self.isolated {
             let answer =
-                isolated.enqueue_labelled(now, &of, packet, &mut |p, why| push(old, p, why));
+                isolated.enqueue_labelled(now, &labels, packet, &mut |p, why| push(old, p, why));
             same("arrival at `Isolated`", subject, answer)?;
         }
         if let Ok(outcome) = subject {
@@ -149,6 +163,7 @@ impl Three {
             if core::mem::replace(inside, true) {
                 return Err(format!("{packet:?} accepted while its handle is queued"));
             }
+            self.labels[packet.handle as usize] = Some(of);
         }
         Ok(())
     }
@@ -157,6 +172,9 @@ impl Three {
         let mut tins = tins(count, plan);
         match self.against {
             Against::OneTin => return Ok(()),
+            Against::Rebuilds if plan.is_multiple_of(2) => {
+                return self.rebuild(self.subject.isolation(), Some(&tins), self.key);
+            }
             // Other numbers only before the first packet: what turns owe is forgotten then, and
             // entries of `Isolated` keep it.
             Against::OwnEntries if self.seen.outcomes != [0; 3] => {
@@ -172,6 +190,40 @@ impl Three {
             same("other tins of `Isolated`", isolated.set_tins(&tins, |tin| tin), true)?;
         }
         Ok(())
+    }
+
+    fn rebuild(
+        &mut self,
+        isolation: Isolation,
+        tins: Option<&[TinConfig]>,
+        key: u32,
+    ) -> Result<(), String> {
+        if self.against != Against::Rebuilds {
+            return Ok(());
+        }
+        let labels = self.labels;
+        let labels_of = |packet: Packet| {
+            labels[packet.handle as usize].expect("it came with labels").under(key)
+        };
+        let before = self.held();
+        let is_done = self.subject.rebuild(self.now, isolation, tins, labels_of).is_ok();
+        let twin = self.twin.rebuild(self.now, isolation, tins, labels_of);
+        same("a rebuild", is_done, twin)?;
+        let is_loaded = self.subject.backlog().packets > 0;
+        self.seen.rebuilds[usize::from(!is_done)] += u64::from(is_loaded);
+        if !is_done {
+            return Ok(());
+        }
+        self.key = key;
+        let moved = before.iter().zip(self.held()).map(|(then, now)| then.abs_diff(now) / 2);
+        self.seen.moved += u64::from(moved.sum::<u32>());
+        Ok(())
+    }
+
+    /// How many packets each queue holds.
+    fn held(&self) -> Vec<u32> {
+        let Sizes { queues, hosts, .. } = self.sizes;
+        (0..queues + hosts).map(|queue| self.subject.queue_backlog(queue).packets).collect()
     }
 
     fn step(&mut self, step: Step) -> Result<(), String> {
@@ -205,6 +257,7 @@ impl Three {
                 }
             }
             Step::Update(of) => {
+                let of = of.under(self.key);
                 let known = self.subject.update_host(now, &of);
                 same("a host updated", known, self.twin.update_host(now, &of))?;
                 if let Some(isolated) = isolated {
@@ -247,8 +300,9 @@ impl Three {
             }
             Step::Wait(span) => self.now = now.plus(span),
             Step::Back(span) => self.now = Nanos(now.0.saturating_sub(span.0)),
-            // Not here so far.
-            Step::SetIsolation(_) | Step::Rotate | Step::FinishRotation => {}
+            Step::SetIsolation(isolation) => self.rebuild(isolation, None, self.key)?,
+            Step::Rotate => self.rebuild(self.subject.isolation(), None, self.key + 1)?,
+            Step::FinishRotation => self.rebuild(self.subject.isolation(), None, self.key)?,
         }
         let [ours, theirs, old] = drops;
         same("drops", &ours, &theirs)?;

@@ -236,6 +236,26 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         Some(held)
     }
 
+    /// Takes all packets out, to be [put back](Self::put_back): what each queue held.
+    pub(super) fn take_all(&mut self) -> Vec<Vec<Packet>> {
+        let held = self.queues.iter_mut().map(core::mem::take).collect::<Vec<_>>();
+        for (queue, _) in (0..).map(FlowId).zip(&held).filter(|(_, held)| !held.is_empty()) {
+            self.scheduler.lost(queue, None);
+        }
+        self.scheduler.settle(&self.queues);
+        let packets = |held: VecDeque<Held>| held.into_iter().map(|held| held.packet).collect();
+        held.into_iter().map(packets).collect()
+    }
+
+    /// Puts `packet`, which was taken out, behind what `flow` holds.
+    pub(super) fn put_back(&mut self, flow: FlowId, packet: Packet) {
+        self.queues[flow.index()].push_back(Held { flow, packet });
+        if self.queues[flow.index()].len() == 1 {
+            self.scheduler.backlogged(flow, packet.len);
+        }
+        self.scheduler.settle(&self.queues);
+    }
+
     fn take_from(&mut self, queue: FlowId, end: DropFrom) -> Option<Held> {
         let newest = self.queues[queue.index()].len().checked_sub(1)?;
         self.take(queue, if end == DropFrom::Head { 0 } else { newest })

@@ -1,7 +1,7 @@
 //! The queue of records as maps: which flow has which queue, which host which entry, and behind
 //! them the naive flow schedulers. A turn is a host of theirs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use freeboard::sched_core::{
@@ -168,6 +168,19 @@ impl NaiveRecords {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
+        let Lookup { queue, outcome } = self.claim(labels);
+        let accepted = self.queues.enqueue(now, FlowId(queue), packet, drops);
+        self.let_go();
+        accepted.map(|()| outcome)
+    }
+
+    fn is_backlogged(&self, queue: u32) -> bool {
+        self.queues.flow_backlog(FlowId(queue)).packets > 0
+    }
+
+    /// The queue of a packet with these labels, which is of the turn of its host from now on if it
+    /// holds nothing.
+    fn claim(&mut self, labels: &impl Labelled) -> Lookup {
         let tin = Some(u32::from(labels.tin())).filter(|&tin| tin < self.tins[0]).unwrap_or(0);
         let label = match self.isolation {
             Isolation::SrcHost => labels.source(),
@@ -186,8 +199,10 @@ impl NaiveRecords {
             if outcome == Outcome::Collision && self.held[&queue] != turn {
                 queue = self.sizes.queues + if self.counts_hosts() { host } else { tin };
             }
-            if !self.held.contains_key(&queue) {
-                if !self.held.values().any(|held| *held == turn) {
+            if !self.is_backlogged(queue) {
+                let is_of_turn =
+                    |(flow, of): (&u32, &u32)| *of == turn && self.is_backlogged(*flow);
+                if !self.held.iter().any(is_of_turn) {
                     let quantum = labels.host_quantum().filter(|_| self.counts_hosts());
                     self.set_quantum(turn, quantum.unwrap_or(self.sizes.host_quantum));
                 }
@@ -196,9 +211,7 @@ impl NaiveRecords {
                 levels.assign(FlowId(queue), turn, 0).expect("it holds nothing");
             }
         }
-        let accepted = self.queues.enqueue(now, FlowId(queue), packet, drops);
-        self.let_go();
-        accepted.map(|()| outcome)
+        Lookup { queue, outcome }
     }
 
     fn turns(&mut self) -> &mut NaiveTurns {
@@ -250,33 +263,95 @@ impl NaiveRecords {
 
     /// As [`IsolatedQueue::set_tins`](freeboard::IsolatedQueue::set_tins); whether it is possible.
     pub fn set_tins(&mut self, tins: &[TinConfig]) -> bool {
-        let count = tins.len() as u32;
-        if count == self.tins[0] {
+        if tins.len() as u32 == self.tins[0] {
             self.tins_of_turns().set_tins(tins);
             return true;
         }
-        let is_crowded = !self.counts_hosts() && count > self.sizes.hosts;
-        if count.next_power_of_two() > self.tins[1] || !self.held.is_empty() || is_crowded {
+        let is_possible = self.held.is_empty() && self.has_room(self.isolation, tins);
+        if is_possible {
+            self.begin_anew(self.isolation, Some(tins));
+        }
+        is_possible
+    }
+
+    fn has_room(&self, isolation: Isolation, tins: &[TinConfig]) -> bool {
+        let count = tins.len() as u32;
+        let is_dual = matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost);
+        let is_crowded = !is_dual && count > self.sizes.hosts;
+        let has_turns = count.next_power_of_two() <= self.tins[1];
+        isolation != Isolation::TripleIsolate && has_turns && !is_crowded
+    }
+
+    /// As [`IsolatedQueue::rebuild`](freeboard::IsolatedQueue::rebuild); whether it is possible.
+    pub fn rebuild<L: Labelled>(
+        &mut self,
+        now: Nanos,
+        isolation: Isolation,
+        tins: Option<&[TinConfig]>,
+        labels_of: impl Fn(Packet) -> L,
+    ) -> bool {
+        let stay = vec![TinConfig::by_weight(1); self.tins[0] as usize];
+        if !self.has_room(isolation, tins.unwrap_or(&stay)) {
             return false;
         }
-        self.tins[0] = count;
-        let quanta = self.quanta.clone();
+        self.queues.scheduler_and_queues().0.advance(now);
+        let mut chains = self.queues.take_all();
+        self.begin_anew(isolation, tins);
+        // A queue of a flow is for the flow of its oldest packet. Those that it cannot be for come
+        // first, and before them the shared ones.
+        let mut order = chains.split_off(self.sizes.queues as usize);
+        let mut placed = BTreeSet::new();
+        for at in 0..chains.len() {
+            while !placed.contains(&(at as u32))
+                && let Some(&head) = chains[at].first()
+            {
+                let Lookup { queue, outcome } = self.claim(&labels_of(head));
+                if outcome == Outcome::Claimed {
+                    chains.swap(at, queue as usize);
+                    placed.insert(queue);
+                } else {
+                    order.push(core::mem::take(&mut chains[at]));
+                }
+            }
+        }
+        order.append(&mut chains);
+        for packet in order.into_iter().flatten() {
+            let queue = self.claim(&labels_of(packet)).queue;
+            self.queues.put_back(FlowId(queue), packet);
+        }
+        self.let_go();
+        true
+    }
+
+    /// Nothing is queued: all records are as they were in the beginning. What tins owe stays.
+    fn begin_anew(&mut self, isolation: Isolation, tins: Option<&[TinConfig]>) {
+        self.isolation = isolation;
+        self.turns().counts_hosts =
+            matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost);
+        self.flows.clear();
+        self.hosts.clear();
+        self.held.clear();
+        if let Some(tins) = tins {
+            self.tins[0] = tins.len() as u32;
+            self.tins_of_turns().set_tins(tins);
+        }
+        self.quanta.fill(self.sizes.host_quantum);
+        let count = self.tins[0];
         let (turns, flows) = (self.sizes.hosts * TINS, self.sizes.queues + self.sizes.hosts);
+        let quantum = setting(self.sizes.host_quantum);
         let of_turns = self.tins_of_turns();
-        of_turns.set_tins(tins);
-        for (turn, quantum) in (0..turns).map(FlowId).zip(&quanta) {
+        for turn in (0..turns).map(FlowId) {
             of_turns.remove(turn);
-            of_turns.configure(turn, setting(*quantum), None).expect("as before");
+            of_turns.configure(turn, quantum, None).expect("in range");
             let tin = Some(turn.0 % TINS).filter(|tin| *tin < count).unwrap_or(0);
             of_turns.assign(turn, tin, 0).expect("it holds nothing");
         }
+        let levels = &mut self.turns().levels;
         for flow in (0..flows).map(FlowId) {
-            let levels = &mut self.turns().levels;
             levels.assign(flow, 0, 0).expect("it holds nothing");
             levels.renew(flow);
         }
         self.set_across(self.across);
-        true
     }
 
     /// As

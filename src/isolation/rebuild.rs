@@ -1,0 +1,159 @@
+//! Another isolation, other tins or another key while packets are queued: all records are begun
+//! anew, and each packet is offered again under its labels.
+
+use flowhash::Outcome;
+use sched_core::{Aqm, FlowId, FlowScheduler, Nanos, Packet, Siblings, TinChoice, TinConfig};
+use shaper::Overhead;
+
+use super::mode::Isolation;
+use super::queue::IsolatedQueue;
+use super::records::{Flow, Host, Tin, Turn};
+use super::serve::{Serving, TINS};
+use crate::IsolatedError;
+use crate::labels::Labelled;
+use crate::storage::Storage;
+
+impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
+    /// Sets another isolation, other tins, or labels under another key, at any time. `labels_of`
+    /// returns the labels of a queued packet as they are from now on, its tin included; where
+    /// `tins` is `None` the tins stay.
+    ///
+    /// No packet is lost, no counter changes, and each packet keeps its time of arrival. The
+    /// packets of a flow stay in order if they were in one queue; a flow that had found its set
+    /// full, and a queue of its own since then, may have had two. What an AQM has learned in a
+    /// queue goes with the flow of its oldest packet, and is forgotten of flows that hold nothing
+    /// and in shared queues. What is left of turns, and what flows and hosts owe, is lost. The
+    /// quantum of a host is that of one of its packets.
+    ///
+    /// Cost: O(tables + packets). `labels_of` is called about once for each packet and twice more
+    /// for each queue.
+    ///
+    /// ```
+    /// use freeboard::flowhash::{Labels, mix};
+    /// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
+    /// use freeboard::{Heap, IsolatedConfig, IsolatedQueue, Isolation, IsolationMemory};
+    ///
+    /// let memory = IsolationMemory::<Heap>::allocate(64, 16, 1, 256);
+    /// let mut queue = IsolatedQueue::new(memory, IsolatedConfig::new(1_500, Limits::NONE))?;
+    /// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    /// // Four flows of one source, to a destination each.
+    /// let labels_of = |packet: Packet| {
+    ///     let flow = mix(packet.handle % 4);
+    ///     Labels { flow, src_host: 1, dst_host: flow }
+    /// };
+    /// for packet in (0..200).map(|handle| Packet::new(handle, 1_500)) {
+    ///     queue.enqueue_labelled(Nanos(0), &labels_of(packet), packet, drops)?;
+    /// }
+    /// assert_eq!(queue.backlogged_hosts(), (1, 0));
+    /// queue.rebuild(Nanos(0), Isolation::DualDstHost, None, labels_of)?;
+    /// assert_eq!((queue.backlogged_hosts(), queue.backlog().packets), ((0, 4), 200));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Nothing has changed then.
+    ///
+    /// - [`IsolatedError::NoTriple`] for [`Isolation::TripleIsolate`];
+    /// - [`IsolatedError::Config`] for no tins, more than eight, and what [`TinConfig::check`]
+    ///   refuses;
+    /// - [`IsolatedError::Memory`] without room for the turns of every host, and where hosts do not
+    ///   count also for more tins than there are spare queues.
+    pub fn rebuild<L: Labelled>(
+        &mut self,
+        now: Nanos,
+        isolation: Isolation,
+        tins: Option<&[TinConfig]>,
+        labels_of: impl FnMut(Packet) -> L,
+    ) -> Result<(), IsolatedError> {
+        self.check_layout(isolation, tins)?;
+        self.queues.scheduler_mut().advance(now);
+        self.regroup(isolation, tins, labels_of);
+        Ok(())
+    }
+
+    /// Whether there may be these tins under this isolation.
+    pub(super) fn check_layout(
+        &self,
+        isolation: Isolation,
+        tins: Option<&[TinConfig]>,
+    ) -> Result<(), IsolatedError> {
+        if isolation == Isolation::TripleIsolate {
+            return Err(IsolatedError::NoTriple);
+        }
+        let (scheduler, hosts) = (self.queues.scheduler(), self.queues.directory().hosts.queues());
+        let tins = tins.map_or(Ok(scheduler.choice.tins()), TinChoice::<Overhead>::check)?;
+        let (given, needed) = (scheduler.turns.as_ref().len(), hosts << tin_bits(tins));
+        if given < needed as usize {
+            return Err(IsolatedError::Memory { what: "turns", given, needed: needed as usize });
+        }
+        if !isolation.counts_hosts() && tins > hosts {
+            let (given, needed) = (hosts as usize, tins as usize);
+            return Err(IsolatedError::Memory { what: "hosts", given, needed });
+        }
+        Ok(())
+    }
+
+    /// [`Self::rebuild`], once the layout is checked.
+    pub(super) fn regroup<L: Labelled>(
+        &mut self,
+        isolation: Isolation,
+        tins: Option<&[TinConfig]>,
+        mut labels_of: impl FnMut(Packet) -> L,
+    ) {
+        let owned = self.queues.directory().queues.queues();
+        self.queues.regroup(
+            owned,
+            |serving, directory| {
+                directory.queues.clear();
+                directory.hosts.clear();
+                serving.begin_anew(isolation, tins, directory.host_quantum);
+            },
+            |serving, directory, packet| {
+                let labels = labels_of(packet);
+                let lookup = directory.claim(serving, serving.queue_label(&labels), &labels);
+                (FlowId(lookup.queue), lookup.outcome == Outcome::Claimed)
+            },
+        );
+        let Siblings { scheduler, aqm, .. } = self.queues.siblings();
+        for flow in (0..scheduler.flows()).map(FlowId) {
+            aqm.assign(flow, scheduler.tin_of_flow(flow));
+        }
+        let tins = scheduler.choice.tins();
+        self.queues.records_mut().keep(tins);
+    }
+}
+
+impl<S: Storage> Serving<S> {
+    /// Sets up the records anew, with `host_quantum` for each turn. Nothing is queued. What tins
+    /// owe or have to their credit stays.
+    pub(super) fn begin_anew(
+        &mut self,
+        isolation: Isolation,
+        tins: Option<&[TinConfig]>,
+        host_quantum: u32,
+    ) {
+        self.isolation = isolation;
+        if let Some(tins) = tins {
+            let _checked = self.choice.set_tins(tins, 0);
+            debug_assert_eq!(_checked, Ok(()), "the caller has checked the tins");
+        }
+        self.tin_bits = tin_bits(self.choice.tins());
+        for flow in self.flows.as_mut() {
+            *flow = Flow { place: flow.place.renewed(), turn: 0 };
+        }
+        let mut turn = Turn::EMPTY;
+        turn.place.set_quantum(host_quantum, self.max_len);
+        self.turns.as_mut().fill(turn);
+        self.hosts.as_mut().fill(Host::EMPTY);
+        self.tins = [Tin::EMPTY; TINS];
+        self.renew_quanta(1);
+        self.was_across |= self.is_across && !self.choice.is_one();
+        self.note_charged();
+        self.note_selected();
+    }
+}
+
+/// The bits of the number of a turn that say which tin it is in.
+const fn tin_bits(tins: u32) -> u32 {
+    tins.next_power_of_two().ilog2() & 7
+}
