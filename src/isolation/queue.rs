@@ -195,7 +195,7 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         if let Some(flow) = flows.find(|flow| self.queues.flow_backlog(*flow).packets > 0) {
             return Err(ConfigError::Backlogged { flow }.into());
         }
-        self.regroup(self.isolation(), Some(tins), |packet| OwnHost(packet.handle));
+        self.begin_tins(tins);
         Ok(())
     }
 

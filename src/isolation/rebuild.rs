@@ -2,7 +2,9 @@
 //! anew, and each packet is offered again under its labels.
 
 use flowhash::Outcome;
-use sched_core::{Aqm, FlowId, FlowScheduler, Nanos, Packet, Siblings, TinChoice, TinConfig};
+use sched_core::{
+    Aqm, Counters, FlowId, FlowScheduler, Nanos, Packet, Siblings, TinChoice, TinConfig,
+};
 use shaper::Overhead;
 
 use super::mode::Isolation;
@@ -18,8 +20,10 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// returns the labels of a queued packet as they are from now on, its tin included; where
     /// `tins` is `None` the tins stay.
     ///
-    /// No packet is lost, no counter changes, and each packet keeps its time of arrival. The
-    /// packets of a flow stay in order if they were in one queue; a flow that had found its set
+    /// No packet is lost, no counter changes, and each packet keeps its time of arrival. Of the
+    /// [counters of tins](Self::tin_counters) those of tins that are gone are of tin 0, and what is
+    /// queued counts as accepted in the tin that it is in; [`Self::activations`] counts it once
+    /// more. The packets of a flow stay in order if they were in one queue; a flow that had found its set
     /// full, and a queue of its own since then, may have had two. What an AQM has learned in a
     /// queue goes with the flow of its oldest packet, and is forgotten of flows that hold nothing
     /// and in shared queues. What is left of turns, and what flows and hosts owe, is lost. The
@@ -65,9 +69,24 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         tins: Option<&[TinConfig]>,
         labels_of: impl FnMut(Packet) -> L,
     ) -> Result<(), IsolatedError> {
+        self.rebuild_and_move(now, isolation, (tins, |tin| tin), labels_of)
+    }
+
+    /// As [`Self::rebuild`], where the counters of tin `t` are of tin `to(t)` from now on, or of
+    /// tin 0 if that is not there.
+    ///
+    /// # Errors
+    /// As [`Self::rebuild`].
+    pub fn rebuild_and_move<L: Labelled>(
+        &mut self,
+        now: Nanos,
+        isolation: Isolation,
+        (tins, to): (Option<&[TinConfig]>, impl Fn(u8) -> u8),
+        labels_of: impl FnMut(Packet) -> L,
+    ) -> Result<(), IsolatedError> {
         self.check_layout(isolation, tins)?;
         self.queues.scheduler_mut().advance(now);
-        self.regroup(isolation, tins, labels_of);
+        self.regroup(isolation, (tins, to), labels_of);
         Ok(())
     }
 
@@ -93,13 +112,14 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         Ok(())
     }
 
-    /// [`Self::rebuild`], once the layout is checked.
-    pub(super) fn regroup<L: Labelled>(
+    /// [`Self::rebuild_and_move`], once the layout is checked.
+    fn regroup<L: Labelled>(
         &mut self,
         isolation: Isolation,
-        tins: Option<&[TinConfig]>,
+        (tins, to): (Option<&[TinConfig]>, impl Fn(u8) -> u8),
         mut labels_of: impl FnMut(Packet) -> L,
     ) {
+        let counters = self.counters_after(to);
         let owned = self.queues.directory().queues.queues();
         self.queues.regroup(
             owned,
@@ -114,12 +134,25 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
                 (FlowId(lookup.queue), lookup.outcome == Outcome::Claimed)
             },
         );
+        self.follow_tins(&counters);
+    }
+
+    /// Sets another number of tins; nothing is queued, and the layout is checked. What is known of
+    /// idle flows and hosts stays.
+    pub(super) fn begin_tins(&mut self, tins: &[TinConfig]) {
+        let counters = self.counters_after(|tin| tin);
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
+        scheduler.begin_anew(scheduler.isolation, Some(tins), directory.host_quantum);
+        self.follow_tins(&counters);
+    }
+
+    /// The AQM knows the tin of each queue, and the tins go on from `counters`.
+    fn follow_tins(&mut self, counters: &[Counters; TINS - 1]) {
         let Siblings { scheduler, aqm, .. } = self.queues.siblings();
         for flow in (0..scheduler.flows()).map(FlowId) {
             aqm.assign(flow, scheduler.tin_of_flow(flow));
         }
-        let tins = scheduler.choice.tins();
-        self.queues.records_mut().keep(tins);
+        self.go_on_from(counters);
     }
 }
 

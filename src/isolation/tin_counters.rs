@@ -6,7 +6,7 @@ use sched_core::{
 };
 
 use super::queue::IsolatedQueue;
-use super::serve::Serving;
+use super::serve::{Serving, TINS};
 use crate::storage::Storage;
 
 /// What has happened in one tin since construction, and what is queued in it. The sum over all tins
@@ -41,12 +41,6 @@ impl<S: Storage> TinRecords<S> {
     /// The record of `tin`; `None` for tin 0.
     fn of(&self, tin: u8) -> Option<&FlowRecord> {
         self.above.as_ref().get(usize::from(tin).wrapping_sub(1))
-    }
-
-    /// There are `tins` from now on: what others have counted is of tin 0.
-    pub(super) fn keep(&mut self, tins: u32) {
-        let kept = (tins as usize).saturating_sub(1);
-        self.above.as_mut().iter_mut().skip(kept).for_each(|record| *record = FlowRecord::EMPTY);
     }
 }
 
@@ -112,6 +106,31 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         counters.accepted =
             counters.delivered.plus(counters.dropped_total()).plus(Volume::from(backlog));
         TinCounters { counters, backlog }
+    }
+
+    /// What has happened in each tin above tin 0, if what happened in tin `t` is of tin `to(t)` from
+    /// now on.
+    pub(super) fn counters_after(&self, to: impl Fn(u8) -> u8) -> [Counters; TINS - 1] {
+        let mut sums = [Counters::default(); TINS - 1];
+        for tin in 0..self.tins() {
+            let sum = usize::from(to(tin)).checked_sub(1).and_then(|at| sums.get_mut(at));
+            if let (Some(sum), Some(found)) = (sum, self.tin_counters(tin)) {
+                *sum = sum.plus(&found.counters);
+            }
+        }
+        sums
+    }
+
+    /// The tins above tin 0 go on from `counters`. What is of none of them is of tin 0.
+    pub(super) fn go_on_from(&mut self, counters: &[Counters; TINS - 1]) {
+        let (choice, tins) = (self.queues.scheduler().choice, self.tins());
+        let records = self.queues.records_mut().above.as_mut().iter_mut();
+        for ((tin, record), counters) in (1..).zip(records).zip(counters) {
+            let mut counters = *counters;
+            counters.accepted = counters.delivered.minus(choice.served_in(tin.into()));
+            let going_on = FlowRecord::going_on_from(&counters);
+            *record = if tin < tins { going_on } else { FlowRecord::EMPTY };
+        }
     }
 
     /// Checks that no tin has delivered less than nothing, and that tin 0 has what no other tin

@@ -296,6 +296,8 @@ impl NaiveRecords {
         }
         self.queues.scheduler_and_queues().0.advance(now);
         let mut chains = self.queues.take_all();
+        self.flows.clear();
+        self.hosts.clear();
         self.begin_anew(isolation, tins);
         // A queue of a flow is for the flow of its oldest packet. Those that it cannot be for come
         // first, and before them the shared ones.
@@ -328,8 +330,6 @@ impl NaiveRecords {
         self.isolation = isolation;
         self.turns().counts_hosts =
             matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost);
-        self.flows.clear();
-        self.hosts.clear();
         self.held.clear();
         if let Some(tins) = tins {
             self.tins[0] = tins.len() as u32;
