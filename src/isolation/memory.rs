@@ -108,7 +108,7 @@ impl<S: Storage> IsolationMemory<S> {
 #[cfg(all(test, feature = "alloc"))]
 mod tests {
     use super::*;
-    use crate::Heap;
+    use crate::{Heap, StaticIsolation};
 
     /// What the tables take but for the packets, in bytes.
     fn bytes(queues: usize, hosts: usize, tins: usize) -> usize {
@@ -133,6 +133,9 @@ mod tests {
         assert_eq!(bytes(1_024, 128, 1), whole + 64 * (117 + 36));
         assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 36 + 168));
         assert_eq!(whole, 75_328);
+
+        let (few, many) = (StaticIsolation::<0, 8, 2>::new(), StaticIsolation::<0, 16, 2>::new());
+        assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_984 + 2 * 288));
     }
 
     /// Goal: no number of tins overflows, and none takes more room than can be used. Method: the
