@@ -18,6 +18,8 @@ pub(super) struct Directory<S: Storage> {
     pub(super) hosts: FlowTable<S::Of<TagLine>>,
     /// What a turn of a host is worth that says nothing else, in bytes.
     pub(super) host_quantum: u32,
+    /// What is added to what the tables count: a rebuild claims anew what was backlogged before.
+    pub(super) activated: Activated,
 }
 
 /// Without the tables.
@@ -35,7 +37,40 @@ pub(super) fn host_label(level: Level, labels: &(impl Labelled + ?Sized)) -> u32
     }
 }
 
+/// How often flows have become backlogged, and how often new ones; then sources, and destinations.
+/// Modulo 2^64.
+pub(super) type Activated = [u64; 6];
+
 impl<S: Storage> Directory<S> {
+    /// What has become backlogged since construction.
+    pub(super) fn activated(&self, level: Level) -> Activated {
+        let mut all = self.activated;
+        let counted = self.counted(level);
+        all.iter_mut().zip(counted).for_each(|(sum, count)| *sum = sum.wrapping_add(count));
+        all
+    }
+
+    /// All tables are as after a rebuild, before which `all` had become backlogged.
+    pub(super) fn go_on_from(&mut self, all: Activated, level: Level) {
+        self.activated = all;
+        let counted = self.counted(level);
+        let sums = self.activated.iter_mut();
+        sums.zip(counted).for_each(|(sum, count)| *sum = sum.wrapping_sub(count));
+    }
+
+    /// What the tables have counted of flows, and of hosts of the side that counts.
+    fn counted(&self, level: Level) -> Activated {
+        let [(flows, new_flows), (hosts, new_hosts)] = [&self.queues, &self.hosts].map(|table| {
+            let claims = table.counts().claims;
+            (claims, claims.wrapping_sub(table.returns()))
+        });
+        match level {
+            Level::None => [flows, new_flows, 0, 0, 0, 0],
+            Level::Source => [flows, new_flows, hosts, new_hosts, 0, 0],
+            Level::Destination => [flows, new_flows, 0, 0, hosts, new_hosts],
+        }
+    }
+
     /// Finds the queue of a packet whose flow has none so far, by the `label` of its flow in its
     /// tin, and makes it one of the turn of its host there.
     #[inline(always)]

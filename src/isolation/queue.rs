@@ -108,6 +108,7 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
             queues: FlowTable::new(memory.lines, queues, ways)?,
             hosts: FlowTable::new(memory.host_lines, hosts, ways)?,
             host_quantum,
+            activated: Default::default(),
         };
         let choice = TinChoice::new(max_len, Overhead::RAW)?;
         for quantum in [quantum, host_quantum] {

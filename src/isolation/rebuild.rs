@@ -22,12 +22,12 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     ///
     /// No packet is lost, no counter changes, and each packet keeps its time of arrival. Of the
     /// [counters of tins](Self::tin_counters) those of tins that are gone are of tin 0, and what is
-    /// queued counts as accepted in the tin that it is in; [`Self::activations`] counts it once
-    /// more. The packets of a flow stay in order if they were in one queue; a flow that had found its set
-    /// full, and a queue of its own since then, may have had two. What an AQM has learned in a
-    /// queue goes with the flow of its oldest packet, and is forgotten of flows that hold nothing
-    /// and in shared queues. What is left of turns, and what flows and hosts owe, is lost. The
-    /// quantum of a host is that of one of its packets.
+    /// queued counts as accepted in the tin that it is in. The packets of a flow stay in order if
+    /// they were in one queue; a flow that had found its set full, and a queue of its own since
+    /// then, may have had two. What an AQM has learned in a queue goes with the flow of its oldest
+    /// packet, and is forgotten of flows that hold nothing and in shared queues. What is left of
+    /// turns, and what flows and hosts owe, is lost. The quantum of a host is that of one of its
+    /// packets.
     ///
     /// Cost: O(tables + packets). `labels_of` is called about once for each packet and twice more
     /// for each queue.
@@ -120,7 +120,9 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         mut labels_of: impl FnMut(Packet) -> L,
     ) {
         let counters = self.counters_after(to);
-        let owned = self.queues.directory().queues.queues();
+        let directory = self.queues.directory();
+        let owned = directory.queues.queues();
+        let activated = directory.activated(self.isolation().level());
         self.queues.regroup(
             owned,
             |serving, directory| {
@@ -134,6 +136,7 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
                 (FlowId(lookup.queue), lookup.outcome == Outcome::Claimed)
             },
         );
+        self.queues.siblings().directory.go_on_from(activated, isolation.level());
         self.follow_tins(&counters);
     }
 

@@ -77,17 +77,18 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// count that anyway. Cost: O(1).
     #[must_use]
     pub fn activations(&self) -> Activations {
-        let directory = self.queues.directory();
-        let [flows, hosts] = [&directory.queues, &directory.hosts].map(|table| {
-            let claims = table.counts().claims;
-            (claims, claims.saturating_sub(table.returns()))
-        });
-        let (sources, destinations) = self.on_both_sides(hosts);
-        let ((source_hosts, new_source_hosts), (destination_hosts, new_destination_hosts)) =
-            (sources.unwrap_or_default(), destinations.unwrap_or_default());
+        let all = self.queues.directory().activated(self.isolation().level());
+        let [
+            flows,
+            new_flows,
+            source_hosts,
+            new_source_hosts,
+            destination_hosts,
+            new_destination_hosts,
+        ] = all;
         Activations {
-            flows: flows.0,
-            new_flows: flows.1,
+            flows,
+            new_flows,
             source_hosts,
             new_source_hosts,
             destination_hosts,

@@ -15,8 +15,9 @@ use crate::storage::Storage;
 /// When other tins are set, counters go where the queued packets of their tin go: with a plan to
 /// the tin of the same name, or to the default tin
 /// ([`SmartQueue::set_tins`](crate::SmartQueue::set_tins)); otherwise to the tin of the same
-/// number, or to tin 0 ([`Isolated::set_tins_and_move`](crate::Isolated::set_tins_and_move)). A
-/// single tin counts as tin 0.
+/// number, or to tin 0
+/// ([`IsolatedQueue::rebuild_and_move`](crate::IsolatedQueue::rebuild_and_move)). A single tin
+/// counts as tin 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -108,8 +109,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         TinCounters { counters, backlog }
     }
 
-    /// What has happened in each tin above tin 0, if what happened in tin `t` is of tin `to(t)` from
-    /// now on.
+    /// What has happened in each tin above tin 0, if what happened in tin `t` is of tin `to(t)`
+    /// from now on.
     pub(super) fn counters_after(&self, to: impl Fn(u8) -> u8) -> [Counters; TINS - 1] {
         let mut sums = [Counters::default(); TINS - 1];
         for tin in 0..self.tins() {
