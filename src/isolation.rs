@@ -34,12 +34,14 @@
 //! O(1). A packet of an idle flow: a lookup of its host more.
 
 mod acks;
+mod calendar;
 mod directory;
 mod memory;
 mod mode;
 mod queue;
 mod rebuild;
 mod records;
+mod rounds;
 mod serve;
 mod static_tables;
 mod statistics;

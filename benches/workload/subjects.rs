@@ -30,7 +30,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
 /// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 76] = [
+pub(crate) const NAMES: [&str; 79] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -79,6 +79,9 @@ pub(crate) const NAMES: [&str; 76] = [
     "records_flows",
     "records_tins4",
     "records_tins4_within",
+    "records_triple",
+    "records_triple_32_hosts",
+    "records_triple_tins4",
     "smart_queue_tins4",
     "smart_queue_tins4_within",
     "smart_queue_parsed",
@@ -248,6 +251,18 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             queue.set_tins(&tins).expect("room for four tins");
             closed(EnqueuedBy { queue, way: TinsByHash }, call, true)
         }
+        "records_triple" => closed(records(flows, 1, Isolation::TripleIsolate), call, true),
+        "records_triple_32_hosts" => {
+            closed(of_hosts(records(flows, 1, Isolation::TripleIsolate), 31), call, true)
+        }
+        "records_triple_tins4" => {
+            let mut queue = records(flows, 4, Isolation::TripleIsolate);
+            let tin = TinConfig::by_weight(1).with_rate(1_000_000_000);
+            queue.set_tins(&[tin; 4]).expect("room for four tins");
+            standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| {
+                by.queue.backlogged_hosts().0
+            })
+        }
         "smart_queue_tins4" => {
             let mut queue = smart_queue(flows, fastest());
             queue.set_tins(four_tins()).expect("no more tins than ways");
@@ -377,6 +392,10 @@ fn isolated_dual(flows: usize) -> freeboard::Isolated<Boxes> {
 fn records(flows: usize, tins: usize, isolation: Isolation) -> IsolatedQueue<Boxes> {
     let count = queues_for(flows);
     let memory = IsolationMemory::allocate(count, count, tins, descriptors_for(flows));
+    let memory = match isolation {
+        Isolation::TripleIsolate => memory.with_triple(64 * tins),
+        _ => memory,
+    };
     let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
     IsolatedQueue::new(memory, config).expect("powers of two")
 }

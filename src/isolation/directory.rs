@@ -16,6 +16,8 @@ pub(super) struct Directory<S: Storage> {
     pub(super) queues: FlowTable<S::Of<TagLine>>,
     /// The spare queue of host `h` has the number `queues.queues() + h`.
     pub(super) hosts: FlowTable<S::Of<TagLine>>,
+    /// Under `triple-isolate` the hosts of the side that is not the local one, if there is room.
+    pub(super) far_hosts: Option<FlowTable<S::Rounds<TagLine>>>,
     /// What a turn of a host is worth that says nothing else, in bytes.
     pub(super) host_quantum: u32,
     /// What is added to what the tables count: a rebuild claims anew what was backlogged before.
@@ -41,34 +43,47 @@ pub(super) fn host_label(level: Level, labels: &(impl Labelled + ?Sized)) -> u32
 /// Modulo 2^64.
 pub(super) type Activated = [u64; 6];
 
+/// The label of the host of the other side.
+pub(super) fn far_label(level: Level, labels: &(impl Labelled + ?Sized)) -> u32 {
+    match level {
+        Level::None | Level::Source => labels.destination(),
+        Level::Destination => labels.source(),
+    }
+}
+
+/// How often an entry of `table` was claimed, and how often by another than its last.
+fn claims<L: AsRef<[TagLine]> + AsMut<[TagLine]>>(table: &FlowTable<L>) -> (u64, u64) {
+    let claims = table.counts().claims;
+    (claims, claims.wrapping_sub(table.returns()))
+}
+
 impl<S: Storage> Directory<S> {
     /// What has become backlogged since construction.
-    pub(super) fn activated(&self, level: Level) -> Activated {
+    pub(super) fn activated(&self, serving: &Serving<S>) -> Activated {
         let mut all = self.activated;
-        let counted = self.counted(level);
+        let counted = self.counted(serving);
         all.iter_mut().zip(counted).for_each(|(sum, count)| *sum = sum.wrapping_add(count));
         all
     }
 
     /// All tables are as after a rebuild, before which `all` had become backlogged.
-    pub(super) fn go_on_from(&mut self, all: Activated, level: Level) {
+    pub(super) fn go_on_from(&mut self, all: Activated, serving: &Serving<S>) {
         self.activated = all;
-        let counted = self.counted(level);
+        let counted = self.counted(serving);
         let sums = self.activated.iter_mut();
         sums.zip(counted).for_each(|(sum, count)| *sum = sum.wrapping_sub(count));
     }
 
-    /// What the tables have counted of flows, and of hosts of the side that counts.
-    fn counted(&self, level: Level) -> Activated {
-        let [(flows, new_flows), (hosts, new_hosts)] = [&self.queues, &self.hosts].map(|table| {
-            let claims = table.counts().claims;
-            (claims, claims.wrapping_sub(table.returns()))
-        });
-        match level {
-            Level::None => [flows, new_flows, 0, 0, 0, 0],
-            Level::Source => [flows, new_flows, hosts, new_hosts, 0, 0],
-            Level::Destination => [flows, new_flows, 0, 0, hosts, new_hosts],
-        }
+    /// What the tables have counted of flows, and of hosts of the sides that count.
+    fn counted(&self, serving: &Serving<S>) -> Activated {
+        let [(flows, new_flows), near] = [&self.queues, &self.hosts].map(claims);
+        let far = self.far_hosts.as_ref().filter(|_| serving.is_in_rounds()).map_or((0, 0), claims);
+        let [sources, destinations] = match serving.level {
+            Level::None => [(0, 0); 2],
+            Level::Source => [near, far],
+            Level::Destination => [far, near],
+        };
+        [flows, new_flows, sources.0, sources.1, destinations.0, destinations.1]
     }
 
     /// Finds the queue of a packet whose flow has none so far, by the `label` of its flow in its
@@ -85,7 +100,7 @@ impl<S: Storage> Directory<S> {
             return Lookup { queue, outcome };
         }
         let tin = serving.tin_of(labels);
-        let level = serving.isolation.level();
+        let level = serving.level;
         let host = match level {
             Level::None => 0,
             _ => self.hosts.lookup(host_label(level, labels)).queue,
@@ -95,7 +110,10 @@ impl<S: Storage> Directory<S> {
             Outcome::Collision => self.shared(serving, queue, turn),
             _ => queue,
         };
-        if !serving.is_backlogged(FlowId(queue)) {
+        if serving.is_in_rounds() {
+            let label = far_label(level, labels);
+            self.assign_in_rounds(serving, FlowId(queue), turn, label);
+        } else if !serving.is_backlogged(FlowId(queue)) {
             serving.assign(FlowId(queue), turn);
             if serving.turn(turn).is_some_and(|turn| turn.count == 0) {
                 let quantum = match level {
@@ -108,6 +126,17 @@ impl<S: Storage> Directory<S> {
         Lookup { queue, outcome }
     }
 
+    /// Makes `queue`, if it is idle, one of `turn`, and of the host with this label on the far side.
+    #[inline(never)]
+    fn assign_in_rounds(&mut self, serving: &mut Serving<S>, queue: FlowId, turn: u32, label: u32) {
+        if serving.is_backlogged(queue) {
+            return;
+        }
+        let far = self.far_hosts.as_mut().map_or(0, |hosts| hosts.lookup(label).queue);
+        let tin = u8::try_from(serving.tin_of_turn(turn)).unwrap_or(0);
+        serving.assign_in_rounds(queue, turn, serving.turn_of(far, tin));
+    }
+
     /// The queue for a flow of `turn` whose set is full: `own`, which the table names, if that is
     /// of the turn too, or else the spare queue of its host.
     fn shared(&self, serving: &Serving<S>, own: u32, turn: u32) -> u32 {
@@ -115,7 +144,7 @@ impl<S: Storage> Directory<S> {
             return own;
         }
         // Where hosts do not count, the turns are those of host 0, and each has a spare queue.
-        let spare = match serving.isolation.level() {
+        let spare = match serving.level {
             Level::None => turn,
             _ => serving.host_of_turn(turn),
         };
@@ -130,6 +159,29 @@ impl<S: Storage> Directory<S> {
         let host = serving.host_of_turn(serving.turn_of_flow(flow));
         if serving.is_idle(host) {
             self.hosts.release(host);
+        }
+        if serving.is_in_rounds() {
+            self.let_far_go(serving, flow);
+        }
+    }
+
+    /// Far hosts without flows are free: in a rebuild one may be claimed for a shared queue that
+    /// others come to first.
+    pub(super) fn release_far_hosts(&mut self, serving: &Serving<S>) {
+        let Some(hosts) = &mut self.far_hosts else { return };
+        for host in (0..hosts.queues()).filter(|host| serving.flows_of_far(*host) == 0) {
+            hosts.release(host);
+        }
+    }
+
+    /// The far host of `flow` is free, if no other flow of the host holds anything.
+    #[inline(never)]
+    fn let_far_go(&mut self, serving: &Serving<S>, flow: FlowId) {
+        let host = serving.far_host_of(flow);
+        if serving.flows_of_far(host) == 0
+            && let Some(hosts) = &mut self.far_hosts
+        {
+            hosts.release(host);
         }
     }
 }
@@ -166,6 +218,13 @@ impl<S: Storage> FlowDirectory<Serving<S>> for Directory<S> {
             if counts_hosts && serving.is_backlogged(spare) {
                 let of = serving.host_of_turn(serving.turn_of_flow(spare));
                 Imbalance::check("a spare queue of its host", host, of.into(), host.into())?;
+            }
+        }
+        if let Some(hosts) = &self.far_hosts {
+            for host in 0..hosts.queues() {
+                let holds = serving.is_in_rounds() && serving.flows_of_far(host) > 0;
+                let claimed = hosts.is_used(host);
+                Imbalance::check("a far host is claimed", host, claimed.into(), holds.into())?;
             }
         }
         let all = self.queues.queues().saturating_add(self.hosts.queues());

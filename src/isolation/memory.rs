@@ -3,19 +3,22 @@
 use core::fmt;
 
 use flowhash::TagLine;
-use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, Queue};
+use sched_core::{ConfigError, Descriptor, FlowRecord, HeldFlow, HeldHost, Queue};
 
+use super::calendar::{FEWEST, List, MOST, TinRounds};
 use super::records::{Flow, Host, Turn};
+use super::rounds::{Due, Share};
 use super::serve::TINS;
 use crate::IsolatedError;
-use crate::storage::{Allocate, Storage};
+use crate::storage::{Allocate, Slices, Storage};
 
 /// The tables of an [`IsolatedQueue`](super::IsolatedQueue); what they contain does not matter.
 ///
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
 /// two. Memory: 16 bytes a packet, 64 a queue, and for each host 117 with its spare queue and 36
 /// for each tin that there is room for, a power of two. A tin beyond the first takes 168. An AQM
-/// takes room for each queue beside this, spare ones included.
+/// takes room for each queue beside this, spare ones included. Room for
+/// `triple-isolate` is [asked for](Self::with_triple).
 pub struct IsolationMemory<S: Storage> {
     /// One for each handle.
     pub(super) packets: S::Of<Descriptor>,
@@ -37,6 +40,41 @@ pub struct IsolationMemory<S: Storage> {
     pub(super) turns: S::Of<Turn>,
     /// One for each tin beyond the first.
     pub(super) records: S::Of<FlowRecord>,
+    pub(super) rounds: RoundTables<S>,
+}
+
+/// `triple-isolate`; all are empty without it.
+pub(super) struct RoundTables<S: Storage> {
+    /// One for each round.
+    pub(super) lists: S::Rounds<List>,
+    /// One for 64 rounds, and for each tin.
+    pub(super) words: S::Rounds<u64>,
+    /// One for each tin that there may be.
+    pub(super) tins: S::Rounds<TinRounds>,
+    /// One for each queue, spare ones included.
+    pub(super) dues: S::Rounds<Due>,
+    /// One for each turn.
+    pub(super) shares: S::Rounds<Share>,
+    /// One for eight hosts of the side that is not the local one.
+    pub(super) lines: S::Rounds<TagLine>,
+}
+
+impl RoundTables<Slices<'_>> {
+    pub(super) const NONE: Self =
+        Self { lists: [], words: [], tins: [], dues: [], shares: [], lines: [] };
+}
+
+impl<S: Allocate> RoundTables<S> {
+    fn allocate(rounds: usize, tins: usize, queues: usize, hosts: usize, turns: usize) -> Self {
+        Self {
+            lists: S::rounds(List::EMPTY, rounds),
+            words: S::rounds(0, rounds.div_ceil(64).max(tins)),
+            tins: S::rounds(TinRounds::EMPTY, tins),
+            dues: S::rounds(Due::EMPTY, queues),
+            shares: S::rounds(Share::EMPTY, turns),
+            lines: S::rounds(TagLine::EMPTY, hosts.div_ceil(8)),
+        }
+    }
 }
 
 /// Without the tables.
@@ -67,7 +105,19 @@ impl<S: Allocate> IsolationMemory<S> {
             held_hosts: S::table(HeldHost::EMPTY, hosts),
             turns: S::table(Turn::EMPTY, hosts.saturating_mul(tins)),
             records: S::table(FlowRecord::EMPTY, tins.saturating_sub(1)),
+            rounds: RoundTables::allocate(0, 0, 0, 0, 0),
         }
+    }
+
+    /// Adds room for `triple-isolate`: 12 bytes a queue, 8 a host and 8 for each tin of it, 8 a
+    /// round. `rounds` is two or more for each tin, and 4,096 at most. The tins have equal parts of
+    /// it, the largest powers of two: in a tin with `r` rounds, the flows of a host beyond `r - 1`
+    /// are not told apart in that mode.
+    #[must_use]
+    pub fn with_triple(self, rounds: usize) -> Self {
+        let (queues, hosts) = (self.queues(), self.hosts.as_ref().len());
+        let turns = self.turns.as_ref().len();
+        Self { rounds: RoundTables::allocate(rounds, TINS, queues, hosts, turns), ..self }
     }
 }
 
@@ -96,13 +146,40 @@ impl<S: Storage> IsolationMemory<S> {
             ("turns", turns, hosts),
             ("records of tins", self.records.as_ref().len(), tins.saturating_sub(1)),
         ];
-        tables.into_iter().try_for_each(|(what, given, needed)| {
-            if given < needed {
-                return Err(IsolatedError::Memory { what, given, needed });
-            }
-            Ok(())
-        })
+        tables.into_iter().try_for_each(is_long_enough)?;
+        let (of, turns) = (&self.rounds, self.turns.as_ref().len());
+        let length = of.lists.as_ref().len();
+        if !self.has_triple() {
+            return Ok(());
+        }
+        if !(FEWEST..=MOST).contains(&length) {
+            let (min, max) = (FEWEST as u64, MOST as u64);
+            let (what, value) = ("rounds of the calendar", length as u64);
+            return Err(ConfigError::OutOfRange { what, value, min, max }.into());
+        }
+        let tables = [
+            ("words of rounds", of.words.as_ref().len(), length.div_ceil(64).max(TINS)),
+            ("rounds of tins", of.tins.as_ref().len(), TINS),
+            ("turns in triple-isolate", of.dues.as_ref().len(), queues),
+            ("loads of hosts", of.shares.as_ref().len(), turns),
+        ];
+        tables.into_iter().try_for_each(is_long_enough)
     }
+
+    /// Whether there is any table of `triple-isolate`.
+    pub(super) fn has_triple(&self) -> bool {
+        !self.rounds.lists.as_ref().is_empty() || !self.rounds.dues.as_ref().is_empty()
+    }
+}
+
+/// Whether a table of `given` elements has as many as are needed.
+fn is_long_enough(
+    (what, given, needed): (&'static str, usize, usize),
+) -> Result<(), IsolatedError> {
+    if given < needed {
+        return Err(IsolatedError::Memory { what, given, needed });
+    }
+    Ok(())
 }
 
 #[cfg(all(test, feature = "alloc"))]

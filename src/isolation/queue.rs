@@ -10,6 +10,7 @@ use sched_core::{
 };
 use shaper::Overhead;
 
+use super::calendar::Rounds;
 use super::directory::{Directory, host_label};
 use super::memory::IsolationMemory;
 use super::mode::{Isolation, Level};
@@ -38,9 +39,9 @@ type Engine<S, A> = FlowQueues<
 
 /// Queues found by label: hosts and the flows of each, in the storage `S`, with the AQM `A`.
 ///
-/// In every mode but [`Isolation::TripleIsolate`]. As a [`Scheduler`], the number that names a flow
-/// is its label, and a flow that comes in that way is its own host. Committed rates and ceilings of
-/// hosts are not served yet.
+/// [`Isolation::TripleIsolate`] needs [tables of its own](IsolationMemory::with_triple). As a
+/// [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is
+/// its own host. Committed rates and ceilings of hosts are not served yet.
 ///
 /// Two hosts share the line, whatever they open:
 ///
@@ -97,16 +98,21 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         config: IsolatedConfig,
     ) -> Result<Self, IsolatedError> {
         memory.check()?;
-        let IsolatedConfig { isolation, max_len, quantum, host_quantum, ways, limits, .. } = config;
-        if isolation == Isolation::TripleIsolate {
+        let IsolatedConfig { isolation, local_side, max_len, quantum, host_quantum, ways, limits } =
+            config;
+        let has_triple = memory.has_triple();
+        if isolation == Isolation::TripleIsolate && !has_triple {
             return Err(IsolatedError::NoTriple);
         }
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let hosts = count(memory.hosts.as_ref().len());
         let queues = count(memory.queues.as_ref().len()).saturating_sub(hosts);
+        let (far_lines, rounds) = Rounds::new(memory.rounds);
+        let far_hosts = has_triple.then(|| FlowTable::new(far_lines, hosts, ways)).transpose()?;
         let directory = Directory {
             queues: FlowTable::new(memory.lines, queues, ways)?,
             hosts: FlowTable::new(memory.host_lines, hosts, ways)?,
+            far_hosts,
             host_quantum,
             activated: Default::default(),
         };
@@ -120,10 +126,13 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         }
         let mut serving = Serving::<S> {
             isolation,
+            local_side,
+            level: Level::None,
             flows: memory.flows,
             turns: memory.turns,
             hosts: memory.hosts,
             tins: [Tin::EMPTY; TINS],
+            rounds,
             choice,
             selected: FlowId::NONE.0,
             tin_bits: 0,

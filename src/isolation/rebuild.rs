@@ -1,7 +1,7 @@
 //! Another isolation, other tins or another key while packets are queued: all records are begun
 //! anew, and each packet is offered again under its labels.
 
-use flowhash::Outcome;
+use flowhash::{FlowTable, Outcome};
 use sched_core::{
     Aqm, Counters, FlowId, FlowScheduler, Nanos, Packet, Siblings, TinChoice, TinConfig,
 };
@@ -57,11 +57,13 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// # Errors
     /// Nothing has changed then.
     ///
-    /// - [`IsolatedError::NoTriple`] for [`Isolation::TripleIsolate`];
+    /// - [`IsolatedError::NoTriple`] for [`Isolation::TripleIsolate`] without
+    ///   [its tables](crate::IsolationMemory::with_triple);
     /// - [`IsolatedError::Config`] for no tins, more than eight, and what [`TinConfig::check`]
     ///   refuses;
-    /// - [`IsolatedError::Memory`] without room for the turns of every host, and where hosts do not
-    ///   count also for more tins than there are spare queues.
+    /// - [`IsolatedError::Memory`] without room for the turns of every host, where hosts do not
+    ///   count also for more tins than there are spare queues, and under `triple-isolate` for more
+    ///   tins than half the rounds.
     pub fn rebuild<L: Labelled>(
         &mut self,
         now: Nanos,
@@ -96,9 +98,6 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         isolation: Isolation,
         tins: Option<&[TinConfig]>,
     ) -> Result<(), IsolatedError> {
-        if isolation == Isolation::TripleIsolate {
-            return Err(IsolatedError::NoTriple);
-        }
         let (scheduler, hosts) = (self.queues.scheduler(), self.queues.directory().hosts.queues());
         let tins = tins.map_or(Ok(scheduler.choice.tins()), TinChoice::<Overhead>::check)?;
         let (given, needed) = (scheduler.turns.as_ref().len(), hosts << tin_bits(tins));
@@ -108,6 +107,9 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         if !isolation.counts_hosts() && tins > hosts {
             let (given, needed) = (hosts as usize, tins as usize);
             return Err(IsolatedError::Memory { what: "hosts", given, needed });
+        }
+        if isolation == Isolation::TripleIsolate {
+            scheduler.check_rounds(tins)?;
         }
         Ok(())
     }
@@ -122,12 +124,13 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         let counters = self.counters_after(to);
         let directory = self.queues.directory();
         let owned = directory.queues.queues();
-        let activated = directory.activated(self.isolation().level());
+        let activated = directory.activated(self.queues.scheduler());
         self.queues.regroup(
             owned,
             |serving, directory| {
                 directory.queues.clear();
                 directory.hosts.clear();
+                directory.far_hosts.iter_mut().for_each(FlowTable::clear);
                 serving.begin_anew(isolation, tins, directory.host_quantum);
             },
             |serving, directory, packet| {
@@ -136,7 +139,9 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
                 (FlowId(lookup.queue), lookup.outcome == Outcome::Claimed)
             },
         );
-        self.queues.siblings().directory.go_on_from(activated, isolation.level());
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
+        directory.release_far_hosts(scheduler);
+        directory.go_on_from(activated, scheduler);
         self.follow_tins(&counters);
     }
 
@@ -169,6 +174,7 @@ impl<S: Storage> Serving<S> {
         host_quantum: u32,
     ) {
         self.isolation = isolation;
+        self.level = isolation.spares_of(self.local_side);
         if let Some(tins) = tins {
             let _checked = self.choice.set_tins(tins, 0);
             debug_assert_eq!(_checked, Ok(()), "the caller has checked the tins");
@@ -182,6 +188,7 @@ impl<S: Storage> Serving<S> {
         self.turns.as_mut().fill(turn);
         self.hosts.as_mut().fill(Host::EMPTY);
         self.tins = [Tin::EMPTY; TINS];
+        self.rounds.begin(self.choice.tins());
         self.renew_quanta(1);
         self.was_across |= self.is_across && !self.choice.is_one();
         self.note_charged();

@@ -2,14 +2,16 @@
 //! turn.
 
 use core::fmt;
+use core::ops::Range;
 
 use sched_core::{
     ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Hosted, Imbalance, Nanos, Needs,
-    RingFlow, TinChoice,
+    RingFlow, Side, TinChoice,
 };
 use shaper::Overhead;
 
-use super::mode::Isolation;
+use super::calendar::Rounds;
+use super::mode::{Isolation, Level};
 use super::records::{Flow, Host, Tin, Turn};
 use crate::storage::Storage;
 
@@ -17,7 +19,7 @@ use crate::storage::Storage;
 pub(super) const TINS: usize = sched_core::TinConfig::MAX_TINS as usize;
 
 /// On no ring.
-const NONE: u32 = FlowId::NONE.0;
+pub(super) const NONE: u32 = FlowId::NONE.0;
 
 /// What a packet is charged to, above its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +36,17 @@ pub(super) enum Charged {
 /// [`IsolatedQueue`](super::IsolatedQueue).
 pub(super) struct Serving<S: Storage> {
     pub(super) isolation: Isolation,
+    /// The side whose hosts are those of the turns under `triple-isolate`.
+    pub(super) local_side: Side,
+    /// The side whose hosts are those of the turns, if hosts count.
+    pub(super) level: Level,
     pub(super) flows: S::Of<Flow>,
     /// `turns[host << tin_bits | tin]`.
     pub(super) turns: S::Of<Turn>,
     pub(super) hosts: S::Of<Host>,
     pub(super) tins: [Tin; TINS],
+    /// What serves in place of turns and tins under `triple-isolate`; then no turn is selected.
+    pub(super) rounds: Rounds<S>,
     /// The shares of the tins, and which is next.
     pub(super) choice: TinChoice<Overhead>,
     /// The turn served next, the front of the tin that the choice names; [`NONE`] if that holds
@@ -63,7 +71,7 @@ impl<S: Storage> fmt::Debug for Serving<S> {
 
 impl<S: Storage> Serving<S> {
     #[inline(always)]
-    fn flow(&self, flow: FlowId) -> Option<&Flow> {
+    pub(super) fn flow(&self, flow: FlowId) -> Option<&Flow> {
         self.flows.as_ref().get(flow.index())
     }
 
@@ -75,6 +83,13 @@ impl<S: Storage> Serving<S> {
     #[inline(always)]
     pub(super) const fn turn_of(&self, host: u32, tin: u8) -> u32 {
         host.unbounded_shl(self.tin_bits) | tin as u32
+    }
+
+    /// The turns of `host`, in all tins.
+    #[inline(always)]
+    pub(super) const fn turns_of(&self, host: u32) -> Range<usize> {
+        let first = self.turn_of(host, 0) as usize;
+        first..first.wrapping_add(1 << (self.tin_bits & 7))
     }
 
     #[inline(always)]
@@ -163,6 +178,9 @@ impl<S: Storage> Serving<S> {
 
     /// The tins that hold packets, a bit each.
     pub(super) fn backlogged_tins(&self) -> u32 {
+        if self.is_in_rounds() {
+            return self.tins_in_rounds();
+        }
         let tins = (0..).zip(&self.tins);
         tins.fold(0, |mask, (tin, of)| mask | u32::from(of.turns.front() != NONE) << tin)
     }
@@ -186,7 +204,7 @@ impl<S: Storage> Serving<S> {
 
     /// The turn, off the ring of its tin since now, holds nothing.
     #[inline(always)]
-    fn note_idle(&mut self, turn: u32) {
+    pub(super) fn note_idle(&mut self, turn: u32) {
         let (at, host) = (self.tin_of_turn(turn), self.host_of_turn(turn));
         if let Some(host) = self.hosts.as_mut().get_mut(host as usize) {
             host.backlogged &= !(1 << (at & 7));
@@ -282,10 +300,9 @@ impl<S: Storage> Serving<S> {
     /// O(tins).
     #[inline(never)]
     fn charge_elsewhere(&mut self, turn: u32, len: u32) {
-        let first = self.turn_of(self.host_of_turn(turn), 0) as usize;
-        let turns = first..first.wrapping_add(1 << (self.tin_bits & 7));
-        let Some(turns) = self.turns.as_mut().get_mut(turns) else { return };
-        for (other, at) in turns.iter_mut().zip(first..) {
+        let all = self.turns_of(self.host_of_turn(turn));
+        let Some(turns) = self.turns.as_mut().get_mut(all.clone()) else { return };
+        for (other, at) in turns.iter_mut().zip(all) {
             if at != turn as usize {
                 other.place.charge_elsewhere(len);
             }
@@ -297,6 +314,9 @@ impl<S: Storage> Serving<S> {
     fn lose_flow(&mut self, flow: FlowId) {
         if !self.is_backlogged(flow) {
             return;
+        }
+        if self.is_in_rounds() {
+            return self.lose_in_rounds(flow);
         }
         let (at, max_len) = (self.turn_of_flow(flow), self.max_len);
         let Some(turn) = self.turns.as_mut().get_mut(at as usize) else { return };
@@ -379,6 +399,9 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         if !place.is_added() || place.is_listed() {
             return;
         }
+        if self.is_in_rounds() {
+            return self.enter_rounds(flow);
+        }
         let Some(turn) = self.turns.as_mut().get_mut(at as usize) else { return };
         let was_idle = turn.count == 0;
         turn.flows.enter(self.flows.as_mut(), flow.0, true, |_| ());
@@ -393,13 +416,16 @@ impl<S: Storage> FlowScheduler for Serving<S> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        let flow = self.turn(self.selected)?.flows.front();
+        let FlowId(flow) = self.selected();
         (flow != NONE).then_some(FlowId(flow))
     }
 
     #[inline]
     fn selected(&self) -> FlowId {
-        self.turn(self.selected).map_or(FlowId::NONE, |turn| FlowId(turn.flows.front()))
+        match self.turn(self.selected) {
+            Some(turn) => FlowId(turn.flows.front()),
+            None => FlowId(self.rounds.front),
+        }
     }
 
     #[inline]
@@ -424,6 +450,9 @@ impl<S: Storage> FlowScheduler for Serving<S> {
 
     /// The flow in front of each of the turns that stand behind the selected one.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        if self.is_in_rounds() {
+            return self.rounds.upcoming(self.flows.as_ref(), self.choice.front(), ahead);
+        }
         let [first, ..] = &self.tins;
         let tin = self.tins.get(self.choice.front() as usize).unwrap_or(first);
         let turns = tin.turns.walk(self.turns.as_ref(), ahead.len());
@@ -434,7 +463,9 @@ impl<S: Storage> FlowScheduler for Serving<S> {
     #[inline(always)] // for each packet, from one place
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         let Self { turns, flows, tins, selected, max_len, .. } = self;
-        let Some(turn) = turns.as_mut().get_mut(*selected as usize) else { return };
+        let Some(turn) = turns.as_mut().get_mut(*selected as usize) else {
+            return self.serve_in_rounds(flow, len, next_head);
+        };
         if flow.0 != turn.flows.front() {
             return;
         }
@@ -479,6 +510,10 @@ impl<S: Storage> FlowScheduler for Serving<S> {
             let has_turn =
                 self.tin_of_turn(flow.turn) < self.choice.tins() && self.turn(flow.turn).is_some();
             Imbalance::check("a turn that there is", at, 1, has_turn.into())?;
+        }
+        if self.is_in_rounds() {
+            self.recount_rounds()?;
+            return self.choice.recount(self.backlogged_tins());
         }
         let most_early = if self.was_across { RingFlow::MAX_QUANTUM } else { max_len };
         let (mut listed, mut of_tins) = (0_u64, [0_usize; TINS]);
@@ -526,9 +561,7 @@ impl<S: Storage> Hosted for Serving<S> {
 
     /// In all tins together. Cost: O(tins).
     fn flows_of(&self, host: u32) -> u32 {
-        let first = self.turn_of(host, 0) as usize;
-        let turns = first..first.wrapping_add(1 << (self.tin_bits & 7));
-        let turns = self.turns.as_ref().get(turns).unwrap_or_default();
+        let turns = self.turns.as_ref().get(self.turns_of(host)).unwrap_or_default();
         turns.iter().fold(0, |sum, turn| sum.saturating_add(turn.count))
     }
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use flowhash::TagLine;
 use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, Queue};
 
-use super::memory::IsolationMemory;
+use super::memory::{IsolationMemory, RoundTables};
 use super::records::{Flow, Host, Turn};
 use super::serve::TINS as MOST_TINS;
 use crate::isolated::{ALL, HOSTS, QUEUES};
@@ -103,6 +103,7 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
             held_hosts: self.held_hosts.as_flattened_mut(),
             turns: self.turns.as_flattened_mut().as_flattened_mut(),
             records: self.records.get_mut(1..).unwrap_or_default(),
+            rounds: RoundTables::NONE,
         }
     }
 }

@@ -1,23 +1,26 @@
 //! What flows and hosts hold, for a reader.
 
+use flowhash::FlowTable;
 use sched_core::{Aqm, Backlog, FlowId, FlowScheduler, Nanos, Packet, Side};
 
-use super::directory::host_label;
+use super::directory::{far_label, host_label};
 use super::mode::Level;
 use super::queue::IsolatedQueue;
 use crate::labels::Labelled;
 use crate::statistics::{Activations, FlowStatistics, FlowTotals, HostStatistics};
 use crate::storage::Storage;
 
-/// Hosts are known on the side that counts: in `dual-srchost` the sources, in `dual-dsthost` the
-/// destinations. Nothing is known of hosts of the other side, and nothing of any where hosts do not
-/// count.
+/// Hosts are known on a side that counts: in `dual-srchost` the sources, in `dual-dsthost` the
+/// destinations, in `triple-isolate` both. Nothing is known of hosts of the other side, and nothing
+/// of any where hosts do not count.
 impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// Returns how many source hosts, and how many destination hosts, hold packets, each once, in
     /// however many tins: the `H` of the guarantees. Hosts that share an entry count as one. There
     /// are none on a side that does not count.
     pub fn backlogged_hosts(&self) -> (u32, u32) {
-        let (sources, destinations) = self.on_both_sides(self.queues.directory().hosts.occupied());
+        let directory = self.queues.directory();
+        let far = directory.far_hosts.as_ref().map(FlowTable::occupied);
+        let (sources, destinations) = self.on_both_sides(directory.hosts.occupied(), far);
         (sources.unwrap_or(0), destinations.unwrap_or(0))
     }
 
@@ -54,7 +57,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
             let (oldest, waited) = self.queues.oldest(queue, now)?;
             let serving = self.queues.scheduler();
             let host = serving.host_of_turn(serving.turn_of_flow(queue));
-            let (source, destination) = self.on_both_sides(host);
+            let far = Some(serving.far_host_of(queue));
+            let (source, destination) = self.on_both_sides(host, far);
             let (tin, queue, oldest) = (self.tin_of(queue), queue.0, oldest.handle);
             Some(FlowStatistics { queue, tin, source, destination, queued, oldest, waited })
         })
@@ -77,7 +81,7 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// count that anyway. Cost: O(1).
     #[must_use]
     pub fn activations(&self) -> Activations {
-        let all = self.queues.directory().activated(self.isolation().level());
+        let all = self.queues.directory().activated(self.queues.scheduler());
         let [
             flows,
             new_flows,
@@ -160,8 +164,10 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// `None` for one that holds no packets, and on a side that does not count. Cost: a lookup.
     #[must_use]
     pub fn entries_of(&self, labels: &impl Labelled) -> (Option<u32>, Option<u32>) {
-        let label = host_label(self.isolation().level(), labels);
-        let (source, destination) = self.on_both_sides(self.queues.directory().hosts.find(label));
+        let (level, directory) = (self.queues.scheduler().level, self.queues.directory());
+        let far = directory.far_hosts.as_ref().map(|hosts| hosts.find(far_label(level, labels)));
+        let near = directory.hosts.find(host_label(level, labels));
+        let (source, destination) = self.on_both_sides(near, far);
         (source.flatten(), destination.flatten())
     }
 
@@ -196,12 +202,15 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         self.queues.scheduler().tin_of_flow(queue)
     }
 
-    /// `value` on the side whose hosts count, source and destination.
-    fn on_both_sides<V>(&self, value: V) -> (Option<V>, Option<V>) {
-        match self.isolation().level() {
+    /// `near` on the side of the hosts that have turns, and `far` on the other, if its hosts count
+    /// too; source and destination.
+    fn on_both_sides<V>(&self, near: V, far: Option<V>) -> (Option<V>, Option<V>) {
+        let serving = self.queues.scheduler();
+        let far = far.filter(|_| serving.is_in_rounds());
+        match serving.level {
             Level::None => (None, None),
-            Level::Source => (Some(value), None),
-            Level::Destination => (None, Some(value)),
+            Level::Source => (Some(near), far),
+            Level::Destination => (far, Some(near)),
         }
     }
 }

@@ -31,12 +31,14 @@ impl<S: Storage> Serving<S> {
     pub(super) fn set_link(&mut self, link: Overhead) {
         self.choice.set_link(link, self.backlogged_tins());
         self.note_selected();
+        self.note_front();
     }
 
     /// Sets what the tins share, as many as there are.
     pub(super) fn set_shares(&mut self, tins: &[TinConfig]) -> Result<(), ConfigError> {
         self.choice.set_tins(tins, self.backlogged_tins())?;
         self.note_selected();
+        self.note_front();
         Ok(())
     }
 

@@ -337,11 +337,15 @@ macro_rules! compositions {
             records_hosts_cobalt: Records { by: Isolation::Hosts, aqm: QUICK_COBALT };
             records_dual_src: Records { by: Isolation::DualSrcHost, aqm: WithoutAqm };
             records_dual_dst_cobalt: Records { by: Isolation::DualDstHost, aqm: QUICK_COBALT };
+            records_triple_cobalt: Records { by: Isolation::TripleIsolate, aqm: QUICK_COBALT };
             records_flows_tins: RecordTins {
                 of: Records { by: Isolation::Flows, aqm: WithoutAqm }, tins: FOUR_TINS,
             };
             records_dual_tins: RecordTins {
                 of: Records { by: Isolation::DualSrcHost, aqm: QUICK_COBALT }, tins: FOUR_TINS,
+            };
+            records_triple_tins: RecordTins {
+                of: Records { by: Isolation::TripleIsolate, aqm: QUICK_COBALT }, tins: FOUR_TINS,
             };
             records_dual_weighted: RecordTins {
                 of: Records { by: Isolation::DualSrcHost, aqm: WithoutAqm }, tins: WEIGHTED,

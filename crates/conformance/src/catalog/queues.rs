@@ -440,7 +440,7 @@ impl<A: AqmRecipe> Recipe for Records<A> {
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let packets = (descriptors.count() as usize).min(MOST);
-        let memory = IsolationMemory::<Parts<MOST>>::allocate(8, 4, 4, packets);
+        let memory = IsolationMemory::<Parts<MOST>>::allocate(8, 4, 4, packets).with_triple(MOST);
         let mut config = IsolatedConfig::new(room.max_len, limits).isolated_by(self.by);
         config.ways = 4;
         let aqm = self.aqm.aqm(Parts(memory.queues()))?;

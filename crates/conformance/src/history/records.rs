@@ -39,6 +39,8 @@ pub struct RecordsSeen {
     pub in_tins: u64,
     /// The same, while hosts had one share in all of them.
     pub across: u64,
+    /// Packets accepted under `triple-isolate`.
+    pub in_rounds: u64,
     /// Other numbers of tins, set and refused.
     pub set_tins: [u64; 2],
     /// Rebuilds while packets were queued, done and refused.
@@ -77,9 +79,9 @@ type Drops = [Vec<(Packet, DropReason)>; 3];
 impl Three {
     fn new(against: Against, shape: u8, start: u8) -> Self {
         let isolation = match (against, start % 8) {
-            (_, 0..=2) => Isolation::DualSrcHost,
-            (_, 3..=5) => Isolation::DualDstHost,
-            (Against::OwnEntries, _) => Isolation::DualSrcHost,
+            (_, 0 | 1) => Isolation::DualSrcHost,
+            (_, 2 | 3) => Isolation::DualDstHost,
+            (_, 4 | 5) | (Against::OwnEntries, _) => Isolation::TripleIsolate,
             (_, 6) => Isolation::Flows,
             _ => Isolation::Hosts,
         };
@@ -95,12 +97,16 @@ impl Three {
             hosts,
             ways,
             packets: HANDLES,
-            rounds: 2,
+            rounds: match against {
+                Against::OneTin => [2, 3, 8, 100][usize::from(shape / 32 % 4)],
+                Against::Tins | Against::Rebuilds => [2, 9, 24, 100][usize::from(shape / 32 % 4)],
+                Against::OwnEntries => [16, 600][usize::from(shape / 32 % 2)],
+            },
             max_len: MAX_LEN,
             quantum: [MAX_LEN, 3_500][usize::from(shape / 128)],
             host_quantum: [MAX_LEN, 2_500, 4_500][usize::from(start / 32 % 3)],
             rates: false,
-            local_side: Side::Source,
+            local_side: [Side::Source, Side::Destination][usize::from(shape / 64 % 2)],
         };
         let limits =
             [Limits::NONE, Limits { packets: 20, bytes: 12_000 }][usize::from(start / 128)];
@@ -108,9 +114,11 @@ impl Three {
         config.quantum = sizes.quantum;
         config.host_quantum = sizes.host_quantum;
         config.ways = sizes.ways;
+        config.local_side = sizes.local_side;
         let count = |count: u32| count as usize;
         let memory =
             IsolationMemory::allocate(count(queues), count(hosts), 8, count(sizes.packets));
+        let memory = memory.with_triple(count(sizes.rounds));
         Self {
             subject: IsolatedQueue::new(memory, config).expect("powers of two"),
             twin: NaiveRecords::new(sizes, 8, isolation, limits),
@@ -159,6 +167,7 @@ impl Three {
             let in_tins = u64::from(self.subject.tins() > 1);
             self.seen.in_tins += in_tins;
             self.seen.across += in_tins * u64::from(self.across);
+            self.seen.in_rounds += u64::from(self.subject.isolation() == Isolation::TripleIsolate);
             let inside = self.inside.get_mut(packet.handle as usize).ok_or("no such handle")?;
             if core::mem::replace(inside, true) {
                 return Err(format!("{packet:?} accepted while its handle is queued"));

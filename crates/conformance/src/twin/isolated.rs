@@ -76,7 +76,7 @@ fn has_rates(labels: &impl Labelled) -> bool {
 }
 
 /// Whether hosts count.
-const fn counts_hosts(isolation: Isolation) -> bool {
+pub(super) const fn counts_hosts(isolation: Isolation) -> bool {
     level(isolation).is_some() || matches!(isolation, Isolation::TripleIsolate)
 }
 

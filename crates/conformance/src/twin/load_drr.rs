@@ -141,6 +141,24 @@ impl NaiveLoadDrr {
         }
     }
 
+    /// Goes on with the tins of `choice`, and with what each of them owes or has to its credit.
+    pub fn go_on_with(&mut self, choice: &NaiveTins) {
+        self.tins.resize_with(choice.count(), NaiveRounds::default);
+        self.choice.take_over(choice);
+        for tin in 0..choice.count() as u32 {
+            self.choice.assign(FlowId(tin), tin, 0).expect("it is idle");
+        }
+    }
+
+    /// All rounds begin anew, while no flow is backlogged: as added just now.
+    pub fn begin_anew(&mut self) {
+        for flow in &mut self.flows {
+            *flow = NaiveLoadDrrFlow { quantum: flow.quantum, ..NaiveLoadDrrFlow::default() };
+        }
+        self.tins.fill(NaiveRounds::default());
+        self.early_turns.iter_mut().for_each(|hosts| hosts.fill(None));
+    }
+
     /// How many tins there are.
     #[must_use]
     pub fn tins(&self) -> usize {

@@ -14,7 +14,8 @@ use freeboard::{Isolation, Labelled};
 use super::Sizes;
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
 use super::host_drr::NaiveHostDrr;
-use super::isolated::setting;
+use super::isolated::{counts_hosts, setting};
+use super::load_drr::NaiveLoadDrr;
 use super::longest_host::NaiveLongestHostDrop;
 use super::queues::NaiveQueues;
 use super::tins::NaiveTins;
@@ -25,12 +26,30 @@ const TINS: u32 = 8;
 /// The largest quantum, in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
 
-/// The turns and the flows of each. The host that loses a packet to an overflow is that of all its
-/// turns.
+/// The turns and the flows of each, or the rounds of `triple-isolate`, in which a turn is a host too.
+/// The host that loses a packet to an overflow is that of all its turns.
 #[derive(Clone, Debug)]
 struct NaiveTurns {
     levels: NaiveHostDrr<NaiveTins>,
-    counts_hosts: bool,
+    rounds: NaiveLoadDrr,
+    isolation: Isolation,
+    local: usize,
+}
+
+impl NaiveTurns {
+    fn is_in_rounds(&self) -> bool {
+        self.isolation == Isolation::TripleIsolate
+    }
+}
+
+/// What `$call` says of the one that serves.
+macro_rules! serving {
+    ($of:ident, $one:ident => $call:expr) => {
+        match &mut *$of {
+            NaiveTurns { isolation: Isolation::TripleIsolate, rounds: $one, .. } => $call,
+            NaiveTurns { levels: $one, .. } => $call,
+        }
+    };
 }
 
 impl Housing for NaiveTurns {
@@ -39,7 +58,11 @@ impl Housing for NaiveTurns {
     }
 
     fn books(&self, number: u32) -> HostBooks {
-        let turn = self.levels.books(number).of_flow[0].filter(|_| self.counts_hosts);
+        let of_flow = match self.is_in_rounds() {
+            true => self.rounds.books(number).of_flow[self.local],
+            false => self.levels.books(number).of_flow[0],
+        };
+        let turn = of_flow.filter(|_| counts_hosts(self.isolation));
         HostBooks { of_flow: [turn.map(|turn| turn / TINS), None], ..HostBooks::default() }
     }
 }
@@ -47,6 +70,7 @@ impl Housing for NaiveTurns {
 impl NaiveFlowScheduler for NaiveTurns {
     fn advance(&mut self, now: Nanos) {
         self.levels.advance(now);
+        self.rounds.advance(now);
     }
 
     fn configure(
@@ -55,11 +79,11 @@ impl NaiveFlowScheduler for NaiveTurns {
         setting: Setting,
         head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
-        self.levels.configure(flow, setting, head_len)
+        serving!(self, one => one.configure(flow, setting, head_len))
     }
 
     fn remove(&mut self, flow: FlowId) {
-        self.levels.remove(flow);
+        serving!(self, one => one.remove(flow));
     }
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
@@ -71,19 +95,22 @@ impl NaiveFlowScheduler for NaiveTurns {
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        self.levels.backlogged(flow, head_len);
+        serving!(self, one => one.backlogged(flow, head_len));
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        self.levels.served(flow, len, next_head);
+        serving!(self, one => one.served(flow, len, next_head));
     }
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
-        self.levels.lost(flow, head);
+        serving!(self, one => one.lost(flow, head));
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        self.levels.select(queues)
+        match self.is_in_rounds() {
+            true => self.rounds.select(queues),
+            false => self.levels.select(queues),
+        }
     }
 }
 
@@ -95,12 +122,15 @@ impl NaiveFlowScheduler for NaiveTurns {
 #[derive(Clone, Debug)]
 pub struct NaiveRecords {
     sizes: Sizes,
-    isolation: Isolation,
     queues: NaiveQueues<NaiveLongestHostDrop<NaiveTurns>>,
     flows: FlowTable<Vec<TagLine>>,
     hosts: FlowTable<Vec<TagLine>>,
+    /// Those of the side that is not the local one.
+    far_hosts: FlowTable<Vec<TagLine>>,
     /// The queues that hold packets, each with its turn.
     held: BTreeMap<u32, u32>,
+    /// The hosts of those in `far_hosts`, in rounds.
+    far: BTreeMap<u32, u32>,
     /// The number of tins, and the most that there is room for.
     tins: [u32; 2],
     across: bool,
@@ -125,8 +155,12 @@ impl NaiveRecords {
         for flow in (0..all).map(FlowId) {
             levels.configure(flow, setting(sizes.quantum), None).expect(within);
         }
-        let counts_hosts = matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost);
-        let scheduler = NaiveTurns { levels, counts_hosts };
+        let mut rounds = NaiveLoadDrr::new(all, [turns; 2], sizes.rounds, max_len, true)
+            .with_hosts_of(sizes.local_side);
+        for flow in (0..all).map(FlowId) {
+            rounds.configure(flow, setting(sizes.quantum), None).expect(within);
+        }
+        let scheduler = NaiveTurns { levels, rounds, isolation, local: sizes.local_side as usize };
         let scheduler = NaiveLongestHostDrop::new(scheduler, limits.bytes, DropFrom::Head);
         let table = |entries: u32| {
             FlowTable::new(vec![TagLine::EMPTY; entries.div_ceil(8) as usize], entries, ways)
@@ -134,27 +168,38 @@ impl NaiveRecords {
         };
         Self {
             sizes,
-            isolation,
             queues: NaiveQueues::new(scheduler, all, packets, 0, limits),
             flows: table(queues),
             hosts: table(hosts),
+            far_hosts: table(hosts),
             held: BTreeMap::new(),
+            far: BTreeMap::new(),
             tins: [1, tins],
             across: false,
             quanta: vec![sizes.host_quantum; turns as usize],
         }
     }
 
-    fn counts_hosts(&self) -> bool {
-        self.queues.scheduler().scheduler().counts_hosts
+    fn isolation(&self) -> Isolation {
+        self.queues.scheduler().scheduler().isolation
     }
 
-    fn host_label(&self, labels: &impl Labelled) -> u32 {
-        if self.isolation == Isolation::DualDstHost {
-            labels.destination()
-        } else {
-            labels.source()
-        }
+    fn counts_hosts(&self) -> bool {
+        counts_hosts(self.isolation())
+    }
+
+    fn is_in_rounds(&self) -> bool {
+        self.queues.scheduler().scheduler().is_in_rounds()
+    }
+
+    /// The label of the host of the side that counts, or that is local, and of the other.
+    fn host_labels(&self, labels: &impl Labelled) -> [u32; 2] {
+        let of = [labels.source(), labels.destination()];
+        let side = match self.isolation() {
+            Isolation::TripleIsolate => self.sizes.local_side as usize,
+            isolation => usize::from(isolation == Isolation::DualDstHost),
+        };
+        [of[side], of[1 - side]]
     }
 
     /// As [`IsolatedQueue::enqueue_labelled`](freeboard::IsolatedQueue::enqueue_labelled).
@@ -182,7 +227,7 @@ impl NaiveRecords {
     /// holds nothing.
     fn claim(&mut self, labels: &impl Labelled) -> Lookup {
         let tin = Some(u32::from(labels.tin())).filter(|&tin| tin < self.tins[0]).unwrap_or(0);
-        let label = match self.isolation {
+        let label = match self.isolation() {
             Isolation::SrcHost => labels.source(),
             Isolation::DstHost => labels.destination(),
             Isolation::Hosts => labels.host_pair(),
@@ -192,7 +237,7 @@ impl NaiveRecords {
             self.flows.lookup(label ^ tin.wrapping_mul(0x9e37_79b9));
         if outcome != Outcome::Hit {
             let host = match self.counts_hosts() {
-                true => self.hosts.lookup(self.host_label(labels)).queue,
+                true => self.hosts.lookup(self.host_labels(labels)[0]).queue,
                 false => 0,
             };
             let turn = host * TINS + tin;
@@ -207,8 +252,20 @@ impl NaiveRecords {
                     self.set_quantum(turn, quantum.unwrap_or(self.sizes.host_quantum));
                 }
                 self.held.insert(queue, turn);
-                let levels = &mut self.turns().levels;
-                levels.assign(FlowId(queue), turn, 0).expect("it holds nothing");
+                if self.is_in_rounds() {
+                    let far = self.far_hosts.lookup(self.host_labels(labels)[1]).queue;
+                    self.far.insert(queue, far);
+                    let turns = self.turns();
+                    let mut hosts = [turn, far * TINS + tin];
+                    hosts.rotate_right(turns.local);
+                    let [source, destination] = hosts;
+                    let (rounds, free) = (&mut turns.rounds, "it holds nothing");
+                    rounds.assign(FlowId(queue), source, destination).expect(free);
+                    rounds.assign_tin(FlowId(queue), tin as usize);
+                } else {
+                    let levels = &mut self.turns().levels;
+                    levels.assign(FlowId(queue), turn, 0).expect("it holds nothing");
+                }
             }
         }
         Lookup { queue, outcome }
@@ -237,6 +294,7 @@ impl NaiveRecords {
     fn let_go(&mut self) {
         let queues = self.queues.scheduler_and_queues().1;
         self.held.retain(|&queue, _| !queues[queue as usize].is_empty());
+        self.far.retain(|&queue, _| !queues[queue as usize].is_empty());
         for queue in (0..self.sizes.queues).filter(|queue| !self.held.contains_key(queue)) {
             self.flows.release(queue);
         }
@@ -244,16 +302,19 @@ impl NaiveRecords {
             if !self.held.values().any(|turn| turn / TINS == host) {
                 self.hosts.release(host);
             }
+            if !self.far.values().any(|far| *far == host) {
+                self.far_hosts.release(host);
+            }
         }
     }
 
     /// As [`IsolatedQueue::update_host`](freeboard::IsolatedQueue::update_host).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.queues.scheduler_and_queues().0.advance(now);
-        if !self.counts_hosts() {
+        if !self.counts_hosts() || self.is_in_rounds() {
             return false;
         }
-        let Some(host) = self.hosts.find(self.host_label(labels)) else { return false };
+        let Some(host) = self.hosts.find(self.host_labels(labels)[0]) else { return false };
         let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
         for tin in 0..self.tins[0] {
             self.set_quantum(host * TINS + tin, quantum);
@@ -264,22 +325,27 @@ impl NaiveRecords {
     /// As [`IsolatedQueue::set_tins`](freeboard::IsolatedQueue::set_tins); whether it is possible.
     pub fn set_tins(&mut self, tins: &[TinConfig]) -> bool {
         if tins.len() as u32 == self.tins[0] {
-            self.tins_of_turns().set_tins(tins);
+            self.set_tins_of_all(tins);
             return true;
         }
-        let is_possible = self.held.is_empty() && self.has_room(self.isolation, tins);
+        let is_possible = self.held.is_empty() && self.has_room(self.isolation(), tins);
         if is_possible {
-            self.begin_anew(self.isolation, Some(tins));
+            self.begin_anew(self.isolation(), Some(tins));
         }
         is_possible
     }
 
+    fn set_tins_of_all(&mut self, tins: &[TinConfig]) {
+        self.tins_of_turns().set_tins(tins);
+        self.turns().rounds.set_tins(tins);
+    }
+
     fn has_room(&self, isolation: Isolation, tins: &[TinConfig]) -> bool {
         let count = tins.len() as u32;
-        let is_dual = matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost);
-        let is_crowded = !is_dual && count > self.sizes.hosts;
+        let is_crowded = !counts_hosts(isolation) && count > self.sizes.hosts;
         let has_turns = count.next_power_of_two() <= self.tins[1];
-        isolation != Isolation::TripleIsolate && has_turns && !is_crowded
+        let lacks_rounds = isolation == Isolation::TripleIsolate && 2 * count > self.sizes.rounds;
+        has_turns && !is_crowded && !lacks_rounds
     }
 
     /// As [`IsolatedQueue::rebuild`](freeboard::IsolatedQueue::rebuild); whether it is possible.
@@ -298,6 +364,7 @@ impl NaiveRecords {
         let mut chains = self.queues.take_all();
         self.flows.clear();
         self.hosts.clear();
+        self.far_hosts.clear();
         self.begin_anew(isolation, tins);
         // A queue of a flow is for the flow of its oldest packet. Those that it cannot be for come
         // first, and before them the shared ones.
@@ -327,14 +394,22 @@ impl NaiveRecords {
 
     /// Nothing is queued: all records are as they were in the beginning. What tins owe stays.
     fn begin_anew(&mut self, isolation: Isolation, tins: Option<&[TinConfig]>) {
-        self.isolation = isolation;
-        self.turns().counts_hosts =
-            matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost);
+        let (was_in_rounds, turns) = (self.is_in_rounds(), self.turns());
+        turns.isolation = isolation;
+        let is_in_rounds = turns.is_in_rounds();
+        let of_levels = turns.levels.scheduler_mut();
+        match (was_in_rounds, is_in_rounds) {
+            (false, true) => turns.rounds.go_on_with(of_levels),
+            (true, false) => of_levels.take_over(turns.rounds.choice_mut()),
+            _ => {}
+        }
         self.held.clear();
+        self.far.clear();
         if let Some(tins) = tins {
             self.tins[0] = tins.len() as u32;
-            self.tins_of_turns().set_tins(tins);
+            self.set_tins_of_all(tins);
         }
+        self.turns().rounds.begin_anew();
         self.quanta.fill(self.sizes.host_quantum);
         let count = self.tins[0];
         let (turns, flows) = (self.sizes.hosts * TINS, self.sizes.queues + self.sizes.hosts);
@@ -366,6 +441,15 @@ impl NaiveRecords {
                 of_turns.join(FlowId(host * TINS + tin), FlowId(host * TINS));
             }
         }
+        let rounds = &mut self.turns().rounds;
+        rounds.part_all();
+        for host in (0..hosts).filter(|_| on) {
+            for (side, tin) in
+                [0, 1].into_iter().flat_map(|side| (1..tins).map(move |tin| (side, tin)))
+            {
+                rounds.join(side, host * TINS + tin, host * TINS);
+            }
+        }
         for (turn, quantum) in (0..).zip(self.quanta.clone()) {
             self.set_quantum(turn, quantum);
         }
@@ -374,13 +458,22 @@ impl NaiveRecords {
     /// As [`IsolatedQueue::set_overhead`](freeboard::IsolatedQueue::set_overhead).
     pub fn set_overhead(&mut self, link: Overhead) {
         self.tins_of_turns().set_link(link);
+        self.turns().rounds.choice_mut().set_link(link);
     }
 
     /// How many sources and how many destinations hold packets, on the side that counts.
     #[must_use]
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         let hosts = self.hosts.occupied();
-        if self.isolation == Isolation::DualDstHost { (0, hosts) } else { (hosts, 0) }
+        match self.isolation() {
+            Isolation::DualDstHost => (0, hosts),
+            Isolation::TripleIsolate => {
+                let mut both = [hosts, self.far_hosts.occupied()];
+                both.rotate_right(self.sizes.local_side as usize);
+                (both[0], both[1])
+            }
+            _ => (hosts, 0),
+        }
     }
 
     /// What the queue of this number holds, spare ones behind those of the table.

@@ -179,6 +179,11 @@ impl NaiveTins {
         self.look_anew();
     }
 
+    /// How many tins there are.
+    pub(super) const fn count(&self) -> usize {
+        self.tins.len()
+    }
+
     /// Has the tins of `other` from now on, and what each of them owes or has to its credit. No flow is backlogged in either.
     pub(super) fn take_over(&mut self, other: &Self) {
         self.set_tins(&other.tins.iter().map(|tin| tin.config).collect::<Vec<_>>());

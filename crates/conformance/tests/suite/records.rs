@@ -26,6 +26,7 @@ fn play(against: Against, trials: u64, len: u64) -> RecordsSeen {
         all.across += seen.across;
         all.rebuilds.iter_mut().zip(seen.rebuilds).for_each(|(sum, count)| *sum += count);
         all.moved += seen.moved;
+        all.in_rounds += seen.in_rounds;
     }
     println!("{all:?}");
     all
@@ -36,9 +37,11 @@ fn play(against: Against, trials: u64, len: u64) -> RecordsSeen {
 #[test]
 fn records_of_one_tin_do_what_isolated_does() {
     let trials = effort(16, 200);
-    let RecordsSeen { outcomes, in_spares, overflows, .. } = play(Against::OneTin, trials, 8_000);
+    let seen = play(Against::OneTin, trials, 8_000);
+    let RecordsSeen { outcomes, in_spares, overflows, in_rounds, .. } = seen;
     assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
     assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
+    assert!(in_rounds > 100 * trials, "{in_rounds}");
 }
 
 /// Goal: with several tins the records are their twin, whatever collides. Method: as above.
@@ -46,11 +49,14 @@ fn records_of_one_tin_do_what_isolated_does() {
 fn records_of_several_tins_are_their_twin() {
     let trials = effort(16, 200);
     let seen = play(Against::Tins, trials, 8_000);
-    let RecordsSeen { outcomes, in_spares, overflows, in_tins, across, set_tins, .. } = seen;
+    let RecordsSeen {
+        outcomes, in_spares, overflows, in_tins, across, set_tins, in_rounds, ..
+    } = seen;
     assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
     assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
     assert!(in_tins > 300 * trials && across > 100 * trials, "{in_tins} {across}");
     assert!(set_tins.iter().all(|&count| count > trials), "{set_tins:?}");
+    assert!(in_rounds > 100 * trials, "{in_rounds}");
 }
 
 /// Goal: after every rebuild under load the queue is its twin, which takes all packets out and
@@ -73,8 +79,9 @@ fn a_rebuild_under_load_is_that_of_the_twin() {
 fn records_of_several_tins_do_what_isolated_does_where_hosts_have_entries() {
     let trials = effort(4, 40);
     let seen = play(Against::OwnEntries, trials, 3_000);
-    let RecordsSeen { outcomes, overflows, in_tins, across, .. } = seen;
+    let RecordsSeen { outcomes, overflows, in_tins, across, in_rounds, .. } = seen;
     assert!(outcomes[..2].iter().all(|&count| count > 50 * trials), "{outcomes:?}");
     assert!(outcomes[2] == 0 && overflows > 10 * trials, "{outcomes:?} {overflows}");
     assert!(in_tins > 300 * trials && across > 0, "{in_tins} {across}");
+    assert!(in_rounds > 100 * trials, "{in_rounds}");
 }

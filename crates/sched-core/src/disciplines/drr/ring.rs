@@ -92,10 +92,11 @@ impl Standing {
 /// A flow's place on a [`Ring`], its quantum and what it was charged: 20 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFlow {
-    /// The flow behind this one on its list, which is a ring; stale unless listed.
-    pub(super) next: u32,
+    /// The flow behind this one on its list, which is a ring, unless the flow is on a
+    /// [list](Self::enlist) of its owner's; stale unless listed.
+    pub next: u32,
     /// The flow before this one; stale unless listed.
-    pub(super) prev: u32,
+    pub prev: u32,
     /// Bytes a turn: the flow scheduler's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
     pub(super) quantum: u32,
     /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
@@ -144,6 +145,14 @@ impl RingFlow {
     #[must_use]
     pub const fn is_new(&self) -> bool {
         matches!(self.place(), Place::New)
+    }
+
+    /// Returns whether the flow has been served in its turn and something of that is left, also if
+    /// the flow is on no ring.
+    #[inline]
+    #[must_use]
+    pub const fn has_begun(&self) -> bool {
+        self.standing.has_begun()
     }
 
     /// Returns whether the flow was added.
@@ -197,6 +206,47 @@ impl RingFlow {
         } else {
             self.standing = standing;
             self.charged = debt(charged, self.quantum, max_len);
+        }
+    }
+
+    /// Lists the flow, which is added and not listed, on a list of its owner's that is no ring: as a
+    /// new one or one that stands, with the rest of the turn that it has begun if it `goes_on`, or
+    /// else with a turn of its own. The links are the owner's.
+    #[inline]
+    pub fn enlist(&mut self, is_new: bool, goes_on: bool) {
+        let standing = Standing::new(if is_new { Place::New } else { Place::Old }, 0);
+        if goes_on {
+            self.standing = standing.begun();
+        } else {
+            (self.charged, self.standing) = (self.owed(), standing);
+        }
+    }
+
+    /// Charges the flow, which is on a [list](Self::enlist) of its owner's, `len` bytes that it has
+    /// sent. Returns whether the turn is over: then the flow stands, with a turn of its own.
+    #[inline]
+    pub fn charge(&mut self, len: u32, max_len: u32) -> bool {
+        let charged = self.charged.wrapping_add(len);
+        let is_over = charged >= self.quantum;
+        if is_over {
+            self.charged = debt(charged, self.quantum, max_len);
+            self.standing = Standing::new(Place::Old, 0);
+        } else {
+            self.charged = charged;
+            self.standing = self.standing.begun();
+        }
+        is_over
+    }
+
+    /// Notes that the flow is on its owner's [list](Self::enlist) no more: it has `sent` so many
+    /// bytes and has nothing left, or lost what it held. A turn that has not begun is as if it had
+    /// not come then.
+    #[inline]
+    pub fn unlist(&mut self, sent: Option<u32>, max_len: u32) {
+        if sent.is_some() || self.has_begun() {
+            self.stop(0, sent.unwrap_or(0), max_len);
+        } else {
+            self.standing = Standing::new(Place::Idle, 0);
         }
     }
 

@@ -1,0 +1,355 @@
+//! The turns to come under `triple-isolate`: a list of flows for each round of each tin, and which
+//! rounds have any.
+
+use flowhash::TagLine;
+use sched_core::{FlowId, Imbalance};
+
+use super::memory::RoundTables;
+use super::records::Flow;
+use super::rounds::{Due, Share};
+use super::serve::NONE;
+use crate::storage::Storage;
+
+/// The fewest rounds of a tin.
+pub(super) const FEWEST: usize = 2;
+/// The most rounds that two levels of words tell of.
+pub(super) const MOST: usize = 64 * 64;
+
+/// Flows, first come first served, by the links of their places: 8 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct List {
+    /// [`NONE`] if and only if the list is empty.
+    head: u32,
+    /// Stale while the list is empty. Links that point out of a list are stale too.
+    tail: u32,
+}
+
+impl List {
+    pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE };
+
+    /// Puts `flow`, on no list, at the tail. Tells whether it is the first.
+    #[inline(always)]
+    fn push(&mut self, flows: &mut [Flow], flow: u32) -> bool {
+        let last = core::mem::replace(&mut self.tail, flow);
+        if self.head == NONE {
+            self.head = flow;
+            return true;
+        }
+        if let Some(last) = flows.get_mut(last as usize) {
+            last.place.next = flow;
+        }
+        if let Some(flow) = flows.get_mut(flow as usize) {
+            flow.place.prev = last;
+        }
+        false
+    }
+
+    /// Takes out the first, behind which is `next` if it is not the last. Tells whether it is.
+    #[inline(always)]
+    const fn pop(&mut self, next: u32) -> bool {
+        let is_last = self.head == self.tail;
+        self.head = if is_last { NONE } else { next };
+        is_last
+    }
+
+    /// Takes out `flow`, which is on the list. Tells whether it is empty then.
+    #[inline(always)]
+    fn unlink(&mut self, flows: &mut [Flow], flow: u32) -> bool {
+        let Some(&Flow { place, .. }) = flows.get(flow as usize) else { return false };
+        if flow == self.head {
+            return self.pop(place.next);
+        }
+        if flow == self.tail {
+            self.tail = place.prev;
+            return false;
+        }
+        if let Some(before) = flows.get_mut(place.prev as usize) {
+            before.place.next = place.next;
+        }
+        if let Some(behind) = flows.get_mut(place.next as usize) {
+            behind.place.prev = place.prev;
+        }
+        false
+    }
+
+    /// Returns the flows, and no more than there may be, however damaged the list is.
+    pub(super) fn walk<'a>(
+        &self,
+        flows: &'a [Flow],
+    ) -> impl Iterator<Item = (u32, &'a Flow)> + use<'a> {
+        let tail = self.tail;
+        let at = |flow: u32| flows.get(flow as usize).map(|record| (flow, record));
+        let behind =
+            move |&(flow, of): &(u32, &Flow)| if flow == tail { None } else { at(of.place.next) };
+        core::iter::successors(at(self.head), behind).take(flows.len())
+    }
+
+    /// Walks the list, checks its links, hands each flow to `check`, and returns how many there are.
+    fn recount(
+        &self,
+        flows: &[Flow],
+        check: &dyn Fn(u32, &Flow) -> Result<(), Imbalance>,
+    ) -> Result<usize, Imbalance> {
+        let (mut found, mut last) = (0_usize, NONE);
+        for (here, flow) in self.walk(flows) {
+            check(here, flow)?;
+            if last != NONE {
+                let prev = flow.place.prev;
+                Imbalance::check("links point both ways", here, last.into(), prev.into())?;
+            }
+            (found, last) = (found.wrapping_add(1), here);
+        }
+        if self.head != NONE {
+            Imbalance::check("the last of a list", last, self.tail.into(), last.into())?;
+        }
+        Ok(found)
+    }
+}
+
+/// The rounds of one tin: 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TinRounds {
+    /// Bit `w` is set if and only if word `w` of the tin is not zero.
+    summary: u64,
+    /// The flows that are served before all others, those at a [new](sched_core::RingFlow::is_new)
+    /// place.
+    first: List,
+    /// The round of the latest service. Wraps: rounds compare by the sign of their difference.
+    pub(super) round: u32,
+    /// The flow served next; [`NONE`] if and only if none is listed.
+    pub(super) front: u32,
+}
+
+impl TinRounds {
+    pub(super) const EMPTY: Self = Self { summary: 0, first: List::EMPTY, round: 0, front: NONE };
+}
+
+/// The calendars of all tins, and what the mode notes of flows and hosts.
+pub(super) struct Rounds<S: Storage> {
+    /// The list of round `r` of tin `t` is `lists[t << shift | r & mask]`: rounds are told apart as
+    /// long as they lie less than a calendar apart.
+    lists: S::Rounds<List>,
+    /// A bit for each list, set if and only if it is not empty; each tin begins a word.
+    words: S::Rounds<u64>,
+    pub(super) tins: S::Rounds<TinRounds>,
+    /// One for each flow.
+    pub(super) dues: S::Rounds<Due>,
+    /// One for each host in each tin.
+    pub(super) shares: S::Rounds<Share>,
+    /// The flow served next of all tins; [`NONE`] if the mode is another.
+    pub(super) front: u32,
+    shift: u32,
+    /// The rounds after one that can be told from it and from each other.
+    pub(super) mask: u32,
+}
+
+impl<S: Storage> Rounds<S> {
+    /// The calendars in these tables, to be [begun](Self::begin), and the lines of far hosts.
+    pub(super) fn new(tables: RoundTables<S>) -> (S::Rounds<TagLine>, Self) {
+        let RoundTables { lists, words, tins, dues, shares, lines } = tables;
+        (lines, Self { lists, words, tins, dues, shares, front: NONE, shift: 0, mask: 0 })
+    }
+
+    /// How many rounds there are, in all tins together.
+    pub(super) fn count(&self) -> usize {
+        self.lists.as_ref().len()
+    }
+
+    /// Begins the rounds of so many tins, without flows. Cost: O(tables).
+    pub(super) fn begin(&mut self, tins: u32) {
+        self.lists.as_mut().fill(List::EMPTY);
+        self.words.as_mut().fill(0);
+        self.tins.as_mut().fill(TinRounds::EMPTY);
+        self.dues.as_mut().fill(Due::EMPTY);
+        self.shares.as_mut().fill(Share::EMPTY);
+        self.shift = self.count().checked_div(tins as usize).unwrap_or(0).max(1).ilog2();
+        self.mask = 1_u32.unbounded_shl(self.shift).wrapping_sub(1);
+        self.front = NONE;
+    }
+
+    /// The number of the list of `round` in `tin`.
+    #[inline(always)]
+    const fn at(&self, tin: u32, round: u32) -> u32 {
+        (tin << (self.shift & 31)) | round & self.mask
+    }
+
+    /// The first word of `tin`.
+    #[inline(always)]
+    const fn first_word(&self, tin: u32) -> u32 {
+        tin << (self.shift.saturating_sub(6) & 31)
+    }
+
+    #[inline(always)]
+    pub(super) fn round(&self, tin: u32) -> u32 {
+        self.tins.as_ref().get(tin as usize).map_or(0, |of| of.round)
+    }
+
+    #[inline(always)]
+    pub(super) fn front_of(&self, tin: u32) -> u32 {
+        self.tins.as_ref().get(tin as usize).map_or(NONE, |of| of.front)
+    }
+
+    /// Puts `flow`, on no list, behind those of `round` in `tin`, or `first` behind those that go
+    /// before all others.
+    #[inline(always)]
+    pub(super) fn push(
+        &mut self,
+        flows: &mut [Flow],
+        tin: u32,
+        round: u32,
+        flow: u32,
+        first: bool,
+    ) {
+        let at = self.at(tin, round);
+        let Some(of) = self.tins.as_mut().get_mut(tin as usize) else { return };
+        if first {
+            of.first.push(flows, flow);
+            return;
+        }
+        let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return };
+        if list.push(flows, flow) {
+            self.mark(tin, round, true);
+        }
+    }
+
+    /// Takes `flow` off the list that it is on: that of `round` in `tin`, or the `first` one.
+    #[inline(always)]
+    pub(super) fn unlink(
+        &mut self,
+        flows: &mut [Flow],
+        tin: u32,
+        round: u32,
+        flow: u32,
+        first: bool,
+    ) {
+        let at = self.at(tin, round);
+        let Some(of) = self.tins.as_mut().get_mut(tin as usize) else { return };
+        if first {
+            of.first.unlink(flows, flow);
+            return;
+        }
+        let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return };
+        if list.unlink(flows, flow) {
+            self.mark(tin, round, false);
+        }
+    }
+
+    /// Notes whether `round` of `tin` has turns, after the first or the last of them.
+    #[inline(always)]
+    fn mark(&mut self, tin: u32, round: u32, has_turns: bool) {
+        let at = round & self.mask;
+        let word = self.first_word(tin) | at >> 6;
+        let Some(word) = self.words.as_mut().get_mut(word as usize) else { return };
+        let Some(of) = self.tins.as_mut().get_mut(tin as usize) else { return };
+        if has_turns {
+            *word |= 1 << (at & 63);
+            of.summary |= 1 << (at >> 6 & 63);
+        } else {
+            *word &= !(1 << (at & 63));
+            if *word == 0 {
+                of.summary &= !(1 << (at >> 6 & 63));
+            }
+        }
+    }
+
+    /// Notes the flow of `tin` served next, after any change of a list.
+    #[inline(always)]
+    pub(super) fn note_front(&mut self, tin: u32) {
+        let front = self.first(tin);
+        if let Some(of) = self.tins.as_mut().get_mut(tin as usize) {
+            of.front = front;
+        }
+    }
+
+    /// The first flow of those that go before all others, or else of the earliest round of `tin`
+    /// that has turns.
+    #[inline(always)]
+    fn first(&self, tin: u32) -> u32 {
+        let Some(&TinRounds { first, round, summary, .. }) = self.tins.as_ref().get(tin as usize)
+        else {
+            return NONE;
+        };
+        if first.head != NONE {
+            return first.head;
+        }
+        match self.lists.as_ref().get(self.at(tin, round) as usize) {
+            Some(list) if list.head != NONE => list.head,
+            _ => self.first_after(tin, round, summary),
+        }
+    }
+
+    /// The first flow of the first round of `tin` after this one that has turns: two words tell.
+    fn first_after(&self, tin: u32, round: u32, summary: u64) -> u32 {
+        if summary == 0 {
+            return NONE;
+        }
+        let (at, first) = (round & self.mask, self.first_word(tin));
+        let word = |word: u32| self.words.as_ref().get((first | word) as usize).copied();
+        let own = word(at >> 6).unwrap_or(0) & (!1 << (at & 63));
+        let next = if own == 0 {
+            let later = summary & (!1 << (at >> 6 & 63));
+            // Beyond the last round comes the first one, and with it perhaps the own word once
+            // more: of its bits, those above `at` are zero.
+            let at = if later == 0 { summary } else { later }.trailing_zeros();
+            at << 6 | word(at).unwrap_or(0).trailing_zeros()
+        } else {
+            at & !63 | own.trailing_zeros()
+        };
+        self.lists.as_ref().get(self.at(tin, next) as usize).map_or(NONE, |list| list.head)
+    }
+
+    /// Fills `ahead` with the flows of `tin` on the list that is served next; returns how many.
+    pub(super) fn upcoming(&self, flows: &[Flow], tin: u32, ahead: &mut [FlowId]) -> usize {
+        let of = self.tins.as_ref().get(tin as usize).copied().unwrap_or(TinRounds::EMPTY);
+        let round = self.dues.as_ref().get(of.front as usize).map_or(0, |due| due.round);
+        let list = match of.first {
+            List { head: NONE, .. } => self.lists.as_ref().get(self.at(tin, round) as usize),
+            _ => Some(&of.first),
+        };
+        let turns = list.unwrap_or(&List::EMPTY).walk(flows);
+        ahead.iter_mut().zip(turns).map(|(place, (flow, _))| *place = FlowId(flow)).count()
+    }
+
+    /// Walks the lists of `tin`, hands each flow with the rounds until its turn to `check`, and
+    /// returns how many flows there are.
+    pub(super) fn recount(
+        &self,
+        flows: &[Flow],
+        tin: u32,
+        check: &dyn Fn(u32, &Flow, u32) -> Result<(), Imbalance>,
+    ) -> Result<usize, Imbalance> {
+        let Some(&TinRounds { summary, first, round, front }) =
+            self.tins.as_ref().get(tin as usize)
+        else {
+            return Ok(0);
+        };
+        let mut found = first.recount(flows, &|flow, record| {
+            let is_new = record.place.is_new();
+            Imbalance::check("a first turn", flow, 1, is_new.into())?;
+            check(flow, record, 0)
+        })?;
+        let mut marks = 0;
+        for ahead in 0..=self.mask {
+            let at = round.wrapping_add(ahead) & self.mask;
+            let Some(list) = self.lists.as_ref().get(self.at(tin, at) as usize) else { break };
+            let word = self.words.as_ref().get((self.first_word(tin) | at >> 6) as usize);
+            let marked = word.is_some_and(|word| word >> (at & 63) & 1 == 1);
+            let has_turns = list.head != NONE;
+            Imbalance::check("a list with turns", at, marked.into(), has_turns.into())?;
+            marks |= u64::from(has_turns) << (at >> 6 & 63);
+            let listed = list.recount(flows, &|flow, record| {
+                Imbalance::check("a turn that stands", flow, 0, record.place.is_new().into())?;
+                check(flow, record, ahead)
+            })?;
+            found = found.wrapping_add(listed);
+        }
+        Imbalance::check("words of lists with turns", tin, summary, marks)?;
+        Imbalance::check(
+            "the flow of a tin served next",
+            tin,
+            front.into(),
+            self.first(tin).into(),
+        )?;
+        Ok(found)
+    }
+}
