@@ -536,6 +536,29 @@ mod tests {
         }
     }
 
+    /// Goal: packets move from queue to queue one by one, in order, with their arrival, and the
+    /// queue that they leave can be used again. Method: three packets move, then two come back.
+    #[test]
+    fn the_oldest_packet_moves_to_another_queue() {
+        let (mut descriptors, mut from, mut to) =
+            ([Descriptor::EMPTY; 4], Queue::IDLE, Queue::IDLE);
+        for handle in 0..3 {
+            from.append(&mut descriptors, Packet::new(handle, 64 + handle), Nanos(1 << 20));
+        }
+        for handle in 0..3 {
+            assert_eq!(from.move_head(&mut descriptors, &mut to), Some(64 + handle));
+            assert_eq!(from.recount(0, &descriptors), Ok(2 - handle));
+            assert_eq!(to.recount(0, &descriptors), Ok(handle + 1));
+        }
+        assert_eq!(from.move_head(&mut descriptors, &mut to), None);
+        assert_eq!(descriptors[2].sojourn(Nanos(3 << 20)), Nanos(2 << 20));
+        from.append(&mut descriptors, Packet::new(3, 64), Nanos(0));
+        assert_eq!(to.move_head(&mut descriptors, &mut from), Some(64));
+        assert_eq!(from.pop_head(&mut descriptors).map(|packet| packet.handle), Some(3));
+        assert_eq!(from.pop_head(&mut descriptors).map(|packet| packet.handle), Some(0));
+        assert_eq!((from.recount(0, &descriptors), from.is_empty()), (Ok(0), true));
+    }
+
     #[test]
     fn sojourn_is_exact_to_a_tick_at_every_epoch_and_never_negative() {
         for epoch in [0, 1 << 31, u64::from(u32::MAX) << TICK_SHIFT, 1 << 53, u64::MAX >> 1] {
