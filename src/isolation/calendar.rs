@@ -212,6 +212,36 @@ impl<S: Storage> Rounds<S> {
         }
     }
 
+    /// The turn of the front of `tin` is over: takes it off its list, that of `round` or the `first`
+    /// one, where `next` is behind it, and puts it on that of the round `to`.
+    #[inline(always)]
+    pub(super) fn move_front(
+        &mut self,
+        flows: &mut [Flow],
+        tin: u32,
+        (round, first, next): (u32, bool, u32),
+        to: u32,
+    ) {
+        let at = self.at(tin, round);
+        let Some(of) = self.tins.as_mut().get_mut(tin as usize) else { return };
+        let flow = of.front;
+        of.round = round;
+        let was_last = if first {
+            of.first.pop(next)
+        } else {
+            self.lists.as_mut().get_mut(at as usize).is_none_or(|list| list.pop(next))
+        };
+        if was_last && !first {
+            self.mark(tin, round, false);
+        }
+        self.push(flows, tin, to, flow, false);
+        let front = if was_last { self.first(tin) } else { next };
+        if let Some(of) = self.tins.as_mut().get_mut(tin as usize) {
+            of.front = front;
+        }
+        self.front = front;
+    }
+
     /// Takes `flow` off the list that it is on: that of `round` in `tin`, or the `first` one.
     #[inline(always)]
     pub(super) fn unlink(

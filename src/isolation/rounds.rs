@@ -251,11 +251,12 @@ impl<S: Storage> Serving<S> {
         }
         if next_head.is_none() {
             self.leave_rounds(tin, flow, Some(len));
+            self.note_front();
         } else {
             let Some(of) = self.flows.as_mut().get_mut(flow.index()) else { return };
-            let was_first = of.place.is_new();
+            let (turn, was_first, next) = (of.turn, of.place.is_new(), of.place.next);
             if of.place.charge(len, max_len) {
-                self.end_turn(tin, flow, was_first);
+                self.end_turn(tin, flow, turn, (was_first, next));
             } else {
                 let due = self.rounds.dues.as_ref().get(flow.index());
                 let of = self.rounds.tins.as_mut().get_mut(tin as usize);
@@ -266,29 +267,23 @@ impl<S: Storage> Serving<S> {
         }
         if !self.choice.is_one() {
             self.choice.served(len, self.rounds.front_of(tin) == NONE);
+            self.note_front();
         }
-        self.note_front();
     }
 
     /// The turn of `flow`, the front of `tin`, is over: the flow goes to the list of its next turn.
+    /// It `was_first` or not, and behind it is `next` if it is not the last there.
     #[inline(always)]
-    fn end_turn(&mut self, tin: u32, flow: FlowId, was_first: bool) {
-        let turn = self.turn_of_flow(flow);
+    fn end_turn(&mut self, tin: u32, flow: FlowId, turn: u32, (was_first, next): (bool, u32)) {
         let Some(&Due { round, again, far }) = self.rounds.dues.as_ref().get(flow.index()) else {
             return;
         };
         // The rest of a turn counts as from its beginning, when the flow came to be due.
-        let next = self.next_turn(round, again, self.load(turn, far));
-        let (rounds, flows) = (&mut self.rounds, self.flows.as_mut());
-        rounds.unlink(flows, tin, round, flow.0, was_first);
-        rounds.push(flows, tin, next, flow.0, false);
-        if let Some(due) = rounds.dues.as_mut().get_mut(flow.index()) {
-            (due.round, due.again) = (next, next);
+        let to = self.next_turn(round, again, self.load(turn, far));
+        if let Some(due) = self.rounds.dues.as_mut().get_mut(flow.index()) {
+            (due.round, due.again) = (to, to);
         }
-        if let Some(of) = rounds.tins.as_mut().get_mut(tin as usize) {
-            of.round = round;
-        }
-        rounds.note_front(tin);
+        self.rounds.move_front(self.flows.as_mut(), tin, (round, was_first, next), to);
     }
 
     /// `flow`, backlogged in `tin` till now, holds nothing any more, since it has `sent` so much, as
