@@ -3,7 +3,7 @@
 
 use flowhash::{FlowTable, Outcome};
 use sched_core::{
-    Aqm, Counters, FlowId, FlowScheduler, Nanos, Packet, Siblings, TinChoice, TinConfig,
+    Aqm, Counters, FlowId, FlowScheduler, Nanos, Packet, Ring, Siblings, TinChoice, TinConfig,
 };
 use shaper::Overhead;
 
@@ -183,7 +183,7 @@ impl<S: Storage> Serving<S> {
         for flow in self.flows.as_mut() {
             *flow = Flow { place: flow.place.renewed(), turn: 0 };
         }
-        let mut turn = Turn::EMPTY;
+        let mut turn = Turn { flows: Ring::IDLE, ..Turn::EMPTY };
         turn.place.set_quantum(host_quantum, self.max_len);
         self.turns.as_mut().fill(turn);
         self.hosts.as_mut().fill(Host::EMPTY);

@@ -49,8 +49,8 @@ impl Flow {
 }
 
 impl Turn {
-    /// A turn without flows, not added.
-    pub(super) const EMPTY: Self = Self { place: RingFlow::EMPTY, flows: Ring::IDLE, count: 0 };
+    /// Room for a turn: all zero, and no turn until its ring is idle.
+    pub(super) const EMPTY: Self = Self { place: RingFlow::EMPTY, flows: Ring::EMPTY, count: 0 };
 }
 
 impl Host {

@@ -384,8 +384,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Room for a ring: all zero.
-    pub(crate) const EMPTY: Self = Self { front: 0, last_new: 0, next_old: Standing(0) };
+    /// Room for a ring: all zero, and no ring until it is [`Ring::IDLE`].
+    pub const EMPTY: Self = Self { front: 0, last_new: 0, next_old: Standing(0) };
 
     /// A ring without flows.
     pub const IDLE: Self =
