@@ -301,3 +301,34 @@ fn counters_move_with_their_tins() {
     (0..24).for_each(|_| _ = take(&mut queue));
     assert_eq!(counted(&queue), [(20, 20); 2]);
 }
+
+/// Goal: one share of a host in all tins, set while there is one tin, holds from when there are
+/// several. Method: one host floods two tins beside others of one tin each; what leaves is as if
+/// the tins had been set first, and not as with a share in each.
+#[test]
+fn one_share_in_all_tins_holds_for_tins_that_come_later() {
+    let tins = [TinConfig::by_weight(1); 2];
+    let run = |set_up: &dyn Fn(&mut IsolatedQueue<Heap>)| {
+        let memory = IsolationMemory::<Heap>::allocate(64, 16, 2, 400);
+        let config = IsolatedConfig::new(MTU, Limits::NONE);
+        let mut queue = IsolatedQueue::new(memory, config).expect("powers of two");
+        set_up(&mut queue);
+        for handle in 0..400 {
+            let (host, tin) = [(1, 0), (1, 1), (2, 0), (3, 1)][handle as usize % 4];
+            put(&mut queue, &InTin { labels: labels(handle % 4, host, 1), tin }, handle);
+        }
+        (0..200).map(|_| take(&mut queue)).collect::<Vec<_>>()
+    };
+    let later = run(&|queue| {
+        queue.set_hosts_across_tins(true);
+        let labels_of = |_| -> Labels { panic!("nothing is queued") };
+        queue.rebuild(Nanos(0), Isolation::default(), Some(&tins), labels_of).unwrap();
+    });
+    let first = run(&|queue| {
+        queue.set_tins(&tins).unwrap();
+        queue.set_hosts_across_tins(true);
+    });
+    let in_each = run(&|queue| queue.set_tins(&tins).unwrap());
+    assert_eq!(later, first);
+    assert_ne!(later, in_each);
+}
