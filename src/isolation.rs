@@ -14,6 +14,10 @@
 //!
 //! Where hosts do not count, all flows are of host 0 and nothing of a host is looked up.
 //!
+//! **`triple-isolate`.** The turns and flows are on no rings: each tin has rounds, and a flow has a
+//! turn in every n-th of them (`rounds.rs`). A [`Turn`](records::Turn) then counts the flows of a host
+//! of the local side; its hosts of the other side are in a table of their own.
+//!
 //! **A full set of flows.** A flow that finds all ways of its set taken shares a queue of its own
 //! host: that of its own way, if this is of the same turn, or else the *spare queue* of its host.
 //! There is one for each host. Flows of a host that are crowded out in several tins at once share

@@ -246,4 +246,73 @@ mod tests {
             assert_eq!(memory.check(), Err(IsolatedError::Memory { what, given, needed }));
         }
     }
+
+    fn triple() -> IsolationMemory<Heap> {
+        IsolationMemory::allocate(64, 16, 4, 64).with_triple(256)
+    }
+
+    /// Goal: the page of the tables of `triple-isolate` is right. Method: the difference that a
+    /// queue, a host, a tin or a round makes.
+    #[test]
+    fn tables_of_triple_isolate_take_what_the_page_says() {
+        let bytes = |queues, hosts, tins, rounds| {
+            let memory = IsolationMemory::<Heap>::allocate(queues, hosts, tins, 0);
+            let of = memory.with_triple(rounds).rounds;
+            size_of_val(&of.lists[..])
+                + size_of_val(&of.dues[..])
+                + size_of_val(&of.shares[..])
+                + size_of_val(&of.lines[..])
+        };
+        let whole = bytes(1_024, 64, 1, 64);
+        assert_eq!(bytes(2_048, 64, 1, 64), whole + 1_024 * 12);
+        // A host has a spare queue as well.
+        assert_eq!(bytes(1_024, 128, 1, 64), whole + 64 * (12 + 8 + 8));
+        assert_eq!(bytes(1_024, 64, 2, 64), whole + 64 * 8);
+        assert_eq!(bytes(1_024, 64, 1, 128), whole + 64 * 8);
+    }
+
+    /// Goal: no table of `triple-isolate` may be too short, and rounds are 2 to 4,096. Method: each
+    /// table in turn lacks its last element; numbers of rounds at the ends.
+    #[test]
+    fn a_table_of_triple_isolate_that_is_too_short_is_named() {
+        assert_eq!(triple().check(), Ok(()));
+        type Cut = fn(&mut RoundTables<Heap>);
+        let cut: [(&str, usize, Cut); 4] = [
+            ("words of rounds", 8, |of| of.words.truncate(7)),
+            ("rounds of tins", 8, |of| of.tins.truncate(7)),
+            ("turns in triple-isolate", 80, |of| of.dues.truncate(79)),
+            ("loads of hosts", 64, |of| of.shares.truncate(63)),
+        ];
+        for (what, needed, cut) in cut {
+            let mut memory = triple();
+            cut(&mut memory.rounds);
+            let given = needed - 1;
+            assert_eq!(memory.check(), Err(IsolatedError::Memory { what, given, needed }));
+        }
+        for (rounds, is_accepted) in
+            [(0, false), (1, false), (2, true), (4_096, true), (4_097, false)]
+        {
+            let memory = IsolationMemory::<Heap>::allocate(64, 16, 1, 64).with_triple(rounds);
+            assert_eq!(memory.check().is_ok(), is_accepted, "{rounds}");
+        }
+    }
+
+    /// Goal: `triple-isolate` is refused without its tables and for more tins than half the rounds,
+    /// and nothing else is. Method: queues with and without them, and other tins.
+    #[test]
+    fn triple_isolate_needs_its_tables() -> Result<(), IsolatedError> {
+        use crate::{IsolatedConfig, IsolatedQueue, Isolation};
+        use sched_core::{Limits, TinConfig};
+        let config = IsolatedConfig::new(1_500, Limits::NONE).isolated_by(Isolation::TripleIsolate);
+        let without = IsolationMemory::<Heap>::allocate(64, 16, 4, 64);
+        assert_eq!(IsolatedQueue::new(without, config).err(), Some(IsolatedError::NoTriple));
+        let memory = IsolationMemory::<Heap>::allocate(64, 16, 4, 64).with_triple(5);
+        let mut queue = IsolatedQueue::new(memory, config)?;
+        let tins = [TinConfig::by_weight(1); 4];
+        assert_eq!(queue.set_tins(&tins[..2]), Ok(()));
+        let (what, given, needed) = ("rounds", 5, 6);
+        let short = Err(IsolatedError::Memory { what, given, needed });
+        assert_eq!((queue.set_tins(&tins[..3]), queue.tins()), (short, 2));
+        Ok(())
+    }
 }
