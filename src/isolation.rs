@@ -43,6 +43,7 @@ mod directory;
 mod memory;
 mod mode;
 mod queue;
+mod rates;
 mod rebuild;
 mod records;
 mod rounds;

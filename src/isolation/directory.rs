@@ -103,7 +103,7 @@ impl<S: Storage> Directory<S> {
         let level = serving.level;
         let host = match level {
             Level::None => 0,
-            _ => self.hosts.lookup(host_label(level, labels)).queue,
+            _ => self.claim_host(serving, host_label(level, labels), labels),
         };
         let turn = serving.turn_of(host, tin);
         let queue = match outcome {
@@ -135,6 +135,51 @@ impl<S: Storage> Directory<S> {
         let far = self.far_hosts.as_mut().map_or(0, |hosts| hosts.lookup(label).queue);
         let tin = u8::try_from(serving.tin_of_turn(turn)).unwrap_or(0);
         serving.assign_in_rounds(queue, turn, serving.turn_of(far, tin));
+    }
+
+    /// The entry of the host with this label. One that becomes backlogged has the rate and the
+    /// ceiling of `labels`, and full buckets unless it had this entry last.
+    #[inline(always)]
+    fn claim_host(
+        &mut self,
+        serving: &mut Serving<S>,
+        label: u32,
+        labels: &(impl Labelled + ?Sized),
+    ) -> u32 {
+        if serving.is_in_rounds() || !serving.rates.has_room() {
+            return self.hosts.lookup(label).queue;
+        }
+        serving.tell_time();
+        let returns = self.hosts.returns();
+        let lookup = self.lookup_sparing(serving, label);
+        if lookup.outcome == Outcome::Claimed {
+            let is_new = self.hosts.returns() == returns;
+            serving.set_rates(lookup.queue, is_new, labels);
+        }
+        lookup.queue
+    }
+
+    /// The lookup of `label` in the table of hosts. An idle host whose bucket is not full keeps its
+    /// entry as long as others have an entry to share.
+    fn lookup_sparing(&mut self, serving: &Serving<S>, label: u32) -> Lookup {
+        let is_short = |host| serving.rates.is_short(host);
+        match self.hosts.lookup_sparing(label, is_short) {
+            Some(lookup) => lookup,
+            None => self.lookup_among_spared(label),
+        }
+    }
+
+    /// The lookup of `label` in a set whose free entries are all spared: it shares the entry of a
+    /// host that holds packets, from its own way on.
+    #[cold]
+    fn lookup_among_spared(&mut self, label: u32) -> Lookup {
+        let (own, ways) = (label & self.hosts.queues().wrapping_sub(1), self.hosts.ways());
+        let within = ways.wrapping_sub(1);
+        let set = (0..ways).map(|step| own & !within | own.wrapping_add(step) & within);
+        match set.into_iter().find(|entry| self.hosts.is_used(*entry)) {
+            Some(queue) => Lookup { queue, outcome: Outcome::Collision },
+            None => self.hosts.lookup(label),
+        }
     }
 
     /// The queue for a flow of `turn` whose set is full: `own`, which the table names, if that is

@@ -6,6 +6,7 @@ use flowhash::TagLine;
 use sched_core::{ConfigError, Descriptor, FlowRecord, HeldFlow, HeldHost, Queue};
 
 use super::calendar::{FEWEST, List, MOST, TinRounds};
+use super::rates::{ExcessTurn, HostRate};
 use super::records::{Flow, Host, Turn};
 use super::rounds::{Due, Share};
 use super::serve::TINS;
@@ -40,6 +41,10 @@ pub struct IsolationMemory<S: Storage> {
     pub(super) turns: S::Of<Turn>,
     /// One for each tin beyond the first.
     pub(super) records: S::Of<FlowRecord>,
+    /// One for each host, or none.
+    pub(super) rates: S::Rates<HostRate>,
+    /// One for each turn, or none.
+    pub(super) excess: S::Rates<ExcessTurn>,
     pub(super) rounds: RoundTables<S>,
 }
 
@@ -105,8 +110,19 @@ impl<S: Allocate> IsolationMemory<S> {
             held_hosts: S::table(HeldHost::EMPTY, hosts),
             turns: S::table(Turn::EMPTY, hosts.saturating_mul(tins)),
             records: S::table(FlowRecord::EMPTY, tins.saturating_sub(1)),
+            rates: S::rates(HostRate::EMPTY, 0),
+            excess: S::rates(ExcessTurn::EMPTY, 0),
             rounds: RoundTables::allocate(0, 0, 0, 0, 0),
         }
+    }
+
+    /// Returns the same with room for a committed rate and a ceiling of every host: 128 bytes a
+    /// host, and 20 for each of its turns.
+    #[must_use]
+    pub fn with_rates(self) -> Self {
+        let rates = S::rates(HostRate::EMPTY, self.hosts.as_ref().len());
+        let excess = S::rates(ExcessTurn::EMPTY, self.turns.as_ref().len());
+        Self { rates, excess, ..self }
     }
 
     /// Adds room for `triple-isolate`: 12 bytes a queue, 8 a host and 8 for each tin of it, 8 a
@@ -147,6 +163,14 @@ impl<S: Storage> IsolationMemory<S> {
             ("records of tins", self.records.as_ref().len(), tins.saturating_sub(1)),
         ];
         tables.into_iter().try_for_each(is_long_enough)?;
+        // The label of a host decides which entry it gets: there are rates for all, or for none.
+        let rates = [
+            ("rates", self.rates.as_ref().len(), hosts),
+            ("turns in excess", self.excess.as_ref().len(), self.turns.as_ref().len()),
+        ];
+        if rates.iter().any(|(_, given, _)| *given > 0) {
+            rates.into_iter().try_for_each(is_long_enough)?;
+        }
         let (of, turns) = (&self.rounds, self.turns.as_ref().len());
         let length = of.lists.as_ref().len();
         if !self.has_triple() {

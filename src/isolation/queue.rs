@@ -14,6 +14,7 @@ use super::calendar::Rounds;
 use super::directory::{Directory, host_label};
 use super::memory::IsolationMemory;
 use super::mode::{Isolation, Level};
+use super::rates::Rates;
 use super::records::{Flow, Tin};
 use super::serve::{Charged, Serving, TINS};
 use super::tin_counters::TinRecords;
@@ -140,6 +141,7 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
             max_len,
             is_across: false,
             was_across: false,
+            rates: Rates::new(memory.rates, memory.excess),
         };
         let mut flow = Flow::EMPTY;
         flow.place.set_quantum(quantum, max_len);
@@ -220,8 +222,9 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         self.queues.scheduler().is_across
     }
 
-    /// Sets the quantum of the host of a packet with these `labels` at once; returns whether the
-    /// host is backlogged. Cost: O(tins).
+    /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at
+    /// once; returns whether the host is backlogged. What its buckets lack they lack after the
+    /// change. Cost: O(tins + log hosts).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
         scheduler.advance(now);
@@ -234,6 +237,7 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         for tin in 0..u8::try_from(scheduler.choice.tins()).unwrap_or(1) {
             scheduler.set_quantum(scheduler.turn_of(host, tin), quantum);
         }
+        scheduler.set_rates(host, false, labels);
         true
     }
 
@@ -315,6 +319,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Lookup, Rejected> {
+        // What a host may send is known when its packet is.
+        self.queues.scheduler_mut().advance(now);
         let lookup = self.claim(label, labels);
         let queue = FlowId(lookup.queue);
         let result = self.queues.enqueue(now, queue, packet, drops);

@@ -26,8 +26,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// they were in one queue; a flow that had found its set full, and a queue of its own since
     /// then, may have had two. What an AQM has learned in a queue goes with the flow of its oldest
     /// packet, and is forgotten of flows that hold nothing and in shared queues. What is left of
-    /// turns, and what flows and hosts owe, is lost. The quantum of a host is that of one of its
-    /// packets.
+    /// turns, and what flows and hosts owe, is lost. The quantum, the rate and the ceiling of a host
+    /// are those of one of its packets, and the buckets of rate and ceiling are full.
     ///
     /// Cost: O(tables + packets). `labels_of` is called about once for each packet and twice more
     /// for each queue.
@@ -189,6 +189,7 @@ impl<S: Storage> Serving<S> {
         self.hosts.as_mut().fill(Host::EMPTY);
         self.tins = [Tin::EMPTY; TINS];
         self.rounds.begin(self.choice.tins());
+        self.rates.begin(host_quantum, self.max_len);
         self.renew_quanta(1);
         self.was_across |= self.is_across && !self.choice.is_one();
         self.note_charged();

@@ -12,6 +12,7 @@ use shaper::Overhead;
 
 use super::calendar::Rounds;
 use super::mode::{Isolation, Level};
+use super::rates::Rates;
 use super::records::{Flow, Host, Tin, Turn};
 use crate::storage::Storage;
 
@@ -28,7 +29,7 @@ pub(super) enum Charged {
     Turn,
     /// Nothing: there is one turn.
     Nothing,
-    /// The turn and the tin.
+    /// The turn and the tin, or the rate of the host.
     Tin,
 }
 
@@ -60,6 +61,8 @@ pub(super) struct Serving<S: Storage> {
     pub(super) is_across: bool,
     /// Whether that has been so: turns may have been charged before they began.
     pub(super) was_across: bool,
+    /// The rates and ceilings of hosts.
+    pub(super) rates: Rates<S>,
 }
 
 /// Without the tables.
@@ -146,10 +149,12 @@ impl<S: Storage> Serving<S> {
         let quanta = self.quanta_of_a_turn();
         let most = RingFlow::MAX_QUANTUM >> if quanta > 1 { 3 } else { 0 };
         let quantum = quantum.min(most).max(self.max_len).wrapping_mul(quanta);
+        let at = turn;
         if let Some(turn) = self.turns.as_mut().get_mut(turn as usize)
             && turn.place.quantum() != quantum
         {
             turn.place.set_quantum(quantum, self.max_len);
+            self.rates.set_quantum(at, quantum, self.max_len);
         }
     }
 
@@ -161,7 +166,8 @@ impl<S: Storage> Serving<S> {
 
     /// Notes what packets are charged to, after any change of the tins.
     pub(super) const fn note_charged(&mut self) {
-        self.charged = match (self.choice.is_one(), self.isolation.counts_hosts()) {
+        let is_plain = self.choice.is_one() && !self.rates.are_set();
+        self.charged = match (is_plain, self.isolation.counts_hosts()) {
             (true, true) => Charged::Turn,
             (true, false) => Charged::Nothing,
             (false, _) => Charged::Tin,
@@ -174,6 +180,9 @@ impl<S: Storage> Serving<S> {
         let [first, ..] = &self.tins;
         let tin = self.tins.get(self.choice.front() as usize).unwrap_or(first);
         self.selected = tin.turns.front();
+        if self.selected == NONE {
+            self.selected = self.rates.front();
+        }
     }
 
     /// The tins that hold packets, a bit each.
@@ -188,18 +197,45 @@ impl<S: Storage> Serving<S> {
     /// The turn of `flow`, which was idle, holds packets from now on.
     #[inline(never)]
     fn begin_turn(&mut self, turn: u32) {
-        let at = self.tin_of_turn(turn);
-        let host = self.host_of_turn(turn);
-        let Some(tin) = self.tins.get_mut(at as usize) else { return };
-        let was_idle = tin.turns.front() == NONE;
-        tin.turns.enter(self.turns.as_mut(), turn, true, |_| ());
+        let (at, host) = (self.tin_of_turn(turn), self.host_of_turn(turn));
+        let was_idle = self.is_idle(host);
         if let Some(host) = self.hosts.as_mut().get_mut(host as usize) {
             host.backlogged |= 1 << (at & 7);
         }
+        if self.rates.are_set() {
+            return self.begin_limited(turn, was_idle);
+        }
+        self.enter_tin(turn);
+        self.note_selected();
+    }
+
+    /// Puts `turn` on the ring of its tin.
+    #[inline(always)]
+    pub(super) fn enter_tin(&mut self, turn: u32) {
+        let at = self.tin_of_turn(turn);
+        let Some(tin) = self.tins.get_mut(at as usize) else { return };
+        let was_idle = tin.turns.front() == NONE;
+        tin.turns.enter(self.turns.as_mut(), turn, true, |_| ());
         if was_idle {
             self.choice.backlogged(at);
         }
-        self.note_selected();
+    }
+
+    /// Takes `turn`, which has lost what it held, off the ring of its tin, if it is there.
+    pub(super) fn lose_in_tin(&mut self, turn: u32) {
+        let (at, max_len) = (self.tin_of_turn(turn), self.max_len);
+        if !self.turn(turn).is_some_and(|turn| turn.place.is_listed()) {
+            return;
+        }
+        let Some(tin) = self.tins.get_mut(at as usize) else { return };
+        tin.turns.lose(self.turns.as_mut(), turn, max_len);
+        let is_idle = tin.turns.front() == NONE;
+        if let Some(turn) = self.turns.as_mut().get_mut(turn as usize) {
+            turn.place.forgive(max_len);
+        }
+        if is_idle {
+            self.choice.emptied(at);
+        }
     }
 
     /// The turn, off the ring of its tin since now, holds nothing.
@@ -216,6 +252,15 @@ impl<S: Storage> Serving<S> {
     /// registers too.
     #[inline(never)]
     fn charge_in_tin(&mut self, len: u32) {
+        if self.rates.are_set() {
+            return self.charge_limited(len);
+        }
+        self.charge_stays(len);
+    }
+
+    /// [`Self::charge_in_tin`] of a host that stays on the rings of its tins.
+    #[inline(always)]
+    pub(super) fn charge_stays(&mut self, len: u32) {
         if self.was_across {
             self.charge_across(len);
         }
@@ -267,6 +312,9 @@ impl<S: Storage> Serving<S> {
         let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
         turn.flows.leave_front(self.flows.as_mut(), len, max_len);
         turn.count = turn.count.wrapping_sub(1);
+        if self.rates.are_set() {
+            return self.charge_limited(len);
+        }
         let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
         if turn.flows.front() != NONE {
             match self.charged {
@@ -279,9 +327,17 @@ impl<S: Storage> Serving<S> {
             }
             return;
         }
+        self.note_idle(selected);
+        self.leave_tin(len);
+    }
+
+    /// The selected turn, which was sent `len` bytes, leaves the ring of its tin.
+    #[inline(always)]
+    pub(super) fn leave_tin(&mut self, len: u32) {
+        let (selected, max_len) = (self.selected, self.max_len);
+        let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
         tin.turns.leave_front(self.turns.as_mut(), len, max_len);
         let front = tin.turns.front();
-        self.note_idle(selected);
         if self.charged != Charged::Tin {
             self.selected = front;
             return;
@@ -325,17 +381,7 @@ impl<S: Storage> Serving<S> {
         if turn.flows.front() != NONE {
             return;
         }
-        let number = self.tin_of_turn(at);
-        let Some(tin) = self.tins.get_mut(number as usize) else { return };
-        tin.turns.lose(self.turns.as_mut(), at, max_len);
-        let is_idle = tin.turns.front() == NONE;
-        if let Some(turn) = self.turns.as_mut().get_mut(at as usize) {
-            turn.place.forgive(max_len);
-        }
-        self.note_idle(at);
-        if is_idle {
-            self.choice.emptied(number);
-        }
+        self.lose_turn(at);
         self.note_selected();
     }
 }
@@ -430,22 +476,29 @@ impl<S: Storage> FlowScheduler for Serving<S> {
 
     #[inline]
     fn waits(&self) -> bool {
-        false
+        self.rates.are_set()
     }
 
     fn waiting(&self) -> Option<FlowId> {
-        None
+        let (turn, _) = self.first_waiting()?;
+        self.turn(turn).map(|turn| FlowId(turn.flows.front()))
     }
 
-    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
-        None
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.rates_open_at(now)
     }
 
-    fn open(&mut self) {}
+    fn open(&mut self) {
+        self.open_first();
+    }
 
-    #[inline]
-    fn pace(&self, _flow: FlowId) -> Nanos {
-        Nanos::ZERO
+    /// The time of the longest packet at the ceiling of the host.
+    #[inline(always)]
+    fn pace(&self, flow: FlowId) -> Nanos {
+        if !self.rates.are_set() {
+            return Nanos::ZERO;
+        }
+        self.rates.pace(self.host_of_turn(self.turn_of_flow(flow)))
     }
 
     /// The flow in front of each of the turns that stand behind the selected one.
@@ -519,14 +572,15 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         let (mut listed, mut of_tins) = (0_u64, [0_usize; TINS]);
         for (at, turn) in (0..).zip(self.turns.as_ref()) {
             let (holds, tin) = (turn.count > 0, self.tin_of_turn(at));
-            turn.place.recount_charged(at, holds, max_len, most_early)?;
+            let in_tin = holds && self.is_in_tin(at);
+            turn.place.recount_charged(at, in_tin, max_len, most_early)?;
             turn.flows.recount(self.flows.as_ref(), turn.count as usize)?;
             for (flow, record) in turn.flows.walk(self.flows.as_ref(), turn.count as usize) {
                 Imbalance::check("the turn of a flow", flow, record.turn.into(), at.into())?;
             }
             listed = listed.wrapping_add(turn.count.into());
             if let Some(turns) = of_tins.get_mut(tin as usize) {
-                *turns = turns.wrapping_add(holds.into());
+                *turns = turns.wrapping_add(in_tin.into());
             }
             let host = self.hosts.as_ref().get(self.host_of_turn(at) as usize);
             let noted = host.is_some_and(|host| host.backlogged >> (tin & 7) & 1 == 1);
@@ -543,7 +597,9 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         }
         let [first, ..] = &self.tins;
         let front = self.tins.get(self.choice.front() as usize).unwrap_or(first).turns.front();
+        let front = if front == NONE { self.rates.front() } else { front };
         Imbalance::check("the turn served next", 0, front.into(), self.selected.into())?;
+        self.recount_rates()?;
         self.choice.recount(self.backlogged_tins())
     }
 }

@@ -103,6 +103,8 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
             held_hosts: self.held_hosts.as_flattened_mut(),
             turns: self.turns.as_flattened_mut().as_flattened_mut(),
             records: self.records.get_mut(1..).unwrap_or_default(),
+            rates: [],
+            excess: [],
             rounds: RoundTables::NONE,
         }
     }

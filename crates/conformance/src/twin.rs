@@ -19,6 +19,7 @@ mod fifo;
 mod flow_scheduler;
 mod gps;
 mod host_drr;
+mod host_rates;
 mod isolated;
 mod load_drr;
 mod longest_host;

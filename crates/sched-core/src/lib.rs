@@ -114,6 +114,8 @@ pub use disciplines::sqf::{
     FloorShare, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES, WaitingFlow,
 };
 pub use disciplines::tins::{TinChoice, TinConfig, TinDrr, TinFlow};
+#[doc(hidden)]
+pub use disciplines::tournament::{Ranked, RankedFlow, Tournament};
 pub use disciplines::wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
 pub use drops::drop_policy::{DropPolicy, OwnVictim};
 pub use drops::longest_host::{HeldFlow, HeldHost, HostClass, LongestHostDrop};
@@ -129,6 +131,8 @@ pub use hosts::hosted::Hosted;
 pub use hosts::load_drr::{LoadDrr, LoadDrrFlow, LoadDrrHost, RoundList, Side, Sides};
 pub use hosts::tin_rings::TinRings;
 pub use hosts::token_bucket::{AsBooked, WireLength};
+#[doc(hidden)]
+pub use hosts::token_bucket::{Bucket, Elapsed, TokenRate};
 pub use packet::{Ecn, FlowId, Packet};
 pub use queues::counters::{Counters, FlowRecord, FlowRecords, Volume};
 pub use queues::delay_histogram::DelayHistogram;

@@ -47,6 +47,29 @@ pub struct RecordsSeen {
     pub rebuilds: [u64; 2],
     /// Packets that a rebuild gave another queue.
     pub moved: u64,
+    /// After each step, the hosts that were in excess of their rates, and those that waited.
+    pub places: [u64; 2],
+}
+
+/// What hosts are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Terms {
+    /// There is no room for rates.
+    None,
+    Rates,
+    Ceilings,
+    Both,
+}
+
+impl Terms {
+    fn of(self, mut of: WithTerms) -> WithTerms {
+        if self == Self::Rates {
+            of.terms.ceiling = None;
+        } else if self == Self::Ceilings {
+            of.terms.committed_rate = None;
+        }
+        of
+    }
 }
 
 /// The queue, and those that it is to agree with.
@@ -56,6 +79,7 @@ struct Three {
     isolated: Option<NaiveIsolated>,
     against: Against,
     sizes: Sizes,
+    terms: Terms,
     across: bool,
     link: freeboard::shaper::Overhead,
     now: Nanos,
@@ -85,6 +109,8 @@ impl Three {
             (_, 6) => Isolation::Flows,
             _ => Isolation::Hosts,
         };
+        let terms = [Terms::None, Terms::Rates, Terms::Ceilings, Terms::Both];
+        let terms = terms[usize::from(shape / 32 % 4)];
         let hosts = [2, 4, 8, 16][usize::from(shape % 4)];
         let ways = [1, 4, 8, 16][usize::from(shape / 4 % 4)].min(hosts);
         let small = [8, 16][usize::from(shape / 16 % 2)].max(ways);
@@ -105,7 +131,7 @@ impl Three {
             max_len: MAX_LEN,
             quantum: [MAX_LEN, 3_500][usize::from(shape / 128)],
             host_quantum: [MAX_LEN, 2_500, 4_500][usize::from(start / 32 % 3)],
-            rates: false,
+            rates: terms != Terms::None,
             local_side: [Side::Source, Side::Destination][usize::from(shape / 64 % 2)],
         };
         let limits =
@@ -119,13 +145,23 @@ impl Three {
         let memory =
             IsolationMemory::allocate(count(queues), count(hosts), 8, count(sizes.packets));
         let memory = memory.with_triple(count(sizes.rounds));
+        let memory = if sizes.rates { memory.with_rates() } else { memory };
+        // `Isolated` has a clock for the hosts in excess and one for those that wait, and lets the
+        // entries of a host return one by one.
+        let is_alike = match against {
+            // It asks whether a bucket is full as of the call before: here no host asks for the
+            // entry of another.
+            Against::OneTin => terms == Terms::None || terms != Terms::Both && hosts == 16,
+            Against::Tins | Against::Rebuilds => false,
+            Against::OwnEntries => terms == Terms::None,
+        };
         Self {
             subject: IsolatedQueue::new(memory, config).expect("powers of two"),
             twin: NaiveRecords::new(sizes, 8, isolation, limits),
-            isolated: matches!(against, Against::OneTin | Against::OwnEntries)
-                .then(|| NaiveIsolated::new(sizes, isolation, limits)),
+            isolated: is_alike.then(|| NaiveIsolated::new(sizes, isolation, limits)),
             against,
             sizes,
+            terms,
             across: false,
             link: freeboard::shaper::Overhead::RAW,
             now: Nanos::from_secs(1),
@@ -142,6 +178,7 @@ impl Three {
         packet: Packet,
         [ours, theirs, old]: &mut Drops,
     ) -> Result<(), String> {
+        of = self.terms.of(of);
         let push = |drops: &mut Vec<_>, packet, why| drops.push((packet, why));
         let now = self.now;
         if self.against == Against::OwnEntries {
@@ -266,7 +303,7 @@ impl Three {
                 }
             }
             Step::Update(of) => {
-                let of = of.under(self.key);
+                let of = self.terms.of(of).under(self.key);
                 let known = self.subject.update_host(now, &of);
                 same("a host updated", known, self.twin.update_host(now, &of))?;
                 if let Some(isolated) = isolated {
@@ -308,6 +345,8 @@ impl Three {
                 isolated.into_iter().for_each(|isolated| isolated.drain(old));
             }
             Step::Wait(span) => self.now = now.plus(span),
+            // The buckets of `Isolated` are told of each reading.
+            Step::Back(_) if isolated.is_some() && self.terms != Terms::None => {}
             Step::Back(span) => self.now = Nanos(now.0.saturating_sub(span.0)),
             Step::SetIsolation(isolation) => self.rebuild(isolation, None, self.key)?,
             Step::Rotate => self.rebuild(self.subject.isolation(), None, self.key + 1)?,
@@ -347,6 +386,8 @@ impl Three {
             same("what a queue holds", (queue, held), (queue, of_twin))?;
             self.seen.in_spares += u64::from(if queue < queues { 0 } else { held.packets });
         }
+        let places = self.twin.places();
+        self.seen.places.iter_mut().zip(places).for_each(|(sum, count)| *sum += count);
         let held = self.inside.iter().filter(|inside| **inside).count();
         same("handles out", subject.backlog().packets as usize, held)?;
         subject.recount().map_err(|imbalance| imbalance.to_string())

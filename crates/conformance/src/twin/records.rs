@@ -14,6 +14,7 @@ use freeboard::{Isolation, Labelled};
 use super::Sizes;
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
 use super::host_drr::NaiveHostDrr;
+use super::host_rates::NaiveHostRates;
 use super::isolated::{counts_hosts, setting};
 use super::load_drr::NaiveLoadDrr;
 use super::longest_host::NaiveLongestHostDrop;
@@ -30,7 +31,7 @@ const MAX_QUANTUM: u32 = 1 << 28;
 /// The host that loses a packet to an overflow is that of all its turns.
 #[derive(Clone, Debug)]
 struct NaiveTurns {
-    levels: NaiveHostDrr<NaiveTins>,
+    levels: NaiveHostDrr<NaiveHostRates>,
     rounds: NaiveLoadDrr,
     isolation: Isolation,
     local: usize,
@@ -112,6 +113,18 @@ impl NaiveFlowScheduler for NaiveTurns {
             false => self.levels.select(queues),
         }
     }
+
+    fn waiting(&self, queues: QueuesView<'_>) -> Option<FlowId> {
+        self.levels.waiting(queues)
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.levels.opens_at(now)
+    }
+
+    fn open(&mut self) {
+        self.levels.open();
+    }
 }
 
 /// A reference model of [`IsolatedQueue`](freeboard::IsolatedQueue), without an AQM.
@@ -151,7 +164,8 @@ impl NaiveRecords {
         for turn in (0..turns).map(FlowId) {
             of_turns.configure(turn, setting(sizes.host_quantum), None).expect(within);
         }
-        let mut levels = NaiveHostDrr::new(of_turns, turns, all, max_len, true);
+        let of_hosts = NaiveHostRates::new(of_turns, TINS, max_len);
+        let mut levels = NaiveHostDrr::new(of_hosts, turns, all, max_len, true);
         for flow in (0..all).map(FlowId) {
             levels.configure(flow, setting(sizes.quantum), None).expect(within);
         }
@@ -213,6 +227,7 @@ impl NaiveRecords {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
+        self.queues.scheduler_and_queues().0.advance(now);
         let Lookup { queue, outcome } = self.claim(labels);
         let accepted = self.queues.enqueue(now, FlowId(queue), packet, drops);
         self.let_go();
@@ -237,7 +252,7 @@ impl NaiveRecords {
             self.flows.lookup(label ^ tin.wrapping_mul(0x9e37_79b9));
         if outcome != Outcome::Hit {
             let host = match self.counts_hosts() {
-                true => self.hosts.lookup(self.host_labels(labels)[0]).queue,
+                true => self.claim_host(labels),
                 false => 0,
             };
             let turn = host * TINS + tin;
@@ -271,12 +286,50 @@ impl NaiveRecords {
         Lookup { queue, outcome }
     }
 
+    /// The entry of the host. An idle host keeps its entry while a bucket of it is not full, as long
+    /// as others have an entry to share.
+    fn claim_host(&mut self, labels: &impl Labelled) -> u32 {
+        let [label, _] = self.host_labels(labels);
+        if !self.sizes.rates || self.is_in_rounds() {
+            return self.hosts.lookup(label).queue;
+        }
+        self.rates().tell_time();
+        let rates = self.queues.scheduler().scheduler().levels.scheduler();
+        let short: Vec<bool> = (0..self.sizes.hosts).map(|host| rates.is_short(host)).collect();
+        let is_back = self.hosts.remembers(label);
+        let lookup = match self.hosts.lookup_sparing(label, |host| short[host as usize]) {
+            Some(lookup) => lookup,
+            None => {
+                let (ways, own) = (self.sizes.ways, label % self.sizes.hosts);
+                let mut set = (0..ways).map(|step| own / ways * ways + (own + step) % ways);
+                let held = |host: u32| self.held.values().any(|turn| turn / TINS == host);
+                match set.find(|&host| held(host)) {
+                    Some(queue) => Lookup { queue, outcome: Outcome::Collision },
+                    None => self.hosts.lookup(label),
+                }
+            }
+        };
+        if lookup.outcome == Outcome::Claimed {
+            let rates = self.rates();
+            if !is_back {
+                rates.forget(lookup.queue);
+            }
+            let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
+            rates.set(lookup.queue, rate, ceiling);
+        }
+        lookup.queue
+    }
+
+    fn rates(&mut self) -> &mut NaiveHostRates {
+        self.turns().levels.scheduler_mut()
+    }
+
     fn turns(&mut self) -> &mut NaiveTurns {
         self.queues.scheduler_and_queues().0.scheduler_mut()
     }
 
     fn tins_of_turns(&mut self) -> &mut NaiveTins {
-        self.turns().levels.scheduler_mut()
+        self.rates().tins_mut()
     }
 
     fn set_quantum(&mut self, turn: u32, quantum: u32) {
@@ -318,6 +371,9 @@ impl NaiveRecords {
         let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
         for tin in 0..self.tins[0] {
             self.set_quantum(host * TINS + tin, quantum);
+        }
+        if self.sizes.rates {
+            self.rates().set(host, labels.host_committed_rate(), labels.host_ceiling());
         }
         true
     }
@@ -399,8 +455,8 @@ impl NaiveRecords {
         let is_in_rounds = turns.is_in_rounds();
         let of_levels = turns.levels.scheduler_mut();
         match (was_in_rounds, is_in_rounds) {
-            (false, true) => turns.rounds.go_on_with(of_levels),
-            (true, false) => of_levels.take_over(turns.rounds.choice_mut()),
+            (false, true) => turns.rounds.go_on_with(of_levels.tins_mut()),
+            (true, false) => of_levels.tins_mut().take_over(turns.rounds.choice_mut()),
             _ => {}
         }
         self.held.clear();
@@ -414,10 +470,10 @@ impl NaiveRecords {
         let count = self.tins[0];
         let (turns, flows) = (self.sizes.hosts * TINS, self.sizes.queues + self.sizes.hosts);
         let quantum = setting(self.sizes.host_quantum);
-        let of_turns = self.tins_of_turns();
+        self.rates().forget_all();
         for turn in (0..turns).map(FlowId) {
-            of_turns.remove(turn);
-            of_turns.configure(turn, quantum, None).expect("in range");
+            self.rates().renew(turn, quantum);
+            let of_turns = self.tins_of_turns();
             let tin = Some(turn.0 % TINS).filter(|tin| *tin < count).unwrap_or(0);
             of_turns.assign(turn, tin, 0).expect("it holds nothing");
         }
@@ -457,8 +513,14 @@ impl NaiveRecords {
 
     /// As [`IsolatedQueue::set_overhead`](freeboard::IsolatedQueue::set_overhead).
     pub fn set_overhead(&mut self, link: Overhead) {
-        self.tins_of_turns().set_link(link);
+        self.rates().set_link(link);
         self.turns().rounds.choice_mut().set_link(link);
+    }
+
+    /// How many hosts that hold packets are in excess of their rates, and how many wait.
+    #[must_use]
+    pub fn places(&self) -> [u64; 2] {
+        self.queues.scheduler().scheduler().levels.scheduler().places()
     }
 
     /// How many sources and how many destinations hold packets, on the side that counts.

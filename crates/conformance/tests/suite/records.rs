@@ -20,6 +20,7 @@ fn play(against: Against, trials: u64, len: u64) -> RecordsSeen {
             play_records(against, &bytes).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
         all.outcomes.iter_mut().zip(seen.outcomes).for_each(|(sum, count)| *sum += count);
         all.set_tins.iter_mut().zip(seen.set_tins).for_each(|(sum, count)| *sum += count);
+        all.places.iter_mut().zip(seen.places).for_each(|(sum, count)| *sum += count);
         all.in_spares += seen.in_spares;
         all.overflows += seen.overflows;
         all.in_tins += seen.in_tins;
@@ -38,10 +39,11 @@ fn play(against: Against, trials: u64, len: u64) -> RecordsSeen {
 fn records_of_one_tin_do_what_isolated_does() {
     let trials = effort(16, 200);
     let seen = play(Against::OneTin, trials, 8_000);
-    let RecordsSeen { outcomes, in_spares, overflows, in_rounds, .. } = seen;
+    let RecordsSeen { outcomes, in_spares, overflows, in_rounds, places, .. } = seen;
     assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
     assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
     assert!(in_rounds > 100 * trials, "{in_rounds}");
+    assert!(places.iter().all(|&count| count > 50 * trials), "{places:?}");
 }
 
 /// Goal: with several tins the records are their twin, whatever collides. Method: as above.
@@ -50,13 +52,22 @@ fn records_of_several_tins_are_their_twin() {
     let trials = effort(16, 200);
     let seen = play(Against::Tins, trials, 8_000);
     let RecordsSeen {
-        outcomes, in_spares, overflows, in_tins, across, set_tins, in_rounds, ..
+        outcomes,
+        in_spares,
+        overflows,
+        in_tins,
+        across,
+        set_tins,
+        in_rounds,
+        places,
+        ..
     } = seen;
     assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
     assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
     assert!(in_tins > 300 * trials && across > 100 * trials, "{in_tins} {across}");
     assert!(set_tins.iter().all(|&count| count > trials), "{set_tins:?}");
     assert!(in_rounds > 100 * trials, "{in_rounds}");
+    assert!(places.iter().all(|&count| count > 50 * trials), "{places:?}");
 }
 
 /// Goal: after every rebuild under load the queue is its twin, which takes all packets out and

@@ -14,7 +14,7 @@ use crate::{FlowId, Imbalance};
 
 /// A flow's backlog as the flow scheduler books it, and its part of a tournament: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RankedFlow {
+pub struct RankedFlow {
     /// Zero if and only if the flow is idle.
     bytes: u32,
     /// When the flow was served last, low half first: 64 bits without padding to eight bytes.
@@ -25,7 +25,7 @@ pub(crate) struct RankedFlow {
 
 impl RankedFlow {
     /// An idle flow, never served.
-    pub(crate) const EMPTY: Self = Self { bytes: 0, stamp: [0; 2], winner: 0 };
+    pub const EMPTY: Self = Self { bytes: 0, stamp: [0; 2], winner: 0 };
 }
 
 impl Default for RankedFlow {
@@ -35,32 +35,39 @@ impl Default for RankedFlow {
 }
 
 /// A row of a table that tournaments are played in: a [`RankedFlow`] under a name of its own.
-pub(crate) trait Ranked {
+pub trait Ranked {
+    /// Returns the row.
     fn row(&self) -> &RankedFlow;
 
+    /// Returns the row, to be changed.
     fn row_mut(&mut self) -> &mut RankedFlow;
 
+    /// Returns the key: 0 if the flow is idle.
     #[inline]
     fn bytes(&self) -> u32 {
         self.row().bytes
     }
 
+    /// Returns whether the flow is not idle.
     #[inline]
     fn is_backlogged(&self) -> bool {
         self.row().bytes != 0
     }
 
+    /// Sets the key. The caller then says whether the flow gained or lost by it.
     #[inline]
     fn set_bytes(&mut self, bytes: u32) {
         self.row_mut().bytes = bytes;
     }
 
+    /// Returns the stamp, which decides between equal keys: the lower one wins.
     #[inline]
     fn stamp(&self) -> u64 {
         let [low, high] = self.row().stamp;
         u64::from(high) << 32 | u64::from(low)
     }
 
+    /// Sets the stamp.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
     fn set_stamp(&mut self, stamp: u64) {
@@ -110,11 +117,11 @@ struct Player {
 /// Of `n` flows, flow `f` stands at the leaf `n + f`, and the parent of a node is half its number; the
 /// inner nodes are `1..n`. The caller that changes a key says at once whether the flow gained or lost by it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tournament<const LONGEST: bool>;
+pub struct Tournament<const LONGEST: bool>;
 
 impl<const LONGEST: bool> Tournament<LONGEST> {
     /// Lets all flows play. O(flows).
-    pub(crate) fn play_all(flows: &mut [impl Ranked]) {
+    pub fn play_all(flows: &mut [impl Ranked]) {
         for node in (1..flows.len()).rev() {
             let (left, right) = (Self::winner(flows, 2 * node), Self::winner(flows, 2 * node + 1));
             let winner = Self::match_of(flows, left, right);
@@ -129,7 +136,7 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
 
     /// The backlogged flow that wins: shortest or longest.
     #[inline]
-    pub(crate) fn first(flows: &[impl Ranked]) -> Option<FlowId> {
+    pub fn first(flows: &[impl Ranked]) -> Option<FlowId> {
         // A single flow is its own root: node 1 is then its leaf.
         let winner = Self::winner(flows, 1);
         flows.get(winner as usize).is_some_and(Ranked::is_backlogged).then_some(FlowId(winner))
@@ -137,7 +144,7 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
 
     /// `flow` ranks higher than it did: it may win further up. At most 32 steps: the node halves.
     #[inline]
-    pub(crate) fn gained(flows: &mut [impl Ranked], flow: FlowId) {
+    pub fn gained(flows: &mut [impl Ranked], flow: FlowId) {
         let player = Self::player(flows, flow.0);
         let mut node = flows.len().wrapping_add(flow.index()) >> 1;
         while node != 0 {
@@ -156,7 +163,7 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
     /// `flow` ranks lower than it did: where it had won, the match is played again. At most 32 steps:
     /// the node halves.
     #[inline]
-    pub(crate) fn lost(flows: &mut [impl Ranked], flow: FlowId) {
+    pub fn lost(flows: &mut [impl Ranked], flow: FlowId) {
         let mut winner = Self::player(flows, flow.0);
         let mut node = flows.len().wrapping_add(flow.index());
         while node > 1 && Self::winner(flows, node >> 1) == flow.0 {
@@ -210,7 +217,7 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
     }
 
     /// Compares the keys with the truth about the flows, and every match with its players. O(flows).
-    pub(crate) fn recount(
+    pub fn recount(
         flows: &[impl Ranked],
         truth: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {

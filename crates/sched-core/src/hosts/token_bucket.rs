@@ -16,7 +16,7 @@ pub(crate) const MAX_BITS_PER_SECOND: u64 = 400_000_000_000;
 /// How fast a bucket fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(crate) struct TokenRate {
+pub struct TokenRate {
     bits_per_second: u64,
     /// The time of a byte in units of 2⁻³² ns, rounded up. So the rate that is kept is the rate set or
     /// lower, by less than 12 in 10⁹: a byte takes at least 0.02 ns, which are 85,899,345 units.
@@ -25,14 +25,16 @@ pub(crate) struct TokenRate {
 
 impl TokenRate {
     /// The one division is here. `what` names the rate in the error.
-    pub(crate) fn new(what: &'static str, bits_per_second: u64) -> Result<Self, ConfigError> {
+    pub fn new(what: &'static str, bits_per_second: u64) -> Result<Self, ConfigError> {
         ConfigError::check_range(what, bits_per_second, MIN_BITS_PER_SECOND, MAX_BITS_PER_SECOND)?;
         let rate = NonZeroU64::new(bits_per_second).unwrap_or(NonZeroU64::MAX);
         let per_byte = ceil(BIT_NANOS_PER_BYTE_SECOND << 32, rate);
         Ok(Self { bits_per_second, per_byte: NonZeroU64::new(per_byte).unwrap_or(NonZeroU64::MIN) })
     }
 
-    pub(crate) const fn bits_per_second(&self) -> u64 {
+    /// Returns the rate that was set.
+    #[must_use]
+    pub const fn bits_per_second(&self) -> u64 {
         self.bits_per_second
     }
 
@@ -40,7 +42,7 @@ impl TokenRate {
     /// beyond them. A byte takes at most 8·10⁶ ns, so that 2³² bytes take less than 2⁵⁵ ns.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the low half")]
-    pub(crate) const fn time_of(&self, bytes: u32, fraction: u32) -> (u64, u32) {
+    pub const fn time_of(&self, bytes: u32, fraction: u32) -> (u64, u32) {
         let (bytes, per_byte) = (bytes as u64, self.per_byte.get());
         let low = bytes.wrapping_mul(per_byte & u32::MAX as u64).wrapping_add(fraction as u64);
         (bytes.wrapping_mul(per_byte >> 32).wrapping_add(low >> 32), low as u32)
@@ -57,20 +59,22 @@ impl TokenRate {
 ///
 /// Instants are those of an [`Elapsed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bucket {
+pub struct Bucket {
     /// Whole nanoseconds here, 2⁻³² ns in `fraction`.
     full_at: u64,
     fraction: u32,
 }
 
 impl Bucket {
-    pub(crate) const fn full(now: u64) -> Self {
+    /// A bucket that is full.
+    #[must_use]
+    pub const fn full(now: u64) -> Self {
         Self { full_at: now, fraction: 0 }
     }
 
     /// What it lacks at `now`: nanoseconds, and 2⁻³² ns beyond them.
     #[inline]
-    pub(crate) const fn lacks(&self, now: u64) -> (u64, u32) {
+    pub const fn lacks(&self, now: u64) -> (u64, u32) {
         match self.full_at.checked_sub(now) {
             Some(ahead) => (ahead, self.fraction),
             None => (0, 0),
@@ -79,7 +83,7 @@ impl Bucket {
 
     /// Takes the time of `bytes` bytes out, now.
     #[inline]
-    pub(crate) const fn take(&mut self, clock: &mut Elapsed, rate: &TokenRate, bytes: u32) {
+    pub const fn take(&mut self, clock: &mut Elapsed, rate: &TokenRate, bytes: u32) {
         let (lacks, fraction) = self.lacks(clock.now);
         let (span, fraction) = rate.time_of(bytes, fraction);
         self.full_at = clock.now.saturating_add(lacks).saturating_add(span);
@@ -89,33 +93,33 @@ impl Bucket {
 
     /// The instant from which the bucket lacks at most `allowed` ns. Rounded up: never early.
     #[inline]
-    pub(crate) const fn due(&self, allowed: u64) -> u64 {
+    pub const fn due(&self, allowed: u64) -> u64 {
         self.full_at.saturating_add((self.fraction != 0) as u64).saturating_sub(allowed)
     }
 
     /// Whether the bucket lacks at most `allowed` ns at `now`.
     #[inline]
-    pub(crate) const fn lacks_at_most(&self, now: u64, allowed: u64) -> bool {
+    pub const fn lacks_at_most(&self, now: u64, allowed: u64) -> bool {
         let (lacks, fraction) = self.lacks(now);
         lacks.saturating_add((fraction != 0) as u64) <= allowed
     }
 
     /// Of two buckets of one rate the one that lacks more.
-    pub(crate) fn lacking_more(self, other: Self) -> Self {
+    pub fn lacking_more(self, other: Self) -> Self {
         let order = |bucket: &Self| (bucket.full_at, bucket.fraction);
         if order(&other) > order(&self) { other } else { self }
     }
 
     /// Lacks at most `most` ns at `now`.
     #[inline]
-    pub(crate) const fn clamp(&mut self, now: u64, most: u64) {
+    pub const fn clamp(&mut self, now: u64, most: u64) {
         if !self.lacks_at_most(now, most) {
             *self = Self::full(now.saturating_add(most));
         }
     }
 
     /// The bucket of another rate, which lacks as many bytes now, rounded up, but no more than the time `most`.
-    pub(crate) fn at_rate(
+    pub fn at_rate(
         &self,
         clock: &mut Elapsed,
         before: &TokenRate,
@@ -139,7 +143,7 @@ impl Bucket {
 ///   taken out, which is far from its end however wrong the readings are. Flows that are due may return in another
 ///   order than that in which they became due while it stood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Elapsed {
+pub struct Elapsed {
     /// The latest reading, since a step back that was too long for a clock that is right.
     mark: Nanos,
     now: u64,
@@ -153,8 +157,8 @@ impl Elapsed {
     /// More than any bucket takes to fill: no instant that counts is before 0.
     const FIRST: u64 = 1 << 60;
 
-    pub(crate) const START: Self =
-        Self { mark: Nanos::ZERO, now: Self::FIRST, all_full_at: Self::FIRST };
+    /// A clock that has not been told the time.
+    pub const START: Self = Self { mark: Nanos::ZERO, now: Self::FIRST, all_full_at: Self::FIRST };
 
     /// A clock that has reached `now`.
     #[cfg(test)]
@@ -162,8 +166,9 @@ impl Elapsed {
         Self { mark: Nanos(now), now, all_full_at: now }
     }
 
+    /// The clock that it is told reads `now`.
     #[inline]
-    pub(crate) fn advance(&mut self, now: Nanos) {
+    pub fn advance(&mut self, now: Nanos) {
         if now >= self.mark {
             (self.mark, self.now) = (now, self.at(now));
         } else {
@@ -173,7 +178,7 @@ impl Elapsed {
 
     /// The instant that was reached.
     #[inline]
-    pub(crate) const fn now(&self) -> u64 {
+    pub const fn now(&self) -> u64 {
         self.now
     }
 
@@ -199,7 +204,7 @@ impl Elapsed {
 
     /// When it is `instant`, at which a bucket is full at the latest, by the clock that is told, which reads
     /// `now`; not before `now`, and `None` if that clock ends before.
-    pub(crate) fn clock_at(&self, instant: u64, now: Nanos) -> Option<Nanos> {
+    pub fn clock_at(&self, instant: u64, now: Nanos) -> Option<Nanos> {
         match instant.saturating_sub(self.at(now)) {
             0 => Some(now),
             ahead => self.mark_at(now).0.checked_add(ahead).map(Nanos),

@@ -269,6 +269,13 @@ impl<L: WireLength> TinChoice<L> {
         self.time.tell(now);
     }
 
+    /// Returns the reading of the clock that [`Self::advance`] told last.
+    #[inline(always)]
+    #[must_use]
+    pub const fn told(&self) -> Nanos {
+        self.time.told()
+    }
+
     /// The tin served next; any if none is backlogged.
     #[inline(always)]
     #[must_use]

@@ -207,6 +207,11 @@ impl TinTime {
         self.told = now;
     }
 
+    #[inline]
+    pub(super) const fn told(&self) -> Nanos {
+        self.told
+    }
+
     /// The instant of the last reading that was told.
     #[inline]
     pub(super) fn tick(&mut self) -> u64 {

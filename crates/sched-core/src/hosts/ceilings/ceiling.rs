@@ -61,10 +61,19 @@ impl Ceiling {
         Self { burst: self.burst.max(bytes), ..self }
     }
 
+    /// How fast the bucket fills.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn token_rate(&self) -> TokenRate {
+        self.rate
+    }
+
     /// What the bucket may lack before a packet, if none takes more than `longest` bytes, in nanoseconds;
     /// rounded down.
+    #[doc(hidden)]
+    #[must_use]
     #[inline]
-    const fn allowed(&self, longest: u32) -> u64 {
+    pub const fn allowed(&self, longest: u32) -> u64 {
         self.rate.time_of(self.burst.saturating_sub(longest), 0).0
     }
 }

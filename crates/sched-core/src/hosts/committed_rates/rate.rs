@@ -77,15 +77,26 @@ impl CommittedRate {
         Self { burst: self.burst.max(bytes), ..self }
     }
 
+    /// How fast the bucket fills.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn token_rate(&self) -> TokenRate {
+        self.rate
+    }
+
     /// What the bucket may lack of a flow that conforms, in nanoseconds; rounded down.
+    #[doc(hidden)]
+    #[must_use]
     #[inline]
-    const fn allowed(&self) -> u64 {
+    pub const fn allowed(&self) -> u64 {
         self.rate.time_of(self.burst, 0).0
     }
 
     /// The most that a bucket lacks for what was borrowed, in nanoseconds: it is overdrawn by a burst.
+    #[doc(hidden)]
+    #[must_use]
     #[inline]
-    const fn most(&self) -> u64 {
+    pub const fn most(&self) -> u64 {
         self.allowed().wrapping_mul(2)
     }
 }

@@ -1,0 +1,443 @@
+//! Rates and ceilings of hosts over all their turns: every bucket filled at every look at the
+//! clock, every host looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use freeboard::sched_core::{Ceiling, CommittedRate, ConfigError, FlowId, Nanos};
+use freeboard::shaper::Overhead;
+
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
+use super::tins::NaiveTins;
+use super::token_bucket::{Bucket, Forward, wire_len};
+use crate::history::{HostBooks, Housing, Setting};
+
+/// How many hosts return in a call, at most.
+const RETURNS: u32 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Conforming,
+    Excess,
+    Waiting,
+}
+
+#[derive(Clone, Debug)]
+struct Host {
+    committed: Option<(CommittedRate, Bucket)>,
+    ceiling: Option<(Ceiling, Bucket)>,
+    place: Place,
+    /// The tin of the turn that was served last.
+    last: u32,
+}
+
+impl Host {
+    const NEW: Self = Self { committed: None, ceiling: None, place: Place::Conforming, last: 0 };
+
+    const fn is_limited(&self) -> bool {
+        self.committed.is_some() || self.ceiling.is_some()
+    }
+}
+
+/// Turns by their tins while their hosts conform, those in excess behind them, and those that wait.
+/// A host has as many turns as `each` says.
+#[derive(Clone, Debug)]
+pub(super) struct NaiveHostRates {
+    conforming: NaiveTins,
+    excess: NaiveTins,
+    hosts: BTreeMap<u32, Host>,
+    /// The turns that hold packets, and those of them that are listed.
+    held: BTreeSet<FlowId>,
+    listed: BTreeSet<FlowId>,
+    each: u32,
+    max_len: u32,
+    link: Overhead,
+    /// What the clock said last, and the time as of the last call that it mattered to.
+    told: Nanos,
+    clock: Forward,
+}
+
+impl NaiveHostRates {
+    /// Without rates, over `turns`, none of them backlogged.
+    pub(super) fn new(turns: NaiveTins, each: u32, max_len: u32) -> Self {
+        Self {
+            conforming: turns.clone(),
+            excess: turns,
+            hosts: BTreeMap::new(),
+            held: BTreeSet::new(),
+            listed: BTreeSet::new(),
+            each,
+            max_len,
+            link: Overhead::RAW,
+            told: Nanos::ZERO,
+            clock: Forward::default(),
+        }
+    }
+
+    /// The turns of hosts that conform, for what is its own.
+    pub(super) const fn tins_mut(&mut self) -> &mut NaiveTins {
+        &mut self.conforming
+    }
+
+    /// `turn`, which holds nothing, owes nothing and is worth `setting`.
+    pub(super) fn renew(&mut self, turn: FlowId, setting: Setting) {
+        for turns in [&mut self.conforming, &mut self.excess] {
+            turns.remove(turn);
+            turns.configure(turn, setting, None).expect("as before");
+        }
+    }
+
+    pub(super) fn set_link(&mut self, link: Overhead) {
+        self.conforming.set_link(link);
+        self.link = link;
+        if !self.are_set() {
+            return;
+        }
+        self.tell_time();
+        for host in self.hosts.keys().copied().collect::<Vec<_>>() {
+            if self.wait(host, Place::Waiting) > 0 && self.hosts[&host].place != Place::Waiting {
+                self.go(host, Place::Waiting);
+            }
+        }
+    }
+
+    /// Whether a bucket of `host` is not full.
+    pub(super) fn is_short(&self, host: u32) -> bool {
+        let Some(Host { committed, ceiling, .. }) = self.hosts.get(&host) else { return false };
+        committed.is_some_and(|(_, bucket)| bucket.wait(0) > 0)
+            || ceiling.is_some_and(|(_, bucket)| bucket.wait(0) > 0)
+    }
+
+    /// No host has a rate.
+    pub(super) fn forget_all(&mut self) {
+        self.hosts.clear();
+    }
+
+    /// Another host has this entry.
+    pub(super) fn forget(&mut self, host: u32) {
+        self.hosts.remove(&host);
+    }
+
+    fn are_set(&self) -> bool {
+        self.hosts.values().any(Host::is_limited)
+    }
+
+    pub(super) fn tell_time(&mut self) {
+        let step = self.clock.advance(self.told);
+        for host in self.hosts.values_mut() {
+            if let Some((_, bucket)) = &mut host.committed {
+                bucket.pass(step);
+            }
+            if let Some((_, bucket)) = &mut host.ceiling {
+                bucket.pass(step);
+            }
+        }
+    }
+
+    fn longest(&self) -> u32 {
+        wire_len(self.link, self.max_len)
+    }
+
+    fn host_of(&self, turn: FlowId) -> u32 {
+        turn.0 / self.each
+    }
+
+    fn turns_of(&self, host: u32) -> Vec<FlowId> {
+        let turns = host * self.each..(host + 1) * self.each;
+        turns.map(FlowId).filter(|turn| self.held.contains(turn)).collect()
+    }
+
+    fn place(&self, host: u32) -> Place {
+        self.hosts.get(&host).map_or(Place::Conforming, |host| host.place)
+    }
+
+    /// The time until `host` is due to leave `place`; not above zero if it is.
+    fn wait(&self, host: u32, place: Place) -> i128 {
+        let Some(Host { committed, ceiling, .. }) = self.hosts.get(&host) else { return 0 };
+        match place {
+            Place::Conforming => 0,
+            Place::Excess => {
+                committed.map_or(0, |(rate, bucket)| bucket.wait(bucket.time_of(rate.burst())))
+            }
+            Place::Waiting => ceiling.map_or(0, |(ceiling, bucket)| {
+                bucket.wait(bucket.time_of(ceiling.burst().saturating_sub(self.longest())))
+            }),
+        }
+    }
+
+    /// Where a host belongs that waits no longer.
+    fn below(&self, host: u32) -> Place {
+        if self.wait(host, Place::Excess) > 0 { Place::Excess } else { Place::Conforming }
+    }
+
+    fn belongs(&self, host: u32) -> Place {
+        if self.wait(host, Place::Waiting) > 0 { Place::Waiting } else { self.below(host) }
+    }
+
+    fn list(&mut self, turn: FlowId) {
+        let place = self.place(self.host_of(turn));
+        if place == Place::Waiting || !self.listed.insert(turn) {
+            return;
+        }
+        let turns = if place == Place::Excess { &mut self.excess } else { &mut self.conforming };
+        turns.backlogged(turn, 1);
+    }
+
+    fn unlist(&mut self, turn: FlowId) {
+        if self.listed.remove(&turn) {
+            let borrows = self.place(self.host_of(turn)) == Place::Excess;
+            let turns = if borrows { &mut self.excess } else { &mut self.conforming };
+            turns.lost(turn, None);
+        }
+    }
+
+    fn go(&mut self, host: u32, place: Place) {
+        if self.turns_of(host).is_empty() {
+            return;
+        }
+        self.turns_of(host).into_iter().for_each(|turn| self.unlist(turn));
+        if let Some(of) = self.hosts.get_mut(&host) {
+            of.place = place;
+        }
+        self.turns_of(host).into_iter().for_each(|turn| self.list(turn));
+    }
+
+    /// All turns of hosts that do not wait are listed.
+    fn finish_return(&mut self) {
+        let held: Vec<FlowId> = self.held.iter().copied().collect();
+        held.into_iter().for_each(|turn| self.list(turn));
+    }
+
+    /// The host that is due first, and the time until then.
+    fn first(&self) -> Option<(i128, u32)> {
+        let held: BTreeSet<u32> = self.held.iter().map(|turn| self.host_of(*turn)).collect();
+        let due = held.into_iter().filter(|host| self.place(*host) != Place::Conforming);
+        due.map(|host| (self.wait(host, self.place(host)), host)).min()
+    }
+
+    fn recall(&mut self) {
+        self.finish_return();
+        for _ in 0..RETURNS {
+            let Some((..=0, host)) = self.first() else { return };
+            self.go(host, self.below(host));
+        }
+    }
+
+    /// The turn behind the one that was served last.
+    fn first_waiting(&self) -> Option<FlowId> {
+        let (_, host) = self.first().filter(|_| self.listed.is_empty())?;
+        let turns = self.turns_of(host);
+        let behind = turns.iter().find(|turn| turn.0 % self.each > self.hosts[&host].last);
+        behind.or_else(|| turns.first()).copied()
+    }
+
+    fn set_committed(&mut self, host: u32, rate: Option<CommittedRate>) {
+        let before = self.hosts.get(&host).and_then(|host| host.committed);
+        if before.map(|(rate, _)| rate) == rate {
+            return;
+        }
+        if self.place(host) == Place::Excess {
+            self.go(host, Place::Conforming);
+        }
+        let after = rate.map(|rate| {
+            let mut bucket = Bucket::full(rate.bits_per_second(), rate.burst());
+            if let Some((_, before)) = before {
+                bucket = bucket.lacking_as(&before);
+                self.clock.look_ahead(&bucket);
+                bucket.clamp(2 * bucket.time_of(rate.burst()));
+            }
+            (rate, bucket)
+        });
+        self.hosts.entry(host).or_insert(Host::NEW).committed = after;
+        if self.place(host) == Place::Conforming && self.below(host) == Place::Excess {
+            self.go(host, Place::Excess);
+        }
+    }
+
+    fn set_ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) {
+        let before = self.hosts.get(&host).and_then(|host| host.ceiling);
+        if before.map(|(ceiling, _)| ceiling) == ceiling {
+            return;
+        }
+        let after = ceiling.map(|ceiling| {
+            let mut bucket = Bucket::full(ceiling.bits_per_second(), ceiling.burst());
+            if let Some((_, before)) = before {
+                bucket = bucket.lacking_as(&before);
+                self.clock.look_ahead(&bucket);
+                bucket.clamp(bucket.time_of(ceiling.burst()));
+            }
+            (ceiling, bucket)
+        });
+        self.hosts.entry(host).or_insert(Host::NEW).ceiling = after;
+        if self.place(host) == Place::Waiting {
+            self.go(host, self.below(host));
+        }
+        if self.wait(host, Place::Waiting) > 0 {
+            self.go(host, Place::Waiting);
+        }
+    }
+
+    /// The host has this rate and this ceiling from now on.
+    pub(super) fn set(&mut self, host: u32, rate: Option<CommittedRate>, ceiling: Option<Ceiling>) {
+        self.tell_time();
+        let longest = self.longest();
+        self.set_committed(host, rate.map(|rate| rate.with_burst_of_at_least(longest)));
+        self.set_ceiling(host, ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest)));
+    }
+
+    /// How many hosts that hold packets are in excess, and how many wait.
+    pub(super) fn places(&self) -> [u64; 2] {
+        let held: BTreeSet<u32> = self.held.iter().map(|turn| self.host_of(*turn)).collect();
+        [Place::Excess, Place::Waiting]
+            .map(|place| held.iter().filter(|host| self.place(**host) == place).count() as u64)
+    }
+
+    fn takes(&mut self, turn: FlowId, len: u32) {
+        let wire = wire_len(self.link, len);
+        let of = self.hosts.get_mut(&(turn.0 / self.each)).filter(|of| of.is_limited());
+        let Some(of) = of else { return };
+        of.last = turn.0 % self.each;
+        if let Some((_, bucket)) = &mut of.ceiling {
+            bucket.take(wire);
+            self.clock.look_ahead(bucket);
+        }
+        let borrows = of.place == Place::Excess;
+        if let Some((rate, bucket)) = &mut of.committed
+            && !(borrows && rate.borrows_free())
+        {
+            bucket.take(wire);
+            self.clock.look_ahead(bucket);
+            if borrows {
+                bucket.clamp(2 * bucket.time_of(rate.burst()));
+            }
+        }
+    }
+
+    fn let_go(&mut self, turn: FlowId) {
+        self.held.remove(&turn);
+        let host = self.host_of(turn);
+        if self.turns_of(host).is_empty()
+            && let Some(of) = self.hosts.get_mut(&host)
+        {
+            of.place = Place::Conforming;
+        }
+    }
+}
+
+impl Housing for NaiveHostRates {
+    fn hosts(&self) -> u32 {
+        self.conforming.hosts()
+    }
+
+    fn books(&self, number: u32) -> HostBooks {
+        self.conforming.books(number)
+    }
+}
+
+impl NaiveFlowScheduler for NaiveHostRates {
+    fn advance(&mut self, now: Nanos) {
+        self.conforming.advance(now);
+        self.told = now;
+    }
+
+    fn configure(
+        &mut self,
+        turn: FlowId,
+        setting: Setting,
+        head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        self.conforming.configure(turn, setting, head_len)?;
+        self.excess.configure(turn, setting, head_len)
+    }
+
+    fn remove(&mut self, turn: FlowId) {
+        self.conforming.remove(turn);
+        self.excess.remove(turn);
+    }
+
+    fn setting(&self, turn: FlowId) -> Option<[u32; 2]> {
+        self.conforming.setting(turn)
+    }
+
+    fn max_len(&self, turn: FlowId) -> Option<u32> {
+        self.conforming.max_len(turn)
+    }
+
+    fn backlogged(&mut self, turn: FlowId, _head_len: u32) {
+        if self.are_set() {
+            self.tell_time();
+        }
+        let host = self.host_of(turn);
+        let was_idle = self.turns_of(host).is_empty();
+        self.held.insert(turn);
+        let place = self.belongs(host);
+        if let Some(of) = self.hosts.get_mut(&host).filter(|_| was_idle) {
+            of.place = place;
+        }
+        self.list(turn);
+        self.recall();
+    }
+
+    fn served(&mut self, turn: FlowId, len: u32, next_head: Option<u32>) {
+        if self.are_set() {
+            self.tell_time();
+        }
+        let host = self.host_of(turn);
+        let before = self.place(host);
+        self.takes(turn, len);
+        let after = match (before, self.belongs(host)) {
+            // One in excess that conforms again returns as all do that are due.
+            (Place::Excess, Place::Conforming) => Place::Excess,
+            (_, place) => place,
+        };
+        let stays = next_head.filter(|_| before == after);
+        let turns = if before == Place::Excess { &mut self.excess } else { &mut self.conforming };
+        turns.served(turn, len, stays);
+        if stays.is_none() {
+            self.listed.remove(&turn);
+        }
+        if next_head.is_none() {
+            self.let_go(turn);
+        }
+        if before != after {
+            self.go(host, after);
+        }
+        self.recall();
+    }
+
+    fn lost(&mut self, turn: FlowId, head: Option<u32>) {
+        if head.is_none() {
+            if self.are_set() {
+                self.finish_return();
+            }
+            self.unlist(turn);
+            self.let_go(turn);
+        }
+    }
+
+    fn select(&self, _queues: QueuesView<'_>) -> Option<FlowId> {
+        self.conforming.select(&[]).or_else(|| self.excess.select(&[]))
+    }
+
+    fn waiting(&self, _queues: QueuesView<'_>) -> Option<FlowId> {
+        self.first_waiting()
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.first_waiting()?;
+        self.clock.after(self.first()?.0, now)
+    }
+
+    fn open(&mut self) {
+        if self.are_set() {
+            self.tell_time();
+        }
+        let Some(turn) = self.first_waiting() else { return };
+        let (wait, host) = self.first().expect("it waits");
+        if wait > 0 {
+            return;
+        }
+        let place = self.below(host);
+        self.hosts.get_mut(&host).expect("it waits").place = place;
+        self.list(turn);
+    }
+}

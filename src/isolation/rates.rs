@@ -1,0 +1,682 @@
+//! Committed rates and ceilings: which hosts conform, which borrow, and which wait.
+//!
+//! A host *conforms* while the bucket of its committed rate is not overdrawn, and its turns are on
+//! the rings of the tins. Above its rate it is in *excess*: its turns are on one ring with those of
+//! all other hosts in excess, and are served while no host that conforms holds packets. Above its
+//! ceiling it *waits*: its turns are on no ring. A host is in one of these places with all of its
+//! turns, so that rate and ceiling hold over all tins together. A host without a rate always
+//! conforms, and one without a ceiling never waits.
+//!
+//! **Promises.** `r` is a rate, `b` its burst, `L` the longest packet on the wire, `t` any interval.
+//!
+//! - *Rate.* While it conforms a host is sent at most `r·t + b + L`. That is all that it is sent
+//!   while another host conforms.
+//! - *Ceiling.* A host is sent at most `r·t + b`; one that is alone is sent `r`, up to 12 in 10⁹,
+//!   if the queue is asked no later than the time of `b − L` bytes after it may send.
+//! - *No waste.* A packet leaves unless all hosts that hold packets wait.
+//! - *Return.* Hosts that are due leave excess or waiting in the calls that follow, [`RETURNS`] of
+//!   them a call, the one that is due longest first. A call puts one host there at most, so that
+//!   hosts that are due do not pile up.
+//! - *Others.* To the hosts that conform, one that leaves them has emptied, and one that returns
+//!   comes anew: what it owes is kept, what is left of its turn is not.
+//!
+//! **Borrowing is charged**: what a host sends in excess is taken out of its bucket, until that is
+//! overdrawn by a burst. With [free borrowing](CommittedRate::with_free_borrowing) it is not.
+//!
+//! **Time.** The time for which the clock has gone on. After a step back of more than a second time
+//! goes on from the new reading.
+//!
+//! **Cost.** O(1) for a packet of a host that stays where it is: two multiplications a bucket.
+//! O(log hosts + tins) where a host moves, at most three moves a call. Nothing while no host has a
+//! rate or a ceiling.
+//!
+//! **Source.** Conforming and excess: RFC 2697. Borrowing in one level: Floyd & Jacobson,
+//! *Link-sharing and resource management models for packet networks*, 1995.
+
+use sched_core::{
+    Bucket, Ceiling, CommittedRate, Elapsed, FlowId, FlowState, Imbalance, Nanos, OnRing, Ranked,
+    RankedFlow, Ring, RingFlow, Tournament,
+};
+use shaper::Overhead;
+
+use super::serve::Serving;
+use crate::labels::Labelled;
+use crate::storage::Storage;
+
+/// How many hosts that are due return in a call, at most.
+pub(super) const RETURNS: u32 = 2;
+
+/// The host that is due first.
+type Due = Tournament<false>;
+
+/// On no ring, and no host.
+const NONE: u32 = FlowId::NONE.0;
+
+/// Where a host is that holds packets. One that holds none conforms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On the rings of its tins.
+    Conforming,
+    /// On the ring of those in excess.
+    Excess,
+    /// On no ring.
+    Waiting,
+}
+
+/// What one host may send: 128 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostRate {
+    committed: Option<CommittedRate>,
+    /// What is left of the committed rate.
+    of_rate: Bucket,
+    ceiling: Option<Ceiling>,
+    /// What is left below the ceiling.
+    of_ceiling: Bucket,
+    /// The time of the longest packet at the ceiling.
+    pace: Nanos,
+    /// When it is due, unless it conforms.
+    due: RankedFlow,
+    place: Place,
+    /// The tin in which it was sent a packet last.
+    tin: u8,
+}
+
+/// The place of a turn among those in excess: 20 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ExcessTurn(RingFlow);
+
+/// The rates of all hosts.
+pub(super) struct Rates<S: Storage> {
+    /// One for each host, or none.
+    hosts: S::Rates<HostRate>,
+    /// One for each turn.
+    turns: S::Rates<ExcessTurn>,
+    /// The turns of the hosts in excess.
+    excess: Ring,
+    /// How many hosts have a rate or a ceiling. The others cost nothing while there are none.
+    limited: u32,
+    /// A host that has returned with one of its turns so far; [`NONE`] otherwise.
+    returning: u32,
+    link: Overhead,
+    clock: Elapsed,
+}
+
+impl HostRate {
+    /// A host without a rate and a ceiling.
+    pub(super) const EMPTY: Self = Self {
+        committed: None,
+        of_rate: Bucket::full(0),
+        ceiling: None,
+        of_ceiling: Bucket::full(0),
+        pace: Nanos::ZERO,
+        due: RankedFlow::EMPTY,
+        place: Place::Conforming,
+        tin: 0,
+    };
+
+    const fn is_limited(&self) -> bool {
+        self.committed.is_some() || self.ceiling.is_some()
+    }
+
+    /// Whether a bucket is not full.
+    fn is_short(&self, now: u64) -> bool {
+        let lacks = |bucket: &Bucket| !bucket.lacks_at_most(now, 0);
+        self.committed.is_some() && lacks(&self.of_rate)
+            || self.ceiling.is_some() && lacks(&self.of_ceiling)
+    }
+
+    /// When the host is below its ceiling again, by a packet of the `longest` length.
+    fn opens_at(&self, longest: u32) -> u64 {
+        self.ceiling.map_or(0, |ceiling| self.of_ceiling.due(ceiling.allowed(longest)))
+    }
+
+    /// When the host conforms to its rate again.
+    fn conforms_at(&self) -> u64 {
+        self.committed.map_or(0, |rate| self.of_rate.due(rate.allowed()))
+    }
+
+    /// Where it should be.
+    fn place_at(&self, now: u64, longest: u32) -> Place {
+        if self.opens_at(longest) > now {
+            Place::Waiting
+        } else if self.conforms_at() > now {
+            Place::Excess
+        } else {
+            Place::Conforming
+        }
+    }
+
+    /// It was sent `wire_len` bytes.
+    fn take(&mut self, clock: &mut Elapsed, wire_len: u32) {
+        if let Some(ceiling) = &self.ceiling {
+            self.of_ceiling.take(clock, &ceiling.token_rate(), wire_len);
+        }
+        let borrows = self.place == Place::Excess;
+        if let Some(rate) = &self.committed
+            && !(borrows && rate.borrows_free())
+        {
+            self.of_rate.take(clock, &rate.token_rate(), wire_len);
+            if borrows {
+                self.of_rate.clamp(clock.now(), rate.most());
+            }
+        }
+    }
+
+    fn set_committed(&mut self, rate: Option<CommittedRate>, clock: &mut Elapsed) {
+        self.of_rate = match (&self.committed, &rate) {
+            (Some(before), Some(after)) => {
+                let rates = (before.token_rate(), after.token_rate());
+                self.of_rate.at_rate(clock, &rates.0, &rates.1, after.most())
+            }
+            _ => Bucket::full(clock.now()),
+        };
+        self.committed = rate;
+    }
+
+    /// Notes the time of a packet of the `longest` length.
+    fn note_pace(&mut self, longest: u32) {
+        let pace = self.ceiling.map(|ceiling| ceiling.token_rate().time_of(longest, 0).0);
+        self.pace = Nanos(pace.unwrap_or(0));
+    }
+
+    fn set_ceiling(&mut self, ceiling: Option<Ceiling>, clock: &mut Elapsed) {
+        self.of_ceiling = match (&self.ceiling, &ceiling) {
+            (Some(before), Some(after)) => {
+                let rates = (before.token_rate(), after.token_rate());
+                let (most, _) = rates.1.time_of(after.burst(), 0);
+                self.of_ceiling.at_rate(clock, &rates.0, &rates.1, most)
+            }
+            _ => Bucket::full(clock.now()),
+        };
+        self.ceiling = ceiling;
+    }
+}
+
+impl ExcessTurn {
+    /// A turn that was not added.
+    pub(super) const EMPTY: Self = Self(RingFlow::EMPTY);
+}
+
+impl Ranked for HostRate {
+    #[inline]
+    fn row(&self) -> &RankedFlow {
+        &self.due
+    }
+
+    #[inline]
+    fn row_mut(&mut self) -> &mut RankedFlow {
+        &mut self.due
+    }
+}
+
+impl OnRing for ExcessTurn {
+    #[inline]
+    fn on_ring(&self) -> &RingFlow {
+        &self.0
+    }
+
+    #[inline]
+    fn on_ring_mut(&mut self) -> &mut RingFlow {
+        &mut self.0
+    }
+}
+
+impl<S: Storage> Rates<S> {
+    /// Whether there may be room for rates: nothing of them is compiled if not.
+    const MAY_HAVE_ROOM: bool = size_of::<S::Rates<HostRate>>() > 0;
+
+    /// The tables, to be [set up](Self::begin).
+    pub(super) const fn new(hosts: S::Rates<HostRate>, turns: S::Rates<ExcessTurn>) -> Self {
+        let (link, clock) = (Overhead::RAW, Elapsed::START);
+        Self { hosts, turns, excess: Ring::IDLE, limited: 0, returning: NONE, link, clock }
+    }
+
+    /// Whether hosts may have rates.
+    pub(super) fn has_room(&self) -> bool {
+        Self::MAY_HAVE_ROOM && !self.hosts.as_ref().is_empty()
+    }
+
+    /// Whether a host has a rate or a ceiling.
+    #[inline(always)]
+    pub(super) const fn are_set(&self) -> bool {
+        Self::MAY_HAVE_ROOM && self.limited > 0
+    }
+
+    fn host(&self, host: u32) -> Option<&HostRate> {
+        self.hosts.as_ref().get(host as usize)
+    }
+
+    fn host_mut(&mut self, host: u32) -> Option<&mut HostRate> {
+        self.hosts.as_mut().get_mut(host as usize)
+    }
+
+    /// Where `host` is, if it holds packets.
+    fn place(&self, host: u32) -> Place {
+        self.host(host).map_or(Place::Conforming, |host| host.place)
+    }
+
+    /// The turn that is served next while no host conforms.
+    #[inline(always)]
+    pub(super) fn front(&self) -> u32 {
+        if self.are_set() { self.excess.front() } else { NONE }
+    }
+
+    /// Whether a bucket of the host that had this entry last is not full: with new ones it would
+    /// have more.
+    pub(super) fn is_short(&self, host: u32) -> bool {
+        self.host(host).is_some_and(|host| host.is_short(self.clock.now()))
+    }
+
+    /// The time of the longest packet at the ceiling of `host`.
+    #[inline(always)]
+    pub(super) fn pace(&self, host: u32) -> Nanos {
+        self.host(host).map_or(Nanos::ZERO, |host| host.pace)
+    }
+
+    fn longest(&self, max_len: u32) -> u32 {
+        self.link.wire_len(max_len).max(1)
+    }
+
+    /// The quantum of `turn` in excess too.
+    pub(super) fn set_quantum(&mut self, turn: u32, quantum: u32, max_len: u32) {
+        if let Some(turn) = self.turns.as_mut().get_mut(turn as usize) {
+            turn.0.set_quantum(quantum, max_len);
+        }
+    }
+
+    /// No host has a rate, and no turn owes anything; all are worth `quantum`.
+    pub(super) fn begin(&mut self, quantum: u32, max_len: u32) {
+        self.hosts.as_mut().fill(HostRate::EMPTY);
+        Due::play_all(self.hosts.as_mut());
+        let mut turn = ExcessTurn::EMPTY;
+        turn.0.set_quantum(quantum, max_len);
+        self.turns.as_mut().fill(turn);
+        (self.excess, self.limited, self.returning) = (Ring::IDLE, 0, NONE);
+    }
+
+    /// Notes when `host` is due, or that it conforms.
+    fn book(&mut self, host: u32, max_len: u32) {
+        let longest = self.longest(max_len);
+        let Some(of) = self.host_mut(host) else { return };
+        let (booked, stamp) = (of.is_backlogged(), of.stamp());
+        let due = match of.place {
+            Place::Conforming => {
+                of.set_bytes(0);
+                return Due::lost(self.hosts.as_mut(), FlowId(host));
+            }
+            Place::Excess => of.conforms_at(),
+            Place::Waiting => of.opens_at(longest),
+        };
+        of.set_bytes(1);
+        of.set_stamp(due);
+        if !booked || due < stamp {
+            Due::gained(self.hosts.as_mut(), FlowId(host));
+        } else if due > stamp {
+            Due::lost(self.hosts.as_mut(), FlowId(host));
+        }
+    }
+
+    /// The host that is due first, if it is due.
+    fn first_due(&self) -> Option<u32> {
+        let first = Due::first(self.hosts.as_ref())?;
+        self.host(first.0).filter(|host| host.stamp() <= self.clock.now()).map(|_| first.0)
+    }
+}
+
+impl<S: Storage> Serving<S> {
+    /// The time that the choice among tins was told counts from now on.
+    pub(super) fn tell_time(&mut self) {
+        self.rates.clock.advance(self.choice.told());
+    }
+
+    /// The numbers of the turns of `host`, which are as many as there are tins.
+    fn turn_numbers(&self, host: u32) -> impl Iterator<Item = u32> + use<S> {
+        let first = self.turn_of(host, 0);
+        (0..self.choice.tins()).map(move |tin| first.wrapping_add(tin))
+    }
+
+    fn holds_flows(&self, turn: u32) -> bool {
+        self.turn(turn).is_some_and(|turn| turn.count > 0)
+    }
+
+    /// Lists `turn`, which holds packets, where its host is.
+    fn list(&mut self, turn: u32) {
+        match self.place_of_turn(turn) {
+            Place::Conforming => self.enter_tin(turn),
+            Place::Excess => {
+                let Rates { turns, excess, .. } = &mut self.rates;
+                excess.enter(turns.as_mut(), turn, true, |_| ());
+            }
+            Place::Waiting => {}
+        }
+    }
+
+    /// Takes `turn` off its ring, as if it had lost its packets.
+    fn unlist(&mut self, turn: u32) {
+        match self.place_of_turn(turn) {
+            Place::Conforming => self.lose_in_tin(turn),
+            Place::Excess => {
+                let Rates { turns, excess, .. } = &mut self.rates;
+                excess.lose(turns.as_mut(), turn, self.max_len);
+            }
+            Place::Waiting => {}
+        }
+    }
+
+    #[inline]
+    fn place_of_turn(&self, turn: u32) -> Place {
+        if !self.rates.are_set() {
+            return Place::Conforming;
+        }
+        self.rates.place(self.host_of_turn(turn))
+    }
+
+    /// Moves `host` to `place` with all of its turns, if it holds packets, and notes when it is due.
+    fn move_host(&mut self, host: u32, place: Place) {
+        if self.is_idle(host) {
+            return;
+        }
+        for turn in self.turn_numbers(host) {
+            self.unlist(turn);
+        }
+        if let Some(host) = self.rates.host_mut(host) {
+            host.place = place;
+        }
+        for turn in self.turn_numbers(host) {
+            if self.holds_flows(turn) {
+                self.list(turn);
+            }
+        }
+        self.rates.book(host, self.max_len);
+    }
+
+    /// Lists `turn`, which holds packets from now on, where hosts have rates. Its host `was_idle`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn begin_limited(&mut self, turn: u32, was_idle: bool) {
+        self.tell_time();
+        if was_idle {
+            self.begin_host(self.host_of_turn(turn));
+        }
+        self.list(turn);
+        self.recall();
+        self.note_selected();
+    }
+
+    /// The first turn of a host that held nothing holds packets: says where the host is.
+    fn begin_host(&mut self, host: u32) {
+        let (now, longest) = (self.rates.clock.now(), self.rates.longest(self.max_len));
+        let Some(of) = self.rates.host_mut(host) else { return };
+        of.place = of.place_at(now, longest);
+        self.rates.book(host, self.max_len);
+    }
+
+    /// `turn`, which had lost all that it held, is on no ring; its host conforms if it was the last.
+    pub(super) fn lose_turn(&mut self, turn: u32) {
+        if self.rates.are_set() {
+            self.finish_return();
+        }
+        self.unlist(turn);
+        self.note_idle(turn);
+        if self.rates.are_set() {
+            self.end_host(self.host_of_turn(turn));
+        }
+    }
+
+    /// A host that holds nothing more is due at no time.
+    fn end_host(&mut self, host: u32) {
+        if self.is_idle(host)
+            && let Some(of) = self.rates.host_mut(host)
+            && of.place != Place::Conforming
+        {
+            of.place = Place::Conforming;
+            self.rates.book(host, self.max_len);
+        }
+    }
+
+    /// [`Self::charge_in_tin`](Serving) where hosts have rates: the selected turn was sent `len`
+    /// bytes, and holds nothing more if its flows are gone.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn charge_limited(&mut self, len: u32) {
+        self.tell_time();
+        let (turn, max_len) = (self.selected, self.max_len);
+        let (host, tin) = (self.host_of_turn(turn), self.tin_of_turn(turn));
+        let wire_len = self.rates.link.wire_len(len).max(1);
+        let (longest, stays_backlogged) = (self.rates.longest(max_len), self.holds_flows(turn));
+        let Rates { hosts, clock, .. } = &mut self.rates;
+        let (mut before, mut after) = (Place::Conforming, Place::Conforming);
+        if let Some(of) = hosts.as_mut().get_mut(host as usize) {
+            if of.is_limited() {
+                of.take(clock, wire_len);
+                of.tin = u8::try_from(tin).unwrap_or(0);
+            }
+            before = of.place;
+            after = of.place_at(clock.now(), longest);
+            // One in excess that conforms again returns as all do that are due.
+            if before == Place::Excess && after == Place::Conforming {
+                after = Place::Excess;
+            }
+        }
+        let stays = stays_backlogged && before == after;
+        if before == Place::Excess {
+            let Rates { turns, excess, .. } = &mut self.rates;
+            if stays {
+                excess.charge(turns.as_mut(), len, max_len, |_| ());
+            } else {
+                excess.leave_front(turns.as_mut(), len, max_len);
+            }
+        } else if stays {
+            self.charge_stays(len);
+        } else {
+            self.leave_tin(len);
+        }
+        if !stays_backlogged {
+            self.note_idle(turn);
+        }
+        self.end_host(host);
+        if before != after {
+            self.move_host(host, after);
+        } else if before == Place::Excess && !self.is_idle(host) {
+            self.rates.book(host, max_len);
+        }
+        self.recall();
+        self.note_selected();
+    }
+
+    /// Lists the other turns of a host that has returned with one.
+    fn finish_return(&mut self) {
+        let host = core::mem::replace(&mut self.rates.returning, NONE);
+        if host == NONE {
+            return;
+        }
+        for turn in self.turn_numbers(host) {
+            if self.holds_flows(turn) {
+                self.list(turn);
+            }
+        }
+    }
+
+    /// Lets hosts return that are due.
+    fn recall(&mut self) {
+        self.finish_return();
+        for _ in 0..RETURNS {
+            let Some(host) = self.rates.first_due() else { return };
+            self.move_host(host, self.place_after(host));
+        }
+    }
+
+    /// Where a host comes that is due.
+    fn place_after(&self, host: u32) -> Place {
+        let of = self.rates.host(host);
+        let conforms = of.is_none_or(|of| of.conforms_at() <= self.rates.clock.now());
+        if conforms { Place::Conforming } else { Place::Excess }
+    }
+
+    /// The turn that is served first of the host that waits and is due first. Its turns are served
+    /// in the order of their tins, one packet at a time, where nothing else is.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn first_waiting(&self) -> Option<(u32, u64)> {
+        if !self.rates.are_set() || self.selected != NONE {
+            return None;
+        }
+        let host = Due::first(self.rates.hosts.as_ref())?.0;
+        let of = self.rates.host(host)?;
+        let behind = self.turn_numbers(host).filter(|turn| self.tin_of_turn(*turn) > of.tin.into());
+        let turn = behind.chain(self.turn_numbers(host)).find(|turn| self.holds_flows(*turn))?;
+        Some((turn, of.stamp()))
+    }
+
+    /// When the first host that waits may send.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn rates_open_at(&self, now: Nanos) -> Option<Nanos> {
+        let (_, due) = self.first_waiting()?;
+        self.rates.clock.clock_at(due, now)
+    }
+
+    /// Lets the turn return that [`Self::first_waiting`] names, if it is due, and nothing else.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn open_first(&mut self) {
+        if self.rates.are_set() {
+            self.tell_time();
+        }
+        let Some((turn, due)) = self.first_waiting() else { return };
+        if due > self.rates.clock.now() {
+            return;
+        }
+        let host = self.host_of_turn(turn);
+        let place = self.place_after(host);
+        if let Some(of) = self.rates.host_mut(host) {
+            of.place = place;
+        }
+        self.rates.book(host, self.max_len);
+        self.list(turn);
+        self.rates.returning = host;
+        self.note_selected();
+    }
+
+    /// The host at this entry has the rate and the ceiling of `labels` from now on. What its
+    /// buckets lack they lack after the change; of a host that `is_new` here they are full.
+    pub(super) fn set_rates(&mut self, host: u32, is_new: bool, labels: &(impl Labelled + ?Sized)) {
+        if !self.rates.has_room() {
+            return;
+        }
+        self.tell_time();
+        let longest = self.rates.longest(self.max_len);
+        let rate = labels.host_committed_rate();
+        let rate = rate.map(|rate| rate.with_burst_of_at_least(longest));
+        let ceiling = labels.host_ceiling();
+        let ceiling = ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest));
+        let Some(of) = self.rates.host_mut(host) else { return };
+        let (had, has) = (of.is_limited(), rate.is_some() || ceiling.is_some());
+        if is_new {
+            *of = HostRate { due: of.due, ..HostRate::EMPTY };
+        }
+        let (had_rate, had_ceiling) = (of.committed, of.ceiling);
+        // While none has a rate, all conform.
+        self.rates.limited = self.rates.limited.wrapping_add((!had).into());
+        if had_rate != rate {
+            self.set_committed(host, rate);
+        }
+        if had_ceiling != ceiling {
+            self.set_ceiling(host, ceiling);
+        }
+        self.rates.limited = self.rates.limited.wrapping_sub((!has).into());
+        self.note_charged();
+        self.note_selected();
+    }
+
+    fn set_committed(&mut self, host: u32, rate: Option<CommittedRate>) {
+        if self.rates.place(host) == Place::Excess {
+            self.move_host(host, Place::Conforming);
+        }
+        let Rates { hosts, clock, .. } = &mut self.rates;
+        let Some(of) = hosts.as_mut().get_mut(host as usize) else { return };
+        of.set_committed(rate, clock);
+        if of.place == Place::Conforming && of.conforms_at() > clock.now() {
+            self.move_host(host, Place::Excess);
+        }
+    }
+
+    fn set_ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) {
+        let longest = self.rates.longest(self.max_len);
+        let Rates { hosts, clock, .. } = &mut self.rates;
+        let Some(of) = hosts.as_mut().get_mut(host as usize) else { return };
+        of.set_ceiling(ceiling, clock);
+        of.note_pace(longest);
+        let is_closed = of.opens_at(longest) > clock.now();
+        if of.place == Place::Waiting {
+            self.move_host(host, self.place_after(host));
+        }
+        if is_closed {
+            self.move_host(host, Place::Waiting);
+        }
+    }
+
+    /// What packets are on the wire, from now on. A host waits whose ceiling does not allow the
+    /// longest packet on that line.
+    pub(super) fn set_link_of_rates(&mut self, link: Overhead) {
+        self.rates.link = link;
+        if !self.rates.are_set() {
+            return;
+        }
+        self.tell_time();
+        let (now, longest) = (self.rates.clock.now(), self.rates.longest(self.max_len));
+        for host in 0..u32::try_from(self.rates.hosts.as_ref().len()).unwrap_or(u32::MAX) {
+            let Some(of) = self.rates.host_mut(host) else { break };
+            of.note_pace(longest);
+            let waits = of.opens_at(longest) > now;
+            if self.is_idle(host) {
+                continue;
+            } else if waits && self.rates.place(host) != Place::Waiting {
+                self.move_host(host, Place::Waiting);
+            } else {
+                self.rates.book(host, self.max_len);
+            }
+        }
+    }
+
+    /// Checks the places of all hosts.
+    pub(super) fn recount_rates(&self) -> Result<(), Imbalance> {
+        let Rates { hosts, turns, excess, limited, .. } = &self.rates;
+        let (longest, mut has_rates, mut listed) = (self.rates.longest(self.max_len), 0_u32, 0);
+        for (at, of) in (0..).zip(hosts.as_ref()) {
+            has_rates = has_rates.wrapping_add(of.is_limited().into());
+            let is_booked = of.place != Place::Conforming;
+            Imbalance::check("a host is due", at, is_booked.into(), of.bytes().into())?;
+            let idle = self.is_idle(at) && is_booked;
+            Imbalance::check("an idle host conforms", at, 0, idle.into())?;
+            let pace = of.ceiling.map_or(0, |ceiling| ceiling.token_rate().time_of(longest, 0).0);
+            Imbalance::check("the pace of a host", at, pace, of.pace.0)?;
+            let due = match of.place {
+                Place::Conforming => continue,
+                Place::Excess => of.conforms_at(),
+                Place::Waiting => of.opens_at(longest),
+            };
+            Imbalance::check("when a host is due", at, due, of.stamp())?;
+        }
+        Imbalance::check("hosts with rates", 0, has_rates.into(), (*limited).into())?;
+        for (at, turn) in (0..).zip(turns.as_ref()) {
+            let is_due = self.place_of_turn(at) == Place::Excess && self.holds_flows(at);
+            let pending = self.rates.returning == self.host_of_turn(at);
+            let holds = is_due && (!pending || turn.0.is_listed());
+            turn.0.recount(at, holds, self.max_len)?;
+            listed = usize::wrapping_add(listed, turn.0.is_listed().into());
+        }
+        excess.recount(turns.as_ref(), listed)?;
+        Due::recount(hosts.as_ref(), &|host| {
+            let bytes = hosts.as_ref().get(host.index()).map_or(0, Ranked::bytes);
+            FlowState { backlog: sched_core::Backlog { packets: bytes, bytes }, head_len: None }
+        })
+    }
+
+    /// Whether `turn` is on the ring of its tin if it holds packets.
+    pub(super) fn is_in_tin(&self, turn: u32) -> bool {
+        let pending = self.rates.returning == self.host_of_turn(turn);
+        let is_listed = self.turn(turn).is_some_and(|turn| turn.place.is_listed());
+        self.place_of_turn(turn) == Place::Conforming && (!pending || is_listed)
+    }
+}
