@@ -18,6 +18,10 @@
 //! turn in every n-th of them (`rounds.rs`). A [`Turn`](records::Turn) then counts the flows of a host
 //! of the local side; its hosts of the other side are in a table of their own.
 //!
+//! **Rates and ceilings.** A host conforms to its committed rate, is in excess of it, or waits at its
+//! ceiling, with all of its turns at once (`rates.rs`). Those in excess are on one ring behind all
+//! tins.
+//!
 //! **A full set of flows.** A flow that finds all ways of its set taken shares a queue of its own
 //! host: that of its own way, if this is of the same turn, or else the *spare queue* of its host.
 //! There is one for each host. Flows of a host that are crowded out in several tins at once share
