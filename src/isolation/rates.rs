@@ -34,8 +34,8 @@
 //! *Link-sharing and resource management models for packet networks*, 1995.
 
 use sched_core::{
-    Bucket, Ceiling, CommittedRate, Elapsed, FlowId, FlowState, Imbalance, Nanos, OnRing, Ranked,
-    RankedFlow, Ring, RingFlow, Tournament,
+    Bucket, Ceiling, CommittedRate, Elapsed, FlowId, FlowState, Hosted, Imbalance, Nanos, OnRing,
+    Ranked, RankedFlow, Ring, RingFlow, Tournament,
 };
 use shaper::Overhead;
 
@@ -265,12 +265,6 @@ impl<S: Storage> Rates<S> {
     /// have more.
     pub(super) fn is_short(&self, host: u32) -> bool {
         self.host(host).is_some_and(|host| host.is_short(self.clock.now()))
-    }
-
-    /// The time of the longest packet at the ceiling of `host`.
-    #[inline(always)]
-    pub(super) fn pace(&self, host: u32) -> Nanos {
-        self.host(host).map_or(Nanos::ZERO, |host| host.pace)
     }
 
     fn longest(&self, max_len: u32) -> u32 {
@@ -556,6 +550,16 @@ impl<S: Storage> Serving<S> {
         self.list(turn);
         self.rates.returning = host;
         self.note_selected();
+    }
+
+    /// How long a round of the flows of the host of `flow` takes below its ceiling, in all tins
+    /// together. Cost: O(tins).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn limited_pace(&self, flow: FlowId) -> Nanos {
+        let host = self.host_of_turn(self.turn_of_flow(flow));
+        let pace = self.rates.host(host).map_or(0, |host| host.pace.0);
+        Nanos(pace.saturating_mul(self.flows_of(host).into()))
     }
 
     /// The host at this entry has the rate and the ceiling of `labels` from now on. What its

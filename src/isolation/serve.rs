@@ -492,13 +492,9 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         self.open_first();
     }
 
-    /// The time of the longest packet at the ceiling of the host.
     #[inline(always)]
     fn pace(&self, flow: FlowId) -> Nanos {
-        if !self.rates.are_set() {
-            return Nanos::ZERO;
-        }
-        self.rates.pace(self.host_of_turn(self.turn_of_flow(flow)))
+        if self.rates.are_set() { self.limited_pace(flow) } else { Nanos::ZERO }
     }
 
     /// The flow in front of each of the turns that stand behind the selected one.

@@ -177,8 +177,10 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     #[must_use]
     pub fn host_quantum(&self, entry: u32) -> Option<u32> {
         let serving = self.queues.scheduler();
-        let turn = serving.turn(serving.turn_of(entry, 0)).filter(|_| entry < self.host_entries());
-        turn?.place.quantum().checked_div(serving.quanta_of_a_turn())
+        // That of a tin in which the host holds packets, or else of the lowest.
+        let tin = serving.hosts.as_ref().get(entry as usize)?.backlogged.trailing_zeros() & 7;
+        let turn = serving.turn(serving.turn_of(entry, u8::try_from(tin).ok()?))?;
+        turn.place.quantum().checked_div(serving.quanta_of_a_turn())
     }
 
     /// Returns the queue of the flow of a packet with these `labels`, by its number in

@@ -3,6 +3,7 @@
 mod counters;
 mod gives_way;
 mod memory;
+mod rates;
 mod rebuild;
 mod sets;
 mod shares;
