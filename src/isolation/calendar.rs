@@ -383,3 +383,59 @@ impl<S: Storage> Rounds<S> {
         Ok(found)
     }
 }
+
+#[cfg(all(test, feature = "alloc"))]
+#[allow(
+    clippy::indexing_slicing,
+    clippy::integer_division,
+    clippy::modulo_arithmetic,
+    reason = "a test that panics fails"
+)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::{Heap, IsolationMemory};
+
+    /// Goal: the first turn from every round on is the one that a look at all rounds of the tin in
+    /// order finds, whatever other tins have. Method: random rounds with a flow each, in calendars of
+    /// every length and for every number of tins, seen from every round.
+    #[test]
+    fn the_next_list_is_the_one_a_scan_finds() {
+        let mut random = conformance::Xorshift::new(42);
+        for (all, tins) in (1..=12).flat_map(|bits| [1, 2, 3, 8].map(|tins| (1_u32 << bits, tins)))
+        {
+            let each = all / u32::next_power_of_two(tins);
+            for often in [1, 3, 17, 300, 5_000].into_iter().filter(|_| each > 1) {
+                let memory = IsolationMemory::<Heap>::allocate(8, 8, 8, 1);
+                let (_, mut rounds) = Rounds::new(memory.with_triple(all as usize).rounds);
+                rounds.begin(tins);
+                assert_eq!(rounds.mask, each - 1);
+                let mut flows = vec![Flow::EMPTY; all as usize];
+                let has_turn: Vec<bool> = (0..all).map(|_| random.below(often) == 0).collect();
+                let listed = || (0..tins * each).filter(|&at| has_turn[at as usize]);
+                for at in listed() {
+                    rounds.push(&mut flows, at / each, at.wrapping_sub(each), at, false);
+                }
+                for at in (0..tins * each).step_by(1 + all as usize / 97) {
+                    let (tin, first) = (at / each, at / each * each);
+                    rounds.tins[tin as usize].round = at;
+                    let mut scanned = (at..at + each).map(|round| first + round % each);
+                    let expected = scanned.find(|&list| has_turn[list as usize]);
+                    assert_eq!(rounds.first(tin), expected.unwrap_or(NONE), "{each} {at}");
+                }
+                for tin in 0..tins {
+                    rounds.note_front(tin);
+                    let found = rounds.recount(&flows, tin, &|_, _, _| Ok(()));
+                    assert_eq!(found, Ok(listed().filter(|at| at / each == tin).count()));
+                }
+                for at in listed() {
+                    rounds.unlink(&mut flows, at / each, at, at, false);
+                }
+                assert!(rounds.words.iter().all(|word| *word == 0));
+                assert!(rounds.tins.iter().all(|tin| tin.summary == 0));
+            }
+        }
+    }
+}

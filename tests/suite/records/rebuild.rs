@@ -228,6 +228,26 @@ fn a_rebuild_in_tables_that_are_too_small_loses_nothing() {
     assert_eq!(left, packets);
 }
 
+/// Goal: no far host stays known of which nothing is queued. Method: a flow that shares the spare
+/// queue of its host under the next key, and is asked for its labels before another flow of this
+/// host comes there first, which is of another far host.
+#[test]
+fn a_rebuild_leaves_no_far_host_without_flows() {
+    let memory = IsolationMemory::<Heap>::allocate(2, 8, 1, 8).with_triple(8);
+    let mut config = IsolatedConfig::new(MTU, Limits::NONE);
+    config.ways = 1;
+    let mut queue = IsolatedQueue::new(memory, config).expect("powers of two");
+    let [first, moves, shares] = [(0, 1, 1), (1, 2, 2), (2, 2, 3)]
+        .map(|(flow, src_host, dst_host)| Labels { flow, src_host, dst_host });
+    (0..).zip([first, moves, shares]).for_each(|(handle, labels)| put(&mut queue, &labels, handle));
+    let moved = Labels { flow: 4, ..moves };
+    let labels_of = |packet: Packet| [first, moved, shares][packet.handle as usize];
+    queue.rebuild(Nanos(0), Isolation::TripleIsolate, None, labels_of).expect("there is room");
+    assert_eq!(queue.queue_backlog(2 + 2).packets, 2, "in the spare queue of host 2");
+    queue.recount().expect("the books hold");
+    assert_eq!(queue.backlogged_hosts(), (2, 2));
+}
+
 /// Goal: what is refused changes nothing. Method: every refusal, each after the other, while
 /// packets are queued; they leave as they would have.
 #[test]
