@@ -454,6 +454,7 @@ impl<S: Storage> Serving<S> {
         }
         let stays = stays_backlogged && before == after;
         if before == Place::Excess {
+            self.choice.count(tin, len);
             let Rates { turns, excess, .. } = &mut self.rates;
             if stays {
                 excess.charge(turns.as_mut(), len, max_len, |_| ());

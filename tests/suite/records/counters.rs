@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::AckFilter;
 use freeboard::flowhash::{Ack, FlowKey, Transport};
+use freeboard::sched_core::{Ceiling, CommittedRate};
 
 use super::*;
 
@@ -24,6 +25,38 @@ struct Counted {
     of_tins: Vec<Counters>,
     /// Of flows, sources and destinations.
     activations: [u64; 3],
+}
+
+/// Labels of hosts of which one has a rate that it exceeds, and one a ceiling.
+struct Limited {
+    of: InTin<Labels>,
+    host: u32,
+}
+
+impl Labelled for Limited {
+    fn flow(&self) -> u32 {
+        self.of.flow()
+    }
+
+    fn source(&self) -> u32 {
+        self.of.source()
+    }
+
+    fn destination(&self) -> u32 {
+        self.of.destination()
+    }
+
+    fn tin(&self) -> u8 {
+        self.of.tin()
+    }
+
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        (self.host == 1).then(|| CommittedRate::new(100_000, 1_500).expect("in range"))
+    }
+
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        (self.host == 2).then(|| Ceiling::new(500_000, 1_500).expect("in range"))
+    }
 }
 
 impl Counted {
@@ -79,8 +112,8 @@ impl Counted {
         assert!(waited.abs_diff(now.0 - since.0) <= 2_048, "{waited}");
     }
 
-    fn labels(host: u32, flow: u32, tin: u8) -> InTin<Labels> {
-        InTin { labels: labels(host * 8 + flow, host, flow), tin }
+    fn labels(host: u32, flow: u32, tin: u8) -> Limited {
+        Limited { of: InTin { labels: labels(host * 8 + flow, host, flow), tin }, host }
     }
 
     /// Sets other tins, while packets are queued: tin `t` becomes tin `to(t)`, or tin 0.
@@ -173,7 +206,7 @@ impl Counted {
 /// marks; all is counted anew by itself.
 #[test]
 fn tins_flows_and_hosts_are_counted() {
-    let memory = IsolationMemory::<Heap>::allocate(256, 64, 8, HANDLES as usize);
+    let memory = IsolationMemory::<Heap>::allocate(256, 64, 8, HANDLES as usize).with_rates();
     let config = IsolatedConfig::new(1_500, Limits::packets(40));
     let mut counted = Counted {
         queue: IsolatedQueue::new(memory, config).expect("powers of two"),

@@ -356,6 +356,14 @@ impl<L: WireLength> TinChoice<L> {
         self.tins.get(tin as usize).map_or(Volume::ZERO, Tin::served)
     }
 
+    /// Counts a packet of `len` bytes that `tin` was sent although it was not chosen:
+    /// [`Self::served_in`] has it. Nothing if there is no such tin.
+    pub fn count(&mut self, tin: u32, len: u32) {
+        if let Some(tin) = self.tin_mut(tin) {
+            tin.count(len);
+        }
+    }
+
     /// [`Self::served`], of tin `at`, which holds more, where few tins are all beyond their shares and stay so. Returns whether
     /// it is so; nothing has changed if not. Most packets of a line that is full leave like this: nothing is called here.
     #[inline(always)]
