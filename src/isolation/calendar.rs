@@ -162,7 +162,8 @@ impl<S: Storage> Rounds<S> {
         self.tins.as_mut().fill(TinRounds::EMPTY);
         self.dues.as_mut().fill(Due::EMPTY);
         self.shares.as_mut().fill(Share::EMPTY);
-        self.shift = self.count().checked_div(tins as usize).unwrap_or(0).max(1).ilog2();
+        self.shift =
+            self.count().checked_div(tins as usize).and_then(usize::checked_ilog2).unwrap_or(0);
         self.mask = 1_u32.unbounded_shl(self.shift).wrapping_sub(1);
         self.front = NONE;
     }

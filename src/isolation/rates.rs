@@ -461,6 +461,13 @@ impl<S: Storage> Serving<S> {
             } else {
                 excess.leave_front(turns.as_mut(), len, max_len);
             }
+        } else if self.choice.is_one() {
+            let ([of, ..], turns) = (&mut self.tins, self.turns.as_mut());
+            if stays {
+                of.turns.charge(turns, len, max_len, |_| ());
+            } else {
+                of.turns.leave_front(turns, len, max_len);
+            }
         } else if stays {
             self.charge_stays(len);
         } else {

@@ -199,5 +199,5 @@ impl<S: Storage> Serving<S> {
 
 /// The bits of the number of a turn that say which tin it is in.
 const fn tin_bits(tins: u32) -> u32 {
-    tins.next_power_of_two().ilog2() & 7
+    u32::BITS.wrapping_sub(tins.saturating_sub(1).leading_zeros()) & 7
 }
