@@ -136,7 +136,7 @@ impl Bucket {
 
 /// A clock that only goes on: the time for which the clock that it is told has gone on.
 ///
-/// - A step back of up to [`A_STEP_BACK`](Elapsed::A_STEP_BACK) is no time, nor is the way forward to where that
+/// - A step back of up to a second is no time, nor is the way forward to where that
 ///   clock was before.
 /// - A longer step back says that the reading before it was wrong: time goes on with the next.
 /// - The clock stops where every bucket is full. So it goes no further than the time of all bytes that were
