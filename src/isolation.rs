@@ -15,12 +15,12 @@
 //! Where hosts do not count, all flows are of host 0 and nothing of a host is looked up.
 //!
 //! **`triple-isolate`.** The turns and flows are on no rings: each tin has rounds, and a flow has a
-//! turn in every n-th of them (`rounds.rs`). A [`Turn`](records::Turn) then counts the flows of a host
-//! of the local side; its hosts of the other side are in a table of their own.
+//! turn in every n-th of them (`rounds.rs`). A [`Turn`](records::Turn) then counts the flows of a
+//! host of the local side; its hosts of the other side are in a table of their own.
 //!
-//! **Rates and ceilings.** A host conforms to its committed rate, is in excess of it, or waits at its
-//! ceiling, with all of its turns at once (`rates.rs`). Those in excess are on one ring behind all
-//! tins.
+//! **Rates and ceilings.** A host conforms to its committed rate, is in excess of it, or waits at
+//! its ceiling, with all of its turns at once (`rates.rs`). Those in excess are on one ring behind
+//! all tins.
 //!
 //! **A full set of flows.** A flow that finds all ways of its set taken shares a queue of its own
 //! host: that of its own way, if this is of the same turn, or else the *spare queue* of its host.
@@ -34,8 +34,8 @@
 //! this round. The next host that claims the entry has it. So an entry has one early turn a round,
 //! whatever addresses its senders make up.
 //!
-//! **Other settings under load.** The records are begun anew, and each queued packet is offered again
-//! under its labels: another isolation, another number of tins or another key
+//! **Other settings under load.** The records are begun anew, and each queued packet is offered
+//! again under its labels: another isolation, another number of tins or another key
 //! ([`IsolatedQueue::rebuild`]).
 //!
 //! **Cost.** A packet of a flow that is backlogged: a lookup, two rings and the choice among tins,

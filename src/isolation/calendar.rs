@@ -84,7 +84,8 @@ impl List {
         core::iter::successors(at(self.head), behind).take(flows.len())
     }
 
-    /// Walks the list, checks its links, hands each flow to `check`, and returns how many there are.
+    /// Walks the list, checks its links, hands each flow to `check`, and returns how many there
+    /// are.
     fn recount(
         &self,
         flows: &[Flow],
@@ -126,7 +127,7 @@ impl TinRounds {
 
 /// The calendars of all tins, and what the mode notes of flows and hosts.
 pub(super) struct Rounds<S: Storage> {
-    /// The list of round `r` of tin `t` is `lists[t << shift | r & mask]`: rounds are told apart as
+    /// The list of round `r` of tin `t` is `lists[t << shift | r & mask]`: rounds are distinct as
     /// long as they lie less than a calendar apart.
     lists: S::Rounds<List>,
     /// A bit for each list, set if and only if it is not empty; each tin begins a word.
@@ -213,8 +214,8 @@ impl<S: Storage> Rounds<S> {
         }
     }
 
-    /// The turn of the front of `tin` is over: takes it off its list, that of `round` or the `first`
-    /// one, where `next` is behind it, and puts it on that of the round `to`.
+    /// The turn of the front of `tin` is over: takes it off its list, that of `round` or the
+    /// `first` one, where `next` is behind it, and puts it on that of the round `to`.
     #[inline(always)]
     pub(super) fn move_front(
         &mut self,
@@ -400,8 +401,8 @@ mod tests {
     use crate::{Heap, IsolationMemory};
 
     /// Goal: the first turn from every round on is the one that a look at all rounds of the tin in
-    /// order finds, whatever other tins have. Method: random rounds with a flow each, in calendars of
-    /// every length and for every number of tins, seen from every round.
+    /// order finds, whatever other tins have. Method: random rounds with a flow each, in calendars
+    /// of every length and for every number of tins, seen from every round.
     #[test]
     fn the_next_list_is_the_one_a_scan_finds() {
         let mut random = conformance::Xorshift::new(42);

@@ -126,7 +126,8 @@ impl<S: Storage> Directory<S> {
         Lookup { queue, outcome }
     }
 
-    /// Makes `queue`, if it is idle, one of `turn`, and of the host with this label on the far side.
+    /// Makes `queue`, if it is idle, one of `turn`, and of the host with this label on the far
+    /// side.
     #[inline(never)]
     fn assign_in_rounds(&mut self, serving: &mut Serving<S>, queue: FlowId, turn: u32, label: u32) {
         if serving.is_backlogged(queue) {

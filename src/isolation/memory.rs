@@ -116,7 +116,7 @@ impl<S: Allocate> IsolationMemory<S> {
         }
     }
 
-    /// Returns the same with room for a committed rate and a ceiling of every host: 128 bytes a
+    /// Returns the same with room for a committed rate and a ceiling of every host: 112 bytes a
     /// host, and 20 for each of its turns.
     #[must_use]
     pub fn with_rates(self) -> Self {
@@ -237,6 +237,23 @@ mod tests {
 
         let (few, many) = (StaticIsolation::<0, 8, 2>::new(), StaticIsolation::<0, 16, 2>::new());
         assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_984 + 2 * 288));
+    }
+
+    /// Goal: the page says what rates take, and a table of them that is too short is named. Method:
+    /// the size of an element of each, and each without its last one.
+    #[test]
+    fn rates_take_what_the_page_says_for_every_host() {
+        let memory = || IsolationMemory::<Heap>::allocate(64, 16, 2, 64).with_rates();
+        let (rates, excess) = (memory().rates, memory().excess);
+        assert_eq!((size_of_val(&rates[..]), size_of_val(&excess[..])), (16 * 112, 32 * 20));
+        let mut short = memory();
+        short.rates.truncate(15);
+        let (what, given, needed) = ("rates", 15, 16);
+        assert_eq!(short.check(), Err(IsolatedError::Memory { what, given, needed }));
+        let mut short = memory();
+        short.excess.truncate(31);
+        let (what, given, needed) = ("turns in excess", 31, 32);
+        assert_eq!(short.check(), Err(IsolatedError::Memory { what, given, needed }));
     }
 
     /// Goal: no number of tins overflows, and none takes more room than can be used. Method: the

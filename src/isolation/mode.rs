@@ -33,8 +33,8 @@ pub enum Isolation {
     /// The line is shared by destination hosts, the share of a host by its flows.
     DualDstHost,
     /// A flow's share is divided by the flows of its source host or of its destination host,
-    /// whichever has more. The hosts of one side decide which flow gives way and how many turns
-    /// begin early: [`IsolatedConfig::local_side`](crate::IsolatedConfig::local_side).
+    /// whichever has more. The hosts of one side decide which flow loses a packet and how many
+    /// turns begin early: [`IsolatedConfig::local_side`](crate::IsolatedConfig::local_side).
     TripleIsolate,
     /// A queue for each source host.
     SrcHost,

@@ -1,4 +1,4 @@
-//! The queue: tables of flows and hosts, the records, AQM, and the host that gives way.
+//! The queue: tables of flows and hosts, the records, AQM, and drop policy.
 
 use core::fmt;
 
@@ -239,18 +239,6 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         }
         scheduler.set_rates(host, false, labels);
         true
-    }
-
-    /// Counts `packet` as rejected, and claims no flow and no host for it. Always an error.
-    #[cold]
-    #[expect(dead_code, reason = "of frames that fit into no buffer, which do not come here yet")]
-    pub(crate) fn turn_away(
-        &mut self,
-        now: Nanos,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<(), Rejected> {
-        self.queues.enqueue(now, FlowId::NONE, packet, drops)
     }
 
     /// Enqueues a packet by its labels; says how its flow came by its queue.

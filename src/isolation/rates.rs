@@ -7,7 +7,8 @@
 //! turns, so that rate and ceiling hold over all tins together. A host without a rate always
 //! conforms, and one without a ceiling never waits.
 //!
-//! **Promises.** `r` is a rate, `b` its burst, `L` the longest packet on the wire, `t` any interval.
+//! **Promises.** `r` is a rate, `b` its burst, `L` the longest packet on the wire, `t` any
+//! interval.
 //!
 //! - *Rate.* While it conforms a host is sent at most `r·t + b + L`. That is all that it is sent
 //!   while another host conforms.
@@ -63,7 +64,7 @@ pub(super) enum Place {
     Waiting,
 }
 
-/// What one host may send: 128 bytes.
+/// What one host may send: 112 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostRate {
     committed: Option<CommittedRate>,
@@ -318,7 +319,7 @@ impl<S: Storage> Rates<S> {
 }
 
 impl<S: Storage> Serving<S> {
-    /// The time that the choice among tins was told counts from now on.
+    /// Advances the buckets to the time that the choice among tins has.
     pub(super) fn tell_time(&mut self) {
         self.rates.clock.advance(self.choice.told());
     }
@@ -365,7 +366,8 @@ impl<S: Storage> Serving<S> {
         self.rates.place(self.host_of_turn(turn))
     }
 
-    /// Moves `host` to `place` with all of its turns, if it holds packets, and notes when it is due.
+    /// Moves `host` to `place` with all of its turns, if it holds packets, and notes when it is
+    /// due.
     fn move_host(&mut self, host: u32, place: Place) {
         if self.is_idle(host) {
             return;
@@ -405,7 +407,8 @@ impl<S: Storage> Serving<S> {
         self.rates.book(host, self.max_len);
     }
 
-    /// `turn`, which had lost all that it held, is on no ring; its host conforms if it was the last.
+    /// `turn`, which had lost all that it held, is on no ring; its host conforms if it was the
+    /// last.
     pub(super) fn lose_turn(&mut self, turn: u32) {
         if self.rates.are_set() {
             self.finish_return();

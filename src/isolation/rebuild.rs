@@ -26,8 +26,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// they were in one queue; a flow that had found its set full, and a queue of its own since
     /// then, may have had two. What an AQM has learned in a queue goes with the flow of its oldest
     /// packet, and is forgotten of flows that hold nothing and in shared queues. What is left of
-    /// turns, and what flows and hosts owe, is lost. The quantum, the rate and the ceiling of a host
-    /// are those of one of its packets, and the buckets of rate and ceiling are full.
+    /// turns, and what flows and hosts owe, is lost. The quantum, the rate and the ceiling of a
+    /// host are those of one of its packets, and the buckets of rate and ceiling are full.
     ///
     /// Cost: O(tables + packets). `labels_of` is called about once for each packet and twice more
     /// for each queue.

@@ -17,12 +17,13 @@
 //!   `Q` and the longest packet of a turn under way.
 //! - A turn that is placed keeps its place: a load that changes counts from the next turn.
 //! - Sparse flows go first: a flow that becomes backlogged has its turn before those that stand, if
-//!   its own turn would have come by now. At most `m + 15` flows of a near host begin a turn early in
-//!   `m` rounds of a tin: one a round, and [15 saved up](SAVED_UP). A flow whose host has used up its
-//!   early turns has one in the first round that has one left, if that is before its turn by load.
+//!   its own turn would have come by now. At most `m + 15` flows of a near host begin a turn early
+//!   in `m` rounds of a tin: one a round, and [15 saved up](SAVED_UP). A flow whose host has used
+//!   up its early turns has one in the first round that has one left, if that is before its turn by
+//!   load.
 //! - A flow that empties before its turn is used up has the rest of it before the flows that stand,
-//!   until its next turn is due. Loss is no service: a turn that has not begun is as if it had never
-//!   been due.
+//!   until its next turn is due. Loss is no service: a turn that has not begun is as if it had
+//!   never been due.
 //!
 //! **Not promised.** The load is at most the length of a tin's calendar less one: the flows of a
 //! host beyond that are not told apart. Rounds are counted in 32 bits: a flow or host that was idle
@@ -286,8 +287,8 @@ impl<S: Storage> Serving<S> {
         self.rounds.move_front(self.flows.as_mut(), tin, (round, was_first, next), to);
     }
 
-    /// `flow`, backlogged in `tin` till now, holds nothing any more, since it has `sent` so much, as
-    /// the front, or lost what it held.
+    /// `flow`, backlogged in `tin` till now, holds nothing any more, since it has `sent` so much,
+    /// as the front, or lost what it held.
     #[inline(always)]
     fn leave_rounds(&mut self, tin: u32, flow: FlowId, sent: Option<u32>) {
         let Some(&Flow { place, turn }) = self.flow(flow) else { return };

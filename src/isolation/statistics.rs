@@ -112,9 +112,10 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     ///
     /// let memory = IsolationMemory::<Heap>::allocate(64, 16, 1, 256);
     /// let mut queue = IsolatedQueue::new(memory, IsolatedConfig::new(1_500, Limits::NONE))?;
+    /// let drops = &mut |_: Packet, _| {};
     /// for (flow, handle) in [(7, 0), (8, 1), (8, 2)] {
     ///     let labels = Labels { flow, src_host: 1, dst_host: flow };
-    ///     queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, 1_500), &mut |_: Packet, _| {})?;
+    ///     queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, 1_500), drops)?;
     /// }
     ///
     /// let mut hosts = [HostStatistics::EMPTY; 16];

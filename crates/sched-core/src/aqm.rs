@@ -6,9 +6,9 @@
 //! 1. [`Aqm::admit`] when the packet arrives: accept it, mark it, or turn it away;
 //! 2. [`Aqm::judge`] when the packet is about to be delivered, after the flow scheduler has chosen its flow.
 //!
-//! The AQM is told of what it cannot see: that a packet gave way for want of room ([`Aqm::overflowed`]), that a
-//! queue was emptied by drops ([`Aqm::emptied`]), that a flow was removed ([`Aqm::forget`]), and that queues have changed
-//! places ([`Aqm::swap`]).
+//! The AQM is told of what it cannot see: that a packet gave way for want of room
+//! ([`Aqm::overflowed`]), that a queue was emptied by drops ([`Aqm::emptied`]), that a flow was
+//! removed ([`Aqm::forget`]), and that queues have changed places ([`Aqm::swap`]).
 //!
 //! An AQM never takes the last packet of a queue at delivery, so its drops cannot empty the flow that was chosen
 //! (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`). At arrival no flow has been chosen, and the AQM may

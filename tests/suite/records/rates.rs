@@ -78,8 +78,8 @@ fn sent_until(queue: &mut IsolatedQueue<Heap>, now: &mut u64, end: u64) -> u64 {
     sent
 }
 
-/// Each of `senders` has four packets queued until `end`, and all are sent, each in `nanos`. Returns
-/// the packets of each, and when the last has left.
+/// Each of `senders` has four packets queued until `end`, and all are sent, each in `nanos`.
+/// Returns the packets of each, and when the last has left.
 fn flood(
     queue: &mut IsolatedQueue<Heap>,
     senders: &[WithTerms],

@@ -421,10 +421,10 @@ impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
     }
 }
 
-/// The same by records.
+/// A queue of records: eight queues, four hosts, and up to sixteen packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Records<A> {
-    /// What is isolated.
+    /// The isolation.
     pub by: Isolation,
     /// The AQM in each queue.
     pub aqm: A,

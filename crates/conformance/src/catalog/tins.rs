@@ -80,12 +80,12 @@ impl<A: AqmRecipe> Recipe for IsolatedTins<A> {
     }
 }
 
-/// The same by records, which have room for four tins.
+/// A queue of records with several tins.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordTins<A> {
-    /// What is isolated in each tin.
+    /// The queue.
     pub of: Records<A>,
-    /// What is set for each tin.
+    /// The settings of the tins.
     pub tins: &'static [TinConfig],
 }
 

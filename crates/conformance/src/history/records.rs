@@ -51,7 +51,7 @@ pub struct RecordsSeen {
     pub places: [u64; 2],
 }
 
-/// What hosts are given.
+/// The terms of the hosts in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Terms {
     /// There is no room for rates.
@@ -345,7 +345,7 @@ impl Three {
                 isolated.into_iter().for_each(|isolated| isolated.drain(old));
             }
             Step::Wait(span) => self.now = now.plus(span),
-            // The buckets of `Isolated` are told of each reading.
+            // `Isolated` advances its buckets at each reading of the clock.
             Step::Back(_) if isolated.is_some() && self.terms != Terms::None => {}
             Step::Back(span) => self.now = Nanos(now.0.saturating_sub(span.0)),
             Step::SetIsolation(isolation) => self.rebuild(isolation, None, self.key)?,

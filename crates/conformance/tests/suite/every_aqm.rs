@@ -346,8 +346,9 @@ fn one_wrong_reading_of_the_clock_does_no_lasting_harm() {
     }
 }
 
-/// Two copies of an AQM. In the second one queues change places now and then, and calls name the place that a queue
-/// has. Whether both say the same, and how often they have said anything but to let a packet pass.
+/// Two copies of an AQM. In the second one queues change places now and then, and calls name the
+/// place that a queue has. Whether both say the same, and how often they have said anything but to
+/// let a packet pass.
 fn play_swaps(aqm: Which, seed: u64) -> u64 {
     const QUEUES: usize = 4;
     let make = || aqm.aqm(Arrays::<QUEUES>).expect("in range");
@@ -411,8 +412,8 @@ fn play_swaps(aqm: Which, seed: u64) -> u64 {
     still.told
 }
 
-/// Goal: two queues that change places keep what was learned of them, under every AQM. Method: random calls to a queue that
-/// changes its place and to one that does not.
+/// Goal: two queues that change places keep what was learned of them, under every AQM. Method:
+/// random calls to a queue that changes its place and to one that does not.
 #[test]
 fn queues_that_change_places_keep_their_states() {
     for &aqm in Which::ALL {
@@ -421,8 +422,8 @@ fn queues_that_change_places_keep_their_states() {
     }
 }
 
-/// Goal: a queue for which an AQM has no state is without a history, and so is one that changes places with it. Method: an
-/// overflow and arrivals, against a queue that was forgotten.
+/// Goal: a queue for which an AQM has no state is without a history, and so is one that changes
+/// places with it. Method: an overflow and arrivals, against a queue that was forgotten.
 #[test]
 fn a_place_without_a_state_is_without_a_history() {
     for &aqm in Which::ALL {

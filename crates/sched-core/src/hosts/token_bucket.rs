@@ -166,7 +166,7 @@ impl Elapsed {
         Self { mark: Nanos(now), now, all_full_at: now }
     }
 
-    /// The clock that it is told reads `now`.
+    /// Advances to the reading `now`.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.mark {

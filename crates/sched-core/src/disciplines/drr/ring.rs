@@ -209,9 +209,9 @@ impl RingFlow {
         }
     }
 
-    /// Lists the flow, which is added and not listed, on a list of its owner's that is no ring: as a
-    /// new one or one that stands, with the rest of the turn that it has begun if it `goes_on`, or
-    /// else with a turn of its own. The links are the owner's.
+    /// Lists the flow, which is added and not listed, on a list of its owner's that is no ring: as
+    /// a new one or one that stands, with the rest of the turn that it has begun if it `goes_on`,
+    /// or else with a turn of its own. The links are the owner's.
     #[inline]
     pub fn enlist(&mut self, is_new: bool, goes_on: bool) {
         let standing = Standing::new(if is_new { Place::New } else { Place::Old }, 0);

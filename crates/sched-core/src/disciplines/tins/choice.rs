@@ -269,7 +269,7 @@ impl<L: WireLength> TinChoice<L> {
         self.time.tell(now);
     }
 
-    /// Returns the reading of the clock that [`Self::advance`] told last.
+    /// Returns the time that was given to [`Self::advance`] last.
     #[inline(always)]
     #[must_use]
     pub const fn told(&self) -> Nanos {
