@@ -42,7 +42,10 @@ type Engine<S, A> = FlowQueues<
 ///
 /// [`Isolation::TripleIsolate`] needs [tables of its own](IsolationMemory::with_triple). As a
 /// [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is
-/// its own host. Committed rates and ceilings of hosts are not served yet.
+/// its own host. Hosts may have committed rates and ceilings where there is
+/// [room for them](IsolationMemory::with_rates); while all that hold packets wait at their
+/// ceilings, [`Scheduler::dequeue`] gives none and [`Scheduler::poll_at`] says when the first may
+/// send.
 ///
 /// Two hosts share the line, whatever they open:
 ///
@@ -176,8 +179,8 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         self.queues.flow_backlog(FlowId(queue))
     }
 
-    /// Sets what packets are on the wire, from the next one on that leaves: the rates of tins count
-    /// that.
+    /// Sets what packets are on the wire, from the next one on that leaves: the rates of tins and
+    /// of hosts count that.
     pub fn set_overhead(&mut self, link: Overhead) {
         self.queues.scheduler_mut().set_link(link);
     }
