@@ -8,7 +8,6 @@
 use core::fmt;
 
 use crate::ack_filter::{AckFilter, Acks};
-use crate::isolated::recount_old;
 use flowhash::{Ack, FlowTable, Lookup, Outcome, Rotating, TagLine};
 use sched_core::{
     Aqm, Backlog, ConfigError, Counters, Descriptor, DropPolicy, DropReason, DropSink,
@@ -57,6 +56,16 @@ impl<O: FlowScheduler + ?Sized, L: Table<TagLine>> FlowDirectory<O> for HashDire
         Imbalance::check("claimed queues", 0, self.table.occupied().into(), occupied)?;
         recount_old(&self.table)
     }
+}
+
+/// Old claims are claims, and as many as the table says.
+fn recount_old<L: Table<TagLine>>(table: &FlowTable<L>) -> Result<(), Imbalance> {
+    let mut old = 0_u64;
+    for queue in (0..table.queues()).filter(|&queue| table.is_old(queue)) {
+        Imbalance::check("an old claim is one", queue, 1, table.is_used(queue).into())?;
+        old += 1;
+    }
+    Imbalance::check("old claims", 0, table.old_claims().into(), old)
 }
 
 /// Queues under a flow scheduler, reached by hash.

@@ -36,16 +36,18 @@
 //!
 //! **Other settings under load.** The records are begun anew, and each queued packet is offered
 //! again under its labels: another isolation, another number of tins or another key
-//! ([`IsolatedQueue::rebuild`]).
+//! ([`Isolated::rebuild`]).
 //!
 //! **Cost.** A packet of a flow that is backlogged: a lookup, two rings and the choice among tins,
 //! O(1). A packet of an idle flow: a lookup of its host more.
 
 mod acks;
 mod calendar;
+mod config;
 mod directory;
 mod memory;
 mod mode;
+mod parts;
 mod queue;
 mod rates;
 mod rebuild;
@@ -57,10 +59,11 @@ mod statistics;
 mod tin_counters;
 mod tins;
 
-pub use memory::IsolationMemory;
+pub use config::{IsolatedConfig, IsolatedError};
+pub use memory::IsolatedMemory;
 pub use mode::{Isolation, UnknownIsolation};
-pub use queue::IsolatedQueue;
-pub use static_tables::StaticIsolation;
+pub use queue::Isolated;
+pub use static_tables::StaticTables;
 pub use tin_counters::TinCounters;
 
-pub(crate) use mode::Level;
+pub(crate) use static_tables::ALL;

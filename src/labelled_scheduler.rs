@@ -7,7 +7,6 @@ use sched_core::{
 };
 use shaper::Shaped;
 
-use crate::isolation::IsolatedQueue;
 use crate::{Hashed, Isolated, Labelled, Storage};
 
 /// A scheduler that takes packets by their labels: flow and hosts.
@@ -80,21 +79,7 @@ impl<S: LabelledScheduler + ?Sized> LabelledScheduler for Shaped<S> {
 }
 
 /// By flow and hosts, as the isolation asks.
-impl<S: Storage, A: Aqm, K: Storage, T: Storage> LabelledScheduler for Isolated<S, A, K, T> {
-    #[inline(always)] // as the enqueue of a scheduler
-    fn enqueue_labelled(
-        &mut self,
-        now: Nanos,
-        labels: &dyn Labelled,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<(), Rejected> {
-        self.enqueue_by_labels(now, labels, packet, drops)
-    }
-}
-
-/// By flow and hosts, as the isolation asks.
-impl<S: Storage, A: Aqm> LabelledScheduler for IsolatedQueue<S, A> {
+impl<S: Storage, A: Aqm> LabelledScheduler for Isolated<S, A> {
     #[inline(always)] // as the enqueue of a scheduler
     fn enqueue_labelled(
         &mut self,

@@ -17,8 +17,8 @@ pub use in_tin::InTin;
 /// Labels decide by all their bits: take keyed hashes ([`Labels`], [`OnDemand`]), or numbers of the
 /// caller's (a port, a subscriber) spread by [`flowhash::mix`].
 ///
-/// While a new key takes over ([`Isolated::rotate`](crate::Isolated::rotate)) a packet is asked for its labels
-/// under the key before as well ([`before`](Self::before)): [`Rekeyed`] has both.
+/// While a new key takes over in [`Hashed`](crate::Hashed::rotate) a packet is asked for its flow under
+/// the key before as well ([`before`](Self::before)): [`Rekeyed`] has both.
 ///
 /// Labels of subscribers that the caller knows by number, each with a weight:
 ///
@@ -87,7 +87,7 @@ pub trait Labelled {
     }
 
     /// The packet's labels under the key before. `None` if these are the labels that it has now, as with labels
-    /// that no key made. Asked for only while a new key takes over. Of the answer only the labels are used.
+    /// that no key made. Asked for only while a new key takes over, of which the flow is used.
     #[inline]
     fn before(&self) -> Option<&dyn Labelled> {
         None
@@ -184,7 +184,7 @@ impl<H: FlowHasher> Labelled for OnDemand<'_, H> {
 /// use freeboard::{ByLabeller, Heap, Isolated, IsolatedConfig, IsolatedMemory};
 ///
 /// let (parser, labeller) = (Parser::default(), Labeller::new(SipHash13::new([42; 16])));
-/// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 256);
+/// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 256);
 /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_514, Limits::packets(256)))?;
 /// let drops = &mut |packet: Packet, _why| println!("buffer {} is free again", packet.handle);
 ///
@@ -199,7 +199,7 @@ impl<H: FlowHasher> Labelled for OnDemand<'_, H> {
 ///     let packet = Packet::new(buffer.into(), frame.len() as u32);
 ///     queue.enqueue_labelled(Nanos(0), &labels, packet, drops)?;
 /// }
-/// assert_eq!(queue.backlogged_hosts(), (2, 1));
+/// assert_eq!(queue.backlogged_hosts(), (2, 0));
 /// assert_eq!(queue.dequeue(Nanos(0), drops).map(|packet| packet.handle), Some(0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -229,7 +229,7 @@ impl<H: FlowHasher, N: Nat> Labelled for ByLabeller<'_, H, N> {
 }
 
 /// A packet's labels under two keys, while one key takes over from the other: for
-/// [`Isolated::rotate`](crate::Isolated::rotate).
+/// [`Hashed::rotate`](crate::Hashed::rotate).
 ///
 /// Where the labels of hosts are no hashes but numbers of the caller's, `before` and `after` have
 /// the same numbers.

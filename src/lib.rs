@@ -92,7 +92,6 @@ extern crate alloc;
 mod ack_filter;
 mod buffers;
 mod hashed;
-mod isolated;
 mod isolation;
 mod labelled_scheduler;
 mod labels;
@@ -108,13 +107,10 @@ pub mod by_hand;
 pub use ack_filter::{AckFilter, Acks, UnknownAckFilter, supersedes};
 pub use buffers::Buffers;
 pub use hashed::{HashDirectory, Hashed};
-pub use isolated::{
-    Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, IsolatedQueues, StaticRates,
-    StaticTables, StaticTriple,
+pub use isolation::{
+    Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, StaticTables, TinCounters,
+    UnknownIsolation,
 };
-#[doc(hidden)]
-pub use isolation::{IsolatedQueue, IsolationMemory, StaticIsolation};
-pub use isolation::{Isolation, TinCounters, UnknownIsolation};
 pub use labelled_scheduler::LabelledScheduler;
 pub use labels::{ByLabeller, Identified, InTin, Labelled, OnDemand, Rekeyed};
 pub use segmenter::{CutError, Segmenter};
@@ -138,7 +134,7 @@ pub use statistics::{
 };
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
-pub use storage::{Allocate, NoRoom, Slices, Storage};
+pub use storage::{Allocate, Slices, Storage};
 pub use tins::{
     Dscp, Fwmark, Tin, TinBy, TinMode, TinName, TinPlan, TinPlanError, TinShare, UnknownDscp,
     UnknownTinBy, UnknownTinMode,

@@ -24,7 +24,6 @@ mod without_heap;
 
 use core::fmt;
 
-use flowhash::Rotating;
 use sched_core::{
     AqmChoice, Backlog, ChosenAqm, ChosenAqmState, ConfigError, Counters, DropReason, DropSink,
     FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
@@ -49,12 +48,11 @@ pub use wash::clear_dscp;
 pub use without_heap::FeatureAlloc;
 
 use crate::ack_filter::{AckFilter, Acks};
-use crate::isolated::{Isolated, IsolatedError};
-use crate::isolation::Isolation;
+use crate::isolation::{Isolated, IsolatedError, Isolation};
 use crate::labelled_scheduler::LabelledScheduler;
 use crate::labels::Labelled;
 use crate::statistics::NonIpFrames;
-use crate::storage::{NoRoom, Storage};
+use crate::storage::{Slices, Storage};
 use crate::tins::TinPlan;
 use memory_limit::{Buffered, Memory};
 use outlet::Outlet;
@@ -150,8 +148,8 @@ use outlet::Outlet;
 ///
 /// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) line. With frames, a copy, a
 /// parse and a hash on the way in.
-pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Storage = NoRoom> {
-    outlet: Outlet<S, K, T>,
+pub struct SmartQueue<S: Storage, P = Descriptors> {
+    outlet: Outlet<S>,
     rtt: Rtt,
     /// Whether the limit in bytes follows the rate: the caller has set none.
     is_by_rate: bool,
@@ -167,7 +165,7 @@ pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Stora
 }
 
 /// A summary, without tables and buffers.
-impl<S: Storage, P, K: Storage, T: Storage> fmt::Debug for SmartQueue<S, P, K, T> {
+impl<S: Storage, P> fmt::Debug for SmartQueue<S, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("SmartQueue");
         debug.field("rate", &format_args!("{}", self.line().rate()));
@@ -187,7 +185,8 @@ impl Buffered for Descriptors {
     }
 }
 
-impl SmartQueue<NoRoom> {
+/// Where tables lie is said at the end of the builder; here it is any place.
+impl SmartQueue<Slices<'static>> {
     /// A queue for the way from the local hosts to the line: they are the sources.
     #[must_use]
     pub const fn upload(rate: Rate) -> SmartQueueBuilder {
@@ -201,7 +200,7 @@ impl SmartQueue<NoRoom> {
     }
 }
 
-impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
+impl<S: Storage, P> SmartQueue<S, P> {
     /// Returns when to call `pop` or `dequeue` next: `now` if a packet may leave, later if the link
     /// is busy until then. After the clock has stepped back by more than a second it is `now`: the
     /// call with this timestamp sets the link right, and if it returns nothing, the next answer is
@@ -220,8 +219,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// dropped. Buffers are as many as at construction: a rate that is to grow tenfold later wants
     /// [`SmartQueueBuilder::buffers`].
     ///
-    /// Cost: with one tin O(1), with divisions; with several O(hosts), and O(queues) where there
-    /// are tables for `triple-isolate`. Where the limit in bytes is raised so far that the grain of
+    /// Cost: O(tins), with divisions. Where the limit in bytes is raised so far that the grain of
     /// [`LongestHostDrop`](sched_core::LongestHostDrop::grain) changes, O(hosts) as well.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.outlet.line.set_rate(now, rate);
@@ -398,14 +396,6 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         self.outlet.line.is_ingress()
     }
 
-    /// What shares the line, from now on: [`Isolated::set_isolation`].
-    ///
-    /// # Errors
-    /// As [`Isolated::set_isolation`].
-    pub fn set_isolation(&mut self, isolation: Isolation) -> Result<(), IsolatedError> {
-        self.outlet.line.inner_mut().set_isolation(isolation)
-    }
-
     /// What the device behind the queue takes, from now on: back-pressure, beside the rate. See [`DeviceRoom`].
     /// After [`DeviceRoom::Busy`] nothing leaves until the driver says [`DeviceRoom::Ready`], or [adds
     /// room](Self::add_room).
@@ -464,34 +454,23 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         self.outlet.line.inner().isolation()
     }
 
-    /// How many source hosts, and how many destination hosts, have packets queued.
+    /// How many source hosts, and how many destination hosts, have packets queued: 0 on a side that
+    /// does not count ([`Isolated::backlogged_hosts`]).
     #[must_use]
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         self.outlet.line.inner().backlogged_hosts()
     }
 
-    /// Whether flows or hosts may have claims under the key before: [`Isolated::is_rotating`].
-    #[must_use]
-    pub fn is_rotating(&self) -> bool {
-        self.outlet.line.inner().is_rotating()
-    }
-
-    /// Ends the transition to another key at once; returns how many claims under the key before were left:
-    /// [`Isolated::finish_rotation`]. Cost: the tables.
-    pub fn finish_rotation(&mut self) -> u32 {
-        self.outlet.line.inner_mut().finish_rotation()
-    }
-
     /// The isolated queues, to look at.
     #[must_use]
-    pub const fn isolated(&self) -> &Isolated<S, ChosenAqm<S::Of<ChosenAqmState>>, K, T> {
+    pub const fn isolated(&self) -> &Isolated<S, ChosenAqm<S::Of<ChosenAqmState>>> {
         self.outlet.line.inner()
     }
 }
 
 /// By descriptor. The method [`enqueue`](Self::enqueue) isolates hosts; that of [`Scheduler`], which knows a label
 /// for the flow only, makes each flow its own host.
-impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
+impl<S: Storage> SmartQueue<S, Descriptors> {
     /// Takes `packet`, which has these labels, at instant `now`. Packets that had to give way go to `drops`.
     ///
     /// # Errors
@@ -595,25 +574,36 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
         Ok(())
     }
 
-    /// Begins the transition to labels under another key: [`Isolated::rotate`]. Give packets both labels
-    /// ([`Rekeyed`](crate::Rekeyed)) until [`is_rotating`](Self::is_rotating) is false.
+    /// Sets what shares the line, at any time: all packets stay. `labels_of` returns the labels of a
+    /// queued packet, its tin included. Nothing happens under the isolation that is in force. The
+    /// rest as for [`Isolated::rebuild`].
     ///
     /// # Errors
-    /// [`Rotating`], and nothing has changed, if claims are left of an earlier rotation.
-    pub fn rotate(&mut self) -> Result<(), Rotating> {
-        self.outlet.line.inner_mut().rotate()
+    /// As [`Isolated::rebuild`].
+    pub fn set_isolation<L: Labelled>(
+        &mut self,
+        isolation: Isolation,
+        labels_of: impl FnMut(Packet) -> L,
+    ) -> Result<(), IsolatedError> {
+        if isolation == self.isolation() {
+            return Ok(());
+        }
+        self.outlet.line.inner_mut().rebuild(isolation, None, labels_of)
+    }
+
+    /// Goes over to labels under another key, at any time: [`Isolated::relabel`].
+    pub fn relabel<L: Labelled>(&mut self, labels_of: impl FnMut(Packet) -> L) {
+        self.outlet.line.inner_mut().relabel(labels_of);
     }
 
     /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at
-    /// once; returns whether the host is backlogged. During a [rotation](Self::rotate) give labels
-    /// under both keys ([`Rekeyed`](crate::Rekeyed)): the host is looked up by each. The rest as
-    /// for [`Isolated::update_host`].
+    /// once; returns whether the host is backlogged: [`Isolated::update_host`].
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.outlet.line.inner_mut().update_host(now, labels)
     }
 }
 
-impl<S: Storage, K: Storage, T: Storage> Scheduler for SmartQueue<S, Descriptors, K, T> {
+impl<S: Storage> Scheduler for SmartQueue<S, Descriptors> {
     /// `flow` is the packet's label; the flow is its own host.
     #[inline(always)] // as that of the queues inside
     fn enqueue(
@@ -661,7 +651,7 @@ impl<S: Storage, K: Storage, T: Storage> Scheduler for SmartQueue<S, Descriptors
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        SmartQueue::<S, Descriptors, K, T>::set_limits(self, limits, drops);
+        SmartQueue::<S, Descriptors>::set_limits(self, limits, drops);
     }
 
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
@@ -687,7 +677,7 @@ impl<S: Storage, K: Storage, T: Storage> Scheduler for SmartQueue<S, Descriptors
     }
 }
 
-impl<S: Storage, K: Storage, T: Storage> LabelledScheduler for SmartQueue<S, Descriptors, K, T> {
+impl<S: Storage> LabelledScheduler for SmartQueue<S, Descriptors> {
     fn enqueue_labelled(
         &mut self,
         now: Nanos,

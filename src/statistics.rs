@@ -19,9 +19,9 @@ pub struct FlowStatistics {
     pub queue: u32,
     /// The tin that it is in.
     pub tin: u8,
-    /// The entry of its source host; `None` where hosts do not count.
+    /// The entry of its source host; `None` where sources do not count.
     pub source: Option<u32>,
-    /// The entry of its destination host; `None` where hosts do not count.
+    /// The entry of its destination host; `None` where destinations do not count.
     pub destination: Option<u32>,
     /// What it holds.
     pub queued: Backlog,
@@ -55,17 +55,16 @@ impl FlowTotals {
 
 /// How often flows and hosts have become backlogged since construction.
 ///
-/// A flow or host counts when it is given a queue or an entry that was free, in each tin by itself: it held nothing until
-/// then. So one that sends now and then counts each time. Of these times, those are of a *new* flow or host in which the queue or
+/// A flow or host counts when it is given a queue or an entry that was free: it held nothing until
+/// then, a flow in this tin, a host in any. So one that sends now and then counts each time. Of these times, those are of a *new* flow or host in which the queue or
 /// entry was another's before, or no one's: a count of the flows and hosts that there have been, where one that comes back after
 /// others had its place counts anew.
 ///
-/// - A flow that shares a queue, because its set is full, and a host that shares an entry do not count. But where a set keeps its last
-///   free entries for other tins, a host that shares one of its own tin counts each time that a flow of the host becomes backlogged.
+/// - A flow that shares a queue, because its set is full, and a host that shares an entry do not count.
 /// - A flow whose first packet is refused counts.
 /// - A label that is the number of a free queue which no flow has had yet is not new there: of 2^32 labels as many as there are queues.
-/// - Where hosts do not count, none does; the host without a name that flows have when hosts begin to count is one. After another
-///   isolation, a host whose spare queue others still hold may count once a packet.
+/// - Hosts count on a side that counts ([`Isolated::backlogged_hosts`](crate::Isolated::backlogged_hosts)).
+/// - What is queued while isolation, tins or key change does not count anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -85,8 +84,7 @@ pub struct Activations {
     pub new_destination_hosts: u64,
 }
 
-/// A host of one side that holds packets. Hosts that share an entry are one; a host of an
-/// [`Isolated`](crate::Isolated) queue has an entry in each tin.
+/// A host of one side that holds packets. Hosts that share an entry are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -175,9 +173,9 @@ pub struct QueueStatistics {
     pub memory_held: u64,
     /// The most that they may take, if that is limited.
     pub memory_limit: Option<u32>,
-    /// How many source hosts have packets queued.
+    /// How many source hosts have packets queued; 0 where sources do not count.
     pub source_hosts: u32,
-    /// How many destination hosts have packets queued.
+    /// How many destination hosts have packets queued; 0 where destinations do not count.
     pub destination_hosts: u32,
     /// How often flows and hosts have become backlogged since construction.
     pub activations: Activations,
@@ -193,9 +191,9 @@ pub struct QueueStatistics {
 pub struct FoundEntries {
     /// The queue of its flow: [`FlowStatistics::queue`].
     pub queue: Option<u32>,
-    /// The entry of its source host: [`HostStatistics::entry`].
+    /// The entry of its source host, where sources count: [`HostStatistics::entry`].
     pub source: Option<u32>,
-    /// The entry of its destination host.
+    /// The entry of its destination host, where destinations count.
     pub destination: Option<u32>,
 }
 

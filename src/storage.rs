@@ -8,7 +8,6 @@ use sched_core::Table;
 ///
 /// - [`Heap`]: allocated, with the feature `alloc`.
 /// - [`Slices`]: in slices that the caller keeps, without the optional tables.
-/// - [`NoRoom`]: nowhere, for what is not wanted.
 ///
 /// Another allocator is an implementation of this trait and of [`Allocate`]:
 ///
@@ -69,7 +68,7 @@ pub trait Storage {
 ///     }
 /// }
 ///
-/// let memory = IsolatedMemory::<Boxes>::allocate(64, 16, 256);
+/// let memory = IsolatedMemory::<Boxes>::allocate(64, 16, 1, 256);
 /// let queue = Isolated::new(memory, IsolatedConfig::new(1_514, Limits::NONE))?;
 /// assert_eq!(queue.backlogged_hosts(), (0, 0));
 /// # Ok::<(), freeboard::IsolatedError>(())
@@ -91,16 +90,6 @@ pub struct Slices<'a>(core::marker::PhantomData<&'a mut ()>);
 
 impl<'a> Storage for Slices<'a> {
     type Of<T: fmt::Debug + 'static> = &'a mut [T];
-    type Rates<T: fmt::Debug + 'static> = [T; 0];
-    type Rounds<T: fmt::Debug + 'static> = [T; 0];
-}
-
-/// Tables of nothing: no room for the rates of hosts, where no host has one ([`IsolatedMemory`](crate::IsolatedMemory)).
-#[derive(Debug)]
-pub enum NoRoom {}
-
-impl Storage for NoRoom {
-    type Of<T: fmt::Debug + 'static> = [T; 0];
     type Rates<T: fmt::Debug + 'static> = [T; 0];
     type Rounds<T: fmt::Debug + 'static> = [T; 0];
 }

@@ -1,6 +1,5 @@
 //! A queue that is told more of a packet than a number for its flow.
 
-use freeboard::IsolatedQueue;
 use freeboard::flowhash::{Labeller, Labels, Parser, SipHash13};
 use freeboard::sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
@@ -67,20 +66,6 @@ impl<S: Storage> Way<Isolated<S>> for TinsByHash {
     fn enqueue(
         &self,
         queue: &mut Isolated<S>,
-        now: Nanos,
-        flow: FlowId,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<(), Rejected> {
-        queue.enqueue_labelled(now, &Self::labels(flow), packet, drops).map(|_| ())
-    }
-}
-
-impl<S: Storage> Way<IsolatedQueue<S>> for TinsByHash {
-    #[inline(always)]
-    fn enqueue(
-        &self,
-        queue: &mut IsolatedQueue<S>,
         now: Nanos,
         flow: FlowId,
         packet: Packet,

@@ -15,10 +15,9 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    Dscp, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue, Tin, TinMode,
-    TinName, TinPlan, TinShare,
+    Dscp, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue, Tin,
+    TinMode, TinName, TinPlan, TinShare,
 };
-use freeboard::{IsolatedQueue, IsolationMemory};
 
 use super::enqueued_by::{EnqueuedBy, Frames, FramesInTins, HostsByHash, OneFlow, TinsByHash};
 use super::null::{LIMITED, LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
@@ -30,7 +29,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
 /// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 79] = [
+pub(crate) const NAMES: [&str; 71] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -73,15 +72,7 @@ pub(crate) const NAMES: [&str; 79] = [
     "smart_queue_shaped",
     "isolated_tins4",
     "isolated_tins4_within",
-    "records_dual",
-    "records_dual_1_host",
-    "records_dual_32_hosts",
-    "records_flows",
-    "records_tins4",
-    "records_tins4_within",
-    "records_triple",
-    "records_triple_32_hosts",
-    "records_triple_tins4",
+    "isolated_triple_tins4",
     "smart_queue_tins4",
     "smart_queue_tins4_within",
     "smart_queue_parsed",
@@ -188,18 +179,20 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         }
         "hosts_lqd" => alone(LongestHost { of: BY_HOST, end: DropFrom::Head }, few, turn, call),
         // The whole isolated queue by hash, each flow the only one of its hosts.
-        "isolated_dual" => closed(isolated_dual(flows), call, true),
-        "isolated_triple" => closed(isolated_triple(flows), call, true),
+        "isolated_dual" => closed(isolated(flows, 1, Isolation::DualSrcHost), call, true),
+        "isolated_triple" => closed(isolated(flows, 1, Isolation::TripleIsolate), call, true),
         // The same queue, where hosts do not count.
-        "isolated_flows" => {
-            let mut queue = isolated_dual(flows);
-            queue.set_isolation(Isolation::Flows).expect("it needs no tables");
-            closed(queue, call, true)
-        }
+        "isolated_flows" => closed(isolated(flows, 1, Isolation::Flows), call, true),
         // The same with few hosts, to which flows are told off by their hash.
-        "isolated_dual_1_host" => closed(of_hosts(isolated_dual(flows), 0), call, true),
-        "isolated_dual_32_hosts" => closed(of_hosts(isolated_dual(flows), 31), call, true),
-        "isolated_triple_32_hosts" => closed(of_hosts(isolated_triple(flows), 31), call, true),
+        "isolated_dual_1_host" => {
+            closed(of_hosts(isolated(flows, 1, Isolation::DualSrcHost), 0), call, true)
+        }
+        "isolated_dual_32_hosts" => {
+            closed(of_hosts(isolated(flows, 1, Isolation::DualSrcHost), 31), call, true)
+        }
+        "isolated_triple_32_hosts" => {
+            closed(of_hosts(isolated(flows, 1, Isolation::TripleIsolate), 31), call, true)
+        }
         // Behind a line that is faster than the loop.
         "drr_shaped" => {
             let queues = queued(scheduler(DRR, flows, 1, turn), flows);
@@ -209,54 +202,26 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "isolated_rates_unset" => {
             let config = IsolatedConfig::new(MTU, Limits::NONE);
             let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
-            let queue = freeboard::Isolated::new(memory.with_rates(), config);
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, 1, descriptors_for(flows));
+            let queue = Isolated::new(memory.with_rates(), config);
             closed(queue.expect("powers of two"), call, true)
         }
         // `isolated_dual` with CoDel and a device that is ready, behind an unlimited line, and behind one that is faster
         // than the loop.
-        "smart_queue" => closed(smart_queue(flows, Rate::UNLIMITED), call, true),
-        "smart_queue_shaped" => closed(smart_queue(flows, fastest()), call, true),
+        "smart_queue" => closed(smart_queue(flows, Rate::UNLIMITED, one_tin()), call, true),
+        "smart_queue_shaped" => closed(smart_queue(flows, fastest(), one_tin()), call, true),
         // Both with four tins, of which the hash of a flow says one. All tins are beyond their shares, which are equal: as
         // much leaves each as comes, and each keeps its backlog.
         "isolated_tins4" => {
-            let mut queue = isolated_dual(flows);
-            let tin = TinConfig::by_weight(1).with_rate(1_000_000_000);
-            queue.set_tins(&[tin; 4]).expect("no more tins than ways");
-            standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| {
-                by.queue.backlogged_hosts().0
-            })
-        }
-        // The same queues made of records.
-        "records_dual" => closed(records(flows, 1, Isolation::DualSrcHost), call, true),
-        "records_dual_1_host" => {
-            closed(of_hosts(records(flows, 1, Isolation::DualSrcHost), 0), call, true)
-        }
-        "records_dual_32_hosts" => {
-            closed(of_hosts(records(flows, 1, Isolation::DualSrcHost), 31), call, true)
-        }
-        "records_flows" => closed(records(flows, 1, Isolation::Flows), call, true),
-        "records_tins4" => {
-            let mut queue = records(flows, 4, Isolation::DualSrcHost);
+            let mut queue = isolated(flows, 4, Isolation::DualSrcHost);
             let tin = TinConfig::by_weight(1).with_rate(1_000_000_000);
             queue.set_tins(&[tin; 4]).expect("room for four tins");
             standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| {
                 by.queue.backlogged_hosts().0
             })
         }
-        "records_tins4_within" => {
-            let mut queue = records(flows, 4, Isolation::DualSrcHost);
-            let share = |bits| TinConfig::by_weight(1).with_rate(bits);
-            let tins = [400, 25, 200, 100].map(|gbit| share(gbit * 1_000_000_000));
-            queue.set_tins(&tins).expect("room for four tins");
-            closed(EnqueuedBy { queue, way: TinsByHash }, call, true)
-        }
-        "records_triple" => closed(records(flows, 1, Isolation::TripleIsolate), call, true),
-        "records_triple_32_hosts" => {
-            closed(of_hosts(records(flows, 1, Isolation::TripleIsolate), 31), call, true)
-        }
-        "records_triple_tins4" => {
-            let mut queue = records(flows, 4, Isolation::TripleIsolate);
+        "isolated_triple_tins4" => {
+            let mut queue = isolated(flows, 4, Isolation::TripleIsolate);
             let tin = TinConfig::by_weight(1).with_rate(1_000_000_000);
             queue.set_tins(&[tin; 4]).expect("room for four tins");
             standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| {
@@ -264,34 +229,31 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             })
         }
         "smart_queue_tins4" => {
-            let mut queue = smart_queue(flows, fastest());
-            queue.set_tins(four_tins()).expect("no more tins than ways");
+            let queue = smart_queue(flows, fastest(), four_tins());
             standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| {
                 by.queue.backlogged_hosts().0
             })
         }
         // The same, with all tins within their shares: those above are empty at once, and most packets find their flow idle.
         "isolated_tins4_within" => {
-            let mut queue = isolated_dual(flows);
+            let mut queue = isolated(flows, 4, Isolation::DualSrcHost);
             let share = |bits| TinConfig::by_weight(1).with_rate(bits);
             let tins = [400, 25, 200, 100].map(|gbit| share(gbit * 1_000_000_000));
-            queue.set_tins(&tins).expect("no more tins than ways");
+            queue.set_tins(&tins).expect("room for four tins");
             closed(EnqueuedBy { queue, way: TinsByHash }, call, true)
         }
         "smart_queue_tins4_within" => {
-            let mut queue = smart_queue(flows, fastest());
-            queue.set_tins(TinMode::Diffserv4).expect("no more tins than ways");
+            let queue = smart_queue(flows, fastest(), TinMode::Diffserv4.plan());
             closed(EnqueuedBy { queue, way: TinsByHash }, call, true)
         }
         // The same without tins, with the headers of frames parsed and hashed.
         "smart_queue_parsed" => {
             let way = Frames::new(descriptors_for(flows), flows);
-            closed(EnqueuedBy { queue: smart_queue(flows, fastest()), way }, call, true)
+            closed(EnqueuedBy { queue: smart_queue(flows, fastest(), one_tin()), way }, call, true)
         }
         // Four tins as above, which the code points of the frames say.
         "smart_queue_tins4_parsed" => {
-            let mut queue = smart_queue(flows, fastest());
-            queue.set_tins(four_tins()).expect("no more tins than ways");
+            let queue = smart_queue(flows, fastest(), four_tins());
             let frames = Frames::new(descriptors_for(flows), flows);
             let way = FramesInTins { frames, plan: four_tins() };
             standing(EnqueuedBy { queue, way }, call, |by| by.queue.backlogged_hosts().0)
@@ -380,33 +342,16 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
     })
 }
 
-/// By source host, with hosts and queues for all flows.
-fn isolated_dual(flows: usize) -> freeboard::Isolated<Boxes> {
+/// Hosts and queues for all flows, and room for so many tins.
+fn isolated(flows: usize, tins: usize, isolation: Isolation) -> Isolated<Boxes> {
     let count = queues_for(flows);
-    let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
-    let config = IsolatedConfig::new(MTU, Limits::NONE);
-    freeboard::Isolated::new(memory, config).expect("powers of two")
-}
-
-/// The same, made of records, with room for so many tins.
-fn records(flows: usize, tins: usize, isolation: Isolation) -> IsolatedQueue<Boxes> {
-    let count = queues_for(flows);
-    let memory = IsolationMemory::allocate(count, count, tins, descriptors_for(flows));
+    let memory = IsolatedMemory::allocate(count, count, tins, descriptors_for(flows));
     let memory = match isolation {
         Isolation::TripleIsolate => memory.with_triple(64 * tins),
         _ => memory,
     };
     let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
-    IsolatedQueue::new(memory, config).expect("powers of two")
-}
-
-/// As CAKE's `triple-isolate`.
-fn isolated_triple(flows: usize) -> freeboard::Isolated<Boxes, NoAqm, freeboard::NoRoom, Boxes> {
-    let count = queues_for(flows);
-    let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
-    let isolation = Isolation::TripleIsolate;
-    let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
-    freeboard::Isolated::new(memory.with_triple(64), config).expect("powers of two")
+    Isolated::new(memory, config).expect("powers of two")
 }
 
 /// The queue `queue`, whose hosts the low bits `mask` of a flow's hash say.
@@ -415,12 +360,16 @@ fn of_hosts<S>(queue: S, mask: u32) -> EnqueuedBy<S, HostsByHash> {
 }
 
 /// Of the longest round-trip time: with 65,536 flows the backlog of FULL stands for longer than the target of others.
-fn smart_queue(flows: usize, rate: Rate) -> SmartQueue<Boxes> {
-    let count = queues_for(flows);
-    let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
+fn smart_queue(flows: usize, rate: Rate, tins: TinPlan) -> SmartQueue<Boxes> {
+    let (count, room) = (queues_for(flows), tins.count().into());
+    let memory = IsolatedMemory::<Boxes>::allocate(count, count, room, descriptors_for(flows));
     let aqm = Boxes(memory.queues()).of(ChosenAqmState::EMPTY);
-    let builder = SmartQueue::upload(rate).rtt(Rtt::SATELLITE).max_len(MTU);
+    let builder = SmartQueue::upload(rate).rtt(Rtt::SATELLITE).max_len(MTU).tins(tins);
     builder.descriptors_in(memory, aqm).expect("powers of two")
+}
+
+fn one_tin() -> TinPlan {
+    TinMode::BestEffort.plan()
 }
 
 /// Four tins with a hundredth of the line each, for CS0 to CS3.

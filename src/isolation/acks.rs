@@ -3,12 +3,12 @@
 use flowhash::Ack;
 use sched_core::{Aqm, DropSink, FlowId, Nanos, Packet, Rejected, Scheduler};
 
-use super::queue::IsolatedQueue;
+use super::queue::Isolated;
 use crate::ack_filter::{AckFilter, Acks};
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
-impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
+impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// As [`Self::enqueue_labelled`], of a packet that is the acknowledgement `ack`: then `filter`
     /// may drop one that waits in the same queue. `acks` reads packets that are queued.
     ///

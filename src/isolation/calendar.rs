@@ -398,7 +398,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::{Heap, IsolationMemory};
+    use crate::{Heap, IsolatedMemory};
 
     /// Goal: the first turn from every round on is the one that a look at all rounds of the tin in
     /// order finds, whatever other tins have. Method: random rounds with a flow each, in calendars
@@ -410,7 +410,7 @@ mod tests {
         {
             let each = all / u32::next_power_of_two(tins);
             for often in [1, 3, 17, 300, 5_000].into_iter().filter(|_| each > 1) {
-                let memory = IsolationMemory::<Heap>::allocate(8, 8, 8, 1);
+                let memory = IsolatedMemory::<Heap>::allocate(8, 8, 8, 1);
                 let (_, mut rounds) = Rounds::new(memory.with_triple(all as usize).rounds);
                 rounds.begin(tins);
                 assert_eq!(rounds.mask, each - 1);

@@ -13,14 +13,18 @@ use super::serve::TINS;
 use crate::IsolatedError;
 use crate::storage::{Allocate, Slices, Storage};
 
-/// The tables of an [`IsolatedQueue`](super::IsolatedQueue); what they contain does not matter.
+/// The tables of an [`Isolated`](super::Isolated); what they contain does not matter.
 ///
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
 /// two. Memory: 16 bytes a packet, 64 a queue, and for each host 117 with its spare queue and 36
 /// for each tin that there is room for, a power of two. A tin beyond the first takes 168. An AQM
-/// takes room for each queue beside this, spare ones included. Room for
-/// `triple-isolate` is [asked for](Self::with_triple).
-pub struct IsolationMemory<S: Storage> {
+/// takes room for each queue beside this, spare ones included: 24 bytes for
+/// [`ChosenAqm`](sched_core::ChosenAqm).
+///
+/// Two groups of tables are there only if they are asked for: [rates](Self::with_rates) of hosts, and
+/// [`triple-isolate`](Self::with_triple), which is refused without them. Where the [storage](Storage)
+/// has no room for them, nothing of them is left in the code.
+pub struct IsolatedMemory<S: Storage> {
     /// One for each handle.
     pub(super) packets: S::Of<Descriptor>,
     /// One for eight queues; none for spare ones.
@@ -83,16 +87,16 @@ impl<S: Allocate> RoundTables<S> {
 }
 
 /// Without the tables.
-impl<S: Storage> fmt::Debug for IsolationMemory<S> {
+impl<S: Storage> fmt::Debug for IsolatedMemory<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IsolationMemory")
+        f.debug_struct("IsolatedMemory")
             .field("queues", &self.queues.as_ref().len())
             .field("packets", &self.packets())
             .finish_non_exhaustive()
     }
 }
 
-impl<S: Allocate> IsolationMemory<S> {
+impl<S: Allocate> IsolatedMemory<S> {
     /// Allocates tables for so many queues, hosts, tins of each and packets. More than eight tins
     /// count as eight.
     #[must_use]
@@ -137,7 +141,7 @@ impl<S: Allocate> IsolationMemory<S> {
     }
 }
 
-impl<S: Storage> IsolationMemory<S> {
+impl<S: Storage> IsolatedMemory<S> {
     /// How many queues there are, spare ones included: as many states an AQM needs.
     #[must_use]
     pub fn queues(&self) -> usize {
@@ -209,11 +213,11 @@ fn is_long_enough(
 #[cfg(all(test, feature = "alloc"))]
 mod tests {
     use super::*;
-    use crate::{Heap, StaticIsolation};
+    use crate::{Heap, StaticTables};
 
     /// What the tables take but for the packets, in bytes.
     fn bytes(queues: usize, hosts: usize, tins: usize) -> usize {
-        let memory = IsolationMemory::<Heap>::allocate(queues, hosts, tins, 0);
+        let memory = IsolatedMemory::<Heap>::allocate(queues, hosts, tins, 0);
         size_of_val(&memory.lines[..])
             + size_of_val(&memory.queues[..])
             + size_of_val(&memory.flows[..])
@@ -235,7 +239,7 @@ mod tests {
         assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 36 + 168));
         assert_eq!(whole, 75_328);
 
-        let (few, many) = (StaticIsolation::<0, 8, 2>::new(), StaticIsolation::<0, 16, 2>::new());
+        let (few, many) = (StaticTables::<0, 8, 2>::new(), StaticTables::<0, 16, 2>::new());
         assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_984 + 2 * 288));
     }
 
@@ -243,7 +247,7 @@ mod tests {
     /// the size of an element of each, and each without its last one.
     #[test]
     fn rates_take_what_the_page_says_for_every_host() {
-        let memory = || IsolationMemory::<Heap>::allocate(64, 16, 2, 64).with_rates();
+        let memory = || IsolatedMemory::<Heap>::allocate(64, 16, 2, 64).with_rates();
         let (rates, excess) = (memory().rates, memory().excess);
         assert_eq!((size_of_val(&rates[..]), size_of_val(&excess[..])), (16 * 112, 32 * 20));
         let mut short = memory();
@@ -267,7 +271,7 @@ mod tests {
     /// its last element; the error names it.
     #[test]
     fn a_table_that_is_too_short_is_named() {
-        type Cut = fn(&mut IsolationMemory<Heap>);
+        type Cut = fn(&mut IsolatedMemory<Heap>);
         fn shorten<E>(table: &mut alloc::vec::Vec<E>) {
             table.truncate(table.len() - 1);
         }
@@ -280,7 +284,7 @@ mod tests {
         ];
         for (what, needed, cut) in cut {
             let tins = if what == "turns" { 1 } else { 4 };
-            let mut memory = IsolationMemory::allocate(64, 16, tins, 64);
+            let mut memory = IsolatedMemory::allocate(64, 16, tins, 64);
             assert_eq!(memory.check(), Ok(()));
             cut(&mut memory);
             let given = needed - 1;
@@ -288,8 +292,8 @@ mod tests {
         }
     }
 
-    fn triple() -> IsolationMemory<Heap> {
-        IsolationMemory::allocate(64, 16, 4, 64).with_triple(256)
+    fn triple() -> IsolatedMemory<Heap> {
+        IsolatedMemory::allocate(64, 16, 4, 64).with_triple(256)
     }
 
     /// Goal: the page of the tables of `triple-isolate` is right. Method: the difference that a
@@ -297,7 +301,7 @@ mod tests {
     #[test]
     fn tables_of_triple_isolate_take_what_the_page_says() {
         let bytes = |queues, hosts, tins, rounds| {
-            let memory = IsolationMemory::<Heap>::allocate(queues, hosts, tins, 0);
+            let memory = IsolatedMemory::<Heap>::allocate(queues, hosts, tins, 0);
             let of = memory.with_triple(rounds).rounds;
             size_of_val(&of.lists[..])
                 + size_of_val(&of.dues[..])
@@ -333,7 +337,7 @@ mod tests {
         for (rounds, is_accepted) in
             [(0, false), (1, false), (2, true), (4_096, true), (4_097, false)]
         {
-            let memory = IsolationMemory::<Heap>::allocate(64, 16, 1, 64).with_triple(rounds);
+            let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 64).with_triple(rounds);
             assert_eq!(memory.check().is_ok(), is_accepted, "{rounds}");
         }
     }
@@ -342,13 +346,13 @@ mod tests {
     /// and nothing else is. Method: queues with and without them, and other tins.
     #[test]
     fn triple_isolate_needs_its_tables() -> Result<(), IsolatedError> {
-        use crate::{IsolatedConfig, IsolatedQueue, Isolation};
+        use crate::{Isolated, IsolatedConfig, Isolation};
         use sched_core::{Limits, TinConfig};
         let config = IsolatedConfig::new(1_500, Limits::NONE).isolated_by(Isolation::TripleIsolate);
-        let without = IsolationMemory::<Heap>::allocate(64, 16, 4, 64);
-        assert_eq!(IsolatedQueue::new(without, config).err(), Some(IsolatedError::NoTriple));
-        let memory = IsolationMemory::<Heap>::allocate(64, 16, 4, 64).with_triple(5);
-        let mut queue = IsolatedQueue::new(memory, config)?;
+        let without = IsolatedMemory::<Heap>::allocate(64, 16, 4, 64);
+        assert_eq!(Isolated::new(without, config).err(), Some(IsolatedError::NoTriple));
+        let memory = IsolatedMemory::<Heap>::allocate(64, 16, 4, 64).with_triple(5);
+        let mut queue = Isolated::new(memory, config)?;
         let tins = [TinConfig::by_weight(1); 4];
         assert_eq!(queue.set_tins(&tins[..2]), Ok(()));
         let (what, given, needed) = ("rounds", 5, 6);

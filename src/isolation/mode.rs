@@ -46,21 +46,11 @@ pub enum Isolation {
 
 /// Which hosts have a level above the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(super) enum Level {
     /// All flows belong to one.
     None,
     Source,
     Destination,
-}
-
-impl Level {
-    /// The hosts of this side.
-    pub(crate) const fn of_side(side: Side) -> Self {
-        match side {
-            Side::Source => Self::Source,
-            Side::Destination => Self::Destination,
-        }
-    }
 }
 
 impl Isolation {
@@ -91,7 +81,7 @@ impl Isolation {
 
     /// The label by which a packet finds its queue.
     #[inline]
-    pub(crate) fn queue_label(self, labels: &(impl Labelled + ?Sized)) -> u32 {
+    pub(super) fn queue_label(self, labels: &(impl Labelled + ?Sized)) -> u32 {
         match self {
             Self::Flows | Self::DualSrcHost | Self::DualDstHost | Self::TripleIsolate => {
                 labels.flow()
@@ -111,7 +101,7 @@ impl Isolation {
         }
     }
 
-    pub(crate) const fn level(self) -> Level {
+    pub(super) const fn level(self) -> Level {
         match self {
             Self::DualSrcHost => Level::Source,
             Self::DualDstHost => Level::Destination,
@@ -120,7 +110,7 @@ impl Isolation {
     }
 
     /// The sides whose hosts count.
-    pub(crate) const fn sides_that_count(self) -> &'static [Side] {
+    pub(super) const fn sides_that_count(self) -> &'static [Side] {
         match self {
             Self::DualSrcHost => &[Side::Source],
             Self::DualDstHost => &[Side::Destination],
@@ -131,14 +121,14 @@ impl Isolation {
 
     /// Whether hosts count: in the other modes no table of hosts is looked at.
     #[inline]
-    pub(crate) const fn counts_hosts(self) -> bool {
+    pub(super) const fn counts_hosts(self) -> bool {
         !self.sides_that_count().is_empty()
     }
 
     /// Whose spare queue a flow goes to that finds its set full: that of its host on this side, or
     /// on the side `local` if the isolation says none. Where hosts do not count, the flow shares
     /// the queue that the table names, or that of its tin.
-    pub(crate) const fn spares_of(self, local: Side) -> Level {
+    pub(super) const fn spares_of(self, local: Side) -> Level {
         match (self, local) {
             (Self::TripleIsolate, Side::Source) => Level::Source,
             (Self::TripleIsolate, Side::Destination) => Level::Destination,

@@ -12,13 +12,13 @@ use shaper::Overhead;
 
 use super::calendar::Rounds;
 use super::directory::{Directory, host_label};
-use super::memory::IsolationMemory;
+use super::memory::IsolatedMemory;
 use super::mode::{Isolation, Level};
+use super::parts::{OwnHost, Parts, parts_of};
 use super::rates::Rates;
 use super::records::{Flow, Tin};
 use super::serve::{Charged, Serving, TINS};
 use super::tin_counters::TinRecords;
-use crate::isolated::{OwnHost, Parts, parts_of};
 use crate::labels::Labelled;
 use crate::storage::Storage;
 use crate::{IsolatedConfig, IsolatedError};
@@ -38,25 +38,64 @@ type Engine<S, A> = FlowQueues<
     Directory<S>,
 >;
 
-/// Queues found by label: hosts and the flows of each, in the storage `S`, with the AQM `A`.
+/// Queues found by label, under the [`Isolation`] chosen, in the storage `S`; with the AQM `A`.
 ///
-/// [`Isolation::TripleIsolate`] needs [tables of its own](IsolationMemory::with_triple). As a
-/// [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is
-/// its own host. Hosts may have committed rates and ceilings where there is
-/// [room for them](IsolationMemory::with_rates); while all that hold packets wait at their
-/// ceilings, [`Scheduler::dequeue`] gives none and [`Scheduler::poll_at`] says when the first may
+/// **Take packets in by their labels**: [`Isolated::enqueue_labelled`], or
+/// [`LabelledScheduler`](crate::LabelledScheduler) where the queue stands behind a line. As a
+/// [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is its
+/// own host: hosts are not isolated.
+///
+/// **The host that counts** is the source in `dual-srchost`, the destination in `dual-dsthost`, and
+/// the host of [`IsolatedConfig::local_side`] in `triple-isolate`, where those of the other side count
+/// for shares as well. In the other four modes hosts do not count. `triple-isolate` needs
+/// [tables of its own](IsolatedMemory::with_triple).
+///
+/// **A full set.** A flow that finds all ways of its set taken shares a queue of its own host: that of
+/// its own way, if this is of the same host and tin, or else the *spare queue* that stands behind the
+/// table for each entry of a host. Flows of a host that are crowded out in several tins at once share
+/// it, and are then served in the tin that had it first. Where hosts do not count there is a spare
+/// queue for each tin. A flow that has a queue keeps it while the queue holds packets of the flow; one
+/// that shares a queue may be reordered once, when it comes to another. Hosts whose set is full share
+/// an entry: its share of the line, and its spare queue.
+///
+/// **Rates.** Hosts may have committed rates and ceilings
+/// ([`Labelled::host_committed_rate`], [`Labelled::host_ceiling`]) where there is
+/// [room for them](IsolatedMemory::with_rates). While all hosts that hold packets are above their
+/// ceilings, [`Scheduler::dequeue`] gives none, and [`Scheduler::poll_at`] says when the first may
 /// send.
+///
+/// **Tins.** With several ([`Isolated::set_tins`]) a flow has a queue for each tin that it sends in. A
+/// host has one entry, and a turn in each of its tins: its share of that tin. A committed rate and a
+/// ceiling hold over all tins together, and the host that gives way is chosen by what it holds in all
+/// of them.
+///
+/// **What a reused entry inherits.**
+///
+/// - A queue: its previous flow's debt, under one packet. What the AQM has learned it learned of a
+///   flow: the flow has it when it comes back to its queue, and another flow begins without it.
+/// - A spare queue: its previous flows' debt, under one packet. The AQM begins anew each time that it
+///   is claimed.
+/// - An entry of a host: the previous host's debt in each tin, under one packet; and what is left in
+///   the buckets of its rate and its ceiling, if the previous host was the same. Until these buckets
+///   are full other hosts claim the entry last.
+///
+/// A turn that is used up is inherited with the debt: the flow or host may then wait for one round,
+/// once.
+///
+/// **Cost.** A packet of a flow that is backlogged: a lookup, the flow scheduler, and the books of
+/// which host holds the most, O(1). A flow that becomes backlogged, and each packet of a flow that
+/// found its set full, costs the hash and the lookup of its host, where hosts count.
 ///
 /// Two hosts share the line, whatever they open:
 ///
 /// ```
 /// use freeboard::flowhash::{Labels, mix};
-/// use freeboard::{IsolatedQueue, IsolationMemory};
+/// use freeboard::{Isolated, IsolatedMemory};
 /// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
 /// use freeboard::{Heap, IsolatedConfig};
 ///
-/// let memory = IsolationMemory::<Heap>::allocate(64, 16, 1, 256);
-/// let mut queue = IsolatedQueue::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
+/// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 256);
+/// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
 /// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
 /// for handle in 0..200 {
 ///     // Every tenth packet is of host 1 and its one flow, the others of nine flows of host 0.
@@ -69,35 +108,35 @@ type Engine<S, A> = FlowQueues<
 /// assert_eq!(sent.filter(|packet| packet.handle % 10 == 0).count(), 10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct IsolatedQueue<S: Storage, A = NoAqm> {
+pub struct Isolated<S: Storage, A = NoAqm> {
     pub(super) queues: Engine<S, A>,
 }
 
 /// Without the tables.
-impl<S: Storage, A> fmt::Debug for IsolatedQueue<S, A> {
+impl<S: Storage, A> fmt::Debug for Isolated<S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IsolatedQueue").field("queues", &self.queues).finish_non_exhaustive()
+        f.debug_struct("Isolated").field("queues", &self.queues).finish_non_exhaustive()
     }
 }
 
-impl<S: Storage> IsolatedQueue<S> {
+impl<S: Storage> Isolated<S> {
     /// Creates queues without an AQM. Cost: O(memory).
     ///
     /// # Errors
     /// [`IsolatedError`], with what was given and what is accepted.
-    pub fn new(memory: IsolationMemory<S>, config: IsolatedConfig) -> Result<Self, IsolatedError> {
+    pub fn new(memory: IsolatedMemory<S>, config: IsolatedConfig) -> Result<Self, IsolatedError> {
         Self::with_aqm(memory, NoAqm, config)
     }
 }
 
-impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
+impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// Creates queues with an AQM, which has room for as many flows as there are queues, spare ones
     /// included. Cost: O(memory).
     ///
     /// # Errors
     /// [`IsolatedError`], with what was given and what is accepted.
     pub fn with_aqm(
-        memory: IsolationMemory<S>,
+        memory: IsolatedMemory<S>,
         aqm: A,
         config: IsolatedConfig,
     ) -> Result<Self, IsolatedError> {
@@ -179,8 +218,10 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         self.queues.flow_backlog(FlowId(queue))
     }
 
-    /// Sets what packets are on the wire, from the next one on that leaves: the rates of tins and
-    /// of hosts count that.
+    /// Sets what packets are on the wire, from the next one on that leaves: the rates of tins, and the
+    /// rates and ceilings of hosts, count that. Packets count as they are booked until it is said. A
+    /// host whose bucket does not hold the longest packet on that line waits. Cost: O(hosts · log hosts)
+    /// where there is room for rates.
     pub fn set_overhead(&mut self, link: Overhead) {
         self.queues.scheduler_mut().set_link(link);
     }
@@ -193,6 +234,27 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// Sets the tins: `tins[t]` is tin `t`, and the highest goes first within its share. Rates and
     /// weights may change at any time, the number of tins only while nothing is queued; where
     /// packets are, [`Self::rebuild`] changes it. Cost: O(1), with another number O(tables).
+    ///
+    /// ```
+    /// use freeboard::flowhash::Labels;
+    /// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler, TinConfig};
+    /// use freeboard::{Heap, InTin, Isolated, IsolatedConfig, IsolatedMemory};
+    ///
+    /// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 2, 256);
+    /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
+    /// // Of 10 Mbit/s, tin 1 goes first up to 1 Mbit/s.
+    /// let share = |rate| TinConfig::by_weight(1).with_rate(rate);
+    /// queue.set_tins(&[share(10_000_000), share(1_000_000)])?;
+    ///
+    /// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    /// let labels = Labels { flow: 7, src_host: 1, dst_host: 2 };
+    /// for handle in 0..8 {
+    ///     let labels = InTin { labels, tin: u8::from(handle == 7) };
+    ///     queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, 1_000), drops)?;
+    /// }
+    /// assert_eq!(queue.dequeue(Nanos(0), drops).map(|packet| packet.handle), Some(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Nothing has changed then.
@@ -214,8 +276,26 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         Ok(())
     }
 
-    /// Sets whether a host has one share in all tins together: then what it is sent in one tin
-    /// counts for its turns in the others. Cost: O(hosts · tins).
+    /// Sets whether a host has one share in all tins together, and not one in each: off unless set.
+    /// Where hosts do not count it changes nothing.
+    ///
+    /// Under `dual-srchost` and `dual-dsthost` what a host is sent in one tin counts for its turns in
+    /// the others:
+    ///
+    /// - A turn of a host is of as many quanta as there are tins, and what the host is sent elsewhere
+    ///   is taken from it; of every turn one packet is left. So a host that floods `n` tins of the same
+    ///   rate, beside others that flood one each, is sent as much as each of them. Where tins differ,
+    ///   it has in each tin a packet at least where another is sent a whole turn.
+    /// - Hosts stand for longer turns: the wait of one that floods grows by the number of tins. Sparse
+    ///   ones go first, as without.
+    /// - What a host is sent in excess of a committed rate is not counted.
+    ///
+    /// Under `triple-isolate` the load of a flow counts the flows of its hosts in all tins: a host
+    /// divides one share among all its flows. A host that floods `n` tins with a flow in each has in
+    /// each of them the `n`-th part of what another host has there with one flow in this tin alone.
+    ///
+    /// When room is made, a host counts with what it holds in all tins, with this and without. Cost:
+    /// O(hosts · tins).
     pub fn set_hosts_across_tins(&mut self, on: bool) {
         self.queues.scheduler_mut().set_across(on);
     }
@@ -226,7 +306,9 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     }
 
     /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at
-    /// once; returns whether the host is backlogged. What its buckets lack they lack after the
+    /// once, also while the host stays backlogged; returns whether it is backlogged. For a host that is
+    /// not, labels are queried when it comes back. The host is the one of the side that the isolation
+    /// has a level for; in other modes nothing changes. What its buckets lack they lack after the
     /// change. Cost: O(tins + log hosts).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
@@ -242,6 +324,17 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         }
         scheduler.set_rates(host, false, labels);
         true
+    }
+
+    /// Counts `packet` as rejected, and claims no flow and no host for it. Always an error.
+    #[cold]
+    pub(crate) fn turn_away(
+        &mut self,
+        now: Nanos,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.queues.enqueue(now, FlowId::NONE, packet, drops)
     }
 
     /// Enqueues a packet by its labels; says how its flow came by its queue.
@@ -347,7 +440,7 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     }
 }
 
-impl<S: Storage, A: Aqm> Scheduler for IsolatedQueue<S, A> {
+impl<S: Storage, A: Aqm> Scheduler for Isolated<S, A> {
     /// `flow` is the packet's label; the flow is its own host.
     #[inline(always)] // as `dequeue`
     fn enqueue(

@@ -3,19 +3,19 @@
 
 use flowhash::{FlowTable, Outcome};
 use sched_core::{
-    Aqm, Counters, FlowId, FlowScheduler, Nanos, Packet, Ring, Siblings, TinChoice, TinConfig,
+    Aqm, Counters, FlowId, FlowScheduler, Packet, Ring, Siblings, TinChoice, TinConfig,
 };
 use shaper::Overhead;
 
 use super::mode::Isolation;
-use super::queue::IsolatedQueue;
+use super::queue::Isolated;
 use super::records::{Flow, Host, Tin, Turn};
 use super::serve::{Serving, TINS};
 use crate::IsolatedError;
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
-impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
+impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// Sets another isolation, other tins, or labels under another key, at any time. `labels_of`
     /// returns the labels of a queued packet as they are from now on, its tin included; where
     /// `tins` is `None` the tins stay.
@@ -35,10 +35,10 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// ```
     /// use freeboard::flowhash::{Labels, mix};
     /// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
-    /// use freeboard::{Heap, IsolatedConfig, IsolatedQueue, Isolation, IsolationMemory};
+    /// use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation};
     ///
-    /// let memory = IsolationMemory::<Heap>::allocate(64, 16, 1, 256);
-    /// let mut queue = IsolatedQueue::new(memory, IsolatedConfig::new(1_500, Limits::NONE))?;
+    /// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 256);
+    /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::NONE))?;
     /// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     /// // Four flows of one source, to a destination each.
     /// let labels_of = |packet: Packet| {
@@ -49,7 +49,7 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     ///     queue.enqueue_labelled(Nanos(0), &labels_of(packet), packet, drops)?;
     /// }
     /// assert_eq!(queue.backlogged_hosts(), (1, 0));
-    /// queue.rebuild(Nanos(0), Isolation::DualDstHost, None, labels_of)?;
+    /// queue.rebuild(Isolation::DualDstHost, None, labels_of)?;
     /// assert_eq!((queue.backlogged_hosts(), queue.backlog().packets), ((0, 4), 200));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -58,7 +58,7 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// Nothing has changed then.
     ///
     /// - [`IsolatedError::NoTriple`] for [`Isolation::TripleIsolate`] without
-    ///   [its tables](crate::IsolationMemory::with_triple);
+    ///   [its tables](crate::IsolatedMemory::with_triple);
     /// - [`IsolatedError::Config`] for no tins, more than eight, and what [`TinConfig::check`]
     ///   refuses;
     /// - [`IsolatedError::Memory`] without room for the turns of every host, where hosts do not
@@ -66,12 +66,11 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     ///   tins than half the rounds.
     pub fn rebuild<L: Labelled>(
         &mut self,
-        now: Nanos,
         isolation: Isolation,
         tins: Option<&[TinConfig]>,
         labels_of: impl FnMut(Packet) -> L,
     ) -> Result<(), IsolatedError> {
-        self.rebuild_and_move(now, isolation, (tins, |tin| tin), labels_of)
+        self.rebuild_and_move(isolation, (tins, |tin| tin), labels_of)
     }
 
     /// As [`Self::rebuild`], where the counters of tin `t` are of tin `to(t)` from now on, or of
@@ -81,15 +80,19 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// As [`Self::rebuild`].
     pub fn rebuild_and_move<L: Labelled>(
         &mut self,
-        now: Nanos,
         isolation: Isolation,
         (tins, to): (Option<&[TinConfig]>, impl Fn(u8) -> u8),
         labels_of: impl FnMut(Packet) -> L,
     ) -> Result<(), IsolatedError> {
         self.check_layout(isolation, tins)?;
-        self.queues.scheduler_mut().advance(now);
         self.regroup(isolation, (tins, to), labels_of);
         Ok(())
+    }
+
+    /// Goes over to labels under another key, at any time: [`Self::rebuild`] with the same isolation
+    /// and the same tins. `labels_of` returns the labels of a queued packet under the new key.
+    pub fn relabel<L: Labelled>(&mut self, labels_of: impl FnMut(Packet) -> L) {
+        self.regroup(self.isolation(), (None, |tin| tin), labels_of);
     }
 
     /// Whether there may be these tins under this isolation.

@@ -34,7 +34,7 @@ pub(super) enum Charged {
 }
 
 /// The records, and which flow is next. A flow scheduler of the queues of an
-/// [`IsolatedQueue`](super::IsolatedQueue).
+/// [`Isolated`](super::Isolated).
 pub(super) struct Serving<S: Storage> {
     pub(super) isolation: Isolation,
     /// The side whose hosts are those of the turns under `triple-isolate`.
@@ -621,7 +621,7 @@ impl<S: Storage> Hosted for Serving<S> {
 #[cfg(all(test, feature = "alloc"))]
 mod tests {
     use super::*;
-    use crate::{Heap, IsolatedConfig, IsolatedQueue, IsolationMemory};
+    use crate::{Heap, Isolated, IsolatedConfig, IsolatedMemory};
     use flowhash::{Labels, mix};
     use sched_core::{Limits, Packet, Scheduler};
 
@@ -634,9 +634,9 @@ mod tests {
         let none = &mut |_: Packet, _| {};
         let modes = Isolation::ALL.iter().filter(|mode| **mode != Isolation::TripleIsolate);
         for &isolation in modes {
-            let memory = IsolationMemory::<Heap>::allocate(128, 16, 1, 320);
+            let memory = IsolatedMemory::<Heap>::allocate(128, 16, 1, 320);
             let config = IsolatedConfig::new(1_500, Limits::NONE).isolated_by(isolation);
-            let mut queue = IsolatedQueue::new(memory, config)?;
+            let mut queue = Isolated::new(memory, config)?;
             for handle in 0..320 {
                 let (host, flow) = (mix(handle & 7), mix(!(handle >> 3 & 7)));
                 let labels = Labels { flow: mix(host ^ flow), src_host: host, dst_host: flow };

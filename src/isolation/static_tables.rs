@@ -5,16 +5,21 @@ use core::fmt;
 use flowhash::TagLine;
 use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, Queue};
 
-use super::memory::{IsolationMemory, RoundTables};
+use super::memory::{IsolatedMemory, RoundTables};
 use super::records::{Flow, Host, Turn};
 use super::serve::TINS as MOST_TINS;
-use crate::isolated::{ALL, HOSTS, QUEUES};
 use crate::storage::Slices;
 
+/// Entries of hosts in a group: one set of eight ways.
+pub(crate) const HOSTS: usize = 8;
+/// Queues in a group: four for each entry, so that few flows find their set full.
+pub(crate) const QUEUES: usize = 4 * HOSTS;
+/// Queues in a group, the spare one of each entry included.
+pub(crate) const ALL: usize = QUEUES + HOSTS;
 /// Lines of queues in a group.
 const LINES: usize = QUEUES >> 3;
 
-/// The tables of an [`IsolatedQueue`](super::IsolatedQueue) in arrays: `PACKETS` handles, and
+/// The tables of an [`Isolated`](super::Isolated) in arrays: `PACKETS` handles, and
 /// `GROUPS` groups of 32 queues and 8 hosts each, with up to `TINS` tins.
 ///
 /// One number says how many queues and hosts there are, so that no length has to be derived from
@@ -23,23 +28,23 @@ const LINES: usize = QUEUES >> 3;
 ///
 /// ```
 /// use freeboard::sched_core::Limits;
-/// use freeboard::{IsolatedConfig, IsolatedQueue, StaticIsolation};
+/// use freeboard::{Isolated, IsolatedConfig, StaticTables};
 ///
 /// // In firmware it is a `static`: `new` is const. 64 queues, 16 hosts.
-/// let mut tables = StaticIsolation::<256, 2, 1>::new();
-/// let queue = IsolatedQueue::new(tables.memory(), IsolatedConfig::new(1_514, Limits::NONE))?;
+/// let mut tables = StaticTables::<256, 2>::new();
+/// let queue = Isolated::new(tables.memory(), IsolatedConfig::new(1_514, Limits::NONE))?;
 /// assert_eq!(queue.backlogged_hosts(), (0, 0));
 /// # Ok::<(), freeboard::IsolatedError>(())
 /// ```
 ///
 /// ```compile_fail
-/// let tables = freeboard::StaticIsolation::<256, 3, 1>::new();
+/// let tables = freeboard::StaticTables::<256, 3>::new();
 /// ```
 ///
 /// ```compile_fail
-/// let tables = freeboard::StaticIsolation::<256, 2, 3>::new();
+/// let tables = freeboard::StaticTables::<256, 2, 3>::new();
 /// ```
-pub struct StaticIsolation<const PACKETS: usize, const GROUPS: usize, const TINS: usize> {
+pub struct StaticTables<const PACKETS: usize, const GROUPS: usize, const TINS: usize = 1> {
     packets: [Descriptor; PACKETS],
     lines: [[TagLine; LINES]; GROUPS],
     queues: [[Queue; ALL]; GROUPS],
@@ -55,10 +60,10 @@ pub struct StaticIsolation<const PACKETS: usize, const GROUPS: usize, const TINS
 
 /// Without the tables.
 impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize> fmt::Debug
-    for StaticIsolation<PACKETS, GROUPS, TINS>
+    for StaticTables<PACKETS, GROUPS, TINS>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StaticIsolation")
+        f.debug_struct("StaticTables")
             .field("packets", &PACKETS)
             .field("groups", &GROUPS)
             .field("tins", &TINS)
@@ -67,7 +72,7 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize> fmt::Debug
 }
 
 impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
-    StaticIsolation<PACKETS, GROUPS, TINS>
+    StaticTables<PACKETS, GROUPS, TINS>
 {
     /// Creates empty tables.
     #[must_use]
@@ -91,8 +96,8 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
     }
 
     /// Returns the tables, for one queue.
-    pub fn memory(&mut self) -> IsolationMemory<Slices<'_>> {
-        IsolationMemory {
+    pub fn memory(&mut self) -> IsolatedMemory<Slices<'_>> {
+        IsolatedMemory {
             packets: &mut self.packets,
             lines: self.lines.as_flattened_mut(),
             queues: self.queues.as_flattened_mut(),
@@ -111,7 +116,7 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
 }
 
 impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize> Default
-    for StaticIsolation<PACKETS, GROUPS, TINS>
+    for StaticTables<PACKETS, GROUPS, TINS>
 {
     fn default() -> Self {
         Self::new()

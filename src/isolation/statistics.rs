@@ -5,7 +5,7 @@ use sched_core::{Aqm, Backlog, FlowId, FlowScheduler, Nanos, Packet, Side};
 
 use super::directory::{far_label, host_label};
 use super::mode::Level;
-use super::queue::IsolatedQueue;
+use super::queue::Isolated;
 use crate::labels::Labelled;
 use crate::statistics::{Activations, FlowStatistics, FlowTotals, HostStatistics};
 use crate::storage::Storage;
@@ -13,7 +13,7 @@ use crate::storage::Storage;
 /// Hosts are known on a side that counts: in `dual-srchost` the sources, in `dual-dsthost` the
 /// destinations, in `triple-isolate` both. Nothing is known of hosts of the other side, and nothing
 /// of any where hosts do not count.
-impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
+impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// Returns how many source hosts, and how many destination hosts, hold packets, each once, in
     /// however many tins: the `H` of the guarantees. Hosts that share an entry count as one. There
     /// are none on a side that does not count.
@@ -39,10 +39,10 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// ```
     /// use freeboard::flowhash::Labels;
     /// use freeboard::sched_core::{Limits, Nanos, Packet};
-    /// use freeboard::{Heap, IsolatedConfig, IsolatedQueue, IsolationMemory};
+    /// use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory};
     ///
-    /// let memory = IsolationMemory::<Heap>::allocate(64, 16, 1, 256);
-    /// let mut queue = IsolatedQueue::new(memory, IsolatedConfig::new(1_500, Limits::NONE))?;
+    /// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 256);
+    /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::NONE))?;
     /// let labels = Labels { flow: 7, src_host: 1, dst_host: 2 };
     /// queue.enqueue_labelled(Nanos(0), &labels, Packet::new(3, 1_500), &mut |_: Packet, _| {})?;
     ///
@@ -108,10 +108,10 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
     /// ```
     /// use freeboard::flowhash::Labels;
     /// use freeboard::sched_core::{Limits, Nanos, Packet, Side};
-    /// use freeboard::{Heap, HostStatistics, IsolatedConfig, IsolatedQueue, IsolationMemory};
+    /// use freeboard::{Heap, HostStatistics, Isolated, IsolatedConfig, IsolatedMemory};
     ///
-    /// let memory = IsolationMemory::<Heap>::allocate(64, 16, 1, 256);
-    /// let mut queue = IsolatedQueue::new(memory, IsolatedConfig::new(1_500, Limits::NONE))?;
+    /// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 256);
+    /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::NONE))?;
     /// let drops = &mut |_: Packet, _| {};
     /// for (flow, handle) in [(7, 0), (8, 1), (8, 2)] {
     ///     let labels = Labels { flow, src_host: 1, dst_host: flow };
@@ -198,6 +198,11 @@ impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
         let queues = (0..self.queues.scheduler().flows()).map(FlowId);
         let held = queues.map(|queue| (queue, self.queues.flow_backlog(queue)));
         held.filter(|(_, held)| held.packets > 0)
+    }
+
+    /// The oldest packet in this queue.
+    pub(crate) fn oldest(&self, queue: FlowId) -> Option<Packet> {
+        self.queues.oldest(queue, Nanos::ZERO).map(|(oldest, _)| oldest)
     }
 
     /// The tin of what is in this queue.

@@ -5,7 +5,7 @@ use sched_core::{
     Volume,
 };
 
-use super::queue::IsolatedQueue;
+use super::queue::Isolated;
 use super::serve::{Serving, TINS};
 use crate::storage::Storage;
 
@@ -16,7 +16,7 @@ use crate::storage::Storage;
 /// the tin of the same name, or to the default tin
 /// ([`SmartQueue::set_tins`](crate::SmartQueue::set_tins)); otherwise to the tin of the same
 /// number, or to tin 0
-/// ([`IsolatedQueue::rebuild_and_move`](crate::IsolatedQueue::rebuild_and_move)). A single tin
+/// ([`Isolated::rebuild_and_move`](crate::Isolated::rebuild_and_move)). A single tin
 /// counts as tin 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -67,7 +67,7 @@ impl<S: Storage> FlowRecords<Serving<S>> for TinRecords<S> {
     }
 }
 
-impl<S: Storage, A: Aqm> IsolatedQueue<S, A> {
+impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// Returns what is set for `tin`; `None` if there is no such tin.
     pub fn tin(&self, tin: u8) -> Option<TinConfig> {
         self.queues.scheduler().choice.tin(tin.into())

@@ -4,9 +4,18 @@ use sched_core::{ConfigError, TinConfig};
 use shaper::Overhead;
 
 use super::serve::Serving;
-use crate::isolated::label_in;
 use crate::labels::Labelled;
 use crate::storage::Storage;
+
+/// What the label of a flow or of a host is XORed with in a tin, for each step of its number: 2^32 divided by the golden
+/// ratio. Tin 0 has the labels as they are.
+const SPREAD: u32 = 0x9e37_79b9;
+
+/// The label of a flow or of a host in a tin, where each has an entry of its own.
+#[inline(always)]
+const fn label_in(tin: u8, label: u32) -> u32 {
+    label ^ (tin as u32).wrapping_mul(SPREAD)
+}
 
 impl<S: Storage> Serving<S> {
     /// The tin of a packet with these labels. One that there is not counts as tin 0.

@@ -14,8 +14,7 @@ use super::outlet::{Outlet, ShapedIsolated};
 use super::pool::Pool;
 use super::{AqmKind, BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
 use crate::ack_filter::AckFilter;
-use crate::isolated::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory};
-use crate::isolation::Isolation;
+use crate::isolation::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation};
 use crate::statistics::NonIpFrames;
 use crate::storage::Storage;
 use crate::tins::{Fwmark, TinBy, TinMode, TinPlan};
@@ -69,6 +68,8 @@ pub struct SmartQueueBuilder {
     pub(super) queues: usize,
     #[cfg(feature = "alloc")]
     pub(super) hosts: usize,
+    #[cfg(feature = "alloc")]
+    max_tins: u8,
 }
 
 /// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is no secret.
@@ -114,6 +115,8 @@ impl SmartQueueBuilder {
             queues: 1_024,
             #[cfg(feature = "alloc")]
             hosts: 256,
+            #[cfg(feature = "alloc")]
+            max_tins: 1,
         }
     }
 
@@ -418,7 +421,7 @@ impl SmartQueueBuilder {
         Self { buffers: Some(count), ..self }
     }
 
-    /// How many queues and hosts of either side are told apart on the heap, powers of two from 8 to 2^20: 1,024 and 256
+    /// How many queues and hosts are told apart on the heap, powers of two from 8 to 2^20: 1,024 and 256
     /// unless set. Half of the hosts are found without sharing an entry.
     #[cfg(feature = "alloc")]
     #[must_use]
@@ -426,16 +429,46 @@ impl SmartQueueBuilder {
         Self { queues, hosts, ..self }
     }
 
+    /// Sets how many tins there is room for on the heap, up to eight, for a queue that begins with
+    /// one and is to have more ([`SmartQueue::set_tins`]). Unless set there is room for eight if the
+    /// queue is built with [several tins](Self::tins), and else for one. A tin takes 36 bytes a host.
+    ///
+    /// ```
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{SmartQueue, TinMode};
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?);
+    /// let mut queue = builder.max_tins(4).frames([42; 16])?; // 16 random bytes
+    /// queue.set_tins(TinMode::Diffserv4)?;
+    ///
+    /// let mut queue = builder.frames([42; 16])?;
+    /// let error = queue.set_tins(TinMode::Diffserv4).unwrap_err();
+    /// assert_eq!(error.to_string(), "turns: 256 elements, at least 1024 are needed");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub const fn max_tins(self, tins: u8) -> Self {
+        Self { max_tins: tins, ..self }
+    }
+
+    /// How many tins to allocate turns for.
+    #[cfg(feature = "alloc")]
+    pub(super) fn room_for_tins(&self) -> usize {
+        let planned = if self.tins.count() > 1 { TinPlan::MAX_TINS } else { 1 };
+        planned.max(self.max_tins.into())
+    }
+
     /// A queue by descriptor over tables of the caller's. `aqm` is as long as there are queues, spare ones included;
     /// handles are below the packets of `memory`. Limits are those that were set, or none but the descriptors.
     ///
     /// # Errors
     /// [`SmartQueueError`], with what was given and what is accepted.
-    pub fn descriptors_in<S: Storage, K: Storage, T: Storage>(
+    pub fn descriptors_in<S: Storage>(
         self,
-        memory: IsolatedMemory<S, K, T>,
+        memory: IsolatedMemory<S>,
         aqm: S::Of<ChosenAqmState>,
-    ) -> Result<SmartQueue<S, Descriptors, K, T>, SmartQueueError> {
+    ) -> Result<SmartQueue<S, Descriptors>, SmartQueueError> {
         let limits = self.limits.unwrap_or(Limits::NONE);
         self.build(memory, aqm, limits, false, self.longest(), Descriptors)
     }
@@ -453,8 +486,8 @@ impl SmartQueueBuilder {
     /// use freeboard::shaper::Rate;
     /// use freeboard::{BufferState, Heap, HostTerms, IsolatedMemory, SmartQueue};
     ///
-    /// // 512 frames of up to 1,522 bytes, 1,024 queues, 256 hosts of either side, with rates.
-    /// let memory = IsolatedMemory::<Heap>::allocate(1_024, 256, 512).with_rates();
+    /// // 512 frames of up to 1,522 bytes, 1,024 queues, 256 hosts, one tin, with rates.
+    /// let memory = IsolatedMemory::<Heap>::allocate(1_024, 256, 1, 512).with_rates();
     /// let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
     /// let states = vec![BufferState::EMPTY; 512];
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?);
@@ -464,14 +497,14 @@ impl SmartQueueBuilder {
     /// let queue = queue.with_host_rules(move |_| HostTerms { ceiling, ..HostTerms::default() });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn frames_over<S: Storage, K: Storage, T: Storage>(
+    pub fn frames_over<S: Storage>(
         self,
-        memory: IsolatedMemory<S, K, T>,
+        memory: IsolatedMemory<S>,
         aqm: S::Of<ChosenAqmState>,
         bytes: S::Of<u8>,
         states: S::Of<BufferState>,
         key: [u8; 16],
-    ) -> Result<SmartQueue<S, Frames<S>, K, T>, SmartQueueError> {
+    ) -> Result<SmartQueue<S, Frames<S>>, SmartQueueError> {
         let (buffers, max_len) = (states.as_ref().len(), self.longest());
         if buffers == 0 {
             return Err(SmartQueueError::NoBuffers);
@@ -538,15 +571,15 @@ impl SmartQueueBuilder {
         Ok((count, self.limits.unwrap_or(by_rate)))
     }
 
-    pub(super) fn build<S: Storage, P: Buffered, K: Storage, T: Storage>(
+    pub(super) fn build<S: Storage, P: Buffered>(
         self,
-        memory: IsolatedMemory<S, K, T>,
+        memory: IsolatedMemory<S>,
         aqm: S::Of<ChosenAqmState>,
         limits: Limits,
         is_by_rate: bool,
         max_len: u32,
         packets: P,
-    ) -> Result<SmartQueue<S, P, K, T>, SmartQueueError> {
+    ) -> Result<SmartQueue<S, P>, SmartQueueError> {
         let Self { rate, isolation, local_side, rtt, ack_filter, layer, tins, .. } = self;
         let queues = memory.queues();
         let buffer = packets.own_buffer_len().or(self.buffer_len);
@@ -583,7 +616,7 @@ impl SmartQueueBuilder {
             (None, Some(bytes)) => shaper.with_burst(bytes),
             (None, None) => shaper,
         };
-        let line: ShapedIsolated<S, K, T> = Shaped::new(queues, shaper, link);
+        let line: ShapedIsolated<S> = Shaped::new(queues, shaper, link);
         let line = line.ingress(self.ingress);
         let outlet = Outlet { line, device: DeviceRoom::Ready, max_len };
         let memory = held;
@@ -601,7 +634,7 @@ impl SmartQueueBuilder {
             packets,
         };
         if tins != one {
-            queue.set_tins(tins)?;
+            queue.begin_tins(tins)?;
         }
         Ok(queue)
     }

@@ -5,21 +5,23 @@ use core::fmt;
 use flowhash::parse::vlan_priority;
 use flowhash::{
     Ack, Ending, FlowKey, HostBy, HostIdentity, HostKey, HostMap, Ip, Labeller, LinkHeader, Nat,
-    NoNat, Parsed, Parser, Rotating, SipHash13,
+    NoNat, Parsed, Parser, SipHash13,
 };
 use sched_core::{Ecn, FlowId, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler, Side};
 
 use super::SmartQueue;
 use super::ecn::mark_congestion;
-use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost};
+use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost, Queued};
 use super::memory_limit::{Buffered, MemoryLimit, MemoryLimitError};
 use super::pool::Pool;
+use super::tins::Change;
 use super::wash::clear_dscp;
 use crate::ack_filter::AckFilter;
+use crate::isolation::{IsolatedError, Isolation};
 use crate::labels::{Identified, InTin};
 use crate::statistics::FoundEntries;
 use crate::storage::Storage;
-use crate::tins::{Dscp, Fwmark, TinBy};
+use crate::tins::{Dscp, Fwmark, TinBy, TinPlan};
 
 /// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, what
 /// single hosts get, `R`, and which addresses are one host, `I`.
@@ -29,8 +31,6 @@ pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = HostMap> {
     out: Option<u32>,
     config: FrameConfig,
     hasher: SipHash13,
-    /// Of the key before; the same hasher if there was none.
-    before: SipHash13,
     nat: N,
     rules: R,
     identity: I,
@@ -116,8 +116,7 @@ impl<S: Storage> Frames<S> {
     pub(super) fn new(pool: Pool<S>, config: FrameConfig, key: [u8; 16]) -> Self {
         let hasher = SipHash13::new(key);
         let (nat, rules, identity) = (NoNat, AllAlike, HostMap::unlisted(HostBy::Auto));
-        let (out, before) = (None, hasher);
-        Self { pool, out, config, hasher, before, nat, rules, identity }
+        Self { pool, out: None, config, hasher, nat, rules, identity }
     }
 }
 
@@ -200,6 +199,25 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
     }
 }
 
+impl<S: Storage, N: Nat, R, I: HostIdentity> Frames<S, N, R, I> {
+    /// The labels of frames that are queued, by their headers, where those of tin `t` are in tin
+    /// `to(t)`.
+    fn labels_of<'a>(
+        &'a self,
+        isolation: Isolation,
+        to: impl Fn(u8) -> u8,
+    ) -> impl FnMut(Packet) -> Queued<'a, N, R, I> {
+        let Self { pool, config, hasher, nat, rules, identity, .. } = self;
+        let local_side = config.local_side;
+        move |Packet { handle, .. }| {
+            let (frame, tin) = (pool.frame(handle), to(pool.tin(handle)));
+            let (parsed, link) = (self.parse(frame), self.link_of(frame));
+            let labeller = Labeller::new(*hasher).with_nat(nat);
+            Queued { parsed, link, labeller, identity, rules, local_side, isolation, tin }
+        }
+    }
+}
+
 impl<S: Storage, N, R, I: HostIdentity> Frames<S, N, R, I> {
     /// Tells the identity of an IP packet. If hosts are others from now on, flows have other
     /// labels, and so other queues: no flow that stays backlogged keeps the host that it was given.
@@ -212,13 +230,12 @@ impl<S: Storage, N, R, I: HostIdentity> Frames<S, N, R, I> {
         };
         if self.identity.learn(end) {
             self.hasher = self.hasher.derived();
-            self.before = self.hasher;
         }
     }
 }
 
 /// With frames: what is said of them before the first one.
-impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, I>, K, T> {
+impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     /// The same queue behind a translation of addresses: flows and hosts are those on the inner
     /// side. To be called before the first frame. The cost of a frame grows by a question to `nat`,
     /// and of one whose flow was idle by two. Hosts are told apart by address then, unless
@@ -249,7 +266,7 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn with_nat<M: Nat>(self, nat: M) -> SmartQueue<S, Frames<S, M, R, I>, K, T>
+    pub fn with_nat<M: Nat>(self, nat: M) -> SmartQueue<S, Frames<S, M, R, I>>
     where
         I: HostIdentity,
     {
@@ -283,7 +300,7 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn with_host_rules<Q: HostRules>(self, rules: Q) -> SmartQueue<S, Frames<S, N, Q, I>, K, T>
+    pub fn with_host_rules<Q: HostRules>(self, rules: Q) -> SmartQueue<S, Frames<S, N, Q, I>>
     where
         I: HostIdentity,
     {
@@ -315,7 +332,7 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
     pub fn with_host_identity<J: HostIdentity>(
         self,
         identity: J,
-    ) -> SmartQueue<S, Frames<S, N, R, J>, K, T> {
+    ) -> SmartQueue<S, Frames<S, N, R, J>> {
         self.with_parts(|nat, rules, _| (nat, rules, identity))
     }
 
@@ -333,12 +350,12 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
     fn with_parts<M, Q, J>(
         self,
         other: impl FnOnce(N, R, I) -> (M, Q, J),
-    ) -> SmartQueue<S, Frames<S, M, Q, J>, K, T> {
+    ) -> SmartQueue<S, Frames<S, M, Q, J>> {
         let Self { outlet, rtt, is_by_rate, memory, buffer, ack_filter, layer, .. } = self;
         let Self { tins, non_ip, packets, .. } = self;
-        let Frames { pool, out, config, hasher, before, nat, rules, identity } = packets;
+        let Frames { pool, out, config, hasher, nat, rules, identity } = packets;
         let (nat, rules, identity) = other(nat, rules, identity);
-        let packets = Frames { pool, out, config, hasher, before, nat, rules, identity };
+        let packets = Frames { pool, out, config, hasher, nat, rules, identity };
         SmartQueue {
             outlet,
             rtt,
@@ -355,9 +372,7 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
 }
 
 /// With frames.
-impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
-    SmartQueue<S, Frames<S, N, R, I>, K, T>
-{
+impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, N, R, I>> {
     /// Takes a copy of `frame` at instant `now`: reads its headers, finds its flow and its hosts, and queues it.
     ///
     /// `Ok` says that this frame is queued. If no buffer was free, or a limit was reached, frames of the host that
@@ -482,22 +497,22 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
             AckFilter::Off => None,
             _ => Ack::read(self.packets.pool.frame(handle), &parsed),
         };
-        let Frames { pool, config, hasher, before, nat, rules, identity, .. } = &mut self.packets;
+        let Frames { pool, config, hasher, nat, rules, identity, .. } = &mut self.packets;
         let (nat, rules, identity, local_side) = (&*nat, &*rules, &*identity, config.local_side);
-        let under = |hasher: &SipHash13| Labeller::new(*hasher).with_nat(nat);
         let isolation = self.outlet.line.inner().isolation();
-        let (labeller, before) = (under(hasher), under(before));
+        let labeller = &Labeller::new(*hasher).with_nat(nat);
         let parsed = &parsed;
-        let labels = Identified { parsed, link, labeller: &labeller, identity, local_side };
-        let before = Identified { parsed, link, labeller: &before, identity, local_side };
+        let labels = Identified { parsed, link, labeller, identity, local_side };
         let tin = match self.tins.count() {
             1 => 0,
             _ => {
                 let dscp = config.dscp(pool.frame(handle), parsed);
-                self.tins.of_marked(config.fwmark.value(mark), dscp)
+                let tin = self.tins.of_marked(config.fwmark.value(mark), dscp);
+                pool.set_tin(handle, tin);
+                tin
             }
         };
-        let labels = InTin { labels: FrameLabels { labels, before, rules, isolation }, tin };
+        let labels = InTin { labels: FrameLabels { labels, rules, isolation }, tin };
         let line = &mut self.outlet.line;
         let is_ingress = line.is_ingress();
         let outcome = match ack {
@@ -514,8 +529,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
                         let frame = pool.frame(packet.handle);
                         Ack::read(frame, &parse(*config, frame))
                     };
-                    let queues = line.inner().queues();
-                    let superseded = filter.superseded_in(queues, queue, (packet, &ack), &acks);
+                    let newest = (packet, &ack);
+                    let superseded = line.inner().superseded_in(queue, newest, (filter, &acks));
                     if let Some(younger) = superseded {
                         let _taken = line.arrive(now, pool, |inside, drops| {
                             inside.filter_out(queue, younger, drops);
@@ -536,8 +551,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
 
     /// Applies the [rules](Self::host_rules_mut) to `host`, as the
     /// [identity](Self::with_host_identity) names it, at once, also while the host stays
-    /// backlogged; returns whether it is backlogged. During a [rotation](Self::rotate) the host is
-    /// found under the old key and the new one. The rest as for
+    /// backlogged; returns whether it is backlogged. The rest as for
     /// [`Isolated::update_host`](crate::Isolated::update_host).
     ///
     /// ```
@@ -563,8 +577,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn update_host(&mut self, now: Nanos, host: HostKey) -> bool {
-        let Frames { hasher, before, rules, .. } = &self.packets;
-        let labels = OneHost::new(host, hasher, before, rules);
+        let Frames { hasher, rules, .. } = &self.packets;
+        let labels = OneHost::new(host, hasher, rules);
         self.outlet.line.inner_mut().update_host(now, &labels)
     }
 
@@ -603,13 +617,22 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         self.packets.config.wash
     }
 
-    /// Another secret key, 16 random bytes, from the next frame on. Flows that are queued stay where they are and are
-    /// not reordered; until these flows are through ([`is_rotating`](Self::is_rotating)) a frame costs a second hash
-    /// and lookup. The old key is overwritten by the next rotation. The rest is as for
-    /// [`Isolated::rotate`](crate::Isolated::rotate).
+    /// Sets what shares the line, at any time: all frames stay, and are read again. Nothing happens
+    /// under the isolation that is in force. The rest as for
+    /// [`Isolated::rebuild`](crate::Isolated::rebuild).
     ///
     /// # Errors
-    /// [`Rotating`], and nothing has changed, if claims are left of an earlier rotation.
+    /// As [`Isolated::rebuild`](crate::Isolated::rebuild).
+    pub fn set_isolation(&mut self, isolation: Isolation) -> Result<(), IsolatedError> {
+        if isolation == self.isolation() {
+            return Ok(());
+        }
+        let labels_of = self.packets.labels_of(isolation, |tin| tin);
+        self.outlet.line.inner_mut().rebuild(isolation, None, labels_of)
+    }
+
+    /// Goes over to another secret key, 16 random bytes, at once: all frames stay, and are read again.
+    /// The old key is overwritten. The rest as for [`Isolated::relabel`](crate::Isolated::relabel).
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -618,15 +641,47 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     ///
     /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
     /// queue.push(Nanos(0), &[0; 60])?;
-    /// queue.rotate([43; 16])?;
-    /// assert!(queue.is_rotating());
-    /// assert!(queue.rotate([44; 16]).is_err(), "a frame is queued under the first key");
+    /// queue.rotate([43; 16]);
+    /// queue.push(Nanos(0), &[0; 60])?;
+    /// assert_eq!(queue.isolated().flow_totals().all(), 1, "both are of one flow");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn rotate(&mut self, key: [u8; 16]) -> Result<(), Rotating> {
-        self.outlet.line.inner_mut().rotate()?;
-        self.packets.before = self.packets.hasher;
+    pub fn rotate(&mut self, key: [u8; 16]) {
         self.packets.hasher = SipHash13::new(key);
+        let labels_of = self.packets.labels_of(self.isolation(), |tin| tin);
+        self.outlet.line.inner_mut().relabel(labels_of);
+    }
+
+    /// Sets other tins, at any time: all frames stay. What is queued in a tin goes to the tin of the
+    /// same name, or to the default tin if there is none, and [counters](Self::tin_counters) go with
+    /// it. Where number and names of the tins stay, only their shares change. The rest as for
+    /// [`Isolated::rebuild`](crate::Isolated::rebuild).
+    ///
+    /// ```
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{SmartQueue, TinMode};
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?);
+    /// let mut queue = builder.tins(TinMode::Diffserv4).frames([42; 16])?;
+    /// queue.set_tins(TinMode::Diffserv3)?;
+    /// assert_eq!(queue.tins().count(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`IsolatedError::Memory`] for more tins than there is
+    /// [room](super::SmartQueueBuilder::max_tins) for; nothing has changed then.
+    pub fn set_tins(&mut self, plan: impl Into<TinPlan>) -> Result<(), IsolatedError> {
+        let change = Change::new(self.tins, plan.into(), self.line().rate());
+        if change.keeps_all() {
+            return self.begin_tins(change.to);
+        }
+        let (isolation, to) = (self.isolation(), |tin| change.tin(tin));
+        let labels_of = self.packets.labels_of(isolation, to);
+        let queues = self.outlet.line.inner_mut();
+        queues.rebuild_and_move(isolation, (Some(change.configs()), to), labels_of)?;
+        self.packets.pool.move_tins(to);
+        self.follow_plan(change.to);
         Ok(())
     }
 
@@ -764,14 +819,13 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// [`FlowStatistics::queue`]: crate::FlowStatistics::queue
     #[must_use]
     pub fn flow_key(&self, queue: u32) -> Option<FlowKey> {
-        let (oldest, _) = self.isolated().queues().oldest(FlowId(queue), Nanos::ZERO)?;
+        let oldest = self.isolated().oldest(FlowId(queue))?;
         Some(self.packets.parse(self.packets.pool.frame(oldest.handle)).key)
     }
 
     /// Returns the queue of the flow of `frame` and the entries of its hosts, in the tin of a frame
     /// pushed without a mark: [`Isolated::queue_of`](crate::Isolated::queue_of) and
-    /// [`Isolated::entries_of`](crate::Isolated::entries_of). What stands under the key before a
-    /// [rotation](Self::rotate) is not found. Cost: a parse, three hashes and lookups.
+    /// [`Isolated::entries_of`](crate::Isolated::entries_of). Cost: a parse, three hashes and lookups.
     #[must_use]
     pub fn find(&self, frame: &[u8]) -> FoundEntries {
         let Frames { config, hasher, nat, identity, .. } = &self.packets;

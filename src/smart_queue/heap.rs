@@ -4,9 +4,8 @@ use sched_core::ChosenAqmState;
 
 use super::pool::Pool;
 use super::{BufferState, Descriptors, Frames, SmartQueue, SmartQueueBuilder, SmartQueueError};
-use crate::isolated::IsolatedMemory;
-use crate::isolation::Isolation;
-use crate::storage::{Allocate, Heap, NoRoom};
+use crate::isolation::{IsolatedMemory, Isolation};
+use crate::storage::{Allocate, Heap};
 
 /// A [`SmartQueue`] on the heap that owns its buffers: frames go in by [`push`](SmartQueue::push)
 /// and come out by [`pop`](SmartQueue::pop). [`SmartQueueBuilder::frames`] makes it; the type is
@@ -59,7 +58,7 @@ use crate::storage::{Allocate, Heap, NoRoom};
 /// | memory | [`set_limits`](SmartQueue::set_limits), [`set_memory_limit`](SmartQueue::set_memory_limit), [`clear`](SmartQueue::clear) |
 /// | statistics | [`counters`](SmartQueue::counters), [`backlog`](SmartQueue::backlog), [`statistics`](SmartQueue::statistics), [`tin_counters`](SmartQueue::tin_counters), [`find`](SmartQueue::find), [`flow_key`](SmartQueue::flow_key) |
 /// | key | [`rotate`](SmartQueue::rotate) |
-pub type FrameQueue = SmartQueue<Heap, Frames<Heap>, NoRoom, Heap>;
+pub type FrameQueue = SmartQueue<Heap, Frames<Heap>>;
 
 /// A [`SmartQueue`] on the heap for frames in buffers of the caller's: numbers of buffers go in by
 /// [`enqueue`](SmartQueue::enqueue), with the [labels](crate::Labelled) of the packet, and come out
@@ -114,11 +113,12 @@ pub type FrameQueue = SmartQueue<Heap, Frames<Heap>, NoRoom, Heap>;
 /// | packets in | [`enqueue`](SmartQueue::enqueue), [`enqueue_with_acks`](SmartQueue::enqueue_with_acks) with the ACK filter |
 /// | packets out | [`dequeue`](SmartQueue::dequeue), [`poll_at`](SmartQueue::poll_at), [`Scheduler::peek`](sched_core::Scheduler::peek), [`Scheduler::dequeue_burst`](sched_core::Scheduler::dequeue_burst) |
 /// | buffers | [`Buffers`](crate::Buffers), or any of yours; [`Scheduler::evict`](sched_core::Scheduler::evict) for a packet that found none |
-/// | key | [`rotate`](SmartQueue::rotate), with [`Rekeyed`](crate::Rekeyed) labels |
+/// | key | [`relabel`](SmartQueue::relabel) |
 ///
 /// Link, fairness, delay, memory and statistics are set and read as for a [`FrameQueue`], but for
-/// what needs the bytes: hosts have the weights and rates that their [labels](crate::Labelled) say.
-pub type DescriptorQueue = SmartQueue<Heap, Descriptors, NoRoom, Heap>;
+/// what needs the bytes: hosts have the weights and rates that their [labels](crate::Labelled) say,
+/// and `set_isolation` and `set_tins` ask for the labels of queued packets.
+pub type DescriptorQueue = SmartQueue<Heap, Descriptors>;
 
 /// Rounds of `triple-isolate`, shared by the tins: 64 for each of four, 32 for each of eight.
 const ROUNDS: usize = 256;
@@ -150,15 +150,13 @@ impl SmartQueueBuilder {
     }
 
     /// Tables for `packets` descriptors; those of `triple-isolate` if it is asked for.
-    fn allocate(
-        &self,
-        packets: usize,
-    ) -> (IsolatedMemory<Heap, NoRoom, Heap>, alloc::vec::Vec<ChosenAqmState>) {
-        let memory = IsolatedMemory::<Heap>::allocate(self.queues, self.hosts, packets);
+    fn allocate(&self, packets: usize) -> (IsolatedMemory<Heap>, alloc::vec::Vec<ChosenAqmState>) {
+        let (queues, hosts, tins) = (self.queues, self.hosts, self.room_for_tins());
+        let memory = IsolatedMemory::<Heap>::allocate(queues, hosts, tins, packets);
         let aqm = Heap::table(ChosenAqmState::EMPTY, memory.queues());
         let memory = match self.isolation {
             Isolation::TripleIsolate => memory.with_triple(ROUNDS),
-            _ => memory.with_empty_triple(),
+            _ => memory,
         };
         (memory, aqm)
     }

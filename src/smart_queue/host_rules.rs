@@ -1,6 +1,6 @@
 //! What single hosts get of a smart queue with frames, and the labels of a frame.
 
-use flowhash::{FlowHasher, HostIdentity, HostKey, Labels, Nat, SipHash13};
+use flowhash::{FlowHasher, HostIdentity, HostKey, Labeller, LinkHeader, Nat, Parsed, SipHash13};
 use sched_core::{Ceiling, CommittedRate, Side};
 
 use crate::isolation::Isolation;
@@ -83,10 +83,9 @@ impl HostRules for AllAlike {
     }
 }
 
-/// The labels of a frame, under the key and the one before, and the terms of its host.
+/// The labels of a frame, and the terms of its host.
 pub(super) struct FrameLabels<'a, N, R, I> {
     pub(super) labels: Identified<'a, SipHash13, I, &'a N>,
-    pub(super) before: Identified<'a, SipHash13, I, &'a N>,
     pub(super) rules: &'a R,
     pub(super) isolation: Isolation,
 }
@@ -116,11 +115,6 @@ impl<N: Nat, R: HostRules, I: HostIdentity> Labelled for FrameLabels<'_, N, R, I
         self.labels.destination()
     }
 
-    #[inline]
-    fn before(&self) -> Option<&dyn Labelled> {
-        Some(&self.before)
-    }
-
     fn host_quantum(&self) -> Option<u32> {
         self.terms().quantum
     }
@@ -134,26 +128,15 @@ impl<N: Nat, R: HostRules, I: HostIdentity> Labelled for FrameLabels<'_, N, R, I
     }
 }
 
-/// A host on whichever side, under the key and the one before, and its terms.
+/// A host on whichever side, and its terms.
 pub(super) struct OneHost {
     label: u32,
-    before: Labels,
     terms: HostTerms,
 }
 
 impl OneHost {
-    pub(super) fn new(
-        host: HostKey,
-        hasher: &impl FlowHasher,
-        before: &impl FlowHasher,
-        rules: &impl HostRules,
-    ) -> Self {
-        let before = host.label(before);
-        Self {
-            label: host.label(hasher),
-            before: Labels { flow: before, src_host: before, dst_host: before },
-            terms: rules.terms(host),
-        }
+    pub(super) fn new(host: HostKey, hasher: &impl FlowHasher, rules: &impl HostRules) -> Self {
+        Self { label: host.label(hasher), terms: rules.terms(host) }
     }
 }
 
@@ -170,10 +153,6 @@ impl Labelled for OneHost {
         self.label
     }
 
-    fn before(&self) -> Option<&dyn Labelled> {
-        Some(&self.before)
-    }
-
     fn host_quantum(&self) -> Option<u32> {
         self.terms.quantum
     }
@@ -184,5 +163,56 @@ impl Labelled for OneHost {
 
     fn host_ceiling(&self) -> Option<Ceiling> {
         self.terms.ceiling
+    }
+}
+
+/// What the labels of a frame that is queued are made of.
+pub(super) struct Queued<'a, N, R, I> {
+    pub(super) parsed: Parsed,
+    pub(super) link: Option<LinkHeader>,
+    pub(super) labeller: Labeller<SipHash13, &'a N>,
+    pub(super) identity: &'a I,
+    pub(super) rules: &'a R,
+    pub(super) local_side: Side,
+    pub(super) isolation: Isolation,
+    pub(super) tin: u8,
+}
+
+impl<N: Nat, R: HostRules, I: HostIdentity> Queued<'_, N, R, I> {
+    fn labels(&self) -> FrameLabels<'_, N, R, I> {
+        let Self { parsed, link, labeller, identity, rules, local_side, isolation, .. } = self;
+        let (link, local_side) = (*link, *local_side);
+        let labels = Identified { parsed, link, labeller, identity: *identity, local_side };
+        FrameLabels { labels, rules, isolation: *isolation }
+    }
+}
+
+impl<N: Nat, R: HostRules, I: HostIdentity> Labelled for Queued<'_, N, R, I> {
+    fn flow(&self) -> u32 {
+        self.labels().flow()
+    }
+
+    fn source(&self) -> u32 {
+        self.labels().source()
+    }
+
+    fn destination(&self) -> u32 {
+        self.labels().destination()
+    }
+
+    fn tin(&self) -> u8 {
+        self.tin
+    }
+
+    fn host_quantum(&self) -> Option<u32> {
+        self.labels().host_quantum()
+    }
+
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        self.labels().host_committed_rate()
+    }
+
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        self.labels().host_ceiling()
     }
 }

@@ -4,23 +4,23 @@ use sched_core::{ChosenAqm, ChosenAqmState, DropSink, Nanos, Packet, Scheduler};
 use shaper::{Rate, Segmentation, Shaped};
 
 use super::device::DeviceRoom;
-use crate::isolated::Isolated;
+use crate::isolation::Isolated;
 use crate::storage::Storage;
 
 /// Isolated queues with an AQM behind a line.
-pub(super) type ShapedIsolated<S, K, T> =
-    Shaped<Isolated<S, ChosenAqm<<S as Storage>::Of<ChosenAqmState>>, K, T>>;
+pub(super) type ShapedIsolated<S> =
+    Shaped<Isolated<S, ChosenAqm<<S as Storage>::Of<ChosenAqmState>>>>;
 
 /// A line and the device that it ends at.
 #[derive(Debug)]
-pub(super) struct Outlet<S: Storage, K: Storage, T: Storage> {
-    pub(super) line: ShapedIsolated<S, K, T>,
+pub(super) struct Outlet<S: Storage> {
+    pub(super) line: ShapedIsolated<S>,
     pub(super) device: DeviceRoom,
     /// The longest packet in bytes: where the device has room for this much, every packet fits.
     pub(super) max_len: u32,
 }
 
-impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
+impl<S: Storage> Outlet<S> {
     /// Returns true if the device has room for what leaves next at `now`.
     #[inline]
     fn fits(&mut self, now: Nanos) -> bool {

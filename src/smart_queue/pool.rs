@@ -11,8 +11,8 @@ use crate::storage::Storage;
 pub struct BufferState {
     /// Bytes of the frame; 0 if and only if the buffer is free.
     len: u32,
-    /// While the buffer is free, the next free buffer. Else the offset of the outermost IP header of the frame, which
-    /// takes a mark; [`NONE`] if it has none.
+    /// While the buffer is free, the next free buffer. Else the offset of the outermost IP header of
+    /// the frame, which takes a mark, or [`NO_HEADER`], and above [`TIN_SHIFT`] the tin of the frame.
     next: u32,
 }
 
@@ -23,6 +23,10 @@ impl BufferState {
 
 /// No buffer.
 const NONE: u32 = u32::MAX;
+/// The frame has no IP header.
+const NO_HEADER: u32 = u16::MAX as u32;
+/// The tin stands above the offset of the header.
+const TIN_SHIFT: u32 = 16;
 
 /// Buffers of one length, and which of them are free.
 pub(super) struct Pool<S: Storage> {
@@ -76,7 +80,7 @@ impl<S: Storage> Pool<S> {
         let len = u32::try_from(len).ok().filter(|&len| len > 0)?;
         let state = self.states.as_mut().get_mut(handle as usize)?;
         self.free = state.next;
-        *state = BufferState { len, next: NONE };
+        *state = BufferState { len, next: NO_HEADER };
         self.in_use = self.in_use.wrapping_add(1);
         Some(handle)
     }
@@ -99,14 +103,38 @@ impl<S: Storage> Pool<S> {
     /// Notes that the outermost IP header of the frame in buffer `handle`, which is in use, begins at `offset`.
     pub(super) fn set_header(&mut self, handle: u32, offset: usize) {
         if let Some(state) = self.states.as_mut().get_mut(handle as usize) {
-            state.next = u32::try_from(offset).unwrap_or(NONE);
+            state.next = u16::try_from(offset).map_or(NO_HEADER, u32::from);
         }
     }
 
     /// The offset of the outermost IP header of the frame in buffer `handle`, which is in use; `None` if it has none.
     pub(super) fn header(&self, handle: u32) -> Option<usize> {
         let state = self.states.as_ref().get(handle as usize)?;
-        (state.next != NONE).then_some(state.next as usize)
+        let offset = state.next & NO_HEADER;
+        (offset != NO_HEADER).then_some(offset as usize)
+    }
+
+    /// Notes that the frame in buffer `handle`, which is in use, is in this tin: 0 unless it is said.
+    pub(super) fn set_tin(&mut self, handle: u32, tin: u8) {
+        if let Some(state) = self.states.as_mut().get_mut(handle as usize) {
+            state.next = state.next & NO_HEADER | u32::from(tin) << TIN_SHIFT;
+        }
+    }
+
+    /// The tin of the frame in buffer `handle`, which is in use.
+    pub(super) fn tin(&self, handle: u32) -> u8 {
+        let next = self.states.as_ref().get(handle as usize).map_or(0, |state| state.next);
+        let [_, _, tin, _] = next.to_le_bytes();
+        tin
+    }
+
+    /// All that is in tin `t` is in tin `to(t)` from now on. Cost: O(buffers).
+    pub(super) fn move_tins(&mut self, to: impl Fn(u8) -> u8) {
+        for handle in 0..self.count() {
+            if !self.frame(handle).is_empty() {
+                self.set_tin(handle, to(self.tin(handle)));
+            }
+        }
     }
 
     /// Frees buffer `handle`, if it is in use.

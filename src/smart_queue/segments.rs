@@ -10,7 +10,7 @@ use crate::labels::Labelled;
 use crate::segmenter::Segmenter;
 use crate::storage::Storage;
 
-impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
+impl<S: Storage> SmartQueue<S, Descriptors> {
     /// As [`enqueue`](Self::enqueue), where `of` says which packets are super-packets. It matters where the line is
     /// charged what is dropped ([`is_ingress`](Self::is_ingress)): a super-packet that is dropped is charged segment by
     /// segment.
@@ -67,9 +67,7 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
     }
 }
 
-impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
-    SmartQueue<S, Frames<S, N, R, I>, K, T>
-{
+impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, N, R, I>> {
     /// As [`push`](Self::push), of a frame of several segments, as an offload hands it over: what `segmenter` has not written yet
     /// is cut here, and each segment is a packet of its own from then on, with its buffer, its length in all limits, shares and
     /// rates, its overhead on the wire, and its counts. Returns how many segments are queued.

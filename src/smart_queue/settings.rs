@@ -95,7 +95,7 @@ impl SmartQueueBuilder {
 }
 
 /// By descriptor.
-impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
+impl<S: Storage> SmartQueue<S, Descriptors> {
     /// The settings in force. Their text reads back to the same settings, and a queue of the same side and header built
     /// by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
     ///
@@ -110,7 +110,7 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
 }
 
 /// With frames.
-impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, I>, K, T> {
+impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     /// The settings in force. Their text reads back to the same settings, and a queue of the same side and header built
     /// by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
     ///
@@ -131,7 +131,7 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
     }
 }
 
-impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
+impl<S: Storage, P> SmartQueue<S, P> {
     fn common_settings(&self) -> QueueSettings {
         QueueSettings {
             rate: Some(self.line().rate()),

@@ -6,17 +6,18 @@ use sched_core::{ChosenAqmState, Limits, Packet};
 
 use super::pool::Pool;
 use super::{BufferState, Frames, SmartQueue, SmartQueueBuilder, SmartQueueError};
-use crate::isolated::{ALL, StaticTables};
+use crate::isolation::{ALL, StaticTables};
 use crate::storage::Slices;
 
 /// A [`SmartQueue`] with frames in [`StaticFrames`].
 pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 
 /// The memory of a [`SmartQueue`] with frames: `FRAMES` buffers of `LEN` bytes each, and tables of `GROUPS` groups of
-/// 32 queues and 8 hosts of either side each ([`StaticTables`]).
+/// 32 queues and 8 hosts each, in up to `TINS` tins ([`StaticTables`]).
 ///
-/// Memory: `FRAMES` times `LEN + 24` bytes, and about 4.6 kB a group. No buffers, buffers longer than
-/// [`Packet::MAX_LEN`], and groups that are no power of two do not compile.
+/// Memory: `FRAMES` times `LEN + 24` bytes, and about 3.9 kB a group with 288 bytes for each tin. No
+/// buffers, buffers longer than [`Packet::MAX_LEN`], groups that are no power of two, and other tins
+/// than 1, 2, 4 or 8 do not compile.
 ///
 /// In `StaticFrames<32, 1_514, 1>` there are 32 buffers of 1,514 bytes, an Ethernet frame without a tag, and one group: 32
 /// queues and 8 hosts, about 54 kB in all. More frames wait where the line is fast or far; more groups keep more flows and
@@ -35,16 +36,21 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 /// assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&[0; 60][..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct StaticFrames<const FRAMES: usize, const LEN: usize, const GROUPS: usize> {
-    tables: StaticTables<FRAMES, GROUPS>,
+pub struct StaticFrames<
+    const FRAMES: usize,
+    const LEN: usize,
+    const GROUPS: usize,
+    const TINS: usize = 1,
+> {
+    tables: StaticTables<FRAMES, GROUPS, TINS>,
     aqm: [[ChosenAqmState; ALL]; GROUPS],
     bytes: [[u8; LEN]; FRAMES],
     states: [BufferState; FRAMES],
 }
 
 /// Without the bytes and the tables.
-impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize> fmt::Debug
-    for StaticFrames<FRAMES, LEN, GROUPS>
+impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usize> fmt::Debug
+    for StaticFrames<FRAMES, LEN, GROUPS, TINS>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StaticFrames")
@@ -55,7 +61,9 @@ impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize> fmt::Debug
     }
 }
 
-impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize> StaticFrames<FRAMES, LEN, GROUPS> {
+impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usize>
+    StaticFrames<FRAMES, LEN, GROUPS, TINS>
+{
     /// Empty buffers and tables.
     #[must_use]
     pub const fn new() -> Self {
@@ -72,8 +80,8 @@ impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize> StaticFrames<FR
     }
 }
 
-impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize> Default
-    for StaticFrames<FRAMES, LEN, GROUPS>
+impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usize> Default
+    for StaticFrames<FRAMES, LEN, GROUPS, TINS>
 {
     fn default() -> Self {
         Self::new()
@@ -88,10 +96,15 @@ impl SmartQueueBuilder {
     /// none but the buffers.
     ///
     /// # Errors
-    /// [`SmartQueueError`]: `triple-isolate`, whose tables are not there.
-    pub fn frames_in<const FRAMES: usize, const LEN: usize, const GROUPS: usize>(
+    /// [`SmartQueueError`]: `triple-isolate`, whose tables are not there, and more tins than `TINS`.
+    pub fn frames_in<
+        const FRAMES: usize,
+        const LEN: usize,
+        const GROUPS: usize,
+        const TINS: usize,
+    >(
         self,
-        memory: &mut StaticFrames<FRAMES, LEN, GROUPS>,
+        memory: &mut StaticFrames<FRAMES, LEN, GROUPS, TINS>,
         key: [u8; 16],
     ) -> Result<StaticFrameQueue<'_>, SmartQueueError> {
         let StaticFrames { tables, aqm, bytes, states } = memory;

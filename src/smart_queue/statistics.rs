@@ -5,7 +5,7 @@ use alloc::string::ToString;
 
 #[cfg(feature = "alloc")]
 use sched_core::{DelayHistogram, Side};
-use sched_core::{DropSink, FlowId, FlowScheduler, Nanos, Packet};
+use sched_core::{DropSink, Nanos, Packet};
 
 use super::{Descriptors, Frames, SmartQueue};
 use crate::isolation::TinCounters;
@@ -16,7 +16,7 @@ use crate::statistics::{HostStatistics, Snapshot};
 use crate::statistics::{QueueStatistics, TinStatistics};
 use crate::storage::Storage;
 
-impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
+impl<S: Storage, P> SmartQueue<S, P> {
     /// What is counted, and what is queued. Flows and hosts: [`Isolated::flow_statistics`](crate::Isolated::flow_statistics) and
     /// [`host_statistics`](crate::Isolated::host_statistics) of [`isolated`](Self::isolated). Cost: O(1); nothing changes.
     ///
@@ -62,10 +62,9 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// ```
     #[must_use]
     pub fn unresponsive_flows(&self) -> u32 {
-        let (queues, aqm) = (self.isolated().queues(), self.chosen());
-        let flows = (0..queues.scheduler().flows()).map(FlowId);
-        let held = flows.filter(|flow| queues.flow_backlog(*flow).packets > 0);
-        held.fold(0, |sum: u32, flow| sum.saturating_add(aqm.is_unresponsive(flow).into()))
+        let held = self.isolated().backlogged_queues();
+        let is_unresponsive = |flow| self.chosen().is_unresponsive(flow);
+        held.fold(0, |sum: u32, (flow, _)| sum.saturating_add(is_unresponsive(flow).into()))
     }
 
     /// What has happened in tin `number`, and what is queued in it; `None` if there is no such tin. Cost: O(queues); nothing
@@ -108,7 +107,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
 }
 
 /// By descriptor.
-impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
+impl<S: Storage> SmartQueue<S, Descriptors> {
     /// As [`dequeue`](Self::dequeue), with how long the packet has waited here, to 1.024 µs: for a
     /// [`DelayHistogram`](sched_core::DelayHistogram) of the caller's.
     #[inline]
@@ -131,7 +130,7 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
 }
 
 /// With frames.
-impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, I>, K, T> {
+impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     /// How long the frame that [`pop`](Self::pop) gave at `now` has waited here, to 1.024 µs: for a
     /// [`DelayHistogram`](sched_core::DelayHistogram) of the caller's. `None` before the first frame, and after the next
     /// [`push`](Self::push). Cost: O(1).

@@ -1,63 +1,113 @@
 //! Tins of a smart queue: which there are, what they get of the rate, and what has happened in them.
 
-use sched_core::{ConfigError, FlowId, FlowScheduler, Imbalance, TinConfig};
+use sched_core::{ConfigError, Imbalance, Packet, TinConfig};
 use shaper::Rate;
 
-use super::{AqmKind, SmartQueue};
-use crate::isolated::IsolatedError;
-use crate::isolation::TinCounters;
+use super::{AqmKind, Descriptors, SmartQueue};
+use crate::isolation::{IsolatedError, TinCounters};
+use crate::labels::Labelled;
 use crate::storage::Storage;
 use crate::tins::TinPlan;
 
-/// What each tin of `plan` has on a line of this rate. Tins beyond those of the plan are as the default tin, and unused.
-fn configs(plan: &TinPlan, rate: Rate) -> [TinConfig; TinPlan::MAX_TINS] {
-    let mut configs = [TinConfig::by_weight(1); TinPlan::MAX_TINS];
-    for ((number, tin), config) in (0..).zip(plan.tins()).zip(&mut configs) {
-        let by_weight = TinConfig::by_weight(tin.weight().into());
-        let bits = plan.threshold(number, rate).map(|bytes| bytes.saturating_mul(8));
-        let (least, most) = (TinConfig::MIN_BITS_PER_SECOND, TinConfig::MAX_BITS_PER_SECOND);
-        *config = bits.map_or(by_weight, |bits| by_weight.with_rate(bits.max(least).min(most)));
-    }
-    configs
+/// One plan of tins in place of another, on a line of some rate.
+pub(super) struct Change {
+    from: TinPlan,
+    pub(super) to: TinPlan,
+    /// Those beyond the tins of the plan are unused.
+    configs: [TinConfig; TinPlan::MAX_TINS],
 }
 
-/// With frames and by descriptor: tins.
-impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
-    /// Sets other tins, at any time: all packets stay. What is queued in a tin goes to the tin of
-    /// the same name, or to the default tin if there is none, and [counters](Self::tin_counters) go
-    /// with it. The rest as for [`Isolated::set_tins`](crate::Isolated::set_tins).
+impl Change {
+    pub(super) fn new(from: TinPlan, to: TinPlan, rate: Rate) -> Self {
+        let mut configs = [TinConfig::by_weight(1); TinPlan::MAX_TINS];
+        for ((number, tin), config) in (0..).zip(to.tins()).zip(&mut configs) {
+            let by_weight = TinConfig::by_weight(tin.weight().into());
+            let bits = to.threshold(number, rate).map(|bytes| bytes.saturating_mul(8));
+            let (least, most) = (TinConfig::MIN_BITS_PER_SECOND, TinConfig::MAX_BITS_PER_SECOND);
+            *config = bits.map_or(by_weight, |bits| by_weight.with_rate(bits.max(least).min(most)));
+        }
+        Self { from, to, configs }
+    }
+
+    /// What each tin has from now on.
+    pub(super) fn configs(&self) -> &[TinConfig] {
+        self.configs.get(..self.to.count().into()).unwrap_or(&self.configs)
+    }
+
+    /// Where what is queued in tin `number` goes: to the tin of the same name, or to the default tin.
+    pub(super) fn tin(&self, number: u8) -> u8 {
+        let named = self.from.tin(number).and_then(|tin| self.to.number_of(tin.name()));
+        named.unwrap_or(self.to.default_tin())
+    }
+
+    /// Whether there are as many tins as before, and all that is queued stays in its tin.
+    pub(super) fn keeps_all(&self) -> bool {
+        let count = self.from.count();
+        count == self.to.count() && (0..count).all(|tin| self.tin(tin) == tin)
+    }
+}
+
+/// By descriptor: tins.
+impl<S: Storage> SmartQueue<S, Descriptors> {
+    /// Sets other tins, at any time: all packets stay. `labels_of` returns the labels of a queued
+    /// packet, with its tin under the new plan. [Counters](Self::tin_counters) go to the tin of the
+    /// same name, or to the default tin if there is none. Where number and names of the tins stay,
+    /// only their shares change. The rest as for [`Isolated::rebuild`](crate::Isolated::rebuild).
     ///
     /// ```
+    /// use freeboard::flowhash::{Labels, mix};
+    /// use freeboard::sched_core::{Nanos, Packet};
     /// use freeboard::shaper::Rate;
-    /// use freeboard::{SmartQueue, TinMode};
+    /// use freeboard::{InTin, SmartQueue, TinMode};
     ///
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?);
-    /// let mut queue = builder.tins(TinMode::Diffserv4).frames([42; 16])?;
-    /// queue.set_tins(TinMode::Diffserv3)?;
-    /// assert_eq!(queue.tins().count(), 3);
+    /// let mut queue = builder.tins(TinMode::Diffserv4).descriptors()?;
+    /// let labels = Labels { flow: mix(7), src_host: mix(1), dst_host: mix(2) };
+    /// let voice = |tin| InTin { labels, tin };
+    /// queue.enqueue(Nanos(0), &voice(3), Packet::new(0, 1_000), &mut |_: Packet, _| {})?;
+    /// queue.set_tins(TinMode::Diffserv3, |_| voice(2))?;
+    /// assert_eq!(queue.tin_counters(2).map(|voice| voice.backlog.packets), Some(1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`IsolatedError::Ways`], and [`IsolatedError::Memory`] under `triple-isolate` without two rounds for each tin; nothing has
-    /// changed then.
-    pub fn set_tins(&mut self, plan: impl Into<TinPlan>) -> Result<(), IsolatedError> {
-        let (plan, rate) = (plan.into(), self.line().rate());
-        let before = &self.tins;
-        let to = |number: u8| {
-            let named = before.tin(number).and_then(|tin| plan.number_of(tin.name()));
-            named.unwrap_or(plan.default_tin())
-        };
-        let configs = configs(&plan, rate);
-        let configs = configs.get(..plan.count().into()).unwrap_or(&configs);
-        self.outlet.line.inner_mut().set_tins_and_move(configs, to)?;
-        self.tins = plan;
-        self.follow_in_tins(self.aqm(), self.is_l4s());
+    /// [`IsolatedError::Memory`] for more tins than there is
+    /// [room](super::SmartQueueBuilder::max_tins) for; nothing has changed then.
+    pub fn set_tins<L: Labelled>(
+        &mut self,
+        plan: impl Into<TinPlan>,
+        labels_of: impl FnMut(Packet) -> L,
+    ) -> Result<(), IsolatedError> {
+        let change = Change::new(self.tins, plan.into(), self.line().rate());
+        if change.keeps_all() {
+            return self.begin_tins(change.to);
+        }
+        let (isolation, to) = (self.isolation(), |tin| change.tin(tin));
+        let queues = self.outlet.line.inner_mut();
+        queues.rebuild_and_move(isolation, (Some(change.configs()), to), labels_of)?;
+        self.follow_plan(change.to);
+        Ok(())
+    }
+}
+
+/// With frames and by descriptor: tins.
+impl<S: Storage, P> SmartQueue<S, P> {
+    /// Sets the tins where nothing is queued, or where all that is queued stays in its tin.
+    pub(super) fn begin_tins(&mut self, plan: TinPlan) -> Result<(), IsolatedError> {
+        let change = Change::new(self.tins, plan, self.line().rate());
+        self.outlet.line.inner_mut().set_tins(change.configs())?;
+        self.follow_plan(plan);
         Ok(())
     }
 
+    /// The tins are those of `plan`.
+    pub(super) fn follow_plan(&mut self, plan: TinPlan) {
+        self.tins = plan;
+        self.follow_in_tins(self.aqm(), self.is_l4s());
+    }
+
     /// From now on a host has one share in all tins together, or one in each:
-    /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins). Cost: O(hosts).
+    /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins). Cost: O(hosts · tins).
     pub fn set_hosts_across_tins(&mut self, on: bool) {
         self.outlet.line.inner_mut().set_hosts_across_tins(on);
     }
@@ -82,12 +132,9 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
 
     /// Checks that the AQM knows the tin of each queue that holds packets.
     pub(super) fn recount_tins(&self) -> Result<(), Imbalance> {
-        let (queues, aqm) = (self.isolated().queues(), self.chosen());
-        for flow in (0..queues.scheduler().flows()).map(FlowId) {
-            if queues.flow_backlog(flow).packets > 0 {
-                let (known, tin) = (aqm.tin_of(flow), queues.scheduler().tin_of_flow(flow));
-                Imbalance::check("the tin that the AQM knows", flow.0, tin.into(), known.into())?;
-            }
+        for (flow, _) in self.isolated().backlogged_queues() {
+            let (known, tin) = (self.chosen().tin_of(flow), self.isolated().tin_of(flow));
+            Imbalance::check("the tin that the AQM knows", flow.0, tin.into(), known.into())?;
         }
         Ok(())
     }
@@ -97,9 +144,8 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         if self.tins.count() == 1 {
             return;
         }
-        let configs = configs(&self.tins, self.outlet.line.line().rate());
-        let configs = configs.get(..self.tins.count().into()).unwrap_or(&configs);
-        let _in_range = self.outlet.line.inner_mut().set_tins(configs);
+        let change = Change::new(self.tins, self.tins, self.line().rate());
+        let _in_range = self.outlet.line.inner_mut().set_tins(change.configs());
         debug_assert_eq!(_in_range, Ok(()), "as many tins as before, with rates in range");
     }
 

@@ -58,4 +58,14 @@ impl SmartQueueBuilder {
     {
         self
     }
+
+    /// Needs the feature `alloc`: in memory of the caller's there are as many as it has room for.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn max_tins(self, _tins: u8) -> Self
+    where
+        for<'a> &'a Self: FeatureAlloc,
+    {
+        self
+    }
 }

@@ -7,10 +7,7 @@ use freeboard::sched_core::{
     CoDel, CoDelParams, CoDelState, Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues,
     Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue, Rejected, Scheduler,
 };
-use freeboard::{
-    Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, IsolatedQueue, Isolation,
-    IsolationMemory,
-};
+use freeboard::{Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation};
 
 const LONGEST: u32 = 1_500;
 /// With as many descriptors bursts touch memory first, with fewer they do not.
@@ -104,24 +101,10 @@ fn bursts_of_isolated_queues_are_their_packets_one_by_one() {
     for isolation in [Isolation::Flows, Isolation::DualSrcHost, Isolation::TripleIsolate] {
         for descriptors in DESCRIPTORS {
             let queue = || {
-                let memory = IsolatedMemory::<Heap>::allocate(64, 64, descriptors);
+                let memory =
+                    IsolatedMemory::<Heap>::allocate(64, 64, 1, descriptors).with_triple(64);
                 let config = IsolatedConfig::new(LONGEST, Limits::packets(300));
-                Isolated::new(memory.with_triple(64), config.isolated_by(isolation))
-                    .expect("powers of two")
-            };
-            agree(&mut queue(), &mut queue(), descriptors);
-        }
-    }
-}
-
-#[test]
-fn bursts_of_records_are_their_packets_one_by_one() {
-    for isolation in [Isolation::Flows, Isolation::DualSrcHost] {
-        for descriptors in DESCRIPTORS {
-            let queue = || {
-                let memory = IsolationMemory::<Heap>::allocate(64, 64, 1, descriptors);
-                let config = IsolatedConfig::new(LONGEST, Limits::packets(300));
-                IsolatedQueue::new(memory, config.isolated_by(isolation)).expect("powers of two")
+                Isolated::new(memory, config.isolated_by(isolation)).expect("powers of two")
             };
             agree(&mut queue(), &mut queue(), descriptors);
         }

@@ -9,8 +9,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    Buffers, Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, IsolatedQueue,
-    IsolationMemory, SmartQueue, StaticFrames, StaticIsolation, StaticTables,
+    Buffers, Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, SmartQueue, StaticFrames,
+    StaticTables,
 };
 
 fn is_short(of: &impl Debug) {
@@ -33,21 +33,16 @@ fn a_container_is_printed_in_short() {
     assert!(text.contains("rate: 20mbit") && text.contains("packets: 100"), "{text}");
     is_short(&builder().descriptors().unwrap());
     is_short(&frames.isolated());
-    is_short(&frames.isolated().queues().scheduler());
-    is_short(&frames.isolated().queues().policy());
     is_short(&frames.isolated().aqm());
     // What a rule of the caller's is made of need not be `Debug`.
     let host_rules = |_| freeboard::HostTerms::default();
     is_short(&builder().frames([42; 16]).unwrap().with_host_rules(host_rules));
 
-    let memory = || IsolatedMemory::<Heap>::allocate(1_024, 256, 512).with_rates().with_triple(256);
+    let memory = || IsolatedMemory::<Heap>::allocate(1_024, 256, 8, 512).with_rates();
+    let memory = || memory().with_triple(256);
     is_short(&memory());
     is_short(&Isolated::new(memory(), IsolatedConfig::new(1_514, Limits::NONE)).unwrap());
-    is_short(&StaticTables::<256, 2>::new());
-    let memory = || IsolationMemory::<Heap>::allocate(1_024, 256, 8, 512);
-    is_short(&memory());
-    is_short(&IsolatedQueue::new(memory(), IsolatedConfig::new(1_514, Limits::NONE)).unwrap());
-    is_short(&StaticIsolation::<256, 2, 8>::new());
+    is_short(&StaticTables::<256, 2, 8>::new());
     is_short(&StaticFrames::<16, 1_514, 1>::new());
     is_short(&Buffers::<16, 1_514>::new());
     let aqm = vec![ChosenAqmState::EMPTY; 1_024];

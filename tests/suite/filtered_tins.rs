@@ -9,8 +9,7 @@ use freeboard::flowhash::{Ack, Labels, Parser, mix};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, Scheduler};
 use freeboard::shaper::Rate;
 use freeboard::{
-    AckFilter, AqmKind, DescriptorQueue, InTin, Isolation, MemoryLimit, Rekeyed, SmartQueue,
-    TinMode,
+    AckFilter, AqmKind, DescriptorQueue, InTin, Isolation, MemoryLimit, SmartQueue, TinMode,
 };
 
 /// As many handles there are.
@@ -115,9 +114,7 @@ impl Uplink {
             Ack::read(frame, &Parser::default().ethernet(frame))
         };
         let tin = (flow % TINS as u32) as usize;
-        let [before, after] =
-            [self.key.saturating_sub(1), self.key].map(|key| Self::labels(flow, key));
-        let labels = Rekeyed { before, after: InTin { labels: after, tin: tin as u8 } };
+        let labels = InTin { labels: Self::labels(flow, self.key), tin: tin as u8 };
         let packet = Packet::new(handle, frames[handle as usize].len() as u32);
         let sent = Sent { tin, flow, number: sent_number, has_payload };
         self.inside.insert(handle, sent);
@@ -178,11 +175,31 @@ impl Uplink {
         self.queue.set_memory_limit(memory, drops).expect("as much as the longest packet takes");
     }
 
-    /// Another key, if nothing is queued under the one before.
-    fn rotate(&mut self) {
-        if self.queue.rotate().is_ok() {
-            self.key += 1;
+    /// The labels of what is queued, under the key in force.
+    fn labels_of(
+        inside: &BTreeMap<u32, Sent>,
+        key: u32,
+    ) -> impl Fn(Packet) -> InTin<Labels> + use<'_> {
+        move |packet| {
+            let sent = inside[&packet.handle];
+            InTin { labels: Self::labels(sent.flow, key), tin: sent.tin as u8 }
         }
+    }
+
+    fn set_isolation(&mut self, isolation: Isolation) {
+        let labels_of = Self::labels_of(&self.inside, self.key);
+        self.queue.set_isolation(isolation, labels_of).expect("there is room");
+    }
+
+    fn set_tins(&mut self, mode: TinMode) {
+        let labels_of = Self::labels_of(&self.inside, self.key);
+        self.queue.set_tins(mode, labels_of).expect("there is room for eight");
+    }
+
+    /// Another key.
+    fn rotate(&mut self) {
+        self.key += 1;
+        self.queue.relabel(Self::labels_of(&self.inside, self.key));
     }
 
     /// The sum of all tins, whichever they are, is what was counted by hand, and as much as is not in tin 0 is in the others.
@@ -257,8 +274,8 @@ fn what_is_filtered_leaves_the_books_of_its_tin_its_host_and_its_aqm() {
                             Rate::kilobits_per_second(500 + u64::from(random.below(4_000)))
                                 .unwrap(),
                         ),
-                        7 => uplink.queue.set_isolation(Isolation::DualDstHost).unwrap(),
-                        8 => uplink.queue.set_isolation(isolation).unwrap(),
+                        7 => uplink.set_isolation(Isolation::DualDstHost),
+                        8 => uplink.set_isolation(isolation),
                         9 => uplink.queue.set_aqm(AqmKind::None),
                         10..18 => uplink.queue.set_aqm(aqm),
                         18..600 => {
@@ -295,9 +312,9 @@ fn change(uplink: &mut Uplink, random: &mut Xorshift) {
     let value = random.below(1_000);
     let choice = value as usize;
     match random.below(12) {
-        0 | 1 => uplink.queue.set_tins(TinMode::ALL[choice % 5]).expect("eight ways"),
+        0 | 1 => uplink.set_tins(TinMode::ALL[choice % 5]),
         2 => uplink.queue.set_hosts_across_tins(value.is_multiple_of(2)),
-        3 => uplink.queue.set_isolation(Isolation::ALL[choice % 7]).expect("there is room"),
+        3 => uplink.set_isolation(Isolation::ALL[choice % 7]),
         4 => uplink.queue.set_ack_filter(AckFilter::ALL[choice % 3]),
         5 => {
             let kinds = [AqmKind::Cobalt, AqmKind::CoDel, AqmKind::None];
@@ -321,8 +338,7 @@ fn change(uplink: &mut Uplink, random: &mut Xorshift) {
             uplink.queue.set_rate(uplink.now, rate.expect("in range"));
         }
         8 => uplink.rotate(),
-        9 => drop(uplink.queue.finish_rotation()),
-        10 => uplink.queue.set_ingress(value.is_multiple_of(2)),
+        9 | 10 => uplink.queue.set_ingress(value.is_multiple_of(2)),
         _ => uplink.now = Nanos(uplink.now.0 - uplink.now.0.min(u64::from(value) * 30_000)),
     }
 }

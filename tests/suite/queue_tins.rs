@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use conformance::effort::effort;
-use freeboard::flowhash::{FlowHasher, Labels, SipHash13, mix};
+use freeboard::flowhash::{Labels, mix};
 use freeboard::sched_core::{
     AqmChoice, Counters, DropReason, Limits, Nanos, Packet, Scheduler, TinConfig,
 };
 use freeboard::shaper::Rate;
 use freeboard::{
     DescriptorQueue, Dscp, FrameQueue, Fwmark, Heap, InTin, Isolated, IsolatedConfig,
-    IsolatedError, IsolatedMemory, Isolation, QueueSettings, SmartQueue, TinBy, TinMode,
+    IsolatedError, IsolatedMemory, Isolation, QueueSettings, SmartQueue, TinBy, TinMode, TinPlan,
 };
 
 const LEN: u32 = 1_000;
@@ -52,6 +52,8 @@ struct Line {
     now: Nanos,
     /// The sender and the instant of each handle that is queued.
     queued: BTreeMap<u32, (Sender, Nanos)>,
+    /// The tin that each handle is in.
+    tins: BTreeMap<u32, u8>,
     /// Bytes sent of each sender.
     sent: BTreeMap<Sender, u64>,
     dropped: BTreeMap<Sender, u64>,
@@ -62,17 +64,45 @@ impl Line {
     fn new(queue: DescriptorQueue) -> Self {
         let (now, queued, sent) = (Nanos::from_secs(1), BTreeMap::new(), BTreeMap::new());
         let (dropped, longest_wait) = (BTreeMap::new(), BTreeMap::new());
-        Self { queue, now, queued, sent, dropped, longest_wait }
+        Self { queue, now, queued, tins: BTreeMap::new(), sent, dropped, longest_wait }
     }
 
     fn put(&mut self, sender: Sender, len: u32) {
         let handle = (0..).find(|handle| !self.queued.contains_key(handle)).expect("there is one");
         self.queued.insert(handle, (sender, self.now));
+        self.tins.insert(handle, sender.tin);
         let mut gone = Vec::new();
         let drops = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
         let taken = self.queue.enqueue(self.now, &sender.labels(), Packet::new(handle, len), drops);
         gone.extend(taken.err().map(|rejected| rejected.packet.handle));
         self.lose(gone);
+    }
+
+    /// Another isolation; what is queued stays in its tin.
+    fn set_isolation(&mut self, isolation: Isolation) {
+        let (queued, tins) = (&self.queued, &self.tins);
+        let labels_of = |Packet { handle, .. }: Packet| {
+            Sender { tin: tins[&handle], ..queued[&handle].0 }.labels()
+        };
+        self.queue.set_isolation(isolation, labels_of).expect("there is room");
+    }
+
+    /// Other tins; what is queued goes to the tin of the same name, or to the default tin.
+    fn set_tins(&mut self, plan: TinPlan) {
+        let before = *self.queue.tins();
+        for tin in self.tins.values_mut() {
+            let named = before.tin(*tin).and_then(|tin| plan.number_of(tin.name()));
+            // A tin that there was not was tin 0.
+            let of_none = || before.tin(0).and_then(|tin| plan.number_of(tin.name()));
+            let is_there = *tin < before.count();
+            let to = if is_there { named } else { of_none() };
+            *tin = to.unwrap_or(plan.default_tin());
+        }
+        let (queued, tins) = (&self.queued, &self.tins);
+        let labels_of = |Packet { handle, .. }: Packet| {
+            Sender { tin: tins[&handle], ..queued[&handle].0 }.labels()
+        };
+        self.queue.set_tins(plan, labels_of).expect("there is room");
     }
 
     fn lose(&mut self, gone: Vec<u32>) {
@@ -243,36 +273,6 @@ fn one_share_holds_in_every_plan() {
     }
 }
 
-/// Goal: the page of tins says how many hosts of one of eight tins share an entry in the default
-/// tables. Method: the entries of ten and twenty hosts under forty keys.
-#[test]
-fn hosts_of_eight_tins_share_entries_as_the_page_says() {
-    // Keys under which hosts share, and thousandths of its share that the host with the least has.
-    let counted = [10, 20].map(|hosts| {
-        let entries = (0..40_u8).map(|key| {
-            let hasher = SipHash13::new([key; 16]);
-            let builder = SmartQueue::upload(mbit(20)).tins(TinMode::Diffserv8);
-            let mut queue = builder.descriptors().expect("in range");
-            for host in 0..hosts {
-                let label = hasher.hash(&u32::to_le_bytes(host));
-                let labels = Labels { flow: label, src_host: label, dst_host: 7 };
-                let (labels, packet) = (InTin { labels, tin: 2 }, Packet::new(host, LEN));
-                let drops = &mut |_: Packet, _: DropReason| panic!("there is room");
-                queue.enqueue(Nanos(0), &labels, packet, drops).expect("there is room");
-            }
-            let mut entries = BTreeMap::new();
-            for flow in queue.isolated().flow_statistics(Nanos(0)) {
-                *entries.entry(flow.source).or_insert(0_usize) += 1;
-            }
-            (entries.len(), entries.into_values().max().unwrap_or(0))
-        });
-        let shared = entries.clone().filter(|(_, most)| *most > 1).count();
-        let shares = entries.map(|(entries, most)| hosts as usize * 1_000 / (entries * most));
-        (shared, shares.min().unwrap_or(0))
-    });
-    assert_eq!(counted, [(33, 416), (40, 357)]);
-}
-
 /// Goal: in a tin that has nothing but the floor, because the shares above it come to the whole
 /// link, a host waits for one packet of each other host there, with one share in all tins as
 /// without. Method: three hosts in all tins, three in the lowest alone, which is sent about one
@@ -354,8 +354,8 @@ fn another_isolation_under_load_leaves_tins_their_shares() {
         let modes = [Isolation::DualSrcHost, Isolation::TripleIsolate, Isolation::Flows];
         line.flood(&floods(), 500);
         let (queued, lost) = (line.queued.len(), line.dropped.values().sum::<u64>());
-        line.queue.set_isolation(modes[round % 3]).expect("there is room");
-        line.queue.set_isolation(Isolation::TripleIsolate).expect("there is room");
+        line.set_isolation(modes[round % 3]);
+        line.set_isolation(Isolation::TripleIsolate);
         assert_eq!((line.queued.len(), line.dropped.values().sum()), (queued, lost));
         line.check();
     }
@@ -386,14 +386,14 @@ fn one_share_is_set_under_load() {
         line.queue.set_hosts_across_tins(round % 3 != 2);
         assert_eq!(line.queue.hosts_across_tins(), round % 3 != 2);
         line.check();
-        line.queue.set_tins(modes[round % 4]).expect("no more tins than ways");
+        line.set_tins(modes[round % 4].plan());
         line.check();
-        line.queue.set_isolation(isolations[round % 5]).expect("it needs no room");
+        line.set_isolation(isolations[round % 5]);
         line.check();
         assert_eq!((line.queued.len(), line.dropped.values().sum()), (queued, lost));
     }
-    line.queue.set_tins(TinMode::Diffserv4).expect("no more tins than ways");
-    line.queue.set_isolation(Isolation::DualSrcHost).expect("it needs no room");
+    line.set_tins(TinMode::Diffserv4.plan());
+    line.set_isolation(Isolation::DualSrcHost);
     line.queue.set_hosts_across_tins(true);
     while let Some(at) = line.queue.poll_at(line.now) {
         line.now = at.max(line.now);
@@ -464,7 +464,7 @@ fn check_other_tins_under(isolation: Isolation) {
             tin.and_then(|tin| queue.tin_counters(tin)).map(|tin| tin.backlog.packets)
         };
         let voice = named(&line.queue, "voice");
-        line.queue.set_tins(mode).expect("there is room");
+        line.set_tins(mode.plan());
         if let (Some(before), Some(after)) = (voice, named(&line.queue, "voice")) {
             assert_eq!(before, after, "voice stays voice");
         }
@@ -513,7 +513,7 @@ fn counters_follow_the_name_of_a_tin() {
             let lost: u64 = line.dropped.values().sum();
             assert!(lost > 0, "a pool of 32 packets is full");
             let before = counters_by_name(&line.queue);
-            line.queue.set_tins(plan).expect("there is room");
+            line.set_tins(plan);
             let after = counters_by_name(&line.queue);
             let default = plan.tin(plan.default_tin()).expect("it is there").name().to_string();
             for (name, counters) in &after {
@@ -574,22 +574,20 @@ fn each_tin_has_an_aqm_for_its_part_of_the_rate() {
 #[test]
 fn tins_under_triple_isolate_need_two_rounds_each() {
     let shares = [TinConfig::by_weight(1); 8];
-    let built = |rounds| {
-        let memory = IsolatedMemory::<Heap>::allocate(64, 16, 64).with_triple(rounds);
-        Isolated::new(memory, IsolatedConfig::new(1_500, Limits::NONE)).expect("powers of two")
+    let set = |rounds, isolation, tins: &[TinConfig]| {
+        let memory = IsolatedMemory::<Heap>::allocate(64, 16, 8, 64).with_triple(rounds);
+        let config = IsolatedConfig::new(1_500, Limits::NONE);
+        let mut queue = Isolated::new(memory, config).expect("powers of two");
+        let labels_of = |_| -> Labels { panic!("nothing is queued") };
+        let result = queue.rebuild(isolation, Some(tins), labels_of);
+        assert_eq!(usize::from(queue.tins()), if result.is_ok() { tins.len() } else { 1 });
+        result
     };
-    let refused = IsolatedError::Memory { what: "rounds of all tins", given: 15, needed: 16 };
-    let mut queue = built(15);
-    assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Ok(()));
-    assert_eq!(queue.set_tins(&shares), Err(refused));
-    assert_eq!((queue.tins(), queue.set_tins(&shares[..7])), (1, Ok(())));
-    assert_eq!(queue.set_isolation(Isolation::Flows), Ok(()));
-    assert_eq!(queue.set_tins(&shares), Ok(()));
-    assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Err(refused));
-    assert_eq!(queue.isolation(), Isolation::Flows);
-    let mut queue = built(16);
-    assert_eq!(queue.set_tins(&shares), Ok(()));
-    assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Ok(()));
+    let refused = IsolatedError::Memory { what: "rounds", given: 15, needed: 16 };
+    assert_eq!(set(15, Isolation::TripleIsolate, &shares), Err(refused));
+    assert_eq!(set(15, Isolation::TripleIsolate, &shares[..7]), Ok(()));
+    assert_eq!(set(15, Isolation::Flows, &shares), Ok(()));
+    assert_eq!(set(16, Isolation::TripleIsolate, &shares), Ok(()));
 }
 
 /// Goal: the words of a plan reach the running queue, and a frame of every code point goes to the tin of the plan.

@@ -255,7 +255,7 @@ fn packets_that_begin_with_ip_are_read_as_such() {
         queue.push(Nanos(0), &packet(1, number)).expect("there is room");
     }
     queue.push(Nanos(0), &packet(2, 0)).expect("there is room");
-    assert_eq!(queue.backlogged_hosts(), (2, 1));
+    assert_eq!(queue.backlogged_hosts(), (2, 0));
     let mut marks = 0;
     for turn in 0..61_u64 {
         let bytes = queue.pop(Nanos::from_millis(50 + 20 * turn)).expect("a packet").to_vec();
@@ -466,7 +466,7 @@ fn by_descriptor_hosts_share_the_line_and_limits_follow_the_rate() {
             queue.enqueue_labelled(Nanos(0), &of, packet, drops).expect("there is room");
         }
     }
-    assert_eq!(queue.backlogged_hosts(), (2, 1));
+    assert_eq!(queue.backlogged_hosts(), (2, 0));
     let mut out = [Packet::new(0, 0); 20];
     assert_eq!(queue.dequeue_burst(Nanos(0), &mut out, drops), 20);
     assert_eq!(out.iter().filter(|packet| packet.handle % 10 == 0).count(), 10);
@@ -498,7 +498,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     assert!(odd.contains("48"), "{odd}");
     assert!(builder.framing("pppoe-ptn").is_err());
 
-    let memory = IsolatedMemory::<Heap>::allocate(64, 16, 64);
+    let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 64);
     let short = builder.descriptors_in(memory, Vec::new()).map(|_| ());
     let expected = IsolatedError::Memory { what: "AQM states", given: 0, needed: 80 };
     assert_eq!(short, Err(SmartQueueError::Isolated(expected)));

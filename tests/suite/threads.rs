@@ -6,9 +6,9 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Autorate, KeywordError, Shaped, Shaper};
 use freeboard::{
-    Buffers, DescriptorQueue, FrameQueue, Hashed, Heap, Isolated, IsolatedMemory, IsolatedQueue,
-    IsolationMemory, QueueSettings, Segmenter, SettingsError, SmartQueueBuilder, SmartQueueError,
-    StaticFrameQueue, StaticFrames, StaticIsolation, StaticTables,
+    Buffers, DescriptorQueue, FrameQueue, Hashed, Heap, Isolated, IsolatedMemory, QueueSettings,
+    Segmenter, SettingsError, SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames,
+    StaticTables,
 };
 
 fn is_send_and_sync<T: Send + Sync>() {}
@@ -20,15 +20,12 @@ fn queues_may_move_between_threads() {
     is_send_and_sync::<DescriptorQueue>();
     is_send_and_sync::<StaticFrameQueue<'_>>();
     is_send_and_sync::<StaticFrames<16, 1_514, 1>>();
-    is_send_and_sync::<StaticTables<16, 1>>();
     is_send_and_sync::<SmartQueueBuilder>();
     is_send_and_sync::<Buffers<16, 1_514>>();
     is_send_and_sync::<Segmenter<'_>>();
-    is_send_and_sync::<IsolatedMemory<Heap, Heap, Heap>>();
-    is_send_and_sync::<Isolated<Heap, NoAqm, Heap, Heap>>();
-    is_send_and_sync::<IsolationMemory<Heap>>();
-    is_send_and_sync::<IsolatedQueue<Heap>>();
-    is_send_and_sync::<StaticIsolation<16, 1, 8>>();
+    is_send_and_sync::<IsolatedMemory<Heap>>();
+    is_send_and_sync::<Isolated<Heap>>();
+    is_send_and_sync::<StaticTables<16, 1, 8>>();
     type Queues = FlowQueues<
         Drr<Vec<DrrFlow>>,
         Vec<Queue>,

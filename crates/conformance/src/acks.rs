@@ -289,7 +289,7 @@ impl Filtered {
     /// Never: the sizes are accepted.
     #[must_use]
     pub fn new(filter: AckFilter) -> Self {
-        let memory = IsolatedMemory::<Heap>::allocate(8, 8, FRAMES as usize);
+        let memory = IsolatedMemory::<Heap>::allocate(8, 8, 1, FRAMES as usize);
         let config = IsolatedConfig::new(1_600, Limits::NONE);
         Self {
             filter,

@@ -33,11 +33,11 @@ pub use memory::{Arrays, Memory, Part, Parts, Room};
 #[cfg(feature = "std")]
 pub use memory::{Boxes, Vecs};
 pub use queues::{
-    ByHash, DualPi2, Fifo, FlooredVirtualQueues, IsolatedHosts, Measured, OneQueue, Queued,
-    Records, Shaped, Smart, Tree, VirtualQueues, queues,
+    ByHash, DualPi2, Fifo, FlooredVirtualQueues, IsolatedHosts, Measured, OneQueue, Queued, Shaped,
+    Smart, Tree, VirtualQueues, queues,
 };
 pub use setting::{Dial, Setting};
-pub use tins::{ByNumber, IsolatedTins, LoadTins, RecordTins, SmartTins};
+pub use tins::{ByNumber, IsolatedTins, LoadTins, SmartTins};
 
 /// A flow scheduler without memory.
 pub trait FlowRecipe: Copy + core::fmt::Debug {

@@ -16,7 +16,6 @@ mod labelled;
 mod ledger;
 mod lockstep;
 mod operation;
-mod records;
 mod shortest;
 
 pub use crate::catalog::{Dial, Setting};
@@ -27,11 +26,10 @@ pub use exhaustive::explore;
 pub use frames::play_frames;
 pub use indifference::{Peeked, Shifted};
 pub use judged::{AQMS, Told, play_aqm};
-pub use labelled::{Seen, WithTerms, play_labelled};
+pub use labelled::{Seen, Shape, WithTerms, play_labelled};
 pub use lockstep::Match;
 pub use operation::{
     DESCRIPTORS, FLOWS, HOSTS, Operation, Operations, operations, operations_for,
     operations_with_hosts, prelude,
 };
-pub use records::{Against, RecordsSeen, play_records};
 pub use shortest::{Difference, check, soak, soak_on};

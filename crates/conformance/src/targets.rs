@@ -1,8 +1,8 @@
 //! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that return or
 //! panic. That of captures is `sim::capture::check_reading`.
 use crate::history::{
-    Contestant, DESCRIPTORS, FLOWS, HOSTS, Match, Operation, Pair, Peeked, Setting, Shifted, check,
-    operations_for, pair, play_aqm, play_frames, play_labelled,
+    Contestant, DESCRIPTORS, FLOWS, HOSTS, Match, Operation, Pair, Peeked, Setting, Shape, Shifted,
+    check, operations_for, pair, play_aqm, play_frames, play_labelled,
 };
 use crate::sides::{self, MAX_LEN};
 use crate::twin::{parser, segments as naive, shaper_clock as clock};
@@ -245,7 +245,9 @@ pub fn aqm(bytes: &[u8]) {
 
 /// The isolated queue by labels, under changing isolations, against its twin of maps.
 pub fn isolated(bytes: &[u8]) {
-    if let Err(difference) = play_labelled(bytes) {
+    let (&tables, bytes) = bytes.split_first().unwrap_or((&0, &[]));
+    let tables = Shape::ALL[usize::from(tables) % Shape::ALL.len()];
+    if let Err(difference) = play_labelled(tables, bytes) {
         panic!("{difference}");
     }
 }

@@ -70,7 +70,7 @@ pub const ALL: &[Run] = &[
     Run {
         name: "smart queue with a rate, tins, hosts and a filter of acknowledgements",
         hash: crate::smart::with_rate_and_tins,
-        pinned: 0x0454_606b_fa00_0c6f,
+        pinned: 0x2631_e94d_b507_97f5,
     },
 ];
 

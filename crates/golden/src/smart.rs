@@ -5,8 +5,8 @@ use freeboard::flowhash::{Ack, FlowKey, Labels, SackBlocks, Transport};
 use freeboard::sched_core::ChosenAqmState;
 use freeboard::shaper::{Overhead, Rate};
 use freeboard::{
-    AckFilter, Allocate, AqmKind, Descriptors, InTin, IsolatedMemory, Isolation, NoRoom, Rtt,
-    SmartQueue, TinMode,
+    AckFilter, Allocate, AqmKind, Descriptors, InTin, IsolatedMemory, Isolation, Rtt, SmartQueue,
+    TinMode,
 };
 use sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
@@ -15,18 +15,27 @@ use sched_core::{
 use crate::disciplines::OPERATIONS;
 use crate::{Hash, MAX_LEN, run};
 
-/// The longest table: sixteen packets, eight queues and a spare one for each of eight hosts.
-const MOST: usize = 16;
+/// Handles: eight queues and a spare one for each of eight hosts hold sixteen packets.
+const PACKETS: usize = 16;
+/// The longest table: eight hosts in eight tins.
+const MOST: usize = 64;
 /// Packets of this length are acknowledgements: three in eight.
 const ACK_LEN: u32 = 64;
 
-type Queue = SmartQueue<Parts<MOST>, Descriptors, NoRoom, Parts<MOST>>;
+type Queue = SmartQueue<Parts<MOST>, Descriptors>;
 
 /// The queue by numbers: flow `f` has the source `f / 2` and the destination `f mod 3`, and is in the tin `f mod n` of `n`.
 struct ByNumber {
     queue: Queue,
     /// When it was called last.
     now: Nanos,
+    /// The flow of each handle that came, and its tin.
+    came: [(u32, u8); PACKETS],
+}
+
+/// The labels of a packet of flow `number` in this tin.
+const fn labels(number: u32, tin: u8) -> InTin<Labels> {
+    InTin { labels: Labels { flow: number, src_host: number >> 1, dst_host: number % 3 }, tin }
 }
 
 /// What a packet of [`ACK_LEN`] acknowledges. All are of one connection, so that a filter acts on each
@@ -48,12 +57,12 @@ fn ack(packet: Packet) -> Option<Ack> {
 /// `diffserv4` and `dual-srchost` to begin with. Each setting changes now and then while packets are queued.
 pub(crate) fn with_rate_and_tins() -> u64 {
     let Some(queue) = queue() else { return 0 };
-    let mut queue = ByNumber { queue, now: Nanos(0) };
+    let mut queue = ByNumber { queue, now: Nanos(0), came: [(0, 0); PACKETS] };
     run(&mut queue, OPERATIONS, 41, |queue, _, random, hash| queue.change(random, hash))
 }
 
 fn queue() -> Option<Queue> {
-    let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, MOST).with_triple(MOST);
+    let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 8, PACKETS).with_triple(16);
     let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
     let builder = SmartQueue::upload(rate(0)?).max_len(MAX_LEN).overhead(Overhead::PPPOE_LLCSNAP);
     let builder = builder.isolation(Isolation::DualSrcHost).tins(TinMode::Diffserv4);
@@ -99,11 +108,27 @@ impl ByNumber {
     }
 
     fn set(&mut self, setting: u32, random: u32) -> Option<()> {
-        let queue = &mut self.queue;
+        let Self { queue, came, .. } = self;
+        let labels_of = |came: &[(u32, u8); PACKETS], packet: Packet| {
+            let (number, tin) = came.get(packet.handle as usize).copied().unwrap_or((0, 0));
+            labels(number, tin)
+        };
         match setting {
             0..6 => queue.set_rate(self.now, rate(random)?),
-            6..8 => queue.set_tins(choose(&TINS, random)?).ok()?,
-            8 => queue.set_isolation(choose(&ISOLATIONS, random)?).ok()?,
+            6..8 => {
+                // A tin that is gone is the default tin.
+                let plan = choose(&TINS, random)?.plan();
+                let before = *queue.tins();
+                let to = |tin| before.tin(tin).and_then(|tin| plan.number_of(tin.name()));
+                for (_, tin) in came.iter_mut() {
+                    *tin = to(*tin).unwrap_or(plan.default_tin());
+                }
+                queue.set_tins(plan, |packet| labels_of(came, packet)).ok()?;
+            }
+            8 => {
+                let isolation = choose(&ISOLATIONS, random)?;
+                queue.set_isolation(isolation, |packet| labels_of(came, packet)).ok()?;
+            }
             9..11 => queue.set_ack_filter(choose(AckFilter::ALL, random)?),
             11 => queue.set_aqm(choose(&AQMS, random)?),
             12 => queue.set_rtt(choose(&RTTS, random)?),
@@ -125,10 +150,13 @@ impl Scheduler for ByNumber {
     ) -> Result<(), Rejected> {
         self.now = now;
         let number = flow.0;
-        let labels = Labels { flow: number, src_host: number >> 1, dst_host: number % 3 };
         let tins = u32::from(self.queue.tins().count()).max(1);
         let tin = u8::try_from(number.checked_rem(tins).unwrap_or(0)).unwrap_or(0);
-        self.queue.enqueue_with_acks(now, &InTin { labels, tin }, packet, &ack, drops)
+        self.queue.enqueue_with_acks(now, &labels(number, tin), packet, &ack, drops)?;
+        if let Some(came) = self.came.get_mut(packet.handle as usize) {
+            *came = (number, tin);
+        }
+        Ok(())
     }
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {

@@ -3,9 +3,7 @@
 
 use freeboard::flowhash::TagLine;
 use freeboard::sched_core as core_;
-use freeboard::{
-    BufferState, StaticFrames, StaticIsolation, StaticRates, StaticTables, StaticTriple,
-};
+use freeboard::{BufferState, StaticFrames, StaticTables};
 
 macro_rules! tables {
     ($($name:ident: $table:ty,)*) => {
@@ -57,10 +55,4 @@ tables! {
 #[used]
 static mut ASSEMBLED_FRAMES: StaticFrames<8, 1_514, 1> = StaticFrames::new();
 #[used]
-static mut ASSEMBLED_RATES: StaticRates<1> = StaticRates::new();
-#[used]
-static mut ASSEMBLED_TABLES: StaticTables<8, 1> = StaticTables::new();
-#[used]
-static mut ASSEMBLED_RECORDS: StaticIsolation<8, 1, 2> = StaticIsolation::new();
-#[used]
-static mut ASSEMBLED_TRIPLE: StaticTriple<1, 64> = StaticTriple::new();
+static mut ASSEMBLED_TABLES: StaticTables<8, 1, 2> = StaticTables::new();

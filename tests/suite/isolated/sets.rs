@@ -1,141 +1,101 @@
-//! Flows that find their set of queues full.
+//! Flows that find their set of queues full, and what an AQM keeps of flows that leave.
+
+use freeboard::sched_core::{FlowId, Probability};
 
 use super::*;
 
-/// Goal: a host that fills a set takes nothing from another host whose flow would go there (J01, J05). Method: host 0
-/// has a flow with twenty packets in each way; then a sparse flow of host 1 comes by, and then a busy one.
+/// Eight queues in one set, and eight hosts in one set: a label with low bits `i` is in entry `i`.
+fn one_set(isolation: Isolation, limits: Limits) -> Isolated<Heap> {
+    let memory = IsolatedMemory::allocate(8, 8, 1, 1_024).with_triple(64);
+    let config = IsolatedConfig::new(MTU, limits).isolated_by(isolation);
+    Isolated::new(memory, config).expect("powers of two")
+}
+
+/// Labels of a flow of the same host on both sides.
+const fn of(flow: u32, host: u32) -> Labels {
+    Labels { flow, src_host: host, dst_host: host }
+}
+
+/// What the spare queue of a host holds, in packets.
+fn spare(queue: &Isolated<Heap>, host: u32) -> u32 {
+    queue.queue_backlog(8 + host).packets
+}
+
+/// Goal: a host that fills a set takes nothing from another host whose flow would go there. Method:
+/// host 0 has a flow with twenty packets in each way; then a sparse flow of host 1 comes by, and
+/// then a busy one.
 #[test]
 fn a_full_set_joins_no_hosts() {
-    const MEMORY: u32 = 200 * MTU;
-    for isolation in [Isolation::DualSrcHost, Isolation::DualDstHost, Isolation::TripleIsolate] {
-        let mut queue = one_set(isolation, Limits::bytes(MEMORY));
-        let none = &mut |packet: Packet, why| panic!("{isolation}: {packet:?}: {why:?}");
-        for handle in 0..160 {
-            let labels = of(handle % 8, 0);
-            queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), none).unwrap();
-        }
-        // G1: one is on the wire, and (H − 1)(Q + L) are those of two packets. By rounds the eight flows of host 0,
-        // which began at once, have their turns in one round: a ninth packet at most.
-        let most = if isolation == Isolation::TripleIsolate { 9 } else { 3 };
+    for isolation in [Isolation::DualSrcHost, Isolation::DualDstHost] {
+        let mut queue = one_set(isolation, Limits::bytes(200 * MTU));
+        let known = |queue: &Isolated<Heap>| {
+            let (sources, destinations) = queue.backlogged_hosts();
+            (spare(queue, 1), sources + destinations)
+        };
+        (0..160).for_each(|handle| put(&mut queue, &of(handle % 8, 0), handle));
         for handle in 160..170 {
-            queue.dequeue(Nanos(0), none).expect("160 wait");
+            take(&mut queue);
             let sparse = Packet::new(handle, MTU);
-            let came = queue.enqueue_labelled(Nanos(0), &of(8 + handle, 1), sparse, none);
-            assert_eq!(came, Ok(Outcome::Collision));
-            assert_eq!((spare(&queue, 1), queue.backlogged_hosts()), (1, (2, 2)), "{isolation}");
-            let mut next = || queue.dequeue(Nanos(0), none).expect("more wait").handle;
-            assert!((0..most).any(|_| next() == handle), "{isolation}: {handle}");
-            assert_eq!((spare(&queue, 1), queue.backlogged_hosts()), (0, (1, 1)), "{isolation}");
+            let came = queue.enqueue_labelled(Nanos(0), &of(8 + handle, 1), sparse, &mut no_drops);
+            assert_eq!((came, known(&queue)), (Ok(Outcome::Collision), (1, 2)));
+            // G1: one is on the wire, and (H − 1)(Q + L) are those of two packets.
+            assert!((0..3).any(|_| take(&mut queue) == handle), "{isolation}: {handle}");
+            assert_eq!(known(&queue), (0, 1));
         }
         // G4: half of the memory less a packet is host 1's, whatever comes then.
-        for handle in 170..269 {
-            let labels = of(8 + handle % 3, 1);
-            let drops = &mut |packet: Packet, _| assert!(packet.handle < 160, "{packet:?}");
-            queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), drops).unwrap();
-        }
-        for handle in 269..600 {
-            let labels = of(handle % 8, 0);
+        for handle in 170..600 {
+            let labels = if handle < 269 { of(8 + handle % 3, 1) } else { of(handle % 8, 0) };
             let drops = &mut |packet: Packet, _| {
                 assert!(!(170..269).contains(&packet.handle), "{isolation}: {packet:?}");
             };
             let _full = queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), drops);
         }
         assert_eq!(spare(&queue, 1), 99, "{isolation}");
-        queue.recount().expect("the counters are right");
+        queue.recount().expect("the books hold");
     }
 }
 
-/// Among its own a flow goes where the table says: a host with more flows than there are ways has all of them
-/// share, and not the last ones one queue.
+/// Goal: among its own a flow goes where the table says: a host with more flows than there are ways
+/// has all of them share, and not the last ones one queue.
 #[test]
 fn flows_of_one_host_share_the_ways_of_their_set() {
-    for &isolation in Isolation::ALL {
+    for isolation in [Isolation::Flows, Isolation::DualSrcHost, Isolation::DualDstHost] {
         let mut queue = one_set(isolation, Limits::NONE);
-        let none = &mut |packet: Packet, why| panic!("{isolation}: {packet:?}: {why:?}");
-        for handle in 0..32 {
-            let packet = Packet::new(handle, MTU);
-            queue.enqueue_labelled(Nanos(0), &of(handle, 0), packet, none).unwrap();
+        (0..32).for_each(|handle| put(&mut queue, &of(handle, 0), handle));
+        for number in 0..16 {
+            let held = queue.queue_backlog(number).packets;
+            assert_eq!(held, if number < 8 { 4 } else { 0 }, "{isolation}, {number}");
         }
-        let by_host =
-            matches!(isolation, Isolation::SrcHost | Isolation::DstHost | Isolation::Hosts);
-        let held = (0..16).map(|number| queue.queues().flow_backlog(FlowId(number)).packets);
-        let expected: Vec<u32> = (0..16).map(|at| if at < 8 { 4 } else { 0 }).collect();
-        assert!(by_host || held.eq(expected), "{isolation}");
     }
 }
 
-/// Without a share for hosts a flow shares the queue of its own way, whichever flow has it.
+/// Goal: without a level of hosts a flow shares the queue of its own way, whichever flow has it;
+/// but none of another tin, where there is a spare queue for each tin.
 #[test]
-fn without_a_level_of_hosts_a_full_set_is_shared() {
+fn without_a_level_of_hosts_a_full_set_is_shared_within_a_tin() {
     for isolation in [Isolation::Flows, Isolation::SrcHost, Isolation::DstHost] {
         let mut queue = one_set(isolation, Limits::NONE);
-        let none = &mut |packet: Packet, why| panic!("{isolation}: {packet:?}: {why:?}");
-        for handle in 0..9 {
-            let (labels, packet) = (of(handle, handle), Packet::new(handle, MTU));
-            queue.enqueue_labelled(Nanos(0), &labels, packet, none).unwrap();
-        }
-        assert_eq!(queue.queues().flow_backlog(FlowId(0)).packets, 2, "{isolation}");
-        assert!((0..8).all(|entry| spare(&queue, entry) == 0), "{isolation}");
-        queue.recount().expect("the counters are right");
+        (0..9).for_each(|handle| put(&mut queue, &of(handle, handle), handle));
+        assert_eq!(queue.queue_backlog(0).packets, 2, "{isolation}");
+        assert!((0..8).all(|host| spare(&queue, host) == 0), "{isolation}");
+        queue.recount().expect("the books hold");
     }
+    let memory = IsolatedMemory::allocate(8, 8, 2, 64);
+    let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(Isolation::Flows);
+    let mut queue = Isolated::<Heap>::new(memory, config).expect("powers of two");
+    queue.set_tins(&[TinConfig::by_weight(1); 2]).expect("there is room");
+    for handle in 0..11 {
+        put(&mut queue, &InTin { labels: of(handle, 0), tin: u8::from(handle > 8) }, handle);
+    }
+    assert_eq!([0, 1].map(|tin| spare(&queue, tin)), [0, 2]);
+    queue.recount().expect("the books hold");
 }
 
-/// Goal: what waits in a spare queue of a source when destinations take turns is joined by its own only,
-/// and comes out. Method: the spare queue of entry 1 is that of source 1 and goes to destination 2; then it is
-/// destinations 1 and 2 whose flows find their set full, and then sources again.
+/// Goal: the longest queue gives way where hosts have no share, as the host that holds the most
+/// does where they have one. Method: three packets in one queue and one in each of three.
 #[test]
-fn a_spare_queue_outlives_a_change_of_sides() {
-    let mut queue = one_set(Isolation::DualSrcHost, Limits::NONE);
-    let none = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
-    let mut handles = 0..;
-    let mut put = |queue: &mut Isolated<Heap, NoAqm, NoRoom, Heap>, flow, src_host, dst_host| {
-        let labels = Labels { flow, src_host, dst_host };
-        let packet = Packet::new(handles.next().expect("endless"), MTU);
-        let came = queue.enqueue_labelled(Nanos(0), &labels, packet, none).expect("there is room");
-        queue.recount().expect("the counters are right");
-        (came, [0, 1, 2, 3].map(|entry| spare(queue, entry)))
-    };
-    for flow in 0..8 {
-        put(&mut queue, flow, 0, 0);
-    }
-    assert_eq!(put(&mut queue, 8, 1, 2), (Outcome::Collision, [0, 1, 0, 0]));
-
-    queue.set_isolation(Isolation::DualDstHost).expect("there is room");
-    queue.recount().expect("the counters are right");
-    // Destination 1 finds its spare queue taken by another; destination 2 has one of its own.
-    assert_eq!(put(&mut queue, 9, 3, 1), (Outcome::Collision, [0, 1, 0, 0]));
-    assert_eq!(queue.queues().flow_backlog(FlowId(1)).packets, 2, "in its own way");
-    assert_eq!(put(&mut queue, 10, 3, 2), (Outcome::Collision, [0, 1, 1, 0]));
-    assert_eq!(put(&mut queue, 11, 2, 2), (Outcome::Collision, [0, 1, 2, 0]));
-    assert_eq!(queue.backlogged_hosts(), (3, 2), "sources 0, 1, 3 and destinations 0, 2");
-
-    queue.set_isolation(Isolation::TripleIsolate).expect("there is room");
-    queue.recount().expect("the counters are right");
-    // To sources the queue of entry 2 is source 3's, and that of entry 1 its own again.
-    assert_eq!(put(&mut queue, 12, 2, 4), (Outcome::Collision, [0, 1, 2, 0]));
-    assert_eq!(put(&mut queue, 13, 1, 4), (Outcome::Collision, [0, 2, 2, 0]));
-    // Nothing has entry 3 on its side but counts there: it is free.
-    assert_eq!(put(&mut queue, 14, 3, 3), (Outcome::Collision, [0, 2, 2, 1]));
-
-    let none = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
-    let mut sent = BTreeSet::new();
-    while let Some(packet) = queue.dequeue(Nanos(0), none) {
-        assert!(sent.insert(packet.handle));
-        queue.recount().expect("the counters are right");
-    }
-    assert!(sent.into_iter().eq(0..15));
-    assert_eq!(queue.backlogged_hosts(), (0, 0));
-}
-
-/// Goal: where hosts have no share of their own, no books of hosts are kept, and the longest queue gives way all the same. Method: each
-/// isolation in turn, three packets in one queue and one in each of three.
-#[test]
-fn books_of_hosts_are_kept_only_where_hosts_have_a_share() {
+fn the_longest_queue_gives_way_in_every_mode() {
     for &isolation in Isolation::ALL {
-        let has_hosts = matches!(
-            isolation,
-            Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate
-        );
         let mut queue = one_set(isolation, Limits::packets(5));
         let mut dropped = Vec::new();
         for (handle, flow) in (0..).zip([0, 1, 2, 2, 2, 3]) {
@@ -144,8 +104,97 @@ fn books_of_hosts_are_kept_only_where_hosts_have_a_share() {
             queue.enqueue_labelled(Nanos(0), &of(flow, flow), packet, drops).unwrap();
         }
         assert_eq!(dropped, [2], "{isolation}");
-        let policy = queue.queues().policy();
-        let held: u32 = (0..8).map(|host| policy.bytes_of(host)).sum();
-        assert_eq!(held, if has_hosts { 5 * MTU } else { 0 }, "{isolation}");
     }
+}
+
+/// Queues with a COBALT whose probability rises fast, so that one overflow is seen.
+type Punishing = Isolated<Heap, Cobalt<Vec<CobaltState>>>;
+
+/// Eight queues that hold `packets` packets together, by source host and flow.
+fn punishing(packets: u32) -> Punishing {
+    let memory = IsolatedMemory::<Heap>::allocate(8, 8, 1, 64);
+    let steps = [1 << 28, 1 << 20].map(Probability::from_raw);
+    let params = CobaltParams::INTERNET.with_steps(steps[0], steps[1]);
+    let aqm = Cobalt::new(vec![CobaltState::EMPTY; memory.queues()], params, 1).unwrap();
+    Isolated::with_aqm(memory, aqm, IsolatedConfig::new(MTU, Limits::packets(packets))).unwrap()
+}
+
+/// How many queues, spare ones too, have a probability.
+fn punished(queue: &Punishing) -> usize {
+    let probability = |flow| queue.aqm().probability(FlowId(flow));
+    (0..16).filter(|&flow| probability(flow) > Probability::NEVER).count()
+}
+
+/// Goal: what COBALT has learned of a flow waits for this flow, and another flow that gets its
+/// queue begins without it. Method: a flow overflows, and leaves; it comes back; then as many other
+/// flows come as there are queues.
+#[test]
+fn a_flow_that_inherits_a_queue_inherits_no_punishment() {
+    let mut queue = punishing(4);
+    let drops = &mut |_: Packet, _: DropReason| {};
+    let now = Nanos::from_secs(1);
+    for turn in 0..2 {
+        for handle in 0..8 {
+            queue.enqueue(now, FlowId(100), Packet::new(handle, 1_000), drops).unwrap();
+        }
+        while queue.dequeue(now, drops).is_some() {}
+        assert_eq!((queue.backlog().packets, punished(&queue)), (0, 1), "turn {turn}");
+    }
+    queue.set_limits(Limits::packets(64), drops);
+    queue.enqueue(now, FlowId(100), Packet::new(0, 1_000), drops).unwrap();
+    assert_eq!(punished(&queue), 1, "it comes back");
+    while queue.dequeue(now, drops).is_some() {}
+    for flow in 0..8 {
+        queue.enqueue(now, FlowId(200 + flow), Packet::new(flow, 1_000), drops).unwrap();
+    }
+    assert_eq!(punished(&queue), 0);
+}
+
+/// Goal: nor does a flow that shares the spare queue of its host inherit what other flows did
+/// there, of its host or of the host that had the entry before. Method: more flows of a host than
+/// there are queues overflow; then so do those of other hosts.
+#[test]
+fn a_spare_queue_hands_on_no_punishment() {
+    let mut queue = punishing(12);
+    let drops = &mut |_: Packet, _: DropReason| {};
+    let now = Nanos::from_secs(1);
+    let put = |queue: &mut Punishing, handle: u32, flow: u32, host: u32| {
+        let packet = Packet::new(handle, 1_000);
+        queue.enqueue_labelled(now, &labels(flow, host, 0), packet, &mut |_, _| {}).map(drop)
+    };
+    // Eight flows of host 1 have the queues; a ninth overflows in the spare one.
+    (0..8).for_each(|flow| put(&mut queue, flow, 100 + flow, 1).unwrap());
+    for handle in 8..24 {
+        let _full = put(&mut queue, handle, 300, 1);
+    }
+    assert_eq!(punished(&queue), 1);
+    while queue.dequeue(now, drops).is_some() {}
+    assert_eq!(punished(&queue), 1, "a queue that was left keeps it");
+    queue.set_limits(Limits::packets(64), drops);
+    // Eight other hosts have a queue each, and two flows of each share a spare one.
+    (0..8).for_each(|host| put(&mut queue, host, 400 + host, 10 + host).unwrap());
+    for handle in 8..24 {
+        put(&mut queue, handle, 500 + handle, 10 + handle % 8).unwrap();
+    }
+    assert_eq!((queue.backlog().packets, punished(&queue)), (24, 0));
+}
+
+/// Goal: the same after the key has changed. Method: a flow overflows under the old key, and as many
+/// flows come under the new one as there are queues.
+#[test]
+fn a_flow_inherits_no_punishment_from_before_the_key_changed() {
+    let mut queue = punishing(4);
+    let drops = &mut |_: Packet, _: DropReason| {};
+    let now = Nanos::from_secs(1);
+    for handle in 0..8 {
+        queue.enqueue(now, FlowId(100), Packet::new(handle, 1_000), drops).unwrap();
+    }
+    while queue.dequeue(now, drops).is_some() {}
+    assert_eq!(punished(&queue), 1);
+    queue.relabel(|_| -> Labels { panic!("nothing is queued") });
+    queue.set_limits(Limits::packets(64), drops);
+    for flow in 0..8 {
+        queue.enqueue(now, FlowId(200 + flow), Packet::new(flow, 1_000), drops).unwrap();
+    }
+    assert_eq!((queue.backlog().packets, punished(&queue)), (8, 0));
 }

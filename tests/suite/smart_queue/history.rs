@@ -135,7 +135,7 @@ fn set<'a>(queue: &mut StaticFrameQueue<'a>, setting: u8, value: u8, twin: &mut 
     let links = [Overhead::RAW, Overhead::PPPOE_LLCSNAP, Overhead::ETHERNET, Overhead::PPPOE_PTM];
     match setting {
         0 => queue.set_overhead(links[number % 4].for_frames(value % 16)),
-        1 => queue.set_tins(TinMode::ALL[number % 5]).expect("as many ways"),
+        1 => queue.set_tins(TinMode::ALL[number % 5]).expect("room for eight"),
         2 => queue.set_hosts_across_tins(on),
         3 => queue.set_ack_filter(AckFilter::ALL[number % 3]),
         4 => queue.set_aqm(kinds[number % 3]),
@@ -151,12 +151,11 @@ fn set<'a>(queue: &mut StaticFrameQueue<'a>, setting: u8, value: u8, twin: &mut 
             let is_set = queue.set_memory_limit(Some(limit).filter(|_| on)).is_ok();
             assert_eq!(is_set, !on || usize::from(value) * 100 >= LEN, "{limit:?}");
         }
-        9 => {
-            let is_left = queue.isolated().old_claims() > 0;
-            assert_eq!(queue.rotate([value; 16]).is_err(), is_left);
-        }
+        9 => queue.rotate([value; 16]),
         10 => {
-            queue.finish_rotation();
+            let isolation = Isolation::ALL[number % 7];
+            let is_set = queue.set_isolation(isolation).is_ok();
+            assert_eq!(is_set, isolation != Isolation::TripleIsolate);
         }
         11 => {
             twin.wash = on;
@@ -182,7 +181,7 @@ proptest! {
         history in proptest::collection::vec(steps(), 1..250),
         start in 0..2_u8,
     ) {
-        let mut memory = StaticFrames::<FRAMES, LEN, 1>::new();
+        let mut memory = StaticFrames::<FRAMES, LEN, 1, 8>::new();
         let builder = SmartQueue::upload(mbit(5)).rtt(Rtt::LAN);
         let builder = if start == 0 { builder } else { builder.limits(Limits::bytes(6_000)) };
         let mut queue = builder.frames_in(&mut memory, KEY).expect("a queue");

@@ -324,31 +324,20 @@ macro_rules! compositions {
             isolated_dual_src_cobalt: IsolatedHosts { by: Isolation::DualSrcHost, aqm: QUICK_COBALT };
             isolated_dual_dst_cobalt: IsolatedHosts { by: Isolation::DualDstHost, aqm: QUICK_COBALT };
             isolated_triple_cobalt: IsolatedHosts { by: Isolation::TripleIsolate, aqm: QUICK_COBALT };
+            isolated_flows_tins: IsolatedTins {
+                of: IsolatedHosts { by: Isolation::Flows, aqm: WithoutAqm }, tins: FOUR_TINS,
+            };
             isolated_dual_tins: IsolatedTins {
-                by: Isolation::DualSrcHost, tins: FOUR_TINS, aqm: QUICK_COBALT,
+                of: IsolatedHosts { by: Isolation::DualSrcHost, aqm: QUICK_COBALT }, tins: FOUR_TINS,
             };
             isolated_triple_tins: IsolatedTins {
-                by: Isolation::TripleIsolate, tins: FOUR_TINS, aqm: QUICK_COBALT,
+                of: IsolatedHosts { by: Isolation::TripleIsolate, aqm: QUICK_COBALT }, tins: FOUR_TINS,
+            };
+            isolated_dual_tins_by_weight: IsolatedTins {
+                of: IsolatedHosts { by: Isolation::DualSrcHost, aqm: WithoutAqm }, tins: WEIGHTED,
             };
             isolated_triple_tins_by_weight: IsolatedTins {
-                by: Isolation::TripleIsolate, tins: WEIGHTED, aqm: WithoutAqm,
-            };
-            records_flows_cobalt: Records { by: Isolation::Flows, aqm: QUICK_COBALT };
-            records_hosts_cobalt: Records { by: Isolation::Hosts, aqm: QUICK_COBALT };
-            records_dual_src: Records { by: Isolation::DualSrcHost, aqm: WithoutAqm };
-            records_dual_dst_cobalt: Records { by: Isolation::DualDstHost, aqm: QUICK_COBALT };
-            records_triple_cobalt: Records { by: Isolation::TripleIsolate, aqm: QUICK_COBALT };
-            records_flows_tins: RecordTins {
-                of: Records { by: Isolation::Flows, aqm: WithoutAqm }, tins: FOUR_TINS,
-            };
-            records_dual_tins: RecordTins {
-                of: Records { by: Isolation::DualSrcHost, aqm: QUICK_COBALT }, tins: FOUR_TINS,
-            };
-            records_triple_tins: RecordTins {
-                of: Records { by: Isolation::TripleIsolate, aqm: QUICK_COBALT }, tins: FOUR_TINS,
-            };
-            records_dual_weighted: RecordTins {
-                of: Records { by: Isolation::DualSrcHost, aqm: WithoutAqm }, tins: WEIGHTED,
+                of: IsolatedHosts { by: Isolation::TripleIsolate, aqm: WithoutAqm }, tins: WEIGHTED,
             };
             smart: Smart { rate: Rate::UNLIMITED };
             smart_tins: SmartTins {

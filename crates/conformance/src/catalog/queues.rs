@@ -9,8 +9,7 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
 use freeboard::{
-    Allocate, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, IsolatedQueue,
-    Isolation, IsolationMemory, NoRoom, SmartQueue,
+    Allocate, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, SmartQueue,
 };
 
 use super::{
@@ -390,7 +389,8 @@ impl<R: Recipe> Recipe for Measured<R> {
     }
 }
 
-/// Hosts that share the line, reached by labels: eight queues, four hosts, and up to sixteen packets.
+/// Hosts that share the line, reached by labels: eight queues, four hosts with room for four tins, and
+/// up to sixteen packets.
 #[derive(Clone, Copy, Debug)]
 pub struct IsolatedHosts<A> {
     /// What is isolated.
@@ -403,8 +403,7 @@ pub struct IsolatedHosts<A> {
 const MOST: usize = 16;
 
 impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
-    type Made<F: Memory, S: Memory, H: Memory> =
-        Isolated<Parts<MOST>, A::Made<Parts<MOST>>, NoRoom, Parts<MOST>>;
+    type Made<F: Memory, S: Memory, H: Memory> = Isolated<Parts<MOST>, A::Made<Parts<MOST>>>;
 
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
@@ -413,38 +412,11 @@ impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let packets = (descriptors.count() as usize).min(MOST);
-        let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 4, packets).with_triple(8);
+        let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 4, 4, packets).with_triple(MOST);
         let mut config = IsolatedConfig::new(room.max_len, limits).isolated_by(self.by);
         config.ways = 4;
         let aqm = self.aqm.aqm(Parts(memory.queues()))?;
         Isolated::with_aqm(memory, aqm, config).ok()
-    }
-}
-
-/// A queue of records: eight queues, four hosts, and up to sixteen packets.
-#[derive(Clone, Copy, Debug)]
-pub struct Records<A> {
-    /// The isolation.
-    pub by: Isolation,
-    /// The AQM in each queue.
-    pub aqm: A,
-}
-
-impl<A: AqmRecipe> Recipe for Records<A> {
-    type Made<F: Memory, S: Memory, H: Memory> = IsolatedQueue<Parts<MOST>, A::Made<Parts<MOST>>>;
-
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
-        self,
-        room: Room<F, H>,
-        descriptors: S,
-        limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
-        let packets = (descriptors.count() as usize).min(MOST);
-        let memory = IsolationMemory::<Parts<MOST>>::allocate(8, 4, 4, packets).with_triple(MOST);
-        let mut config = IsolatedConfig::new(room.max_len, limits).isolated_by(self.by);
-        config.ways = 4;
-        let aqm = self.aqm.aqm(Parts(memory.queues()))?;
-        IsolatedQueue::with_aqm(memory, aqm, config).ok()
     }
 }
 
@@ -465,7 +437,7 @@ impl Recipe for Smart {
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let packets = (descriptors.count() as usize).min(MOST);
-        let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, packets);
+        let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 1, packets);
         let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
         let builder = SmartQueue::upload(self.rate).max_len(room.max_len).limits(limits);
         builder.descriptors_in(memory, aqm).ok()

@@ -8,11 +8,10 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::Rate;
 use freeboard::{
-    Allocate, Descriptors, InTin, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
-    LabelledScheduler, NoRoom, SmartQueue, TinMode,
+    Allocate, Descriptors, InTin, IsolatedMemory, Isolation, LabelledScheduler, SmartQueue, TinMode,
 };
 
-use super::{AqmRecipe, HostRecipe, LoadDrr, Memory, Parts, Recipe, Records, Room};
+use super::{AqmRecipe, HostRecipe, IsolatedHosts, LoadDrr, Memory, Parts, Recipe, Room};
 
 /// Tins with rounds in each, flow `f` of tin `f mod n` to begin with.
 #[derive(Clone, Copy, Debug)]
@@ -46,51 +45,20 @@ impl<W: Memory> HostRecipe for LoadTins<W> {
 }
 
 /// The longest table.
-const MOST: usize = 16;
+const MOST: usize = 64;
 
-/// Tins, hosts and flows by labels: eight queues, four hosts, and up to sixteen packets; a number says all labels.
+/// Tins, hosts and flows by labels; a number says all labels.
 #[derive(Clone, Copy, Debug)]
 pub struct IsolatedTins<A> {
     /// What is isolated in each tin.
-    pub by: Isolation,
+    pub of: IsolatedHosts<A>,
     /// What is set for each of at most four tins.
     pub tins: &'static [TinConfig],
-    /// The AQM in each queue.
-    pub aqm: A,
 }
 
 impl<A: AqmRecipe> Recipe for IsolatedTins<A> {
     type Made<F: Memory, S: Memory, H: Memory> =
-        ByNumber<Isolated<Parts<MOST>, A::Made<Parts<MOST>>, NoRoom, Parts<MOST>>>;
-
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
-        self,
-        room: Room<F, H>,
-        descriptors: S,
-        limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
-        let packets = (descriptors.count() as usize).min(MOST);
-        let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 4, packets).with_triple(MOST);
-        let mut config = IsolatedConfig::new(room.max_len, limits).isolated_by(self.by);
-        config.ways = 4;
-        let aqm = self.aqm.aqm(Parts(memory.queues()))?;
-        let mut queue = Isolated::with_aqm(memory, aqm, config).ok()?;
-        queue.set_tins(self.tins).ok()?;
-        Some(ByNumber { queue, tins: queue_tins(self.tins.len()) })
-    }
-}
-
-/// A queue of records with several tins.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordTins<A> {
-    /// The queue.
-    pub of: Records<A>,
-    /// The settings of the tins.
-    pub tins: &'static [TinConfig],
-}
-
-impl<A: AqmRecipe> Recipe for RecordTins<A> {
-    type Made<F: Memory, S: Memory, H: Memory> = ByNumber<<Records<A> as Recipe>::Made<F, S, H>>;
+        ByNumber<<IsolatedHosts<A> as Recipe>::Made<F, S, H>>;
 
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
@@ -119,8 +87,7 @@ pub struct SmartTins {
 }
 
 impl Recipe for SmartTins {
-    type Made<F: Memory, S: Memory, H: Memory> =
-        ByNumber<SmartQueue<Parts<MOST>, Descriptors, NoRoom, Parts<MOST>>>;
+    type Made<F: Memory, S: Memory, H: Memory> = ByNumber<SmartQueue<Parts<MOST>, Descriptors>>;
 
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
@@ -128,8 +95,8 @@ impl Recipe for SmartTins {
         descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
-        let packets = (descriptors.count() as usize).min(MOST);
-        let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, packets).with_triple(MOST);
+        let packets = (descriptors.count() as usize).min(16);
+        let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 8, packets).with_triple(16);
         let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
         let builder = SmartQueue::upload(self.rate).max_len(room.max_len).limits(limits);
         let builder = builder.isolation(self.by).tins(self.tins).hosts_across_tins(self.across);

@@ -12,9 +12,7 @@ use freeboard::sched_core::{
     Wf2q, WfiFlow, WireLength,
 };
 use freeboard::shaper::Shaped;
-use freeboard::{
-    Descriptors, Hashed, Isolated, IsolatedQueue, LabelledScheduler, SmartQueue, Storage,
-};
+use freeboard::{Descriptors, Hashed, Isolated, LabelledScheduler, SmartQueue, Storage};
 
 /// What is known of hosts under a number, which is that of a flow and that of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -524,7 +522,6 @@ nothing_to_set!(
         D: DropPolicy<O>
     > Hashed<O, L, Q, S, A, R, D>
 );
-nothing_to_set!(Free: <S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T>);
-nothing_to_set!(Free: <S: Storage, A: Aqm> IsolatedQueue<S, A>);
-nothing_to_set!(Free: <S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T>);
+nothing_to_set!(Free: <S: Storage, A: Aqm> Isolated<S, A>);
+nothing_to_set!(Free: <S: Storage> SmartQueue<S, Descriptors>);
 nothing_to_set!(Free: <Q: LabelledScheduler> ByNumber<Q>);

@@ -13,7 +13,7 @@ const LEN: usize = 256;
 const FRAMES: usize = 6;
 
 /// A queue that is played with.
-type Played<S, K, T> = SmartQueue<S, Frames<S, NoNat, Rules>, K, T>;
+type Played<S> = SmartQueue<S, Frames<S, NoNat, Rules>>;
 
 /// What single hosts get: by the last byte of the address, and a number that changes.
 struct Rules(u8);
@@ -69,24 +69,20 @@ pub fn play_frames(bytes: &[u8]) {
     let builder = if raw_ip { builder.raw_ip() } else { builder };
     let builder = if shape & 2 == 2 { builder.limits(Limits::bytes(600)) } else { builder };
     if shape & 4 == 4 {
-        let memory = IsolatedMemory::<Heap>::allocate(8, 8, FRAMES).with_rates().with_triple(32);
+        let memory = IsolatedMemory::<Heap>::allocate(8, 8, 8, FRAMES).with_rates().with_triple(32);
         let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
         let (frames, states) = (vec![0; FRAMES * LEN], vec![BufferState::EMPTY; FRAMES]);
         let builder = builder.max_len(LEN as u32);
         let queue = builder.frames_over(memory, aqm, frames, states, [shape; 16]);
         play(queue.expect("sizes that are accepted").with_host_rules(Rules(0)), raw_ip, rest);
     } else {
-        let mut memory = StaticFrames::<FRAMES, LEN, 1>::new();
+        let mut memory = StaticFrames::<FRAMES, LEN, 1, 8>::new();
         let queue = builder.frames_in(&mut memory, [shape; 16]).expect("dual isolation");
         play(queue.with_host_rules(Rules(0)), raw_ip, rest);
     }
 }
 
-fn play<S: Storage, K: Storage, T: Storage>(
-    mut queue: Played<S, K, T>,
-    raw_ip: bool,
-    mut rest: &[u8],
-) {
+fn play<S: Storage>(mut queue: Played<S>, raw_ip: bool, mut rest: &[u8]) {
     let (mut twin, mut now) = (Twin { raw_ip, ..Twin::default() }, Nanos::from_secs(1));
     while let Some((&call, after)) = rest.split_first() {
         let (&value, after) = after.split_first().unwrap_or((&0, &[]));
@@ -128,13 +124,7 @@ fn play<S: Storage, K: Storage, T: Storage>(
 }
 
 /// Changes one setting, whatever is queued.
-fn set<S: Storage, K: Storage, T: Storage>(
-    queue: &mut Played<S, K, T>,
-    now: Nanos,
-    setting: u8,
-    value: u8,
-    twin: &mut Twin,
-) {
+fn set<S: Storage>(queue: &mut Played<S>, now: Nanos, setting: u8, value: u8, twin: &mut Twin) {
     let (on, number) = (value & 1 == 1, usize::from(value));
     let links = [
         Overhead::RAW,
@@ -145,7 +135,7 @@ fn set<S: Storage, K: Storage, T: Storage>(
     let kinds = [AqmKind::Cobalt, AqmKind::CoDel, AqmKind::None];
     match setting {
         0 => queue.set_overhead(links[number % links.len()]),
-        1 => queue.set_tins(TinMode::ALL[number % TinMode::ALL.len()]).expect("as many ways"),
+        1 => queue.set_tins(TinMode::ALL[number % TinMode::ALL.len()]).expect("room for eight"),
         2 => queue.set_hosts_across_tins(on),
         3 => queue.set_ack_filter(AckFilter::ALL[number % AckFilter::ALL.len()]),
         4 => queue.set_aqm(kinds[number % kinds.len()]),
@@ -162,13 +152,7 @@ fn set<S: Storage, K: Storage, T: Storage>(
             let is_set = queue.set_memory_limit(limit).is_ok();
             assert_eq!(is_set, !on || bytes >= LEN as u32, "{limit:?}");
         }
-        9 if on => {
-            let is_left = queue.isolated().old_claims() > 0;
-            assert_eq!(queue.rotate([value; 16]).is_err(), is_left);
-        }
-        9 => {
-            queue.finish_rotation();
-        }
+        9 => queue.rotate([value; 16]),
         10 => {
             twin.wash = on;
             queue.set_wash(on);
@@ -204,13 +188,7 @@ impl Twin {
         if self.raw_ip { parse::ip(frame) } else { parse::ethernet(frame) }
     }
 
-    fn push<S: Storage, K: Storage, T: Storage>(
-        &mut self,
-        queue: &mut Played<S, K, T>,
-        now: Nanos,
-        frame: &[u8],
-        mark: u32,
-    ) {
+    fn push<S: Storage>(&mut self, queue: &mut Played<S>, now: Nanos, frame: &[u8], mark: u32) {
         self.pushed += 1;
         self.hosts = match self.read(frame).key {
             FlowKey::V4 { src, dst, .. } => Some([src, dst].map(HostKey::V4)),
@@ -230,7 +208,7 @@ impl Twin {
         }
     }
 
-    fn pop<S: Storage, K: Storage, T: Storage>(&mut self, queue: &mut Played<S, K, T>, now: Nanos) {
+    fn pop<S: Storage>(&mut self, queue: &mut Played<S>, now: Nanos) {
         let polled = queue.poll_at(now);
         let Some(frame) = queue.pop(now).as_deref().map(<[u8]>::to_vec) else {
             // After a step back of the clock `poll_at` is right once the queue was looked at.
@@ -270,7 +248,7 @@ impl Twin {
             && becomes(before, after, self.read(before), *is_washed, is_marked)
     }
 
-    fn compare<S: Storage, K: Storage, T: Storage>(&self, queue: &Played<S, K, T>) {
+    fn compare<S: Storage>(&self, queue: &Played<S>) {
         queue.recount().expect("the counters are right");
         let counters = queue.counters();
         assert_eq!(counters.offered().packets, self.pushed);

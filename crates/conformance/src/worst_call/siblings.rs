@@ -1,9 +1,9 @@
 //! Flows that belong together: a call may move all of them.
 
 use freeboard::sched_core::{
-    Ceiling, CommittedRate, DropSink, FlowId, Nanos, NoAqm, Packet, Rejected, Scheduler, TinConfig,
+    Ceiling, CommittedRate, DropSink, FlowId, Nanos, Packet, Rejected, Scheduler, TinConfig,
 };
-use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, NoRoom};
+use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled};
 
 use super::{Ceilings, CommittedRates, DRR, LIMITS, MAX_LEN, PACKETS, Played, scheduler, under};
 use crate::scramble;
@@ -47,7 +47,7 @@ pub(super) fn committed(flows: u32) -> Box<dyn Played> {
 
 /// The isolated queue in eight tins, where each host has a flow in each of them, a rate, a ceiling, and one share in all.
 struct InTins {
-    queue: Isolated<Heap, NoAqm, Heap, NoRoom>,
+    queue: Isolated<Heap>,
 }
 
 /// A flow by its number.

@@ -13,14 +13,12 @@ const TRAITS: [&str; 6] =
 
 /// Parts that no caller names, or whose name is not in that of a type because they are the default of a parameter; what is
 /// made of them, and where it says so.
-const INSIDE: [(&str, &str, &str); 7] = [
+const INSIDE: [(&str, &str, &str); 5] = [
     ("OwnVictim", "FlowQueues", "crates/sched-core/src/queues/flow_queues.rs"),
     ("NoDirectory", "FlowQueues", "crates/sched-core/src/queues/flow_queues.rs"),
     ("HashDirectory", "Hashed", "src/hashed.rs"),
-    ("IsolationScheduler", "Isolated", "src/isolated.rs"),
-    ("HostDirectory", "Isolated", "src/isolated.rs"),
-    ("Serving", "IsolatedQueue", "src/isolation/queue.rs"),
-    ("Directory", "IsolatedQueue", "src/isolation/queue.rs"),
+    ("Serving", "Isolated", "src/isolation/queue.rs"),
+    ("Directory", "Isolated", "src/isolation/queue.rs"),
 ];
 
 /// A trait without its own arguments at the end: `impl<L> Directory` of `impl<L> Directory<O>`.

@@ -1,64 +1,87 @@
-//! The isolated queue does what its twin of maps does: every departure, every drop, every answer, with committed
-//! rates and without room for them.
+//! The isolated queue does what its twin of maps does: every departure, every drop, every answer.
 
 use conformance::Xorshift;
 use conformance::effort::effort;
-use conformance::history::{Seen, play_labelled};
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use conformance::history::{Seen, Shape, play_labelled};
 
-/// Goal: hosts, flows, turns, spare queues and drops are those of the twin in every isolation, whatever
-/// collides and whenever it changes. Method: histories by proptest, which cuts down one that fails.
-#[test]
-fn the_isolated_queue_is_its_twin() {
-    let rng = TestRng::deterministic_rng(RngAlgorithm::XorShift);
-    let config = Config { cases: effort(30, 300), failure_persistence: None, ..Config::default() };
-    let bytes = proptest::collection::vec(proptest::num::u8::ANY, 0..1_200);
-    let outcome = TestRunner::new_with_rng(config, rng).run(&bytes, |bytes| {
-        play_labelled(&bytes).map(|_| ()).map_err(proptest::test_runner::TestCaseError::fail)
-    });
-    outcome.unwrap_or_else(|failure| panic!("{failure}"));
-}
-
-/// Goal: the test above meets what it is about. Method: longer histories from a seed, counted.
-/// `FREEBOARD_TRIALS` is how many.
-#[test]
-fn long_histories_meet_full_sets_and_changes() {
-    let trials =
-        std::env::var("FREEBOARD_TRIALS").map_or(effort(16, 40), |trials| trials.parse().unwrap());
+/// Histories of random steps, mostly full in every other spell; the sum of what they met.
+fn play(tables: Shape, trials: u64, len: u64) -> Seen {
     let mut all = Seen::default();
     for seed in 1..=trials {
         let mut random = Xorshift::new(seed);
-        // Mostly full: two departures of three are arrivals in every other spell of the history.
-        let bytes: Vec<u8> = (0..16_000)
+        let bytes: Vec<u8> = (0..len)
             .map(|at| match random.byte() {
                 byte @ 128..=221 if at / 2_000 % 2 == 0 && random.below(3) > 0 => byte - 94,
                 byte => byte,
             })
             .collect();
-        let seen = play_labelled(&bytes).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
-        for (sum, count) in all.outcomes.iter_mut().zip(seen.outcomes) {
-            *sum += count;
-        }
+        let seen =
+            play_labelled(tables, &bytes).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        all.outcomes.iter_mut().zip(seen.outcomes).for_each(|(sum, count)| *sum += count);
+        all.set_tins.iter_mut().zip(seen.set_tins).for_each(|(sum, count)| *sum += count);
+        all.places.iter_mut().zip(seen.places).for_each(|(sum, count)| *sum += count);
         all.in_spares += seen.in_spares;
         all.overflows += seen.overflows;
-        all.evicted += seen.evicted;
-        all.changes += seen.changes;
-        all.borrowing += seen.borrowing;
-        all.waiting += seen.waiting;
-        all.rotating += seen.rotating;
         all.in_tins += seen.in_tins;
-        all.tin_changes += seen.tin_changes;
         all.across += seen.across;
-        all.link_changes += seen.link_changes;
+        all.rebuilds.iter_mut().zip(seen.rebuilds).for_each(|(sum, count)| *sum += count);
+        all.moved += seen.moved;
+        all.in_rounds += seen.in_rounds;
     }
     println!("{all:?}");
-    let Seen { outcomes, in_spares, overflows, evicted, changes, borrowing, waiting, .. } = all;
-    let Seen { rotating, in_tins, tin_changes, across, link_changes, .. } = all;
-    assert!(outcomes.iter().all(|&count| count > 100 * trials), "{all:?}");
-    assert!(evicted > 20 * trials, "{all:?}");
-    assert!(in_spares > 100 * trials && overflows > 50 * trials && changes > 5 * trials, "{all:?}");
-    assert!(borrowing > 80 * trials && waiting > 20 * trials, "{all:?}");
-    assert!(rotating > 100 * trials, "{all:?}");
-    assert!(in_tins > 500 * trials && tin_changes > 10 * trials, "{all:?}");
-    assert!(across > 5 * trials && link_changes > 20 * trials, "{all:?}");
+    all
+}
+
+/// Goal: with one tin the queue is its twin, whatever collides. Method: histories of random steps.
+#[test]
+fn one_tin_is_its_twin() {
+    let trials = effort(16, 200);
+    let seen = play(Shape::OneTin, trials, 8_000);
+    let Seen { outcomes, in_spares, overflows, in_rounds, places, .. } = seen;
+    assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
+    assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
+    assert!(in_rounds > 100 * trials, "{in_rounds}");
+    assert!(places.iter().all(|&count| count > 50 * trials), "{places:?}");
+}
+
+/// Goal: with several tins the queue is its twin, whatever collides. Method: as above.
+#[test]
+fn several_tins_are_their_twin() {
+    let trials = effort(16, 200);
+    let seen = play(Shape::Tins, trials, 8_000);
+    let Seen {
+        outcomes, in_spares, overflows, in_tins, across, set_tins, in_rounds, places, ..
+    } = seen;
+    assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
+    assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
+    assert!(in_tins > 300 * trials && across > 100 * trials, "{in_tins} {across}");
+    assert!(set_tins.iter().all(|&count| count > trials), "{set_tins:?}");
+    assert!(in_rounds > 100 * trials, "{in_rounds}");
+    assert!(places.iter().all(|&count| count > 50 * trials), "{places:?}");
+}
+
+/// Goal: after every rebuild under load the queue is its twin, which takes all packets out and
+/// offers them again, whatever collides. Method: as above, with other isolations, numbers of tins
+/// and keys at random.
+#[test]
+fn a_rebuild_under_load_is_that_of_the_twin() {
+    let trials = effort(16, 200);
+    let seen = play(Shape::Rebuilds, trials, 8_000);
+    let Seen { outcomes, in_spares, overflows, in_tins, rebuilds, moved, .. } = seen;
+    assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
+    assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
+    assert!(in_tins > 300 * trials && moved > 50 * trials, "{in_tins} {moved}");
+    assert!(rebuilds[0] > 50 * trials && rebuilds[1] > 2 * trials, "{rebuilds:?}");
+}
+
+/// Goal: where nothing collides the queue is its twin too. Method: as above, in large tables.
+#[test]
+fn several_tins_are_their_twin_where_hosts_have_entries() {
+    let trials = effort(4, 40);
+    let seen = play(Shape::OwnEntries, trials, 3_000);
+    let Seen { outcomes, overflows, in_tins, across, in_rounds, .. } = seen;
+    assert!(outcomes[..2].iter().all(|&count| count > 50 * trials), "{outcomes:?}");
+    assert!(outcomes[2] == 0 && overflows > 10 * trials, "{outcomes:?} {overflows}");
+    assert!(in_tins > 300 * trials && across > 0, "{in_tins} {across}");
+    assert!(in_rounds > 100 * trials, "{in_rounds}");
 }

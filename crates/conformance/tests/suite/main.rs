@@ -21,6 +21,5 @@ mod judged;
 mod known_failures;
 mod pie;
 mod qfq_rules;
-mod records;
 mod siblings;
 mod weights;

@@ -176,7 +176,7 @@ mod tests {
         };
         assert_eq!(hosts(16_384, MOST), Ok(()));
         let refused = hosts(16_384, 20_000_000).unwrap_err();
-        assert!(refused.starts_with("--max-hosts 16384: takes 45 MB"), "{refused}");
+        assert!(refused.starts_with("--max-hosts 16384: takes 65 MB"), "{refused}");
         assert!(refused.ends_with("10 MB are the most here (expected 1 to 2048)"), "{refused}");
         assert_eq!(hosts(2_048, 20_000_000), Ok(()));
     }

@@ -10,10 +10,12 @@ use freeboard::flowhash::{
     LinkHeader, Parsed, Parser, SipHash13, parse,
 };
 use freeboard::sched_core::{
-    AqmChoice, Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _,
+    AqmChoice, Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _, Side,
 };
 use freeboard::shaper::{ArrivalRate, Overhead, Rate};
-use freeboard::{AckFilter, Activations, FlowTotals, Tin, TinCounters, TinPlan, clear_dscp};
+use freeboard::{
+    AckFilter, Activations, FlowTotals, Isolation, Tin, TinCounters, TinPlan, clear_dscp,
+};
 
 use crate::config::Config;
 use crate::config::hosts::Names;
@@ -370,9 +372,7 @@ impl Direction {
             let label = host.label(&self.hasher);
             let labels = Labels { flow: 0, src_host: label, dst_host: label };
             let seen = Self::seen(&self.plan, labels, self.terms_of(host));
-            for tin in 0..self.plan.treatment.tins().count() {
-                self.queue.update_host(now, &Seen { tin, ..seen });
-            }
+            self.queue.update_host(now, &seen);
         }
     }
 
@@ -551,11 +551,15 @@ impl Direction {
             // Several tins go with every isolation but one, and one tin with all.
             let (tins, isolation) =
                 (plan.treatment.tins(), isolation(plan.share.hosts, plan.heading));
+            let held = &self.held;
+            let seen = |packet: Packet| {
+                held[packet.handle as usize].seen.expect("what is queued was seen")
+            };
             if tins.count() == 1 {
-                self.queue.set_tins(tins);
+                self.queue.set_tins(tins, &seen);
             }
-            self.queue.set_isolation(isolation);
-            self.queue.set_tins(tins);
+            self.queue.set_isolation(isolation, &seen);
+            self.queue.set_tins(tins, &seen);
         }
         let line = plan.treatment.late.of(self.queue.line().clone());
         self.queue.set_line(line);
@@ -615,24 +619,34 @@ impl Direction {
         (rate, target)
     }
 
-    /// How many flows hold packets, and how many hosts on the LAN side, where the queue knows both. A host with packets in two tins is
-    /// two. Cost: O(queues).
+    /// How many flows hold packets, and how many [hosts](Self::side), where the queue knows both.
+    /// Cost: O(queues).
     pub(crate) fn totals(&self) -> Option<(FlowTotals, u32)> {
         let (flows, (sources, destinations)) = self.queue.totals()?;
-        Some(match self.heading {
-            Heading::Up => (flows, sources),
-            Heading::Down => (flows, destinations),
+        Some(match self.side() {
+            Side::Source => (flows, sources),
+            Side::Destination => (flows, destinations),
         })
     }
 
-    /// How often flows, and hosts on the LAN side, have become backlogged in the queue that there is, and how often new ones, a pair each;
+    /// The side whose hosts are counted: that of the LAN, or the one that counts where that does not.
+    const fn side(&self) -> Side {
+        match (isolation(self.plan.share.hosts, self.heading), self.heading) {
+            (Isolation::DualSrcHost, _) => Side::Source,
+            (Isolation::DualDstHost, _) => Side::Destination,
+            (_, Heading::Up) => Side::Source,
+            (_, Heading::Down) => Side::Destination,
+        }
+    }
+
+    /// How often flows, and [hosts](Self::side), have become backlogged in the queue that there is, and how often new ones, a pair each;
     /// and how many flows that hold packets do not react to drops. Where the queue knows. Cost: O(queues).
     pub(crate) fn activity(&self) -> Option<([[u64; 2]; 2], u32)> {
         let (all, unresponsive) = self.queue.activity()?;
         let Activations { flows, new_flows, .. } = all;
-        let hosts = match self.heading {
-            Heading::Up => [all.source_hosts, all.new_source_hosts],
-            Heading::Down => [all.destination_hosts, all.new_destination_hosts],
+        let hosts = match self.side() {
+            Side::Source => [all.source_hosts, all.new_source_hosts],
+            Side::Destination => [all.destination_hosts, all.new_destination_hosts],
         };
         Some(([[flows, new_flows], hosts], unresponsive))
     }

@@ -14,8 +14,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    AckFilter, Acks, Activations, Descriptors, FlowTotals, Hashed, Heap, IsolatedMemory, Isolation,
-    Labelled, SmartQueue, TinCounters, TinPlan,
+    AckFilter, Acks, Activations, FlowTotals, Hashed, Heap, IsolatedMemory, Isolation, Labelled,
+    SmartQueue, TinCounters, TinPlan,
 };
 
 use crate::config::Sharing;
@@ -144,8 +144,9 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
     /// What `seen` says of its host, from now on; without effect on a queue that has no level of hosts.
     fn update_host(&mut self, _now: Nanos, _seen: &Seen) {}
 
-    /// Other tins from now on; without effect on a queue that has none.
-    fn set_tins(&mut self, _plan: TinPlan) {}
+    /// Other tins from now on; without effect on a queue that has none. `seen` says of each packet that
+    /// is queued what it is told about it, with its number in the new plan.
+    fn set_tins(&mut self, _plan: TinPlan, _seen: &dyn Fn(Packet) -> Seen) {}
 
     /// What has happened in a tin, of a queue that has tins. Cost: O(queues).
     fn tin_counters(&self, _number: u8) -> Option<TinCounters> {
@@ -164,7 +165,8 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
     }
 
     /// What shares the line, from now on; without effect on a queue that is built for one isolation.
-    fn set_isolation(&mut self, _isolation: Isolation) {}
+    /// `seen` is as for [`Self::set_tins`].
+    fn set_isolation(&mut self, _isolation: Isolation, _seen: &dyn Fn(Packet) -> Seen) {}
 }
 
 /// A queue that [`Shaped`] puts behind a line: every one but the [`SmartQueue`], which has its own.
@@ -260,7 +262,7 @@ pub(crate) struct Plan {
 type AqmTerms = (AqmChoice, Option<L4sParams>);
 type Aqm = ChosenAqm<Vec<ChosenAqmState>>;
 /// Hosts and flows, with room for rates and for `triple-isolate`.
-type HostQueues = SmartQueue<Heap, Descriptors, Heap, Heap>;
+type HostQueues = SmartQueue<Heap>;
 type Shortest = ShortestQueue<Vec<LengthFlow>, Vec<WaitingFlow>>;
 type ByHash<O, D = OwnVictim> =
     Hashed<O, Vec<TagLine>, Vec<Empty>, Vec<Descriptor>, Aqm, [FlowRecord; 0], D>;
@@ -360,6 +362,7 @@ impl Plan {
                 let memory = IsolatedMemory::<Heap>::allocate(
                     queues,
                     host_entries,
+                    TinPlan::MAX_TINS,
                     self.descriptors as usize,
                 );
                 let memory = memory.with_rates().with_triple(ROUNDS);
@@ -493,9 +496,9 @@ impl Queue for HostQueues {
         let _is_backlogged = HostQueues::update_host(self, now, seen);
     }
 
-    fn set_tins(&mut self, plan: TinPlan) {
+    fn set_tins(&mut self, plan: TinPlan, seen: &dyn Fn(Packet) -> Seen) {
         if plan != *self.tins() {
-            let _has_isolation = SmartQueue::set_tins(self, plan);
+            let _has_isolation = HostQueues::set_tins(self, plan, seen);
         }
     }
 
@@ -511,8 +514,8 @@ impl Queue for HostQueues {
         Some((self.isolated().activations(), self.unresponsive_flows()))
     }
 
-    fn set_isolation(&mut self, isolation: Isolation) {
-        let _has_tables = SmartQueue::set_isolation(self, isolation);
+    fn set_isolation(&mut self, isolation: Isolation, seen: &dyn Fn(Packet) -> Seen) {
+        let _has_tables = HostQueues::set_isolation(self, isolation, seen);
     }
 }
 

@@ -10,15 +10,15 @@ use freeboard::sched_core::{
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
     AqmKind, DescriptorQueue, Dscp, Heap, InTin, Isolated, IsolatedConfig, IsolatedMemory,
-    Isolation, LabelledScheduler as _, NoRoom, OnDemand, SmartQueue,
+    Isolation, LabelledScheduler as _, OnDemand, SmartQueue,
 };
 
 use super::{Bottleneck, QUEUES, line_and_overhead};
 
-/// Hosts of either side that are told apart.
+/// Hosts that are told apart.
 const HOSTS: usize = 256;
-/// One more than flows: no load is cut.
-const ROUNDS: usize = QUEUES as usize + 1;
+/// More than flows, and a power of two: no load is cut.
+const ROUNDS: usize = 2 * QUEUES as usize;
 
 /// Which packets are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ macro_rules! by_hosts {
     };
 }
 
-by_hosts!(Shaped<Isolated<Heap, A, NoRoom, Heap>>, A);
+by_hosts!(Shaped<Isolated<Heap, A>>, A);
 
 /// The assembled queue, with its tins and its filter of acknowledgements.
 impl Bottleneck for DescriptorQueue {
@@ -149,9 +149,9 @@ pub fn isolated_smart(
 
 const WITHIN: &str = "queues and hosts are powers of two and the length was clamped";
 
-fn memory(limits: Limits) -> IsolatedMemory<Heap, NoRoom, Heap> {
+fn memory(limits: Limits) -> IsolatedMemory<Heap> {
     let packets = limits.packets as usize + 1;
-    IsolatedMemory::<Heap>::allocate(QUEUES as usize, HOSTS, packets).with_triple(ROUNDS)
+    IsolatedMemory::<Heap>::allocate(QUEUES as usize, HOSTS, 1, packets).with_triple(ROUNDS)
 }
 
 fn smart_queue(

@@ -8,7 +8,7 @@ use freeboard::sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CoDel, CoDelParams, CoDelState, CommittedFlow,
     CommittedRate, CommittedRates, CommittedReturn, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
     FlowRecord, HeldFlow, HeldHost, HostClass, HostDrr, HostDrrFlow, HostRing, Limits,
-    LongestHostDrop, Nanos, NoAqm, Packet, Queue, Scheduler,
+    LongestHostDrop, Nanos, Packet, Queue, Scheduler,
 };
 use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
 use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled};
@@ -201,10 +201,10 @@ impl Labelled for Of {
 }
 
 /// Without an AQM, and so no [`SmartQueue`](freeboard::SmartQueue): the ceilings alone say when a packet leaves.
-type Limited = Isolated<Heap, NoAqm, Heap>;
+type Limited = Isolated<Heap>;
 
 fn limited(link: Overhead) -> Limited {
-    let memory = IsolatedMemory::<Heap>::allocate(16, 8, 256).with_rates();
+    let memory = IsolatedMemory::<Heap>::allocate(16, 8, 1, 256).with_rates();
     let mut queue = Isolated::new(memory, IsolatedConfig::new(MTU, Limits::packets(200))).unwrap();
     queue.set_overhead(link);
     queue

@@ -10,13 +10,11 @@ use conformance::catalog::{
 use freeboard::flowhash::{FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
     Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, FlowId, FlowRecord, FlowScheduler,
-    LengthFlow, Nanos, NoAqm, Packet, Queue, Side, Sqf, SqfFlow, Table as Memory, TinConfig,
-    WaitingFlow,
+    LengthFlow, Nanos, Packet, Queue, Side, Sqf, SqfFlow, Table as Memory, TinConfig, WaitingFlow,
 };
 use freeboard::{
     Buffers, ByLabeller, Hashed, HostStatistics, InTin, Isolated, IsolatedConfig, IsolatedMemory,
-    Isolation, LabelledScheduler, OnDemand, Rekeyed, Slices, StaticRates, StaticTables,
-    StaticTriple, Storage,
+    Isolation, LabelledScheduler, OnDemand, Rekeyed, StaticTables, Storage,
 };
 
 use super::catalog::{config, room};
@@ -108,19 +106,16 @@ where
 }
 
 fn isolated<const N: usize>() {
-    by_config(StaticTables::<N, 8>::new().memory());
-    let (mut tables, mut triple) = (StaticTables::<N, 8>::new(), StaticTriple::<8, N>::new());
-    by_config(tables.memory().with_triple_in(&mut triple));
+    by_config(StaticTables::<N, 8, 4>::new().memory());
 }
 
 fn isolated_with_rates<const N: usize>() {
-    let (mut tables, mut rates) = (StaticTables::<N, 8>::new(), StaticRates::<8>::new());
-    by_config(tables.memory().with_rates_in(&mut rates));
-    let mut triple = StaticTriple::<8, N>::new();
-    by_config(tables.memory().with_rates_in(&mut rates).with_triple_in(&mut triple));
+    let memory = || IsolatedMemory::<Parts<N>>::allocate(any() as usize, 8, 4, any() as usize);
+    by_config(memory().with_rates());
+    by_config(memory().with_rates().with_triple(any() as usize));
 }
 
-fn by_config<K: Storage, T: Storage>(memory: IsolatedMemory<Slices<'_>, K, T>) {
+fn by_config<S: Storage>(memory: IsolatedMemory<S>) {
     let isolation = *black_box(&Isolation::TripleIsolate);
     let mut config = IsolatedConfig::new(any(), limits())
         .isolated_by(isolation)
@@ -134,7 +129,7 @@ fn by_config<K: Storage, T: Storage>(memory: IsolatedMemory<Slices<'_>, K, T>) {
 }
 
 /// What `Isolated` offers.
-fn by_labels<S: Storage, K: Storage, T: Storage>(isolated: &mut Isolated<S, NoAqm, K, T>) {
+fn by_labels<S: Storage>(isolated: &mut Isolated<S>) {
     scheduler(isolated);
     let packet = Packet::new(any(), any());
     let hasher = SipHash13::new([black_box(0); 16]);
@@ -151,9 +146,13 @@ fn by_labels<S: Storage, K: Storage, T: Storage>(isolated: &mut Isolated<S, NoAq
         isolated.enqueue_labelled(now(), &InTin { labels: rekeyed, tin: any() as u8 }, packet, sink!());
         isolated.set_tins(black_box(&[TinConfig::by_weight(1); 4][..]));
         (isolated.tins(), isolated.tin(any() as u8), isolated.tin_counters(any() as u8));
-        isolated.rotate();
-        (isolated.is_rotating(), isolated.old_claims(), isolated.finish_rotation());
-        isolated.set_isolation(*black_box(&Isolation::Flows));
+        isolated.relabel(|_| black_box(labels));
+        isolated.rebuild(*black_box(&Isolation::Flows), black_box(None), |_| black_box(labels));
+        isolated.rebuild_and_move(
+            *black_box(&Isolation::Flows),
+            (Some(black_box(&[TinConfig::by_weight(1); 4][..])), |tin| black_box(tin)),
+            |_| black_box(labels),
+        );
         isolated.isolation();
         isolated.backlogged_hosts();
         (isolated.waited(packet, now()), isolated.host_entries(), isolated.entries_of(&labels));

@@ -2,6 +2,7 @@
 
 use core::hint::black_box;
 
+use conformance::catalog::Parts;
 use freeboard::flowhash::{
     Ack, HostBy, HostIdentity, HostKey, HostMap, HostMember, Labels, Nat, NoNat, PrefixLengths,
     parse,
@@ -9,9 +10,9 @@ use freeboard::flowhash::{
 use freeboard::sched_core::{AqmChoice, Ceiling, ChosenAqmState, DropReason, Packet};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    AckFilter, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, InTin,
-    Isolation, MemoryLimit, Rtt, Segmenter, Slices, SmartQueue, SmartQueueBuilder, StaticFrames,
-    StaticRates, StaticTables, StaticTriple, Storage, TinMode, clear_dscp, mark_congestion,
+    AckFilter, Allocate, AqmKind, BufferState, DeviceRoom, Frames, HostRules, HostTerms, InTin,
+    IsolatedMemory, Isolation, MemoryLimit, Rtt, Segmenter, SmartQueue, SmartQueueBuilder,
+    StaticFrames, StaticTables, Storage, TinMode, clear_dscp, mark_congestion,
 };
 
 use super::schedulers::{limits, now, scheduler, segments, sink};
@@ -34,18 +35,17 @@ fn builder() -> SmartQueueBuilder {
 }
 
 fn frames<const N: usize>() {
-    let mut memory = StaticFrames::<N, 64, 2>::new();
+    let mut memory = StaticFrames::<N, 64, 2, 4>::new();
     if let Ok(mut queue) = builder().frames_in(black_box(&mut memory), black_box([0; 16])) {
         with_frames(&mut queue);
         common(&mut queue);
     }
-    let (mut tables, mut rates) = (StaticTables::<N, 8>::new(), StaticRates::<8>::new());
-    let mut aqm = [ChosenAqmState::EMPTY; 320];
-    let (mut bytes, mut states) = ([0; 512], [BufferState::EMPTY; N]);
-    let memory = tables.memory().with_rates_in(&mut rates);
-    let builder = builder();
-    let (aqm, bytes, states) = (&mut aqm[..], &mut bytes[..], &mut states[..]);
-    let built = builder.frames_over::<Slices<'_>, _, _>(memory, aqm, bytes, states, [0; 16]);
+    let memory = IsolatedMemory::<Parts<N>>::allocate(any() as usize, 8, 4, any() as usize);
+    let memory = memory.with_rates();
+    let aqm = Parts::<N>::table(ChosenAqmState::EMPTY, any() as usize);
+    let bytes = Parts::<N>::table(0, any() as usize);
+    let states = Parts::<N>::table(BufferState::EMPTY, any() as usize);
+    let built = builder().frames_over(memory, aqm, bytes, states, [0; 16]);
     if let Ok(queue) = built {
         let ceiling = Ceiling::new(any().into(), any()).ok();
         let rules = move |_| HostTerms { ceiling, ..HostTerms::default() };
@@ -59,8 +59,8 @@ fn frames<const N: usize>() {
     }
 }
 
-fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>(
-    queue: &mut SmartQueue<S, Frames<S, N, R, I>, K, T>,
+fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity>(
+    queue: &mut SmartQueue<S, Frames<S, N, R, I>>,
 ) {
     let bytes = black_box(&[0; 80][..]);
     let mut other = [0; 80];
@@ -69,6 +69,8 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T:
         queue.push_with(now(), any() as usize, |place| place.fill(7));
         queue.update_host(now(), HostKey::V4(black_box([0; 4])));
         queue.rotate(black_box([1; 16]));
+        queue.set_isolation(*black_box(&Isolation::DualDstHost));
+        queue.set_tins(*black_box(&TinMode::Precedence));
         queue.set_limits(limits());
         queue.set_memory_limit(black_box(Some(MemoryLimit::ByRate)));
         (queue.set_wash(any() > 0), queue.is_wash());
@@ -97,21 +99,22 @@ fn written(segmenter: Segmenter<'_>, place: &mut [u8]) -> (u32, (usize, usize), 
 }
 
 fn descriptors<const N: usize>() {
-    let mut tables = StaticTables::<N, 8>::new();
+    let mut tables = StaticTables::<N, 8, 4>::new();
     let mut aqm = [ChosenAqmState::EMPTY; 320];
     if let Ok(mut queue) = builder().descriptors_in(tables.memory(), &mut aqm[..]) {
         by_descriptor(&mut queue);
         common(&mut queue);
     }
-    let (mut rates, mut triple) = (StaticRates::<8>::new(), StaticTriple::<8, N>::new());
-    let memory = tables.memory().with_rates_in(&mut rates).with_triple_in(&mut triple);
-    if let Ok(mut queue) = builder().descriptors_in::<Slices<'_>, _, _>(memory, &mut aqm[..]) {
+    let memory = IsolatedMemory::<Parts<N>>::allocate(any() as usize, 8, 4, any() as usize);
+    let memory = memory.with_rates().with_triple(any() as usize);
+    let aqm = Parts::<N>::table(ChosenAqmState::EMPTY, any() as usize);
+    if let Ok(mut queue) = builder().descriptors_in(memory, aqm) {
         by_descriptor(&mut queue);
         common(&mut queue);
     }
 }
 
-fn by_descriptor<S: Storage, K: Storage, T: Storage>(queue: &mut SmartQueue<S, Descriptors, K, T>) {
+fn by_descriptor<S: Storage>(queue: &mut SmartQueue<S>) {
     scheduler(queue);
     let labels = Labels { flow: any(), src_host: any(), dst_host: any() };
     let packet = Packet::new(any(), any());
@@ -127,18 +130,19 @@ fn by_descriptor<S: Storage, K: Storage, T: Storage>(queue: &mut SmartQueue<S, D
         queue.set_limits(limits(), sink!());
         queue.set_memory_limit(black_box(Some(MemoryLimit::Bytes(any()))), sink!());
         queue.update_host(now(), &labels);
-        queue.rotate();
+        queue.relabel(|_| black_box(labels));
+        queue.set_isolation(*black_box(&Isolation::DualDstHost), |_| black_box(labels));
+        queue.set_tins(*black_box(&TinMode::Precedence), |_| black_box(labels));
     );
 }
 
 /// What both levels offer.
-fn common<S: Storage, P, K: Storage, T: Storage>(queue: &mut SmartQueue<S, P, K, T>) {
+fn common<S: Storage, P>(queue: &mut SmartQueue<S, P>) {
     one_of!(queue;
         queue.poll_at(now());
         queue.set_rate(now(), *black_box(&Rate::STOPPED));
         queue.set_rtt(*black_box(&Rtt::METRO));
         queue.set_overhead(*black_box(&Overhead::RAW));
-        queue.set_isolation(*black_box(&Isolation::DualDstHost));
         queue.set_device(black_box(DeviceRoom::Takes(any())));
         (queue.add_room(any()), queue.device());
         (queue.backlog(), queue.counters(), queue.limits());
@@ -151,11 +155,11 @@ fn common<S: Storage, P, K: Storage, T: Storage>(queue: &mut SmartQueue<S, P, K,
         (queue.is_ingress(), queue.memory_limit(), queue.memory_held());
         (queue.aqm(), queue.is_l4s());
         (queue.set_ack_filter(AckFilter::Off), queue.ack_filter());
-        (queue.is_rotating(), queue.finish_rotation(), queue.isolated().isolation());
+        queue.isolated().isolation();
         (queue.line().due(), queue.overhead(), queue.rtt(), queue.isolation());
         queue.backlogged_hosts();
         (queue.statistics(), queue.tin_statistics(any() as u8));
-        (queue.set_tins(*black_box(&TinMode::Precedence)), queue.tins().count());
+        queue.tins().count();
         queue.tin_counters(any() as u8);
     );
 }

@@ -7,7 +7,7 @@ use freeboard::flowhash::TagLine;
 use freeboard::sched_core::{
     ChosenAqmState, LengthFlow, LongestFlow, QfqFlow, Queue as Empty, WaitingFlow,
 };
-use freeboard::{Allocate, IsolatedMemory, Storage};
+use freeboard::{Allocate, IsolatedMemory, Storage, TinPlan};
 
 use super::{ROUNDS, Shortest, users};
 use crate::config::Sharing;
@@ -27,7 +27,7 @@ pub(super) fn queues(share: &Sharing) -> usize {
     (QUEUES_OF_HOST * share.max_hosts).max(FEWEST_QUEUES).next_power_of_two() as usize
 }
 
-/// Entries of hosts on either side, a power of two.
+/// Entries of hosts, a power of two.
 pub(super) fn host_entries(share: &Sharing) -> usize {
     (ENTRIES_OF_HOST * share.max_hosts).max(FEWEST_ENTRIES).next_power_of_two() as usize
 }
@@ -60,7 +60,7 @@ pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
 fn bytes_of_isolated(queues: usize, hosts: usize) -> usize {
     let small = |queues, hosts| {
         BYTES.set(0);
-        let tables = IsolatedMemory::<Counted>::allocate(queues, hosts, 0);
+        let tables = IsolatedMemory::<Counted>::allocate(queues, hosts, TinPlan::MAX_TINS, 0);
         let _tables = tables.with_rates().with_triple(ROUNDS);
         BYTES.get()
     };
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn small_tables_tell_the_size_of_large_ones() {
         BYTES.set(0);
-        let tables = IsolatedMemory::<Counted>::allocate(8_192, 4_096, 0);
+        let tables = IsolatedMemory::<Counted>::allocate(8_192, 4_096, TinPlan::MAX_TINS, 0);
         let _tables = tables.with_rates().with_triple(ROUNDS);
         let taken = BYTES.get();
         assert_eq!(bytes_of_isolated(8_192, 4_096), taken);
@@ -149,6 +149,6 @@ mod tests {
     #[test]
     fn what_a_host_takes_is_what_the_help_says() {
         let each = bytes_of_tables(&share(QueueKind::Drr, 16_384)) / 16_384;
-        assert!((1_365..1_375).contains(&each), "{each}");
+        assert!((1_965..1_975).contains(&each), "{each}");
     }
 }

@@ -6,7 +6,7 @@ use freeboard::sched_core::{
     FlowQueues, FlowRecord, FlowScheduler, Imbalance, LengthFlow, Limits, LongestFlow,
     LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Queue, Rejected, Scheduler, ShortestQueue,
 };
-use freeboard::{Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, NoRoom};
+use freeboard::{Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled};
 
 use super::{Arrival, Attack, MEMORY};
 use crate::discipline::QUEUES;
@@ -73,8 +73,7 @@ impl Candidate {
         };
         let longest = || LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
         let isolated = |aqm| {
-            let memory = IsolatedMemory::<Heap>::allocate(flows, HOSTS as usize, descriptors);
-            let memory = memory.with_triple(ROUNDS);
+            let memory = IsolatedMemory::<Heap>::allocate(flows, HOSTS as usize, 1, descriptors);
             Isolated::with_aqm(memory, aqm, IsolatedConfig::new(max_len, limits)).expect(within)
         };
         match self {
@@ -188,11 +187,9 @@ impl<O: FlowScheduler, A: Aqm, D: DropPolicy<O>> Attacked for ByHash<O, A, D> {
 
 /// Hosts that can be told apart.
 const HOSTS: u32 = 256;
-/// The calendar of a mode that is not used here.
-const ROUNDS: usize = 64;
 
 /// Tables in vectors.
-impl<A: Aqm> Attacked for Isolated<Heap, A, NoRoom, Heap> {
+impl<A: Aqm> Attacked for Isolated<Heap, A> {
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -234,7 +231,7 @@ impl Labelled for Port<'_> {
 }
 
 /// The isolated queue by port.
-struct ByPort<A>(Isolated<Heap, A, NoRoom, Heap>);
+struct ByPort<A>(Isolated<Heap, A>);
 
 impl<A: Aqm> Attacked for ByPort<A> {
     fn enqueue(

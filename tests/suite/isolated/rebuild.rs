@@ -99,12 +99,12 @@ fn what_an_aqm_knows_follows_its_flow() {
     for seed in 1..=effort(8, 80) as u64 {
         let mut random = Xorshift::new(seed);
         // Few queues: states change places with those of others.
-        let memory = IsolationMemory::<Heap>::allocate(32, 16, 8, 1_000);
+        let memory = IsolatedMemory::<Heap>::allocate(32, 16, 8, 1_000);
         let diary =
             Diary { pages: vec![Page::default(); memory.queues()], judged: Page::default() };
         let mut config = IsolatedConfig::new(MTU, Limits::NONE);
         config.ways = 16;
-        let mut queue = IsolatedQueue::with_aqm(memory, diary, config).expect("powers of two");
+        let mut queue = Isolated::with_aqm(memory, diary, config).expect("powers of two");
         let mut key = 0;
         let mut free: Vec<u32> = (0..1_000).collect();
         let mut queued: [VecDeque<u32>; FLOWS as usize] = Default::default();
@@ -147,7 +147,7 @@ fn what_an_aqm_knows_follows_its_flow() {
                     key += u32::from(change == 98);
                     let before = (queue.counters(), queue.backlog());
                     let labels_of = |packet| under(key, flow_of(packet));
-                    queue.rebuild(now, isolation, tins, labels_of).expect("there is room");
+                    queue.rebuild(isolation, tins, labels_of).expect("there is room");
                     assert_eq!((queue.counters(), queue.backlog()), before);
                     let gone = delivered.split_off(delivered.len().min(queue.tins().into()));
                     delivered[0] += gone.iter().sum::<u64>();
@@ -171,12 +171,12 @@ fn what_an_aqm_knows_follows_its_flow() {
 #[test]
 fn a_standing_queue_is_told_as_without_a_rebuild() {
     let run = |rebuilds: bool| {
-        let memory = IsolationMemory::<Heap>::allocate(16, 4, 4, 4_000);
+        let memory = IsolatedMemory::<Heap>::allocate(16, 4, 4, 4_000).with_triple(64);
         let states = vec![ChosenAqmState::EMPTY; memory.queues()];
         let aqm = ChosenAqm::new(states, AqmChoice::CoDel(CoDelParams::INTERNET), 1).unwrap();
         let mut config = IsolatedConfig::new(MTU, Limits::NONE);
         config.ways = 4;
-        let mut queue = IsolatedQueue::with_aqm(memory, aqm, config).expect("powers of two");
+        let mut queue = Isolated::with_aqm(memory, aqm, config).expect("powers of two");
         let (mut trace, mut gone, mut key) = (Vec::new(), Vec::new(), 0);
         for step in 0..4_000_u32 {
             let now = Nanos::from_millis(1_000 + u64::from(step));
@@ -189,9 +189,9 @@ fn a_standing_queue_is_told_as_without_a_rebuild() {
             }
             if rebuilds && step % 37 == 0 {
                 key += 1;
-                let isolation = MODES[key as usize % MODES.len()];
+                let isolation = Isolation::ALL[key as usize % Isolation::ALL.len()];
                 let tins = vec![TinConfig::by_weight(1); 1 + key as usize % 4];
-                queue.rebuild(now, isolation, Some(&tins), |_| under(key, 0)).unwrap();
+                queue.rebuild(isolation, Some(&tins), |_| under(key, 0)).unwrap();
             }
         }
         (trace, gone)
@@ -206,20 +206,20 @@ fn a_standing_queue_is_told_as_without_a_rebuild() {
 /// with other keys and tins; all of them leave in the end.
 #[test]
 fn a_rebuild_in_tables_that_are_too_small_loses_nothing() {
-    let memory = IsolationMemory::<Heap>::allocate(2, 2, 2, 200);
+    let memory = IsolatedMemory::<Heap>::allocate(2, 2, 2, 200).with_triple(8);
     let mut config = IsolatedConfig::new(MTU, Limits::NONE);
     config.ways = 1;
-    let mut queue = IsolatedQueue::new(memory, config).expect("powers of two");
+    let mut queue = Isolated::new(memory, config).expect("powers of two");
     let packets: Vec<_> = (0..200).map(|handle| Packet::new(handle, FLOWS + handle % 12)).collect();
     for &packet in &packets {
         let labels = under(0, flow_of(packet));
         queue.enqueue_labelled(Nanos(0), &labels, packet, &mut no_drops).expect("there is room");
     }
     for key in 1..40 {
-        let isolation = MODES[key as usize % MODES.len()];
+        let isolation = Isolation::ALL[key as usize % Isolation::ALL.len()];
         let tins = vec![TinConfig::by_weight(1); 1 + key as usize / 7 % 2];
         let labels_of = |packet| under(key, flow_of(packet));
-        queue.rebuild(Nanos(0), isolation, Some(&tins), labels_of).expect("there is room");
+        queue.rebuild(isolation, Some(&tins), labels_of).expect("there is room");
         queue.recount().expect("the books hold");
         assert_eq!(queue.backlog().packets, 200);
     }
@@ -233,16 +233,16 @@ fn a_rebuild_in_tables_that_are_too_small_loses_nothing() {
 /// host comes there first, which is of another far host.
 #[test]
 fn a_rebuild_leaves_no_far_host_without_flows() {
-    let memory = IsolationMemory::<Heap>::allocate(2, 8, 1, 8).with_triple(8);
+    let memory = IsolatedMemory::<Heap>::allocate(2, 8, 1, 8).with_triple(8);
     let mut config = IsolatedConfig::new(MTU, Limits::NONE);
     config.ways = 1;
-    let mut queue = IsolatedQueue::new(memory, config).expect("powers of two");
+    let mut queue = Isolated::new(memory, config).expect("powers of two");
     let [first, moves, shares] = [(0, 1, 1), (1, 2, 2), (2, 2, 3)]
         .map(|(flow, src_host, dst_host)| Labels { flow, src_host, dst_host });
     (0..).zip([first, moves, shares]).for_each(|(handle, labels)| put(&mut queue, &labels, handle));
     let moved = Labels { flow: 4, ..moves };
     let labels_of = |packet: Packet| [first, moved, shares][packet.handle as usize];
-    queue.rebuild(Nanos(0), Isolation::TripleIsolate, None, labels_of).expect("there is room");
+    queue.rebuild(Isolation::TripleIsolate, None, labels_of).expect("there is room");
     assert_eq!(queue.queue_backlog(2 + 2).packets, 2, "in the spare queue of host 2");
     queue.recount().expect("the books hold");
     assert_eq!(queue.backlogged_hosts(), (2, 2));
@@ -255,8 +255,8 @@ fn a_refused_rebuild_changes_nothing() {
     let mut config = IsolatedConfig::new(MTU, Limits::NONE);
     config.ways = 2;
     let filled = || {
-        let memory = IsolationMemory::<Heap>::allocate(8, 2, 2, 64);
-        let mut queue = IsolatedQueue::new(memory, config).expect("powers of two");
+        let memory = IsolatedMemory::<Heap>::allocate(8, 2, 2, 64);
+        let mut queue = Isolated::new(memory, config).expect("powers of two");
         queue.set_tins(&[TinConfig::by_weight(1); 2]).expect("there is room");
         for handle in 0..64 {
             put(&mut queue, &under(0, handle % FLOWS), handle);
@@ -281,7 +281,7 @@ fn a_refused_rebuild_changes_nothing() {
         (Isolation::Flows, &[tin; 3], memory("turns", 4, 8)),
     ];
     for (isolation, tins, error) in refused {
-        assert_eq!(queue.rebuild(Nanos(0), isolation, Some(tins), labels_of), Err(error));
+        assert_eq!(queue.rebuild(isolation, Some(tins), labels_of), Err(error));
     }
     assert!(queue.set_tins(&[tin]).is_err(), "packets are queued");
     queue.recount().expect("the books hold");
@@ -294,16 +294,16 @@ fn a_refused_rebuild_changes_nothing() {
 /// queued in each of four tins; then tins 2 and 3 are tin 1 of two.
 #[test]
 fn counters_move_with_their_tins() {
-    let memory = IsolationMemory::<Heap>::allocate(64, 16, 4, 64);
+    let memory = IsolatedMemory::<Heap>::allocate(64, 16, 4, 64);
     let mut queue =
-        IsolatedQueue::new(memory, IsolatedConfig::new(MTU, Limits::NONE)).expect("powers of two");
+        Isolated::new(memory, IsolatedConfig::new(MTU, Limits::NONE)).expect("powers of two");
     let tins = [TinConfig::by_weight(1); 4];
     queue.set_tins(&tins).expect("there is room");
     for handle in 0..40 {
         put(&mut queue, &under(0, handle % 4), handle);
     }
     (0..16).for_each(|_| _ = take(&mut queue));
-    let counted = |queue: &IsolatedQueue<Heap>| {
+    let counted = |queue: &Isolated<Heap>| {
         let of = |tin| queue.tin_counters(tin).expect("there is such a tin");
         let of = (0..queue.tins()).map(of);
         let of = of.map(|of| (of.counters.delivered.packets, of.counters.accepted.packets));
@@ -316,7 +316,7 @@ fn counters_move_with_their_tins() {
         InTin { labels, tin: tin / 2 }
     };
     let moved = (Some(&tins[..2]), |tin| tin / 2);
-    queue.rebuild_and_move(Nanos(0), Isolation::Flows, moved, labels_of).expect("there is room");
+    queue.rebuild_and_move(Isolation::Flows, moved, labels_of).expect("there is room");
     assert_eq!(counted(&queue), [(8, 20); 2]);
     (0..24).for_each(|_| _ = take(&mut queue));
     assert_eq!(counted(&queue), [(20, 20); 2]);
@@ -328,10 +328,10 @@ fn counters_move_with_their_tins() {
 #[test]
 fn one_share_in_all_tins_holds_for_tins_that_come_later() {
     let tins = [TinConfig::by_weight(1); 2];
-    let run = |set_up: &dyn Fn(&mut IsolatedQueue<Heap>)| {
-        let memory = IsolationMemory::<Heap>::allocate(64, 16, 2, 400);
+    let run = |set_up: &dyn Fn(&mut Isolated<Heap>)| {
+        let memory = IsolatedMemory::<Heap>::allocate(64, 16, 2, 400);
         let config = IsolatedConfig::new(MTU, Limits::NONE);
-        let mut queue = IsolatedQueue::new(memory, config).expect("powers of two");
+        let mut queue = Isolated::new(memory, config).expect("powers of two");
         set_up(&mut queue);
         for handle in 0..400 {
             let (host, tin) = [(1, 0), (1, 1), (2, 0), (3, 1)][handle as usize % 4];
@@ -342,7 +342,7 @@ fn one_share_in_all_tins_holds_for_tins_that_come_later() {
     let later = run(&|queue| {
         queue.set_hosts_across_tins(true);
         let labels_of = |_| -> Labels { panic!("nothing is queued") };
-        queue.rebuild(Nanos(0), Isolation::default(), Some(&tins), labels_of).unwrap();
+        queue.rebuild(Isolation::default(), Some(&tins), labels_of).unwrap();
     });
     let first = run(&|queue| {
         queue.set_tins(&tins).unwrap();

@@ -32,12 +32,12 @@ impl Labelled for Of {
 
 const WITH_HOSTS: [Isolation; 2] = [Isolation::DualSrcHost, Isolation::DualDstHost];
 
-type Queue = IsolatedQueue<Heap>;
+type Queue = Isolated<Heap>;
 
 fn queue_in_tins(isolation: Isolation, tins: usize, limit: u32) -> Queue {
-    let memory = IsolationMemory::allocate(256, 64, 8, 4_096);
+    let memory = IsolatedMemory::allocate(256, 64, 8, 4_096);
     let config = IsolatedConfig::new(LEN, Limits::bytes(limit)).isolated_by(isolation);
-    let mut queue = IsolatedQueue::new(memory, config).unwrap();
+    let mut queue = Isolated::new(memory, config).unwrap();
     queue.set_tins(&vec![TinConfig::by_weight(1); tins]).unwrap();
     queue
 }
@@ -174,9 +174,9 @@ fn the_host_that_gives_way_holds_about_the_most_after_every_short_history() {
     const STEPS: u32 = 10;
     for unit in [1, 2, 4] {
         for mut history in 0..STEPS.pow(effort(4, 5) as u32) {
-            let memory = IsolationMemory::allocate(8, 8, 2, 8);
+            let memory = IsolatedMemory::allocate(8, 8, 2, 8);
             let config = IsolatedConfig::new(8, Limits::bytes(64 * unit));
-            let mut world = World::new(IsolatedQueue::new(memory, config).unwrap(), 8);
+            let mut world = World::new(Isolated::new(memory, config).unwrap(), 8);
             world.queue.set_tins(&[TinConfig::by_weight(1); 2]).unwrap();
             // A quarter of the part of one of eight hosts.
             let grain = 2 * unit;

@@ -5,7 +5,7 @@ use core::fmt;
 use flowhash::TableError;
 use sched_core::{ConfigError, Limits, Side};
 
-use crate::isolation::Isolation;
+use super::mode::Isolation;
 
 /// What an [`Isolated`](crate::Isolated) queue is told at construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +71,6 @@ pub enum IsolatedError {
     /// [`Isolation::TripleIsolate`] without its tables: [`IsolatedMemory::with_triple`](super::IsolatedMemory::with_triple)
     /// makes them.
     NoTriple,
-    /// More tins than ways: each tin needs a way in each set of hosts.
-    Ways {
-        /// The tins.
-        tins: u8,
-        /// The ways.
-        ways: u32,
-    },
     /// A table is shorter than the queues or hosts ask for.
     Memory {
         /// What is in the table.
@@ -110,9 +103,6 @@ impl fmt::Display for IsolatedError {
                 f,
                 "triple-isolate: its tables are missing; accepted without them is every other isolation"
             ),
-            Self::Ways { tins, ways } => {
-                write!(f, "{tins} tins; accepted are 1..={ways}, as many as there are ways")
-            }
             Self::Memory { what, given, needed } => {
                 write!(f, "{what}: {given} elements, at least {needed} are needed")
             }

@@ -20,7 +20,7 @@ struct Queued {
 
 /// The queue, and what a reader should see of it, counted anew.
 struct Counted {
-    queue: IsolatedQueue<Heap>,
+    queue: Isolated<Heap>,
     queued: BTreeMap<u32, Queued>,
     of_tins: Vec<Counters>,
     /// Of flows, sources and destinations.
@@ -117,7 +117,7 @@ impl Counted {
     }
 
     /// Sets other tins, while packets are queued: tin `t` becomes tin `to(t)`, or tin 0.
-    fn set_tins(&mut self, now: Nanos, tins: usize, to: impl Fn(u8) -> u8) {
+    fn set_tins(&mut self, tins: usize, to: impl Fn(u8) -> u8) {
         let to = |tin| Some(to(tin)).filter(|to| usize::from(*to) < tins).unwrap_or(0);
         self.queued.values_mut().for_each(|of| of.tin = to(of.tin));
         let labels_of = |packet: Packet| {
@@ -126,7 +126,7 @@ impl Counted {
         };
         let shares = vec![TinConfig::by_weight(1); tins];
         let (isolation, to_tins) = (self.queue.isolation(), (Some(&shares[..]), to));
-        self.queue.rebuild_and_move(now, isolation, to_tins, labels_of).expect("there is room");
+        self.queue.rebuild_and_move(isolation, to_tins, labels_of).expect("there is room");
         let before = core::mem::replace(&mut self.of_tins, vec![Counters::default(); tins]);
         for (tin, counters) in (0..).zip(&before) {
             let sum = &mut self.of_tins[usize::from(to(tin))];
@@ -134,12 +134,12 @@ impl Counted {
         }
     }
 
-    fn set_isolation(&mut self, now: Nanos, isolation: Isolation) {
+    fn set_isolation(&mut self, isolation: Isolation) {
         let labels_of = |packet: Packet| {
             let Queued { host, flow, tin, .. } = self.queued[&packet.handle];
             Self::labels(host, flow, tin)
         };
-        self.queue.rebuild(now, isolation, None, labels_of).expect("there is room");
+        self.queue.rebuild(isolation, None, labels_of).expect("there is room");
     }
 
     fn compare(&self, now: Nanos) {
@@ -206,10 +206,10 @@ impl Counted {
 /// marks; all is counted anew by itself.
 #[test]
 fn tins_flows_and_hosts_are_counted() {
-    let memory = IsolationMemory::<Heap>::allocate(256, 64, 8, HANDLES as usize).with_rates();
+    let memory = IsolatedMemory::<Heap>::allocate(256, 64, 8, HANDLES as usize).with_rates();
     let config = IsolatedConfig::new(1_500, Limits::packets(40));
     let mut counted = Counted {
-        queue: IsolatedQueue::new(memory, config).expect("powers of two"),
+        queue: Isolated::new(memory, config).expect("powers of two"),
         queued: BTreeMap::new(),
         of_tins: vec![Counters::default()],
         activations: [0; 3],
@@ -220,10 +220,10 @@ fn tins_flows_and_hosts_are_counted() {
         let now = Nanos::from_millis(step.into());
         if step % 300 == 299 {
             let (tins, turned) = ([4, 8, 3, 1, 2][step as usize / 300 % 5], random.below(8) as u8);
-            counted.set_tins(now, tins, |tin| (tin + turned) % 8);
+            counted.set_tins(tins, |tin| (tin + turned) % 8);
         }
         if step % 700 == 699 {
-            counted.set_isolation(now, modes[step as usize / 700 % 3]);
+            counted.set_isolation(modes[step as usize / 700 % 3]);
         }
         match random.below(100) < if step % 400 < 200 { 60 } else { 45 } {
             true => counted.enqueue(now, &mut random),
@@ -250,8 +250,8 @@ fn an_acknowledgement_takes_the_place_of_an_older_one() {
     let connection = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport };
     let acks = |packet: Packet| Some(Ack::new(connection, 1, 1_500 * packet.handle));
     for is_crowded in [false, true] {
-        let memory = IsolationMemory::<Heap>::allocate(8, 8, 2, 64);
-        let mut queue = IsolatedQueue::new(memory, IsolatedConfig::new(MTU, Limits::NONE)).unwrap();
+        let memory = IsolatedMemory::<Heap>::allocate(8, 8, 2, 64);
+        let mut queue = Isolated::new(memory, IsolatedConfig::new(MTU, Limits::NONE)).unwrap();
         queue.set_tins(&[TinConfig::by_weight(1); 2]).expect("there is room");
         if is_crowded {
             (0..8).for_each(|flow| put(&mut queue, &labels(flow, 1, 1), 40 + flow));

@@ -15,18 +15,19 @@ const FIG_3: [(u32, u32); 6] = [(0, 0), (0, 1), (0, 2), (0, 2), (1, 2), (1, 3)];
 /// share a queue, what they send together is halved.
 #[test]
 fn the_shares_are_those_of_cake_fig_3() {
-    let expected: [(Isolation, [f64; 6]); 6] = [
+    let expected: [(Isolation, [f64; 6]); 7] = [
         (Isolation::Flows, [1.0 / 6.0; 6]),
         (Isolation::SrcHost, [0.125, 0.125, 0.125, 0.125, 0.25, 0.25]),
         (Isolation::DstHost, [0.25, 0.25, 1.0 / 12.0, 1.0 / 12.0, 1.0 / 12.0, 0.25]),
         (Isolation::Hosts, [0.2, 0.2, 0.1, 0.1, 0.2, 0.2]),
         (Isolation::DualSrcHost, [0.125, 0.125, 0.125, 0.125, 0.25, 0.25]),
         (Isolation::DualDstHost, [0.25, 0.25, 1.0 / 12.0, 1.0 / 12.0, 1.0 / 12.0, 0.25]),
+        (Isolation::TripleIsolate, [0.1364, 0.1364, 0.1364, 0.1364, 0.1818, 0.2727]),
     ];
     for (isolation, expected) in expected {
         let mut queue = queue(isolation, Limits::NONE);
         let mut sent = [0_u32; 6];
-        let put = |queue: &mut IsolatedQueue<Heap>, handle: u32| {
+        let put = |queue: &mut Isolated<Heap>, handle: u32| {
             let (source, destination) = FIG_3[handle as usize % 6];
             put(queue, &labels(handle % 6, source, destination), handle);
         };
@@ -52,9 +53,9 @@ fn hosts_of_eight_tins_share_no_entries() {
     let homes = [(10, 1), (10, 6), (20, 1), (20, 6)];
     for (key, (hosts, tins)) in (0..20).flat_map(|key| homes.map(|home| (key, home))) {
         let hasher = SipHash13::new([key; 16]);
-        let memory = IsolationMemory::<Heap>::allocate(1_024, 256, 8, 1_024);
+        let memory = IsolatedMemory::<Heap>::allocate(1_024, 256, 8, 1_024);
         let config = IsolatedConfig::new(MTU, Limits::NONE);
-        let mut queue = IsolatedQueue::new(memory, config).expect("powers of two");
+        let mut queue = Isolated::new(memory, config).expect("powers of two");
         queue.set_tins(&[TinConfig::by_weight(1); 8]).expect("there is room");
         // Four packets of each host in each tin, of which three are sent.
         for handle in 0..hosts * tins * 4 {
@@ -79,7 +80,7 @@ fn a_sender_has_the_turns_of_the_local_hosts_it_sends_to() {
     for others in [1, 3, 11] {
         let mut queue = queue(Isolation::DualDstHost, Limits::NONE);
         let (mut at, mut standing) = (0, 0);
-        let mut put = |queue: &mut IsolatedQueue<Heap>, host: u32| {
+        let mut put = |queue: &mut Isolated<Heap>, host: u32| {
             // The handle says whose it is.
             let handle = at * 16 % 1_024 + host;
             at += 1;
@@ -101,7 +102,7 @@ fn a_sender_has_the_turns_of_the_local_hosts_it_sends_to() {
 /// Goal: where hosts do not count, nothing is said of a host; where they do, it is of one side.
 #[test]
 fn hosts_are_known_on_the_side_that_counts() {
-    for &isolation in MODES {
+    for &isolation in Isolation::ALL {
         let mut queue = queue(isolation, Limits::NONE);
         for flow in 0..24 {
             put(&mut queue, &labels(flow, flow % 5, flow % 3), flow);
@@ -109,6 +110,7 @@ fn hosts_are_known_on_the_side_that_counts() {
         let expected = match isolation {
             Isolation::DualSrcHost => (5, 0),
             Isolation::DualDstHost => (0, 3),
+            Isolation::TripleIsolate => (5, 3),
             _ => (0, 0),
         };
         assert_eq!(queue.backlogged_hosts(), expected, "{isolation}");
