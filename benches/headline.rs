@@ -1,9 +1,10 @@
 //! The figures that the library is judged by, in one table: `cargo bench --bench headline [-- --tsv] [-- FLOWS ...]`.
 //!
-//! Instructions of a pair are net of the empty harness, counted by `cargo xtask instructions`, which needs valgrind;
+//! Each workload has a table, which follows when the workload is measured. Instructions of a pair are net of the empty harness, counted by `cargo xtask instructions`, which needs valgrind;
 //! without it there are times only. Times include the harness. Each row takes turns with the empty harness, and the ratio
 //! of the two is what can be compared between runs: the lowest of the passes, in nanoseconds a pair. In OVERLOAD a pair is a
-//! packet that is offered, twice as many as leave.
+//! packet that is offered, twice as many as leave; in the mixes, which have flows of their own, it is one that leaves. What
+//! packets of sparse flows waited there is virtual time, and repeats.
 
 mod workload;
 
@@ -11,6 +12,7 @@ use std::collections::HashMap;
 use std::process::{Command, ExitCode, Stdio};
 
 use sim::progress::Progress;
+use workload::mix::{PAIRS, Wait};
 use workload::time::times_in_turns;
 use workload::{NAMES, Pattern, subject};
 
@@ -21,31 +23,50 @@ const MOST_PAIRS: usize = 131_072;
 
 const FULL: &[Pattern] = &[Pattern::Full];
 const BOTH: &[Pattern] = &[Pattern::Full, Pattern::Small];
-const ALL: &[Pattern] = &[Pattern::Full, Pattern::Small, Pattern::Overload];
+const LOOPS: &[Pattern] = &[Pattern::Full, Pattern::Small, Pattern::Overload];
+const EVERY: &[Pattern] = &Pattern::ALL;
+const MIXES: &[Pattern] = Pattern::ALL.split_at(LOOPS.len()).1;
 
 /// In words, by its name in `workload`, and in which workloads.
-const ROWS: [(&str, &str, &[Pattern]); 17] = [
+const ROWS: [(&str, &str, &[Pattern]); 18] = [
     ("DRR, flow given", "drr", BOTH),
     ("QFQ, equal weights", "qfq", BOTH),
     ("QFQ, weights 1 to 16", "qfq_mixed", FULL),
-    ("FQ-CoDel, no victim finder", "fq_codel", ALL),
-    ("FQ-CoDel, longest queue gives way", "fq_codel_lqd", ALL),
-    ("SQF, longest queue gives way", "sqf_lqd", ALL),
-    ("isolated, 1 host", "isolated_dual_1_host", ALL),
-    ("isolated, 32 hosts", "isolated_dual_32_hosts", ALL),
-    ("isolated, a host a flow", "isolated_dual", ALL),
-    ("triple-isolate, 32 hosts", "isolated_triple_32_hosts", ALL),
-    ("triple-isolate, a host a flow", "isolated_triple", ALL),
-    ("whole queue, labels given", "smart_queue_shaped", ALL),
-    ("whole queue, parse and hash", "smart_queue_parsed", ALL),
-    ("whole queue, four tins, labels given", "smart_queue_tins4", ALL),
-    ("whole queue, four tins, parse and hash", "smart_queue_tins4_parsed", ALL),
+    ("FQ-CoDel, no victim finder", "fq_codel", EVERY),
+    ("FQ-CoDel, longest queue gives way", "fq_codel_lqd", EVERY),
+    ("SQF, longest queue gives way", "sqf_lqd", LOOPS),
+    ("isolated", "isolated_dual", MIXES),
+    ("isolated, 1 host", "isolated_dual_1_host", LOOPS),
+    ("isolated, 32 hosts", "isolated_dual_32_hosts", LOOPS),
+    ("isolated, a host a flow", "isolated_dual", LOOPS),
+    ("triple-isolate, 32 hosts", "isolated_triple_32_hosts", LOOPS),
+    ("triple-isolate, a host a flow", "isolated_triple", LOOPS),
+    ("whole queue, labels given", "smart_queue_shaped", EVERY),
+    ("whole queue, parse and hash", "smart_queue_parsed", EVERY),
+    ("whole queue, four tins, labels given", "smart_queue_tins4", EVERY),
+    ("whole queue, four tins, parse and hash", "smart_queue_tins4_parsed", EVERY),
     ("lookup, flow has a queue", "lookup", FULL),
     ("lookup, set full", "lookup_collision", FULL),
 ];
 
-/// Workload, name and number of flows.
-type Place = (Pattern, &'static str, usize);
+/// Name and number of flows.
+type Place = (&'static str, usize);
+
+/// A row that was measured.
+struct Row {
+    words: &'static str,
+    name: &'static str,
+    of_flows: Vec<Measured>,
+}
+
+/// What was measured of a row with a number of flows.
+struct Measured {
+    flows: usize,
+    instructions: Option<f64>,
+    /// Of a pair, and of one of the empty harness beside it.
+    nanos: [f64; 2],
+    wait: Option<Wait>,
+}
 
 fn main() -> ExitCode {
     let mut is_tsv = false;
@@ -67,18 +88,25 @@ fn main() -> ExitCode {
     if !has_valgrind {
         eprintln!("valgrind is missing, whose callgrind counts instructions: time only");
     }
-    let mut counts = HashMap::new();
-    for &workload in ALL.iter().filter(|_| has_valgrind) {
-        if let Err(error) = count(workload, &flows, &mut counts) {
+    if is_tsv {
+        println!("scheduler\tworkload\tflows\tinstructions\tns\tns_null\tratio\twait\twait99");
+    }
+    for workload in Pattern::ALL {
+        let flows = match workload {
+            Pattern::Mix(mix) => vec![mix.flows()],
+            _ => flows.clone(),
+        };
+        let mut counts = HashMap::new();
+        if has_valgrind && let Err(error) = count(workload, &flows, &mut counts) {
             eprintln!("instructions of {}: {error}", workload.name());
             return ExitCode::FAILURE;
         }
-    }
-    let times = times(&flows);
-    if is_tsv {
-        print_tsv(&counts, &times, &flows)
-    } else {
-        print_table(&counts, &times, &flows)
+        let results = measured(workload, &flows, &counts);
+        if is_tsv {
+            print_tsv(workload, &results);
+        } else {
+            print_table(workload, &flows, &results);
+        }
     }
     ExitCode::SUCCESS
 }
@@ -107,84 +135,96 @@ fn count(
     }
     let text = String::from_utf8_lossy(&done.stdout);
     for line in text.lines() {
-        let [name, _, flows, _, net] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
+        let [name, _, flows, _, net, ..] = line.split('\t').collect::<Vec<_>>()[..] else {
+            continue;
+        };
         let known = NAMES.into_iter().find(|known| *known == name);
         if let (Some(name), Ok(flows), Ok(net)) = (known, flows.parse(), net.parse()) {
-            counts.insert((workload, name, flows), net);
+            counts.insert((name, flows), net);
         }
     }
-    let is_missing =
-        |name| flows.iter().any(|&flows| !counts.contains_key(&(workload, name, flows)));
+    let is_missing = |name| flows.iter().any(|&flows| !counts.contains_key(&(name, flows)));
     match rows_of(workload).find(|(_, name)| is_missing(*name)) {
         Some((_, name)) => Err(format!("none was counted for {name}")),
         None => Ok(()),
     }
 }
 
-/// Nanoseconds a pair of each row, and of the empty harness beside it.
-fn times(flows: &[usize]) -> HashMap<Place, [f64; 2]> {
+/// All rows of `workload`, in order, with each number of flows.
+fn measured(workload: Pattern, flows: &[usize], counts: &HashMap<Place, f64>) -> Vec<Row> {
     let progress = Progress::new("time");
-    let places: Vec<Place> = ALL
-        .iter()
-        .flat_map(|&workload| rows_of(workload).map(move |(_, name)| (workload, name)))
-        .flat_map(|(workload, name)| flows.iter().map(move |&flows| (workload, name, flows)))
-        .collect();
-    progress.expect(places.len() as u64);
-    let measured = places.into_iter().map(|(workload, name, flows)| {
-        let subjects = [name, "null"]
-            .map(|name| subject(name, workload, flows).expect("a name from the list"));
-        let times = times_in_turns(subjects, flows.max(20_000), PASSES);
+    progress.expect((rows_of(workload).count() * flows.len()) as u64);
+    let measure = |name, flows: usize| {
+        let make = |name| subject(name, workload, flows).expect("a name from the list");
+        let nanos = times_in_turns([name, "null"].map(make), flows.max(20_000), PASSES);
+        let wait = match workload {
+            Pattern::Mix(_) => {
+                let mut subject = make(name);
+                // As long as the longer of the runs in which instructions are counted.
+                subject.run(2 * PAIRS);
+                subject.wait()
+            }
+            _ => None,
+        };
         progress.done();
-        ((workload, name, flows), times.map(|passes| passes[0]))
-    });
-    let times = measured.collect();
+        let instructions = counts.get(&(name, flows)).copied();
+        Measured { flows, instructions, nanos: nanos.map(|passes| passes[0]), wait }
+    };
+    let rows = rows_of(workload)
+        .map(|(words, name)| Row {
+            words,
+            name,
+            of_flows: flows.iter().map(|&flows| measure(name, flows)).collect(),
+        })
+        .collect();
     progress.clear();
-    times
+    rows
 }
 
-fn print_tsv(counts: &HashMap<Place, f64>, times: &HashMap<Place, [f64; 2]>, flows: &[usize]) {
-    println!("scheduler\tworkload\tflows\tinstructions\tns\tns_null\tratio");
-    for &workload in ALL {
-        for (_, name) in rows_of(workload) {
-            for &flows in flows {
-                let place = (workload, name, flows);
-                let count = counts.get(&place).map_or(String::new(), |net| format!("{net:.1}"));
-                let [ns, null] = times[&place];
-                let (workload, ratio) = (workload.name(), ns / null);
-                println!("{name}\t{workload}\t{flows}\t{count}\t{ns:.1}\t{null:.1}\t{ratio:.2}");
+fn print_tsv(workload: Pattern, rows: &[Row]) {
+    for Row { name, of_flows, .. } in rows {
+        for Measured { flows, instructions, nanos: [ns, null], wait } in of_flows {
+            let count = instructions.map_or(String::new(), |net| format!("{net:.1}"));
+            let (workload, ratio) = (workload.name(), ns / null);
+            print!("{name}\t{workload}\t{flows}\t{count}\t{ns:.1}\t{null:.1}\t{ratio:.2}");
+            match wait {
+                Some(Wait { mean, p99 }) => println!("\t{mean:.1}\t{p99}"),
+                None => println!(),
             }
         }
     }
 }
 
-fn print_table(counts: &HashMap<Place, f64>, times: &HashMap<Place, [f64; 2]>, flows: &[usize]) {
-    for &workload in ALL {
-        let unit = if workload == Pattern::Overload { "packet offered" } else { "pair" };
-        println!("\n{}, a {unit}", workload.name());
-        print!("{:34}", "flows");
-        for flows in flows {
-            print!("{flows:>8}");
+fn print_table(workload: Pattern, flows: &[usize], rows: &[Row]) {
+    let (unit, wide, heading) = match workload {
+        Pattern::Mix(_) => ("packet that leaves", [20, 25], "  sparse packets wait µs, 99 %"),
+        Pattern::Overload => ("packet offered", [8, 15], ""),
+        _ => ("pair", [8, 15], ""),
+    };
+    println!("\n{}, a {unit}", workload.name());
+    print!("{:38}", "flows");
+    for wide in wide {
+        flows.iter().for_each(|flows| print!("{flows:>wide$}"));
+    }
+    println!();
+    let [of_counts, of_times] = wide.map(|wide| wide * flows.len());
+    print!("{:38}{:>of_counts$}", "", "instructions, net");
+    println!("{:>of_times$}{heading}", "ns, × the empty harness");
+    let [wide, wide_ns] = [wide[0], wide[1] - 7];
+    for Row { words, of_flows, .. } in rows {
+        print!("{words:38}");
+        for Measured { instructions, .. } in of_flows {
+            match instructions {
+                Some(net) => print!("{net:wide$.0}"),
+                None => print!("{:>wide$}", "–"),
+            }
         }
-        for flows in flows {
-            print!("{flows:>15}");
+        for Measured { nanos: [ns, null], .. } in of_flows {
+            print!("{ns:wide_ns$.1} ×{:5.1}", ns / null);
+        }
+        for Wait { mean, p99 } in of_flows.iter().filter_map(|measured| measured.wait) {
+            print!("{mean:24.0}{p99:6}");
         }
         println!();
-        let (of_counts, of_times) = (8 * flows.len(), 15 * flows.len());
-        print!("{:34}{:>of_counts$}", "", "instructions, net");
-        println!("{:>of_times$}", "ns, × the empty harness");
-        for (words, name) in rows_of(workload) {
-            print!("{words:34}");
-            for &flows in flows {
-                match counts.get(&(workload, name, flows)) {
-                    Some(net) => print!("{net:8.0}"),
-                    None => print!("{:>8}", "–"),
-                }
-            }
-            for &flows in flows {
-                let [ns, null] = times[&(workload, name, flows)];
-                print!("{ns:8.1} ×{:5.1}", ns / null);
-            }
-            println!();
-        }
     }
 }

@@ -8,6 +8,8 @@ use freeboard::{
     ByLabeller, InTin, Isolated, Labelled, LabelledScheduler, SmartQueue, Storage, TinBy, TinPlan,
 };
 
+use super::mix::Mix;
+
 /// The queue `S`, into which `W` enqueues.
 #[derive(Debug)]
 pub(crate) struct EnqueuedBy<S, W> {
@@ -49,19 +51,36 @@ impl<S: LabelledScheduler> Way<S> for HostsByHash {
     }
 }
 
+/// What the labels of a packet are, and its tin.
+pub(crate) trait Labelling {
+    /// The labels of a packet whose flow has the hash `flow`.
+    fn labels(&self, flow: FlowId) -> InTin<Labels>;
+}
+
 /// Each flow is the only one of its hosts, and bits of its hash say its tin, one of four.
 #[derive(Debug)]
 pub(crate) struct TinsByHash;
 
-impl TinsByHash {
-    const fn labels(flow: FlowId) -> InTin<Labels> {
+impl Labelling for TinsByHash {
+    #[inline(always)]
+    fn labels(&self, flow: FlowId) -> InTin<Labels> {
         let labels = Labels { flow: flow.0, src_host: flow.0, dst_host: flow.0 };
         // Not those that say the set.
         InTin { labels, tin: (flow.0 >> 28 & 3) as u8 }
     }
 }
 
-impl<S: Storage> Way<Isolated<S>> for TinsByHash {
+impl Labelling for Mix {
+    #[inline(always)]
+    fn labels(&self, flow: FlowId) -> InTin<Labels> {
+        let (host, tin) = self.host_and_tin(flow);
+        // Spread over all bits, as labels have to be.
+        let host = host.wrapping_mul(0x9e37_79b9);
+        InTin { labels: Labels { flow: flow.0, src_host: host, dst_host: host }, tin }
+    }
+}
+
+impl<S: Storage, L: Labelling> Way<Isolated<S>> for L {
     #[inline(always)]
     fn enqueue(
         &self,
@@ -71,11 +90,11 @@ impl<S: Storage> Way<Isolated<S>> for TinsByHash {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        queue.enqueue_labelled(now, &Self::labels(flow), packet, drops).map(|_| ())
+        queue.enqueue_labelled(now, &self.labels(flow), packet, drops).map(|_| ())
     }
 }
 
-impl<S: Storage> Way<SmartQueue<S>> for TinsByHash {
+impl<S: Storage, L: Labelling> Way<SmartQueue<S>> for L {
     #[inline(always)]
     fn enqueue(
         &self,
@@ -85,7 +104,7 @@ impl<S: Storage> Way<SmartQueue<S>> for TinsByHash {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        SmartQueue::enqueue(queue, now, &Self::labels(flow), packet, drops)
+        SmartQueue::enqueue(queue, now, &self.labels(flow), packet, drops)
     }
 }
 
@@ -119,20 +138,40 @@ pub(crate) struct Frames {
     labeller: Labeller<SipHash13>,
 }
 
+/// What the headers of a frame say: UDP over IPv4.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) source: u32,
+    pub(crate) port: u16,
+    /// The code point is this class selector, CS0 to CS7.
+    pub(crate) class: u8,
+}
+
 impl Frames {
-    /// Frames of UDP over IPv4 for `packets` packets, whose flows go in turn as those of the loop do. Each flow is that
-    /// of a source of its own, and has one of the code points CS0 to CS3.
-    pub(crate) fn new(packets: usize, flows: usize) -> Self {
+    /// Frames for `packets` packets, with the headers that `header` says of each handle.
+    pub(crate) fn new(packets: usize, header: impl Fn(usize) -> Header) -> Self {
         let frame = |handle: usize| {
+            let Header { source, port, class } = header(handle);
             let mut frame = [0; 64];
-            let class = ((handle % flows % 4) << 5) as u8;
+            let class = class << 5;
             frame[12..24].copy_from_slice(&[0x08, 0, 0x45, class, 0, 46, 0, 0, 0, 0, 64, 17]);
-            frame[26..30].copy_from_slice(&(0x0a00_0000 + (handle % flows) as u32).to_be_bytes());
-            frame[30..38].copy_from_slice(&[192, 0, 2, 1, 0x13, 0x88, 0x01, 0xbb]);
+            frame[26..30].copy_from_slice(&(0x0a00_0000 + source).to_be_bytes());
+            frame[30..34].copy_from_slice(&[192, 0, 2, 1]);
+            frame[34..36].copy_from_slice(&port.to_be_bytes());
+            frame[36..38].copy_from_slice(&443_u16.to_be_bytes());
             frame
         };
         let labeller = Labeller::new(SipHash13::new([42; 16]));
         Self { frames: (0..packets).map(frame).collect(), parser: Parser::default(), labeller }
+    }
+
+    /// Frames of flows that go in turn as those of the loop do. Each flow is that of a source of
+    /// its own, and has one of the code points CS0 to CS3.
+    pub(crate) fn in_turn(packets: usize, flows: usize) -> Self {
+        Self::new(packets, |handle| {
+            let flow = handle % flows;
+            Header { source: flow as u32, port: 5_000, class: (flow % 4) as u8 }
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The closed-loop workloads FULL and SMALL, and the schedulers they are run on.
+//! The closed-loop workloads FULL, SMALL and OVERLOAD, the mixes of [`mix`], and the schedulers they are run on.
 //!
 //! N flows, lengths uniform in 64..=1500, everything allocated before, packets recycled and never made
 //! in the loop. FULL keeps about four packets of each flow queued, arrivals random over flows, in bursts
@@ -11,11 +11,13 @@ use conformance::Xorshift;
 use freeboard::sched_core::{FlowId, Limits, Nanos, Packet, Scheduler};
 
 mod enqueued_by;
+pub(crate) mod mix;
 mod null;
 mod subjects;
 pub(crate) mod time;
 
-pub(crate) use subjects::{NAMES, subject};
+use mix::Mix;
+pub(crate) use subjects::{MIXED, NAMES, Subject, subject};
 
 /// Bursts in and out of the scheduler in FULL.
 const BURST: usize = 32;
@@ -33,10 +35,20 @@ pub(crate) enum Pattern {
     Small,
     /// As [`Pattern::Full`], with bursts in that are twice as long as those out, into a buffer that is full.
     Overload,
+    /// No loop, but flows of many kinds on a link.
+    Mix(Mix),
 }
 
 impl Pattern {
-    const ALL: [Self; 3] = [Self::Full, Self::Small, Self::Overload];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Full,
+        Self::Small,
+        Self::Overload,
+        Self::Mix(Mix::MIX60),
+        Self::Mix(Mix::MIX90),
+        Self::Mix(Mix::MIX100),
+        Self::Mix(Mix::ISP),
+    ];
 
     /// As it is written on command lines and in records.
     pub(crate) const fn name(self) -> &'static str {
@@ -44,6 +56,7 @@ impl Pattern {
             Self::Full => "FULL",
             Self::Small => "SMALL",
             Self::Overload => "OVERLOAD",
+            Self::Mix(mix) => mix.name,
         }
     }
 
@@ -51,8 +64,8 @@ impl Pattern {
     pub(crate) fn queued(self, flows: usize) -> usize {
         match self {
             Self::Full => 4 * flows,
-            Self::Small => 0,
             Self::Overload => ROOM.max(4 * flows),
+            Self::Small | Self::Mix(_) => 0,
         }
     }
 
@@ -96,7 +109,7 @@ impl<S: Scheduler> Loop<S> {
         let queued = pattern.queued(flows);
         let count = match pattern {
             Pattern::Full | Pattern::Overload => queued + flows.max(2 * BURST),
-            Pattern::Small => flows,
+            Pattern::Small | Pattern::Mix(_) => flows,
         };
         let packets: Vec<(FlowId, Packet)> = (0..count)
             .map(|handle| {
@@ -197,10 +210,11 @@ impl<S: Scheduler> Loop<S> {
     /// Runs at least `pairs` pairs of enqueue and dequeue, in [`Pattern::Overload`] packets that are offered; returns how
     /// many.
     #[inline(never)]
-    pub(crate) fn run(&mut self, pairs: usize) -> usize {
+    pub(crate) fn pairs(&mut self, pairs: usize) -> usize {
         let mut done = 0;
         while done < pairs {
             match self.pattern {
+                Pattern::Mix(_) => unreachable!("a mix is no loop"),
                 Pattern::Full if self.whole => {
                     self.enqueue_burst();
                     self.dequeue_burst();

@@ -9,22 +9,33 @@ use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
     Aqm, Blue, BlueParams, BlueState, CeThreshold, ChosenAqmState, ClassState, Classes, CoDel,
     CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, CommittedRate, Descriptor,
-    DropFrom, DualPi2, DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
-    LongestQueueDrop, LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState,
-    Queue, Red, RedParams, RedState, Scheduler, Side, Sides, TinConfig,
+    DropFrom, DrrFlow, DualPi2, DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits,
+    LongestFlow, LongestQueueDrop, LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams,
+    PieState, Queue, Red, RedParams, RedState, Scheduler, Side, Sides, TinConfig,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    Dscp, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue, Tin,
-    TinMode, TinName, TinPlan, TinShare,
+    Dscp, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue,
+    SmartQueueBuilder, Tin, TinMode, TinName, TinPlan, TinShare,
 };
 
-use super::enqueued_by::{EnqueuedBy, Frames, FramesInTins, HostsByHash, OneFlow, TinsByHash};
+use super::enqueued_by::{
+    EnqueuedBy, Frames, FramesInTins, Header, HostsByHash, OneFlow, TinsByHash,
+};
+use super::mix::{BULK_LEN, Mix, Mixed, Wait};
 use super::null::{LIMITED, LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
 use super::{Loop, Pattern};
 
-/// A closed loop around a scheduler: runs at least as many pairs as asked, returns how many.
-pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
+/// A workload around a scheduler.
+pub(crate) trait Subject {
+    /// Runs at least as many pairs as asked, checks that they were what the workload says, and returns how many.
+    fn run(&mut self, pairs: usize) -> usize;
+
+    /// How long packets of sparse flows have waited, in a workload that has any.
+    fn wait(&self) -> Option<Wait> {
+        None
+    }
+}
 
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
@@ -103,6 +114,18 @@ pub(crate) const NAMES: [&str; 71] = [
     "qfq_mixed_burst",
 ];
 
+/// The rows that mixes are for.
+pub(crate) const MIXED: [&str; 8] = [
+    "null",
+    "isolated_dual",
+    "smart_queue_shaped",
+    "smart_queue_parsed",
+    "smart_queue_tins4",
+    "smart_queue_tins4_parsed",
+    "fq_codel",
+    "fq_codel_lqd",
+];
+
 /// The longest packet of the workloads.
 const MTU: u32 = 1_500;
 
@@ -114,7 +137,11 @@ const PLUS: QfqPlus = QfqPlus { members: 8 };
 const BY_HOST: HostDrr<Drr> = HostDrr { of: DRR, sparse_first: false };
 
 /// The scheduler called `name` with `flows` flows in the closed loop `pattern`, warmed up.
-pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subject> {
+/// A mix has flows of its own.
+pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<dyn Subject>> {
+    if let Pattern::Mix(mix) = pattern {
+        return in_mix(name, mix);
+    }
     let (name, whole) = name.strip_suffix("_burst").map_or((name, false), |single| (single, true));
     let (name, ways) = name.strip_suffix("_16_ways").map_or((name, 8), |of_eight| (of_eight, 16));
     let lookup_table = || hash_table(queues_for(flows).max(ways as usize), ways);
@@ -248,13 +275,13 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         }
         // The same without tins, with the headers of frames parsed and hashed.
         "smart_queue_parsed" => {
-            let way = Frames::new(descriptors_for(flows), flows);
+            let way = Frames::in_turn(descriptors_for(flows), flows);
             closed(EnqueuedBy { queue: smart_queue(flows, fastest(), one_tin()), way }, call, true)
         }
         // Four tins as above, which the code points of the frames say.
         "smart_queue_tins4_parsed" => {
             let queue = smart_queue(flows, fastest(), four_tins());
-            let frames = Frames::new(descriptors_for(flows), flows);
+            let frames = Frames::in_turn(descriptors_for(flows), flows);
             let way = FramesInTins { frames, plan: four_tins() };
             standing(EnqueuedBy { queue, way }, call, |by| by.queue.backlogged_hosts().0)
         }
@@ -361,11 +388,20 @@ fn of_hosts<S>(queue: S, mask: u32) -> EnqueuedBy<S, HostsByHash> {
 
 /// Of the longest round-trip time: with 65,536 flows the backlog of FULL stands for longer than the target of others.
 fn smart_queue(flows: usize, rate: Rate, tins: TinPlan) -> SmartQueue<Boxes> {
-    let (count, room) = (queues_for(flows), tins.count().into());
-    let memory = IsolatedMemory::<Boxes>::allocate(count, count, room, descriptors_for(flows));
+    let builder = SmartQueue::upload(rate).rtt(Rtt::SATELLITE).max_len(MTU);
+    let count = queues_for(flows);
+    smart_queue_in((count, count, descriptors_for(flows)), builder, tins)
+}
+
+/// With room for so many queues, hosts and packets.
+fn smart_queue_in(
+    (queues, hosts, packets): (usize, usize, usize),
+    builder: SmartQueueBuilder,
+    tins: TinPlan,
+) -> SmartQueue<Boxes> {
+    let memory = IsolatedMemory::<Boxes>::allocate(queues, hosts, tins.count().into(), packets);
     let aqm = Boxes(memory.queues()).of(ChosenAqmState::EMPTY);
-    let builder = SmartQueue::upload(rate).rtt(Rtt::SATELLITE).max_len(MTU).tins(tins);
-    builder.descriptors_in(memory, aqm).expect("powers of two")
+    builder.tins(tins).descriptors_in(memory, aqm).expect("powers of two")
 }
 
 fn one_tin() -> TinPlan {
@@ -389,7 +425,7 @@ fn fastest() -> Rate {
 
 /// Queues under DRR with sparse flows first and CoDel.
 fn fq_codel(flows: usize) -> FairQueues<CoDel<Box<[CoDelState]>>> {
-    fair_queues(queues_for(flows), flows, codel(queues_for(flows)))
+    fair_queues(queues_for(flows), descriptors_for(flows), codel(queues_for(flows)))
 }
 
 /// CoDel for `count` queues. Every packet is judged and none is dropped: with 65,536 flows the backlog of FULL stands for 21 ms
@@ -435,22 +471,26 @@ fn pi2(count: usize) -> Pi2<Box<[Pi2State]>> {
     Pi2::new(states, Pi2Params::new(Nanos::from_secs(1)), 1).expect("in range")
 }
 
-/// `count` queues under DRR with sparse flows first and this AQM, for the packets of `flows`.
-fn fair_queues<A: Aqm>(count: usize, flows: usize, aqm: A) -> FairQueues<A> {
+/// `count` queues under DRR with sparse flows first and this AQM, with room for so many packets.
+fn fair_queues<A: Aqm>(count: usize, packets: usize, aqm: A) -> FairQueues<A> {
     let scheduler = scheduler(Drr { sparse_first: true }, count, 1, turn);
-    let room = (Boxes(count), Boxes(descriptors_for(flows)), Arrays::<0>);
+    let room = (Boxes(count), Boxes(packets), Arrays::<0>);
     queues(scheduler, aqm, room, Limits::NONE)
 }
 
 /// The queues of FQ-CoDel with this AQM.
-fn by_hash<A: Aqm + 'static>(aqm: A, call: Call) -> Subject {
-    let queues = fair_queues(queues_for(call.1), call.1, aqm);
+fn by_hash<A: Aqm + 'static>(aqm: A, call: Call) -> Box<dyn Subject> {
+    let queues = fair_queues(queues_for(call.1), descriptors_for(call.1), aqm);
     closed(Hashed::over(queues, queue_table(call.1)), call, true)
 }
 
 /// One of these queues, for all packets.
-fn in_one_queue<A: Aqm + 'static>(aqm: A, call: Call) -> Subject {
-    closed(EnqueuedBy { queue: fair_queues(1, call.1, aqm), way: OneFlow }, call, false)
+fn in_one_queue<A: Aqm + 'static>(aqm: A, call: Call) -> Box<dyn Subject> {
+    closed(
+        EnqueuedBy { queue: fair_queues(1, descriptors_for(call.1), aqm), way: OneFlow },
+        call,
+        false,
+    )
 }
 
 /// The table of hashes for the queues of `flows`.
@@ -462,7 +502,7 @@ fn queue_table(flows: usize) -> FlowTable<Box<[TagLine]>> {
 type Call = (Pattern, usize, bool);
 
 /// The flow scheduler that the catalogue calls `name`, with up to 32 hosts.
-fn entry(name: &str, call: Call) -> Option<Subject> {
+fn entry(name: &str, call: Call) -> Option<Box<dyn Subject>> {
     macro_rules! by_name {
         ([$wanted:ident] $($name:ident: $recipe:expr,)*) => {
             match $wanted {
@@ -519,7 +559,7 @@ fn alone<R: QueuesRecipe>(
     hosts: usize,
     weight: impl Fn(u32) -> u32,
     call: Call,
-) -> Subject
+) -> Box<dyn Subject>
 where
     SchedulerOf<R, Boxes, Boxes>: 'static,
     R::Policy<Boxes, Boxes>: 'static,
@@ -562,40 +602,107 @@ fn hash_table(queues: usize, ways: u32) -> FlowTable<Box<[TagLine]>> {
     FlowTable::new(lines, queues as u32, ways).expect("powers of two")
 }
 
+impl<S: Scheduler> Subject for Loop<S> {
+    fn run(&mut self, pairs: usize) -> usize {
+        let done = self.pairs(pairs);
+        self.verify();
+        done
+    }
+}
+
 fn closed<S: Scheduler + 'static>(
     scheduler: S,
     (pattern, flows, whole): Call,
     hashed: bool,
-) -> Subject {
-    let mut subject = Loop::new(scheduler, pattern, flows, hashed, whole);
-    Box::new(move |pairs| {
-        let done = subject.run(pairs);
-        subject.verify();
-        done
-    })
+) -> Box<dyn Subject> {
+    Box::new(Loop::new(scheduler, pattern, flows, hashed, whole))
 }
 
 /// [`closed`], of flows by hash. In FULL nearly every packet finds its flow backlogged, as is checked behind the loop:
 /// `backlogged` says how many are.
+struct Standing<S, B> {
+    subject: Loop<S>,
+    is_full: bool,
+    backlogged: B,
+}
+
+impl<S: Scheduler, B: Fn(&S) -> u32> Subject for Standing<S, B> {
+    fn run(&mut self, pairs: usize) -> usize {
+        let done = self.subject.run(pairs);
+        if self.is_full {
+            let claims = self.subject.claims(&self.backlogged);
+            assert!(claims <= Loop::<S>::LOOKED_AT / 20, "{claims} packets found their flow idle");
+        }
+        done
+    }
+}
+
 fn standing<S: Scheduler + 'static>(
     scheduler: S,
     (pattern, flows, whole): Call,
     backlogged: impl Fn(&S) -> u32 + 'static,
-) -> Subject {
+) -> Box<dyn Subject> {
     let mut subject = Loop::new(scheduler, pattern, flows, true, whole);
-    if pattern == Pattern::Full {
+    let is_full = pattern == Pattern::Full;
+    if is_full {
         // Every flow begins with four packets, so flows of short packets empty together in the
         // first two rounds: up to 8 % of packets find their flow idle then, 2 to 3 % afterwards. A
         // round takes fewer than two packets of each flow.
         subject.run(4 * flows);
     }
-    Box::new(move |pairs| {
-        let done = subject.run(pairs);
-        subject.verify();
-        if pattern == Pattern::Full {
-            let claims = subject.claims(&backlogged);
-            assert!(claims <= Loop::<S>::LOOKED_AT / 20, "{claims} packets found their flow idle");
+    Box::new(Standing { subject, is_full, backlogged })
+}
+
+/// A scheduler at the link of a mix.
+fn at_link<S: Scheduler + 'static>(scheduler: S, mix: Mix) -> Box<dyn Subject> {
+    Box::new(Mixed::new(scheduler, mix))
+}
+
+/// The scheduler called `name` at the link of a mix.
+fn in_mix(name: &str, mix: Mix) -> Option<Box<dyn Subject>> {
+    let (queues, hosts, packets) = (mix.queues, mix.queues / 4, mix.packets());
+    let rate = || Rate::bits_per_second(mix.bits_per_second()).expect("in range");
+    let smart = |tins| {
+        smart_queue_in((queues, hosts, packets), SmartQueue::upload(rate()).max_len(BULK_LEN), tins)
+    };
+    let frames = || {
+        Frames::new(packets, |handle| {
+            let flow = Mix::flow_of(handle);
+            let (source, port) = (mix.host(flow) as u32, flow as u16);
+            Header { source, port, class: mix.tin(flow) as u8 }
+        })
+    };
+    let fq_codel = || {
+        let states = Boxes(queues).of(CoDelState::EMPTY);
+        let codel = CoDel::new(states, CoDelParams::INTERNET).expect("the defaults");
+        let flows = Boxes(queues).of(DrrFlow::EMPTY);
+        let mut scheduler =
+            freeboard::sched_core::Drr::new(flows, BULK_LEN).expect("in range").sparse_first();
+        scheduler.add_all(BULK_LEN).expect("in range");
+        let room = (Boxes(queues), Boxes(packets), Arrays::<0>);
+        self::queues(scheduler, codel, room, Limits::NONE)
+    };
+    Some(match name {
+        "null" => at_link(Null::<NOTHING>::new(packets, hash_table(8, 8)), mix),
+        "isolated_dual" => {
+            let memory = IsolatedMemory::<Boxes>::allocate(queues, hosts, 1, packets);
+            let config = IsolatedConfig::new(BULK_LEN, Limits::NONE);
+            let queue = Isolated::new(memory, config).expect("powers of two");
+            at_link(EnqueuedBy { queue, way: mix }, mix)
         }
-        done
+        "smart_queue_shaped" => at_link(EnqueuedBy { queue: smart(one_tin()), way: mix }, mix),
+        "smart_queue_tins4" => at_link(EnqueuedBy { queue: smart(four_tins()), way: mix }, mix),
+        "smart_queue_parsed" => at_link(EnqueuedBy { queue: smart(one_tin()), way: frames() }, mix),
+        "smart_queue_tins4_parsed" => {
+            let way = FramesInTins { frames: frames(), plan: four_tins() };
+            at_link(EnqueuedBy { queue: smart(four_tins()), way }, mix)
+        }
+        "fq_codel" => at_link(Hashed::over(fq_codel(), hash_table(queues, 8)), mix),
+        "fq_codel_lqd" => {
+            let longest = vec![LongestFlow::EMPTY; queues];
+            let queues_of = fq_codel().with_drop_policy(LongestQueueDrop::new(longest));
+            at_link(Hashed::over(queues_of, hash_table(queues, 8)), mix)
+        }
+        _ => return None,
     })
 }

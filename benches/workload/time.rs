@@ -6,18 +6,18 @@ use super::subjects::Subject;
 
 /// Nanoseconds a pair of each of `subjects` in each of `passes`, ascending. Before the first they run twice as long.
 pub(crate) fn times_in_turns<const N: usize>(
-    mut subjects: [Subject; N],
+    mut subjects: [Box<dyn Subject>; N],
     pairs: usize,
     passes: usize,
 ) -> [Vec<f64>; N] {
-    for run in &mut subjects {
-        run(2 * pairs);
+    for subject in &mut subjects {
+        subject.run(2 * pairs);
     }
     let mut times = [const { Vec::new() }; N];
     for _ in 0..passes {
-        for (run, times) in subjects.iter_mut().zip(&mut times) {
+        for (subject, times) in subjects.iter_mut().zip(&mut times) {
             let start = Instant::now();
-            let done = run(pairs);
+            let done = subject.run(pairs);
             times.push(start.elapsed().as_nanos() as f64 / done as f64);
         }
     }

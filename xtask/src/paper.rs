@@ -38,7 +38,7 @@ pub(crate) fn run() -> Result<(), String> {
                     let cycles = cycles.to_string();
                     count(&bench, &["count", name, calls, load, FLOWS, sizes, weights, &cycles])
                 };
-                Ok::<f64, String>(per_pair(run(cycles)?, run(2 * cycles)?))
+                Ok::<f64, String>(per_pair(run(cycles)?.0, run(2 * cycles)?.0))
             };
             let floor = gross("NONE", "free")?;
             for calls in ["opaque", "free"] {
