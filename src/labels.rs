@@ -104,7 +104,7 @@ pub trait Labelled {
     }
 
     /// The committed rate of the packet's host: above it the host is served while no other conforms
-    /// to its own or has none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the
+    /// to its own or has none ([`CommittedRate`]). Asked for as the
     /// quantum is; in the other modes, and without [room](crate::IsolatedMemory::with_rates), it
     /// has no effect. A burst below the longest packet counts as one of the longest packet. A host
     /// that comes back to its entry has the bucket that it left. Until the bucket is full, other
@@ -119,7 +119,7 @@ pub trait Labelled {
     }
 
     /// The ceiling of the packet's host: above it the host is not served, even if the line is idle
-    /// ([`Ceilings`](sched_core::Ceilings)). It holds over all tins together. Everything else as for
+    /// ([`Ceiling`]). It holds over all tins together. Everything else as for
     /// [`Labelled::host_committed_rate`].
     #[inline]
     fn host_ceiling(&self) -> Option<Ceiling> {

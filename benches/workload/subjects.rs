@@ -1,17 +1,16 @@
 //! The schedulers that are measured, by name.
 
 use conformance::catalog::{
-    Arrays, Boxes, ByHost, CommittedRates, Dial, Drr, FlowRecipe, HostDrr, HostRecipe, LoadDrr,
-    LongestHost, LongestQueue, Memory, Qfq, QfqPlus, QueuesRecipe, Room, SchedulerOf, Setting,
-    ShortestQueue, Wf2q, queues,
+    Arrays, Boxes, Dial, Drr, FlowRecipe, LongestQueue, Memory, Qfq, QfqPlus, QueuesRecipe, Room,
+    SchedulerOf, Setting, ShortestQueue, Wf2q, queues,
 };
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
     Aqm, Blue, BlueParams, BlueState, CeThreshold, ChosenAqmState, ClassState, Classes, CoDel,
-    CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, CommittedRate, Descriptor,
-    DropFrom, DrrFlow, DualPi2, DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits,
-    LongestFlow, LongestQueueDrop, LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams,
-    PieState, Queue, Red, RedParams, RedState, Scheduler, Side, Sides, TinConfig,
+    CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, Descriptor, DropFrom, DrrFlow,
+    DualPi2, DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
+    LongestQueueDrop, LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState,
+    Queue, Red, RedParams, RedState, Scheduler, TinConfig,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
@@ -40,7 +39,7 @@ pub(crate) trait Subject {
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
 /// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 71] = [
+pub(crate) const NAMES: [&str; 61] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -62,16 +61,6 @@ pub(crate) const NAMES: [&str; 71] = [
     "qfq_plus_mixed",
     "qfq_plus_distinct",
     "qfq_over_drr",
-    "load_drr",
-    "load_drr_triple",
-    "load_drr_one_host",
-    "hosts_1",
-    "hosts_32",
-    "hosts_each",
-    "hosts_rates_unset",
-    "hosts_rates_set",
-    "load_drr_lqd",
-    "hosts_lqd",
     "isolated_dual",
     "isolated_dual_1_host",
     "isolated_dual_32_hosts",
@@ -130,11 +119,10 @@ pub(crate) const MIXED: [&str; 8] = [
 const MTU: u32 = 1_500;
 
 type FairQueues<A> =
-    FlowQueues<<Drr as FlowRecipe>::Made<Boxes, Boxes>, Box<[Queue]>, Box<[Descriptor]>, A>;
+    FlowQueues<<Drr as FlowRecipe>::Made<Boxes>, Box<[Queue]>, Box<[Descriptor]>, A>;
 
 const DRR: Drr = Drr { sparse_first: false };
 const PLUS: QfqPlus = QfqPlus { members: 8 };
-const BY_HOST: HostDrr<Drr> = HostDrr { of: DRR, sparse_first: false };
 
 /// The scheduler called `name` with `flows` flows in the closed loop `pattern`, warmed up.
 /// A mix has flows of its own.
@@ -146,7 +134,6 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
     let (name, ways) = name.strip_suffix("_16_ways").map_or((name, 8), |of_eight| (of_eight, 16));
     let lookup_table = || hash_table(queues_for(flows).max(ways as usize), ways);
     let call = (pattern, flows, whole);
-    let few = flows.min(32);
     Some(match name {
         "null" if pattern == Pattern::Overload => {
             closed(Null::<LIMITED>::new(descriptors_for(flows), hash_table(8, 8)), call, false)
@@ -180,31 +167,18 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
             let descriptors = Boxes(descriptors_for(flows)).of(Descriptor::EMPTY);
             closed(Fifo::tail_drop(descriptors, Limits::NONE), call, false)
         }
-        "drr" => alone(DRR, 1, turn, call),
-        "drr_sparse" => alone(Drr { sparse_first: true }, 1, turn, call),
-        "drr_lqd" => alone(LongestQueue { of: DRR, end: DropFrom::Head }, 1, turn, call),
-        "sqf_lqd" => alone(ShortestQueue { end: DropFrom::Head }, 1, turn, call),
-        "qfq" => alone(Qfq, 1, |_| 1, call),
-        "qfq_mixed" => alone(Qfq, 1, mixed, call),
-        "qfq_distinct" => alone(Qfq, 1, |flow| distinct(flow, flows), call),
-        "qfq_lqd" => alone(LongestQueue { of: Qfq, end: DropFrom::Head }, 1, |_| 1, call),
+        "drr" => alone(DRR, turn, call),
+        "drr_sparse" => alone(Drr { sparse_first: true }, turn, call),
+        "drr_lqd" => alone(LongestQueue { of: DRR, end: DropFrom::Head }, turn, call),
+        "sqf_lqd" => alone(ShortestQueue { end: DropFrom::Head }, turn, call),
+        "qfq" => alone(Qfq, |_| 1, call),
+        "qfq_mixed" => alone(Qfq, mixed, call),
+        "qfq_distinct" => alone(Qfq, |flow| distinct(flow, flows), call),
+        "qfq_lqd" => alone(LongestQueue { of: Qfq, end: DropFrom::Head }, |_| 1, call),
         // Aggregates of up to eight flows.
-        "qfq_plus" => alone(PLUS, 1, |_| 1, call),
-        "qfq_plus_mixed" => alone(PLUS, 1, mixed, call),
-        "qfq_plus_distinct" => alone(PLUS, 1, |flow| distinct(flow, flows), call),
-        // Triple isolation of up to 32 hosts a side; of one host a side; and the same with no host that counts.
-        "load_drr_triple" => alone(ByHost(by_load(flows)), few, turn, call),
-        "load_drr_one_host" => alone(ByHost(by_load(flows)), 1, turn, call),
-        "load_drr" => {
-            let mut scheduler = scheduler(ByHost(by_load(flows)), flows, 1, turn);
-            scheduler.set_mode(Sides::Neither);
-            closed(queued(scheduler, flows), call, false)
-        }
-        // With the longest of up to 32 hosts to give way.
-        "load_drr_lqd" => {
-            alone(LongestHost { of: by_load(flows), end: DropFrom::Head }, few, turn, call)
-        }
-        "hosts_lqd" => alone(LongestHost { of: BY_HOST, end: DropFrom::Head }, few, turn, call),
+        "qfq_plus" => alone(PLUS, |_| 1, call),
+        "qfq_plus_mixed" => alone(PLUS, mixed, call),
+        "qfq_plus_distinct" => alone(PLUS, |flow| distinct(flow, flows), call),
         // The whole isolated queue by hash, each flow the only one of its hosts.
         "isolated_dual" => closed(isolated(flows, 1, Isolation::DualSrcHost), call, true),
         "isolated_triple" => closed(isolated(flows, 1, Isolation::TripleIsolate), call, true),
@@ -222,7 +196,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
         }
         // Behind a line that is faster than the loop.
         "drr_shaped" => {
-            let queues = queued(scheduler(DRR, flows, 1, turn), flows);
+            let queues = queued(scheduler(DRR, flows, turn), flows);
             closed(Shaped::new(queues, Shaper::new(fastest()), Overhead::RAW), call, false)
         }
         // `isolated_dual` with room for committed rates, none set.
@@ -285,47 +259,24 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
             let way = FramesInTins { frames, plan: four_tins() };
             standing(EnqueuedBy { queue, way }, call, |by| by.queue.backlogged_hosts().0)
         }
-        "wf2q" => alone(Wf2q, 1, |_| 1, call),
+        "wf2q" => alone(Wf2q, |_| 1, call),
         // Up to 32 classes of at least 32 flows.
         "qfq_over_drr" => {
             let classes = (flows / 32).clamp(1, 32);
             let each = flows.div_ceil(classes).next_power_of_two();
             let class = |_| {
                 let room = (Boxes(each), Boxes(descriptors_for(flows)), Arrays::<0>);
-                queues(scheduler(DRR, each, 1, turn), NoAqm, room, Limits::NONE)
+                queues(scheduler(DRR, each, turn), NoAqm, room, Limits::NONE)
             };
             let leaves: Box<[_]> = (0..classes).map(class).collect();
             let split = LowBits::new(each.ilog2()).expect("fewer than 2^31 flows");
             let states = Boxes(classes).of(ClassState::EMPTY);
-            let scheduler = scheduler(Qfq, classes, 1, |_| 1);
+            let scheduler = scheduler(Qfq, classes, |_| 1);
             closed(Classes::new(scheduler, leaves, states, split, Limits::NONE), call, false)
         }
-        // Up to 32 hosts with room for committed rates: none set, or all to half of their share of the loop. A byte takes
-        // about 0.1 ns there, so that half of what each sends is borrowed and each is moved at all times.
-        "hosts_rates_unset" | "hosts_rates_set" => {
-            let of = HostDrr { of: CommittedRates(DRR), sparse_first: false };
-            let mut scheduler = scheduler(ByHost(of), flows, few, turn);
-            if name == "hosts_rates_set" {
-                let rate =
-                    CommittedRate::new(39_000_000_000 / few as u64, 10 * MTU).expect("a rate");
-                // Charged, the hosts would stay in excess for longer, and fewer would be moved.
-                let rate = rate.with_free_borrowing();
-                for host in (0..few as u32).map(FlowId) {
-                    scheduler
-                        .scheduler_mut()
-                        .set_rate(host, Some(rate))
-                        .expect("room for all hosts");
-                }
-            }
-            closed(queued(scheduler, flows), call, false)
-        }
-        // DRR of hosts over DRR of flows: one host, up to 32, and as many as flows.
-        "hosts_1" => alone(ByHost(BY_HOST), 1, turn, call),
-        "hosts_32" => alone(ByHost(BY_HOST), few, turn, call),
-        "hosts_each" => alone(ByHost(BY_HOST), flows, turn, call),
         "hashed_drr" => {
             let count = queues_for(flows);
-            let (scheduler, table) = (scheduler(DRR, count, 1, turn), hash_table(count, 8));
+            let (scheduler, table) = (scheduler(DRR, count, turn), hash_table(count, 8));
             let (queues, descriptors) = (
                 Boxes(count).of(Queue::EMPTY),
                 Boxes(descriptors_for(flows)).of(Descriptor::EMPTY),
@@ -473,7 +424,7 @@ fn pi2(count: usize) -> Pi2<Box<[Pi2State]>> {
 
 /// `count` queues under DRR with sparse flows first and this AQM, with room for so many packets.
 fn fair_queues<A: Aqm>(count: usize, packets: usize, aqm: A) -> FairQueues<A> {
-    let scheduler = scheduler(Drr { sparse_first: true }, count, 1, turn);
+    let scheduler = scheduler(Drr { sparse_first: true }, count, turn);
     let room = (Boxes(count), Boxes(packets), Arrays::<0>);
     queues(scheduler, aqm, room, Limits::NONE)
 }
@@ -501,12 +452,12 @@ fn queue_table(flows: usize) -> FlowTable<Box<[TagLine]>> {
 /// Pattern, flows, and whether bursts are handed over whole.
 type Call = (Pattern, usize, bool);
 
-/// The flow scheduler that the catalogue calls `name`, with up to 32 hosts.
+/// The flow scheduler that the catalogue calls `name`.
 fn entry(name: &str, call: Call) -> Option<Box<dyn Subject>> {
     macro_rules! by_name {
         ([$wanted:ident] $($name:ident: $recipe:expr,)*) => {
             match $wanted {
-                $(stringify!($name) => Some(alone($recipe, call.1.min(32), turn, call)),)*
+                $(stringify!($name) => Some(alone($recipe, turn, call)),)*
                 _ => None,
             }
         };
@@ -523,22 +474,18 @@ const fn setting(weight: u32) -> Setting {
     Setting { weight, max_len: MTU }
 }
 
-const fn room(flows: usize, hosts: usize) -> Room<Boxes, Boxes> {
-    Room { flows: Boxes(flows), hosts: Boxes(hosts), max_len: MTU, host: setting(turn(0)) }
+const fn room(flows: usize) -> Room<Boxes> {
+    Room { flows: Boxes(flows), max_len: MTU, setting: setting(turn(0)) }
 }
 
-/// The flow scheduler with all flows, which go from host to host.
+/// The flow scheduler with all flows.
 fn scheduler<R: FlowRecipe>(
     recipe: R,
     flows: usize,
-    hosts: usize,
     weight: impl Fn(u32) -> u32,
-) -> R::Made<Boxes, Boxes> {
-    let mut scheduler = recipe.flow_scheduler(room(flows, hosts)).expect("sizes in range");
-    let (flows, hosts) = (flows as u32, hosts as u32);
-    for flow in 0..flows {
-        let (source, destination) = (flow % hosts, flow / hosts % hosts);
-        R::assign(&mut scheduler, FlowId(flow), [source, destination]);
+) -> R::Made<Boxes> {
+    let mut scheduler = recipe.flow_scheduler(room(flows)).expect("sizes in range");
+    for flow in 0..flows as u32 {
         let config = Dial::of(setting(weight(flow)));
         scheduler.configure(FlowId(flow), config, None).expect("a valid configuration");
     }
@@ -554,19 +501,14 @@ fn queued<O: FlowScheduler>(
 }
 
 /// A flow scheduler and its drop policy under queues of packets.
-fn alone<R: QueuesRecipe>(
-    recipe: R,
-    hosts: usize,
-    weight: impl Fn(u32) -> u32,
-    call: Call,
-) -> Box<dyn Subject>
+fn alone<R: QueuesRecipe>(recipe: R, weight: impl Fn(u32) -> u32, call: Call) -> Box<dyn Subject>
 where
-    SchedulerOf<R, Boxes, Boxes>: 'static,
-    R::Policy<Boxes, Boxes>: 'static,
+    SchedulerOf<R, Boxes>: 'static,
+    R::Policy<Boxes>: 'static,
 {
     let flows = call.1;
-    let scheduler = scheduler(recipe.of(), flows, hosts, weight);
-    let policy = recipe.policy(&scheduler, room(flows, hosts)).expect("sizes in range");
+    let scheduler = scheduler(recipe.of(), flows, weight);
+    let policy = recipe.policy(&scheduler, room(flows)).expect("sizes in range");
     closed(queued(scheduler, flows).with_drop_policy(policy), call, false)
 }
 
@@ -583,13 +525,6 @@ const fn mixed(flow: u32) -> u32 {
 /// Up to 4,096 flows no two weights are alike: nothing to share an aggregate with.
 fn distinct(flow: u32, flows: usize) -> u32 {
     1 + flow % if flows > 4_096 { 256 } else { 4_096 }
-}
-
-/// A calendar that is long enough if it may be.
-fn by_load(flows: usize) -> LoadDrr<Boxes> {
-    type Made = <LoadDrr<Boxes> as HostRecipe>::Made<Boxes, Boxes>;
-    let calendar = (flows + 1).next_power_of_two().min(Made::MAX_ROUNDS as usize);
-    LoadDrr { calendar: Boxes(calendar), local: Side::Source, sparse_first: false }
 }
 
 /// Twice as many queues as flows, so that nearly all flows have one of their own.

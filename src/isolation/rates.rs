@@ -35,8 +35,8 @@
 //! *Link-sharing and resource management models for packet networks*, 1995.
 
 use sched_core::{
-    Bucket, Ceiling, CommittedRate, Elapsed, FlowId, FlowState, Hosted, Imbalance, Nanos, OnRing,
-    Ranked, RankedFlow, Ring, RingFlow, Tournament,
+    Bucket, Ceiling, CommittedRate, Elapsed, FlowId, FlowState, Imbalance, Nanos, OnRing, Ranked,
+    RankedFlow, Ring, RingFlow, Tournament,
 };
 use shaper::Overhead;
 
@@ -327,7 +327,10 @@ impl<S: Storage> Serving<S> {
     /// The numbers of the turns of `host`, which are as many as there are tins.
     fn turn_numbers(&self, host: u32) -> impl Iterator<Item = u32> + use<S> {
         let first = self.turn_of(host, 0);
-        (0..self.choice.tins()).map(move |tin| first.wrapping_add(tin))
+        (0..self.choice.tins()).map(move |tin| {
+            sched_core::step();
+            first.wrapping_add(tin)
+        })
     }
 
     fn holds_flows(&self, turn: u32) -> bool {
@@ -506,6 +509,7 @@ impl<S: Storage> Serving<S> {
     fn recall(&mut self) {
         self.finish_return();
         for _ in 0..RETURNS {
+            sched_core::step();
             let Some(host) = self.rates.first_due() else { return };
             self.move_host(host, self.place_after(host));
         }

@@ -33,7 +33,7 @@
 //! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, 2018, §III-A and
 //! Algorithm 2. Where and why this departs from it: `docs/disciplines/hosts.md`.
 
-use sched_core::{FlowId, Hosted, Imbalance};
+use sched_core::{FlowId, Imbalance};
 
 use super::calendar::FEWEST;
 use super::mode::Isolation;
@@ -139,7 +139,10 @@ impl<S: Storage> Serving<S> {
     #[inline]
     pub(super) fn flows_of_far(&self, host: u32) -> u32 {
         let shares = self.rounds.shares.as_ref().get(self.turns_of(host)).unwrap_or_default();
-        shares.iter().fold(0, |sum, share| sum.saturating_add(share.far_flows))
+        shares.iter().fold(0, |sum, share| {
+            sched_core::step();
+            sum.saturating_add(share.far_flows)
+        })
     }
 
     /// The tins that hold packets, a bit each.

@@ -132,6 +132,15 @@ impl<S: Storage> Serving<S> {
         self.hosts.as_ref().get(host as usize).is_none_or(|host| host.backlogged == 0)
     }
 
+    /// How many flows of `host` are backlogged, in all tins together. Cost: O(tins).
+    pub(super) fn flows_of(&self, host: u32) -> u32 {
+        let turns = self.turns.as_ref().get(self.turns_of(host)).unwrap_or_default();
+        turns.iter().fold(0, |sum, turn| {
+            sched_core::step();
+            sum.saturating_add(turn.count)
+        })
+    }
+
     /// Makes `flow`, which is idle, one of `turn`. A flow that comes to another turn is as if it
     /// had just been added.
     #[inline(always)]
@@ -359,6 +368,7 @@ impl<S: Storage> Serving<S> {
         let all = self.turns_of(self.host_of_turn(turn));
         let Some(turns) = self.turns.as_mut().get_mut(all.clone()) else { return };
         for (other, at) in turns.iter_mut().zip(all) {
+            sched_core::step();
             if at != turn as usize {
                 other.place.charge_elsewhere(len);
             }
@@ -609,12 +619,6 @@ impl<S: Storage> Hosted for Serving<S> {
 
     fn hosts(&self) -> u32 {
         u32::try_from(self.hosts.as_ref().len()).unwrap_or(u32::MAX)
-    }
-
-    /// In all tins together. Cost: O(tins).
-    fn flows_of(&self, host: u32) -> u32 {
-        let turns = self.turns.as_ref().get(self.turns_of(host)).unwrap_or_default();
-        turns.iter().fold(0, |sum, turn| sum.saturating_add(turn.count))
     }
 }
 

@@ -4,14 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Enums that are closed: `(name, why)`.
-const CLOSED: [(&str, &str); 7] = [
+const CLOSED: [(&str, &str); 6] = [
     ("DropFrom", "a queue has two ends"),
     ("Ecn", "two bits"),
     ("Heap", "without values"),
     ("Look", "an AQM that knows is asked no further, and one that does not is"),
     ("Outcome", "a lookup hits, claims or collides"),
     ("Side", "a packet has two ends"),
-    ("Sides", "one end, the other, or both"),
 ];
 
 /// Public constants that are arrays: `(name, why)`.

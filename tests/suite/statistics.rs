@@ -127,9 +127,8 @@ fn flows_and_hosts_are_those_of_a_naive_tally() {
                 let tin = random.byte() % mode.plan().count();
                 let packet = Queued { flow, host: flow / 3, peer: flow % 4, tin, len, came: now };
                 let labels = labels_of(&packet);
-                let is_idle = |is_of: &dyn Fn(&Queued) -> bool| {
-                    u64::from(!queued.values().any(|other| is_of(other)))
-                };
+                let is_idle =
+                    |is_of: &dyn Fn(&Queued) -> bool| u64::from(!queued.values().any(is_of));
                 activations[0] += is_idle(&|other| (other.tin, other.flow) == (tin, flow));
                 activations[1] += is_idle(&|other| other.host == packet.host);
                 if isolation == Isolation::TripleIsolate {

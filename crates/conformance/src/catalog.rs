@@ -11,23 +11,19 @@
 
 mod aqms;
 mod flows;
-mod hosts;
 mod lists;
 mod memory;
 mod queues;
 mod setting;
 mod tins;
 
-use freeboard::sched_core::{
-    DropPolicy, FlowId, FlowScheduler, Hosted, Limits, OwnVictim, Scheduler,
-};
+use freeboard::sched_core::{DropPolicy, FlowScheduler, Limits, OwnVictim, Scheduler};
 
 pub use aqms::{AqmRecipe, Blue, CeThreshold, ChosenAqm, CoDel, Cobalt, Pi2, Pie, Red, WithoutAqm};
 pub use flows::{
     Age, CoarseShortestQueue, Drr, Floor, FlooredShortestQueue, LongestQueue, Qfq, QfqPlus,
-    ShortestQueue, Tins, Wf2q,
+    ShortestQueue, Wf2q,
 };
-pub use hosts::{ByHost, Ceilings, CommittedRates, HostDrr, LoadDrr, LongestHost};
 pub use lists::entry;
 pub use memory::{Arrays, Memory, Part, Parts, Room};
 #[cfg(feature = "std")]
@@ -37,19 +33,15 @@ pub use queues::{
     Smart, Tree, VirtualQueues, queues,
 };
 pub use setting::{Dial, Setting};
-pub use tins::{ByNumber, IsolatedTins, LoadTins, SmartTins};
+pub use tins::{ByNumber, IsolatedTins, SmartTins};
 
 /// A flow scheduler without memory.
 pub trait FlowRecipe: Copy + core::fmt::Debug {
-    /// The flow scheduler with the tables of its flows in `F` and those of its hosts in `H`.
-    type Made<F: Memory, H: Memory>: FlowScheduler<Config: Dial> + Clone + core::fmt::Debug;
+    /// The flow scheduler with the tables of its flows in `F`.
+    type Made<F: Memory>: FlowScheduler<Config: Dial> + Clone + core::fmt::Debug;
 
     /// The flow scheduler in this room, without flows; `None` if a size or an option is out of its range.
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>>;
-
-    /// Says the hosts of an idle flow; does nothing where the flow scheduler knows none.
-    fn assign<F: Memory, H: Memory>(_made: &mut Self::Made<F, H>, _flow: FlowId, _hosts: [u32; 2]) {
-    }
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>>;
 }
 
 /// A flow scheduler and the drop policy beside it, without memory. Every [`FlowRecipe`] is one: the flow that its flow
@@ -57,75 +49,53 @@ pub trait FlowRecipe: Copy + core::fmt::Debug {
 pub trait QueuesRecipe: Copy + core::fmt::Debug {
     /// The flow scheduler.
     type Of: FlowRecipe;
-    /// The drop policy with the tables of its flows in `F` and those of its hosts in `H`.
-    type Policy<F: Memory, H: Memory>: DropPolicy<SchedulerOf<Self, F, H>>
-        + Clone
-        + core::fmt::Debug;
+    /// The drop policy with the tables of its flows in `F`.
+    type Policy<F: Memory>: DropPolicy<SchedulerOf<Self, F>> + Clone + core::fmt::Debug;
 
     /// The recipe of the flow scheduler.
     fn of(self) -> Self::Of;
 
     /// The drop policy in this room, beside the flow scheduler `made` in the same room; `None` if a size is out of its
     /// range.
-    fn policy<F: Memory, H: Memory>(
+    fn policy<F: Memory>(
         self,
-        made: &SchedulerOf<Self, F, H>,
-        room: Room<F, H>,
-    ) -> Option<Self::Policy<F, H>>;
+        made: &SchedulerOf<Self, F>,
+        room: Room<F>,
+    ) -> Option<Self::Policy<F>>;
 }
 
 /// The flow scheduler of a recipe of queues.
-pub type SchedulerOf<R, F, H> = <<R as QueuesRecipe>::Of as FlowRecipe>::Made<F, H>;
+pub type SchedulerOf<R, F> = <<R as QueuesRecipe>::Of as FlowRecipe>::Made<F>;
 
 impl<R: FlowRecipe> QueuesRecipe for R {
     type Of = R;
-    type Policy<F: Memory, H: Memory> = OwnVictim;
+    type Policy<F: Memory> = OwnVictim;
 
     fn of(self) -> R {
         self
     }
 
-    fn policy<F: Memory, H: Memory>(
-        self,
-        _made: &R::Made<F, H>,
-        _room: Room<F, H>,
-    ) -> Option<OwnVictim> {
+    fn policy<F: Memory>(self, _made: &R::Made<F>, _room: Room<F>) -> Option<OwnVictim> {
         Some(OwnVictim)
     }
 }
 
-/// A flow scheduler that knows hosts, without memory.
-pub trait HostRecipe: Copy + core::fmt::Debug {
-    /// The flow scheduler with the tables of its flows in `F` and those of its hosts in `H`.
-    type Made<F: Memory, H: Memory>: FlowScheduler<Config: Dial> + Hosted + Clone + core::fmt::Debug;
-
-    /// The flow scheduler in this room, without flows, its hosts added as [`Room::host`] says; `None` if a size or an
-    /// option is out of its range.
-    fn over_hosts<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>>;
-
-    /// Says the hosts of an idle flow, source and destination; does nothing if they are out of range.
-    fn assign<F: Memory, H: Memory>(made: &mut Self::Made<F, H>, flow: FlowId, hosts: [u32; 2]);
-}
-
 /// A scheduler of packets without memory.
 pub trait Recipe: Copy + core::fmt::Debug {
-    /// The scheduler with the tables of its flows in `F`, those of its packets in `S` and those of its hosts in `H`.
-    type Made<F: Memory, S: Memory, H: Memory>: Scheduler;
+    /// The scheduler with the tables of its flows in `F` and those of its packets in `S`.
+    type Made<F: Memory, S: Memory>: Scheduler;
 
     /// The empty scheduler in this room; `None` if a size or an option is out of its range.
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>>;
+    ) -> Option<Self::Made<F, S>>;
 
-    /// Adds every flow that a caller would have to add, configured as [`Room::host`] says; `None` if the scheduler
+    /// Adds every flow that a caller would have to add, configured as [`Room::setting`] says; `None` if the scheduler
     /// refuses one. Does nothing where no flow has to be added.
-    fn add_flows<F: Memory, S: Memory, H: Memory>(
-        _made: &mut Self::Made<F, S, H>,
-        _room: Room<F, H>,
-    ) -> Option<()> {
+    fn add_flows<F: Memory, S: Memory>(_made: &mut Self::Made<F, S>, _room: Room<F>) -> Option<()> {
         Some(())
     }
 }

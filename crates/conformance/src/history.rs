@@ -21,15 +21,12 @@ mod shortest;
 pub use crate::catalog::{Dial, Setting};
 pub use churn::Coming;
 pub(crate) use contestant::nothing_to_set;
-pub use contestant::{Contestant, HostBooks, Housing, Order, Pair, pair};
+pub use contestant::{Contestant, Order, Pair, pair};
 pub use exhaustive::explore;
 pub use frames::play_frames;
 pub use indifference::{Peeked, Shifted};
 pub use judged::{AQMS, Told, play_aqm};
 pub use labelled::{Seen, Shape, WithTerms, play_labelled};
 pub use lockstep::Match;
-pub use operation::{
-    DESCRIPTORS, FLOWS, HOSTS, Operation, Operations, operations, operations_for,
-    operations_with_hosts, prelude,
-};
+pub use operation::{DESCRIPTORS, FLOWS, Operation, Operations, operations, prelude};
 pub use shortest::{Difference, check, soak, soak_on};

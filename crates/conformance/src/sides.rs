@@ -1,15 +1,14 @@
 //! Every discipline beside its twin, at any size.
 
 pub mod hierarchy;
-pub mod hosts;
 mod twinned;
 
 use crate::catalog::{
     Arrays, Drr, Fifo, Floor, FlooredShortestQueue, FlooredVirtualQueues, FlowRecipe, LongestQueue,
-    Qfq, QfqPlus, QueuesRecipe, Recipe, Room, SchedulerOf, Setting, ShortestQueue, VirtualQueues,
-    Wf2q, queues,
+    Qfq, QfqPlus, QueuesRecipe, Recipe, Room, SchedulerOf, ShortestQueue, VirtualQueues, Wf2q,
+    queues,
 };
-use crate::history::{Contestant, Housing};
+use crate::history::Contestant;
 use crate::twin::{Exercised, NaiveFifo, NaiveQfq, NaiveQueues};
 use freeboard::sched_core::{
     self, Descriptor, DropFrom, DrrFlow, FlowQueues, FlowRecord, FlowScheduler, Limits,
@@ -20,8 +19,6 @@ pub use twinned::{Size, TwinnedFlows, TwinnedPackets};
 
 /// Flows of a history are numbered below this.
 pub const FLOWS: usize = crate::history::FLOWS as usize;
-/// Hosts of a history are numbered below this.
-pub const HOSTS: usize = crate::history::HOSTS as usize;
 /// Handles of a history are numbered below this.
 pub const DESCRIPTORS: usize = crate::history::DESCRIPTORS as usize;
 
@@ -50,55 +47,49 @@ pub fn longest<const F: usize>(end: DropFrom) -> LongestQueueDrop<[LongestFlow; 
     LongestQueueDrop::new([LongestFlow::EMPTY; F]).drop_from(end)
 }
 
-/// Room in arrays. Each host has the quantum of one packet of 1,500 bytes, or the weight 3.
-const fn room<const F: usize, const H: usize>(max_len: u32) -> Room<Arrays<F>, Arrays<H>> {
-    Room { flows: Arrays, hosts: Arrays, max_len, host: Setting { weight: 3, max_len } }
+/// Room in arrays.
+const fn room<const F: usize>(max_len: u32) -> Room<Arrays<F>> {
+    Room::of_flows(Arrays, max_len)
 }
 
 /// The flow scheduler of a recipe in arrays.
-pub type Made<R, const F: usize, const H: usize> = SchedulerOf<R, Arrays<F>, Arrays<H>>;
+pub type Made<R, const F: usize> = SchedulerOf<R, Arrays<F>>;
 /// Its drop policy.
-pub type Policy<R, const F: usize, const H: usize> =
-    <R as QueuesRecipe>::Policy<Arrays<F>, Arrays<H>>;
+pub type Policy<R, const F: usize> = <R as QueuesRecipe>::Policy<Arrays<F>>;
 
 /// Its queues of packets.
-pub type EngineOf<R, const F: usize, const S: usize, const H: usize> =
-    Engine<Made<R, F, H>, F, S, Policy<R, F, H>>;
+pub type EngineOf<R, const F: usize, const S: usize> = Engine<Made<R, F>, F, S, Policy<R, F>>;
 
 /// `recipe` with `F` queues of packets, and its twin.
 ///
 /// # Panics
 /// If the recipe does not allow these sizes.
-pub fn flows<const F: usize, const S: usize, const H: usize, R: TwinnedFlows>(
+pub fn flows<const F: usize, const S: usize, R: TwinnedFlows>(
     recipe: R,
     max_len: u32,
     limits: Limits,
-) -> (EngineOf<R, F, S, H>, NaiveQueues<R::Twin>)
-where
-    Made<R, F, H>: Housing,
-{
-    let room = room::<F, H>(max_len);
+) -> (EngineOf<R, F, S>, NaiveQueues<R::Twin>) {
+    let room = room::<F>(max_len);
     let scheduler = recipe.of().flow_scheduler(room).expect("sizes in range");
     let policy = recipe.policy(&scheduler, room).expect("sizes in range");
-    let size = Size { flows: F as u32, descriptors: S as u32, hosts: H as u32, max_len };
+    let size = Size { flows: F as u32, descriptors: S as u32, max_len };
     let naive = NaiveQueues::new(recipe.twin(size), F as u32, S as u32, F as u32, limits);
     (engine(scheduler, limits).with_drop_policy(policy), naive)
 }
 
 /// The scheduler of a recipe in arrays.
-pub type MadeOf<R, const F: usize, const S: usize, const H: usize> =
-    <R as Recipe>::Made<Arrays<F>, Arrays<S>, Arrays<H>>;
+pub type MadeOf<R, const F: usize, const S: usize> = <R as Recipe>::Made<Arrays<F>, Arrays<S>>;
 
 /// `recipe` and its twin.
 ///
 /// # Panics
 /// If the recipe does not allow these sizes.
-pub fn packets<const F: usize, const S: usize, const H: usize, R: TwinnedPackets>(
+pub fn packets<const F: usize, const S: usize, R: TwinnedPackets>(
     recipe: R,
     max_len: u32,
     limits: Limits,
-) -> (MadeOf<R, F, S, H>, R::Twin) {
-    let size = Size { flows: F as u32, descriptors: S as u32, hosts: H as u32, max_len };
+) -> (MadeOf<R, F, S>, R::Twin) {
+    let size = Size { flows: F as u32, descriptors: S as u32, max_len };
     (composition(recipe, max_len, limits), recipe.twin(size, limits))
 }
 
@@ -106,12 +97,12 @@ pub fn packets<const F: usize, const S: usize, const H: usize, R: TwinnedPackets
 ///
 /// # Panics
 /// If the recipe does not allow these sizes.
-pub fn composition<const F: usize, const S: usize, const H: usize, R: Recipe>(
+pub fn composition<const F: usize, const S: usize, R: Recipe>(
     recipe: R,
     max_len: u32,
     limits: Limits,
-) -> MadeOf<R, F, S, H> {
-    let made = recipe.scheduler(room::<F, H>(max_len), Arrays::<S>, limits);
+) -> MadeOf<R, F, S> {
+    let made = recipe.scheduler(room::<F>(max_len), Arrays::<S>, limits);
     made.expect("sizes in range")
 }
 
@@ -120,7 +111,7 @@ pub fn fifo<const S: usize>(
     end: DropFrom,
     limits: Limits,
 ) -> (sched_core::Fifo<[Descriptor; S]>, NaiveFifo) {
-    packets::<1, S, 1, _>(Fifo { end }, MAX_LEN, limits)
+    packets::<1, S, _>(Fifo { end }, MAX_LEN, limits)
 }
 
 /// What is compared, and can be put back to where it was.
@@ -136,7 +127,7 @@ pub fn drr_scheduler<const F: usize>(
     max_len: u32,
     sparse_first: bool,
 ) -> sched_core::Drr<[DrrFlow; F]> {
-    Drr { sparse_first }.flow_scheduler(room::<F, 1>(max_len)).expect("a length in range")
+    Drr { sparse_first }.flow_scheduler(room::<F>(max_len)).expect("a length in range")
 }
 
 /// Deficit round robin.
@@ -145,7 +136,7 @@ pub fn drr<const F: usize, const S: usize>(
     sparse_first: bool,
     limits: Limits,
 ) -> (impl Side, impl Side) {
-    flows::<F, S, 1, _>(Drr { sparse_first }, max_len, limits)
+    flows::<F, S, _>(Drr { sparse_first }, max_len, limits)
 }
 
 /// Deficit round robin, where the longest queue gives way at `end`.
@@ -155,7 +146,7 @@ pub fn drr_lqd<const F: usize, const S: usize>(
     end: DropFrom,
     limits: Limits,
 ) -> (impl Side, impl Side) {
-    flows::<F, S, 1, _>(LongestQueue { of: Drr { sparse_first }, end }, max_len, limits)
+    flows::<F, S, _>(LongestQueue { of: Drr { sparse_first }, end }, max_len, limits)
 }
 
 /// Shortest queue first, where the longest queue gives way at `end`.
@@ -163,7 +154,7 @@ pub fn sqf<const F: usize, const S: usize>(
     end: DropFrom,
     limits: Limits,
 ) -> (impl Side, impl Side) {
-    flows::<F, S, 1, _>(ShortestQueue { end }, MAX_LEN, limits)
+    flows::<F, S, _>(ShortestQueue { end }, MAX_LEN, limits)
 }
 
 /// One of `2^exponent` bytes is that of the flow that has waited longest.
@@ -173,7 +164,7 @@ pub fn sqf_with_floor<const F: usize, const S: usize>(
     limits: Limits,
 ) -> (impl Side, impl Side) {
     let floor = Some(Floor { exponent, after: AFTER });
-    flows::<F, S, 1, _>(FlooredShortestQueue { end, floor, flush: None }, MAX_LEN, limits)
+    flows::<F, S, _>(FlooredShortestQueue { end, floor, flush: None }, MAX_LEN, limits)
 }
 
 /// A flow that gives way and has not been served for `after` loses all it holds.
@@ -183,7 +174,7 @@ pub fn sqf_flushing<const F: usize, const S: usize>(
     limits: Limits,
 ) -> (impl Side, impl Side) {
     let recipe = FlooredShortestQueue { end, floor: None, flush: Some(after) };
-    flows::<F, S, 1, _>(recipe, MAX_LEN, limits)
+    flows::<F, S, _>(recipe, MAX_LEN, limits)
 }
 
 /// `F` labels over `Q` queues, of which the last is the default queue.
@@ -192,7 +183,7 @@ pub fn virtual_queues<const F: usize, const S: usize, const Q: usize>(
     limits: Limits,
 ) -> (impl Side, impl Side) {
     let recipe = VirtualQueues { queues: Arrays::<Q>, end, default_takes_longest: false };
-    packets::<F, S, 1, _>(recipe, MAX_LEN, limits)
+    packets::<F, S, _>(recipe, MAX_LEN, limits)
 }
 
 /// As [`virtual_queues`], where the default queue takes the longest flow instead of the latest.
@@ -201,7 +192,7 @@ pub fn takes_longest<const F: usize, const S: usize, const Q: usize>(
     limits: Limits,
 ) -> (impl Side, impl Side) {
     let recipe = VirtualQueues { queues: Arrays::<Q>, end, default_takes_longest: true };
-    packets::<F, S, 1, _>(recipe, MAX_LEN, limits)
+    packets::<F, S, _>(recipe, MAX_LEN, limits)
 }
 
 /// As [`takes_longest`], with a floor of one of `2^exponent` bytes and with flushes.
@@ -213,12 +204,12 @@ pub fn repaired<const F: usize, const S: usize, const Q: usize>(
 ) -> (impl Side, impl Side) {
     let of = VirtualQueues { queues: Arrays::<Q>, end, default_takes_longest: true };
     let floor = Floor { exponent, after: AFTER };
-    packets::<F, S, 1, _>(FlooredVirtualQueues { of, floor, flush }, MAX_LEN, limits)
+    packets::<F, S, _>(FlooredVirtualQueues { of, floor, flush }, MAX_LEN, limits)
 }
 
 /// QFQ.
 pub fn qfq<const F: usize, const S: usize>(max_len: u32, limits: Limits) -> (impl Side, impl Side) {
-    flows::<F, S, 1, _>(Qfq, max_len, limits)
+    flows::<F, S, _>(Qfq, max_len, limits)
 }
 
 /// QFQ, where the longest queue gives way at `end`.
@@ -227,7 +218,7 @@ pub fn qfq_lqd<const F: usize, const S: usize>(
     end: DropFrom,
     limits: Limits,
 ) -> (impl Side, impl Side) {
-    flows::<F, S, 1, _>(LongestQueue { of: Qfq, end }, max_len, limits)
+    flows::<F, S, _>(LongestQueue { of: Qfq, end }, max_len, limits)
 }
 
 /// WF²Q+.
@@ -235,7 +226,7 @@ pub fn wf2q<const F: usize, const S: usize>(
     max_len: u32,
     limits: Limits,
 ) -> (impl Side, impl Side) {
-    flows::<F, S, 1, _>(Wf2q, max_len, limits)
+    flows::<F, S, _>(Wf2q, max_len, limits)
 }
 
 /// WF²Q+, where the longest queue gives way at `end`.
@@ -244,7 +235,7 @@ pub fn wf2q_lqd<const F: usize, const S: usize>(
     end: DropFrom,
     limits: Limits,
 ) -> (impl Side, impl Side) {
-    flows::<F, S, 1, _>(LongestQueue { of: Wf2q, end }, max_len, limits)
+    flows::<F, S, _>(LongestQueue { of: Wf2q, end }, max_len, limits)
 }
 
 /// As [`qfq`], and the twin counts what it does.
@@ -255,7 +246,7 @@ pub fn qfq_counting<const F: usize, const S: usize>(
 ) -> (impl Side + use<F, S>, NaiveQueues<NaiveQfq>) {
     let naive = NaiveQfq::new(F as u32, max_len).counting(exercised);
     let naive = NaiveQueues::new(naive, F as u32, S as u32, F as u32, limits);
-    (flows::<F, S, 1, _>(Qfq, max_len, limits).0, naive)
+    (flows::<F, S, _>(Qfq, max_len, limits).0, naive)
 }
 
 /// QFQ+ with up to `members` flows in an aggregate.
@@ -264,7 +255,7 @@ pub fn qfq_plus<const F: usize, const S: usize>(
     members: u32,
     limits: Limits,
 ) -> (impl Side, impl Side) {
-    flows::<F, S, 1, _>(QfqPlus { members }, max_len, limits)
+    flows::<F, S, _>(QfqPlus { members }, max_len, limits)
 }
 
 /// QFQ+, where the longest queue gives way at `end`.
@@ -274,5 +265,5 @@ pub fn qfq_plus_lqd<const F: usize, const S: usize>(
     end: DropFrom,
     limits: Limits,
 ) -> (impl Side, impl Side) {
-    flows::<F, S, 1, _>(LongestQueue { of: QfqPlus { members }, end }, max_len, limits)
+    flows::<F, S, _>(LongestQueue { of: QfqPlus { members }, end }, max_len, limits)
 }

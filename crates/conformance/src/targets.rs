@@ -1,8 +1,8 @@
 //! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that return or
 //! panic. That of captures is `sim::capture::check_reading`.
 use crate::history::{
-    Contestant, DESCRIPTORS, FLOWS, HOSTS, Match, Operation, Pair, Peeked, Setting, Shape, Shifted,
-    check, operations_for, pair, play_aqm, play_frames, play_labelled,
+    Contestant, DESCRIPTORS, FLOWS, Match, Operation, Pair, Peeked, Setting, Shape, Shifted, check,
+    operations, pair, play_aqm, play_frames, play_labelled,
 };
 use crate::sides::{self, MAX_LEN};
 use crate::twin::{parser, segments as naive, shaper_clock as clock};
@@ -10,21 +10,19 @@ use freeboard::Segmenter;
 use freeboard::flowhash::parse;
 use freeboard::flowhash::parse::MAX_TUNNELS;
 use freeboard::flowhash::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels};
-use freeboard::sched_core::{DropFrom, Limits, Side};
+use freeboard::sched_core::{DropFrom, Limits};
 
 /// A target: the name of its folder in `fuzz/corpus` and what it does.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 16] = [
+pub const ALL: [Target; 14] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
     ("ops_qfq", ops_qfq),
     ("ops_qfq_plus", ops_qfq_plus),
     ("ops_wf2q", ops_wf2q),
-    ("ops_hosts", ops_hosts),
-    ("ops_load_drr", ops_load_drr),
     ("ops_catalog", ops_catalog),
     ("aqm", aqm),
     ("isolated", isolated),
@@ -37,7 +35,6 @@ pub const ALL: [Target; 16] = [
 
 const F: usize = FLOWS as usize;
 const S: usize = DESCRIPTORS as usize;
-const H: usize = HOSTS as usize;
 
 /// Whole ticks of a descriptor, at which counters of 31, 32, 53 and 63 bits wrap.
 const SHIFTS: [u64; 4] = [1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
@@ -77,7 +74,7 @@ impl<'a> History<'a> {
     }
 
     fn agree_in_any_pair(&self, sides: &dyn Fn() -> Pair) {
-        if let Err(difference) = check(sides, &self.operations(&*sides().0)) {
+        if let Err(difference) = check(sides, &self.operations()) {
             panic!("{difference}");
         }
     }
@@ -87,7 +84,7 @@ impl<'a> History<'a> {
         let late = SHIFTS[usize::from(self.variant >> 3 & 3)];
         let twin = Peeked::new(Shifted::new(side(), late));
         let mut both = Match::new(side(), twin).marking_arrivals();
-        let history = self.operations(&both.subject);
+        let history = self.operations();
         for (at, &operation) in history.iter().enumerate() {
             if let Err(difference) = both.step(operation, true) {
                 panic!("{difference}, {late} ns later, after {:#?}", &history[..=at]);
@@ -95,13 +92,13 @@ impl<'a> History<'a> {
         }
     }
 
-    fn operations(&self, contestant: &dyn Contestant) -> Vec<Operation> {
+    fn operations(&self) -> Vec<Operation> {
         let added = if self.bit(7) { 0 } else { 2 };
         let add = |flow| {
             let setting = Setting { weight: 3 + 4 * flow, max_len: MAX_LEN };
             Operation::Configure { flow, setting }
         };
-        (0..added).map(add).chain(operations_for(contestant, self.rest)).collect()
+        (0..added).map(add).chain(operations(self.rest)).collect()
     }
 }
 
@@ -171,45 +168,12 @@ pub fn ops_wf2q(bytes: &[u8]) {
     }
 }
 
-/// Hosts under DRR or QFQ, with and without committed rates, sparse flows first and drops from the longest host,
-/// against their twins.
-pub fn ops_hosts(bytes: &[u8]) {
-    let history = History::of(bytes);
-    let (end, limits, sparse) = (history.end(), history.limits(), history.bit(2));
-    if history.bit(6) {
-        let hosts = history.bit(5);
-        if history.bit(4) {
-            history.agree(|| sides::hosts::over_committed_qfq::<F, S, H>(MAX_LEN, limits));
-        } else {
-            let sides = || sides::hosts::over_committed_drr::<F, S, H>(MAX_LEN, hosts, end, limits);
-            history.agree(sides);
-        }
-    } else if history.bit(3) {
-        let sides = || sides::hosts::over_drr_lhd::<F, S, H>(MAX_LEN, sparse, end, limits);
-        history.agree(sides);
-    } else if history.bit(4) {
-        history.agree(|| sides::hosts::over_qfq::<F, S, H>(MAX_LEN, sparse, limits));
-    } else {
-        let hosts = history.bit(5);
-        history.agree(|| sides::hosts::over_drr::<F, S, H>(MAX_LEN, sparse, hosts, limits));
-    }
-}
-
-/// Rounds on calendars of four lengths, with and without sparse flows first, against their twin.
-pub fn ops_load_drr(bytes: &[u8]) {
-    let history = History::of(bytes);
-    let (limits, sparse) = (history.limits(), history.bit(2));
-    let rounds = [2, 4, 16, 128][usize::from(history.variant >> 3 & 3)];
-    let local = if history.bit(5) { Side::Destination } else { Side::Source };
-    history.agree(|| sides::hosts::load_drr::<F, S, H>(MAX_LEN, rounds, local, sparse, limits));
-}
-
 type Play = fn(&History<'_>);
 
 macro_rules! plays {
     ([$sides:ident] $($name:ident: $recipe:expr,)*) => {
         &[$(|history: &History<'_>| {
-            history.agree(|| sides::$sides::<F, S, H, _>($recipe, MAX_LEN, history.limits()));
+            history.agree(|| sides::$sides::<F, S, _>($recipe, MAX_LEN, history.limits()));
         }),*]
     };
 }
@@ -217,7 +181,7 @@ macro_rules! plays {
 macro_rules! plays_alone {
     ([] $($name:ident: $recipe:expr,)*) => {
         &[$(|history: &History<'_>| {
-            history.keeps(|| sides::composition::<F, S, H, _>($recipe, MAX_LEN, history.limits()));
+            history.keeps(|| sides::composition::<F, S, _>($recipe, MAX_LEN, history.limits()));
         }),*]
     };
 }
@@ -243,7 +207,7 @@ pub fn aqm(bytes: &[u8]) {
     let _told = play_aqm(bytes);
 }
 
-/// The isolated queue by labels, under changing isolations, against its twin of maps.
+/// The isolated queue by labels, under changing isolations, tins and keys, against its twin of maps.
 pub fn isolated(bytes: &[u8]) {
     let (&tables, bytes) = bytes.split_first().unwrap_or((&0, &[]));
     let tables = Shape::ALL[usize::from(tables) % Shape::ALL.len()];

@@ -10,9 +10,7 @@
 
 pub mod ack_filter;
 mod age;
-mod ceilings;
 mod classes;
-mod committed_rates;
 mod drr;
 mod dual_pi2;
 mod fifo;
@@ -28,27 +26,20 @@ mod qfq;
 mod queues;
 pub mod segments;
 pub mod shaper_clock;
-mod siblings;
 mod sqf;
 mod tins;
 mod token_bucket;
 mod wf2q;
 
 pub use age::NaiveAge;
-pub use ceilings::NaiveCeilings;
 pub use classes::NaiveClasses;
-pub use committed_rates::NaiveCommittedRates;
 pub use drr::NaiveDrr;
 pub use dual_pi2::NaiveDualPi2;
 pub use fifo::NaiveFifo;
 pub use flow_scheduler::{Held, NaiveFlowScheduler, QueuesView, queued_bytes};
 pub use gps::{BigRational, Gps};
-pub use host_drr::NaiveHostDrr;
 pub use isolated::{NaiveIsolated, Sizes};
-pub use load_drr::NaiveLoadDrr;
-pub use longest_host::NaiveLongestHostDrop;
 pub use qfq::{Exercised, NaiveQfq, NaiveQfqPlus, Rule};
 pub use queues::NaiveQueues;
 pub use sqf::{NaiveLongestQueueDrop, NaiveShortestQueue};
-pub use tins::NaiveTins;
 pub use wf2q::{ExactWf2q, NaiveWf2q};

@@ -5,19 +5,19 @@
 //! drops. So the bound of a discipline is one number for a given number of flows: steps for one packet moved.
 //! [`climb`] changes random histories step by step, keeping what costs more.
 
-mod siblings;
+mod isolated;
 
+use freeboard::Isolation;
 use freeboard::sched_core::{
-    Ceiling, ClassState, Classes, CoDelParams, CommittedRate, DropFrom, DropSink, FlowId,
-    FlowQueues, FlowScheduler, Limits, LongestClass, LowBits, Nanos, NoAqm, Packet, Rejected,
-    Scheduler,
+    ClassState, Classes, CoDelParams, DropFrom, DropSink, FlowId, FlowQueues, FlowScheduler,
+    Limits, LongestClass, LowBits, Nanos, NoAqm, Packet, Rejected, Scheduler,
 };
 use sched_core::take_steps;
 
 use crate::catalog::{
-    AqmRecipe, Arrays, ByHost, Ceilings, CoDel, CommittedRates, Dial, Drr, Fifo, Floor,
-    FlooredShortestQueue, FlowRecipe, HostDrr, LoadDrr, LongestHost, LongestQueue, Memory, Qfq,
-    QfqPlus, QueuesRecipe, Recipe, Room, SchedulerOf, Setting, ShortestQueue, Vecs, Wf2q, queues,
+    AqmRecipe, Arrays, CoDel, Dial, Drr, Fifo, Floor, FlooredShortestQueue, FlowRecipe,
+    LongestQueue, Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, Room, SchedulerOf, Setting,
+    ShortestQueue, Vecs, Wf2q, queues,
 };
 use crate::rng::{Stream, Streams};
 
@@ -29,7 +29,7 @@ const PACKETS: u32 = 256;
 const CALLS: usize = 600;
 /// Changes in vain after which the search starts anew.
 const PATIENCE: u32 = 300;
-/// Flows of a host.
+/// Flows of a host or class.
 const FLOWS_PER_HOST: u32 = 4;
 
 /// A discipline with a bound.
@@ -46,7 +46,7 @@ pub struct Subject {
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 13] = [
         Self::new("FIFO, head drop", 2, 0, fifo),
         Self::new("DRR", 2, 0, |n| plain(DRR, n)),
         Self::new("DRR, CoDel", 2, 0, codel),
@@ -61,22 +61,15 @@ impl Subject {
         Self::new("QFQ+", 2, 0, |n| plain(QfqPlus { members: 8 }, n)),
         // An AVL tree is at most 1.45 as high as a perfect one; insertion, removal and search walk it twice each.
         Self::new("WF2Q+", 12, 9, |n| plain(Wf2q, n)),
-        Self::new("hosts, the longest gives way", 2, 0, |n| {
-            let of = HostDrr { of: DRR, sparse_first: true };
-            plain(LongestHost { of, end: DropFrom::Head }, n)
-        }),
-        Self::new("load DRR in triple isolation", 2, 0, |n| plain(LOADS, n)),
-        Self::new("DRR with committed rates", 6, 6, committed),
-        Self::new("DRR with ceilings", 4, 4, ceilings),
         Self::new("classes, the longest gives way", 5, 2, classes),
-        // A flow in excess is charged, and so are its siblings, of which each is booked anew; two rings of eight conform again.
-        Self::new("committed rates, eight siblings", 48, 25, siblings::committed),
-        // Two rings of eight return, one flow after another, and with each of them another sibling is booked: two walks around the
-        // ring, and two up the tree.
-        Self::new("ceilings, eight siblings", 320, 34, siblings::ceilings),
-        // A host that becomes backlogged in a tin has its entries in seven others joined, in the tins, for its rate and for its ceiling;
-        // and two rings return of each.
-        Self::new("hosts with both in eight tins", 2_050, 155, siblings::in_tins),
+        Self::new("isolated hosts", 2, 0, |n| isolated::plain(n, Isolation::DualSrcHost)),
+        Self::new("isolated hosts of both sides", 2, 0, |n| {
+            isolated::plain(n, Isolation::TripleIsolate)
+        }),
+        // A dequeue lets a host go on that came back with one turn, moves the host that it served, and two that are due:
+        // each in two loops over its turns in eight tins, with a look at all tins for each turn, and two walks up the
+        // tree of hosts that are due.
+        Self::new("isolated hosts with rates in eight tins", 570, 4, isolated::limited),
     ];
 
     const fn new(
@@ -256,41 +249,25 @@ const FLOORED: FlooredShortestQueue = FlooredShortestQueue {
     floor: Some(Floor { exponent: 3, after: 30_000 }),
     flush: Some(Nanos::from_millis(1)),
 };
-const LOADS: ByHost<LoadDrr<Arrays<64>>> = ByHost(LoadDrr {
-    calendar: Arrays,
-    local: freeboard::sched_core::Side::Source,
-    sparse_first: true,
-});
-
-/// Room for `flows` flows, four to a host.
-fn room(flows: u32) -> Room<Vecs, Vecs> {
-    let hosts = Vecs(flows.div_ceil(FLOWS_PER_HOST) as usize);
-    let host = Setting { weight: 4, max_len: MAX_LEN };
-    Room { flows: Vecs(flows as usize), hosts, max_len: MAX_LEN, host }
+/// Room for `flows` flows.
+const fn room(flows: u32) -> Room<Vecs> {
+    Room::of_flows(Vecs(flows as usize), MAX_LEN)
 }
 
 /// The flow scheduler with all flows, of weights of all sizes from one quantum on.
-fn scheduler<R: FlowRecipe>(recipe: R, flows: u32) -> R::Made<Vecs, Vecs> {
-    let room = room(flows);
-    let mut scheduler = recipe.flow_scheduler(room).expect("in range");
+fn scheduler<R: FlowRecipe>(recipe: R, flows: u32) -> R::Made<Vecs> {
+    let mut scheduler = recipe.flow_scheduler(room(flows)).expect("in range");
     for flow in 0..flows {
-        let hosts = [flow % room.hosts.count(), flow / FLOWS_PER_HOST];
-        R::assign(&mut scheduler, FlowId(flow), hosts);
         let setting = Setting { weight: 4 << (flow % 11), max_len: MAX_LEN };
         scheduler.configure(FlowId(flow), Dial::of(setting), None).expect("in range");
     }
     scheduler
 }
 
-fn under<O: FlowScheduler + 'static>(scheduler: O, flows: u32) -> Box<dyn Played> {
-    let memory = (Vecs(flows as usize), Vecs(PACKETS as usize), Arrays::<0>);
-    Box::new(queues(scheduler, NoAqm, memory, LIMITS))
-}
-
 fn plain<R: QueuesRecipe>(recipe: R, flows: u32) -> Box<dyn Played>
 where
-    SchedulerOf<R, Vecs, Vecs>: 'static,
-    R::Policy<Vecs, Vecs>: 'static,
+    SchedulerOf<R, Vecs>: 'static,
+    R::Policy<Vecs>: 'static,
 {
     let scheduler = scheduler(recipe.of(), flows);
     let policy = recipe.policy(&scheduler, room(flows)).expect("in range");
@@ -308,24 +285,6 @@ fn codel(flows: u32) -> Box<dyn Played> {
     let aqm = CoDel(CoDelParams::INTERNET).aqm(table).expect("in range");
     let memory = (table, Vecs(PACKETS as usize), Arrays::<0>);
     Box::new(queues(scheduler(DRR, flows), aqm, memory, LIMITS))
-}
-
-fn ceilings(flows: u32) -> Box<dyn Played> {
-    let mut scheduler = scheduler(Ceilings(DRR), flows);
-    for flow in 0..flows {
-        let ceiling = Ceiling::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
-        scheduler.set_ceiling(FlowId(flow), Some(ceiling)).expect("room for all");
-    }
-    under(scheduler, flows)
-}
-
-fn committed(flows: u32) -> Box<dyn Played> {
-    let mut scheduler = scheduler(CommittedRates(DRR), flows);
-    for flow in 0..flows {
-        let rate = CommittedRate::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
-        scheduler.set_rate(FlowId(flow), Some(rate)).expect("room for all");
-    }
-    under(scheduler, flows)
 }
 
 fn classes(flows: u32) -> Box<dyn Played> {

@@ -10,7 +10,6 @@ use crate::{Hash, run};
 const OPERATIONS: u32 = 10_000;
 /// The longest packet; longer ones are offered too.
 const MAX_LEN: u32 = 1_500;
-const HOSTS: usize = QUEUES / 4;
 
 /// An entry of the catalogue.
 #[derive(Clone, Copy, Debug)]
@@ -49,10 +48,6 @@ const PINNED: &[(&str, u64)] = &[
     ("age_floor", 0x1a2e_4adb_6e64_4d71),
     ("age_least", 0x1eab_1122_e91d_8b0f),
     ("age_learned", 0xd173_8a84_64e7_55d5),
-    ("tins", 0x1848_0569_623f_d5a6),
-    ("tins_of_one", 0x9d09_0854_f54e_1752),
-    ("tins_floor", 0x6678_a64c_1a81_8a82),
-    ("tins_by_weight", 0x1b9e_8daa_b8c8_2a92),
     ("sqf", 0x5cc0_a06f_a7dc_8ce6),
     ("sqf_tail", 0x14fd_01ae_6a70_b749),
     ("sqf_coarse", 0xc325_3583_383a_a6e5),
@@ -68,26 +63,6 @@ const PINNED: &[(&str, u64)] = &[
     ("wf2q", 0xd355_0412_5b4a_a5b5),
     ("wf2q_lqd", 0x7aee_9353_20d5_8e2a),
     ("wf2q_lqd_tail", 0xda58_b745_f8a6_a7e9),
-    ("hosts", 0x3f35_5c59_f1a2_0457),
-    ("hosts_sparse", 0x0c97_9fc6_a461_4be7),
-    ("hosts_sparse_both", 0x96db_383e_6b8f_3ec5),
-    ("hosts_tins", 0xe62b_b71b_6d38_e3ec),
-    ("hosts_qfq", 0x6eff_dc86_6127_f5fc),
-    ("hosts_lhd", 0x8a00_dd3b_ab22_bdd2),
-    ("hosts_lhd_tail", 0x49ab_d616_70e7_0b7f),
-    ("rates", 0xc87c_69d7_07a9_74f8),
-    ("rates_sparse", 0xfd9e_b84e_5fc5_65b6),
-    ("hosts_rates", 0x07ca_7d3c_179d_9009),
-    ("hosts_rates_sparse", 0x6068_37d9_4a90_1f2e),
-    ("hosts_rates_qfq", 0x2b4a_cac1_ab06_2780),
-    ("loads", 0xf6ca_123a_1ee6_b09a),
-    ("loads_sparse", 0x0562_a3ea_a2c3_1925),
-    ("loads_of_two_rounds", 0x8857_8800_2ead_eafb),
-    ("loads_of_four_rounds", 0xb836_b635_795b_0947),
-    ("loads_tins", 0xd722_c5aa_c48a_cec2),
-    ("loads_tins_by_weight", 0x8a45_6297_3f86_61d4),
-    ("loads_lhd_source", 0x0d1b_827c_fce0_56fd),
-    ("loads_lhd_destination", 0x1cc2_b8cd_6813_9311),
     ("fifo", 0xf348_c9dc_a28a_bb00),
     ("fifo_head", 0x8cc6_c9b6_bf73_9d9f),
     ("virtual_queue", 0xc57c_54c7_9aaa_6115),
@@ -134,6 +109,8 @@ const PINNED: &[(&str, u64)] = &[
     ("isolated_triple_tins", 0x9584_654f_ed82_28e5),
     ("isolated_dual_tins_by_weight", 0x9e45_1306_aba6_e36d),
     ("isolated_triple_tins_by_weight", 0x0f76_00d6_7129_82d4),
+    ("isolated_dual_rates", 0xe44f_0d3e_9134_1e09),
+    ("isolated_dual_tins_rates", 0x7ad6_08e9_69ce_fc21),
     ("smart", 0xb221_b779_1afd_6e2f),
     ("smart_tins", 0x6087_abbe_02fa_220a),
     ("smart_triple_tins", 0x045e_3643_cc9f_9d79),
@@ -146,15 +123,10 @@ fn seed(name: &str) -> u64 {
     name.bytes().fold(1, |seed, byte| conformance::scramble(seed ^ u64::from(byte)))
 }
 
-/// Room for the flows of four hosts.
-const ROOM: Room<Arrays<QUEUES>, Arrays<HOSTS>> = Room {
-    flows: Arrays,
-    hosts: Arrays,
-    max_len: MAX_LEN,
-    host: Setting { weight: 3, max_len: MAX_LEN },
-};
+/// Room for the flows.
+const ROOM: Room<Arrays<QUEUES>> = Room::of_flows(Arrays, MAX_LEN);
 
-/// Flows come, go, change and move from host to host; a weight in eight is none.
+/// Flows come, go and change; a weight in eight is none.
 fn of_flows<R: QueuesRecipe>(recipe: R, seed: u64) -> u64 {
     let Some(scheduler) = recipe.of().flow_scheduler(ROOM) else { return 0 };
     let Some(policy) = recipe.policy(&scheduler, ROOM) else { return 0 };
@@ -166,10 +138,6 @@ fn of_flows<R: QueuesRecipe>(recipe: R, seed: u64) -> u64 {
             queues.remove_flow(flow, &mut |packet: Packet, reason| gone.drop(packet, reason));
             *hash = gone;
             return;
-        }
-        let hosts = [random >> 4 & 3, random >> 6 & 3];
-        if queues.flow_backlog(flow).packets == 0 {
-            R::Of::assign(queues.scheduler_mut(), flow, hosts);
         }
         let setting = Setting { weight: random & 7, max_len: MAX_LEN - (random >> 8 & 1) * 914 };
         hash.word(queues.configure(flow, Dial::of(setting)).is_ok().into());

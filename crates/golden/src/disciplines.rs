@@ -1,17 +1,16 @@
 //! Runs made for one discipline each, and the hash it must give: with weights, rates and options of their own.
 
 use conformance::catalog::{
-    self, AqmRecipe, Arrays, ByHash, Ceilings, CoDel, CommittedRates, Drr, Fifo, FlowRecipe,
-    HostDrr, HostRecipe, LongestQueue, Qfq, QfqPlus, Queued, QueuesRecipe, Recipe, Room,
-    SchedulerOf, Setting, Shaped, ShortestQueue, Tree, VirtualQueues, Wf2q, WithoutAqm,
+    AqmRecipe, Arrays, ByHash, CoDel, Drr, Fifo, LongestQueue, Qfq, QfqPlus, Queued, QueuesRecipe,
+    Recipe, Room, SchedulerOf, Setting, Shaped, ShortestQueue, Tree, VirtualQueues, Wf2q,
+    WithoutAqm,
 };
 use freeboard::AckFilter;
 use freeboard::flowhash::{Ack, FlowHasher, FlowKey, SackBlocks, SipHash13, Transport};
 use freeboard::sched_core::DropFrom::{Head, Tail};
 use freeboard::shaper::{Overhead, Rate};
 use sched_core::{
-    Ceiling, CoDelParams, CommittedRate, FlowId, FlowScheduler, Limits, Nanos, Packet, QfqConfig,
-    Wf2qConfig,
+    CoDelParams, FlowId, FlowScheduler, Limits, Nanos, Packet, QfqConfig, Wf2qConfig,
 };
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
@@ -59,12 +58,6 @@ pub const ALL: &[Run] = &[
     },
     Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0xed17_8530_b5ba_918e },
     Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0xdc15_52cc_3060_ebdf },
-    Run {
-        name: "hosts with committed rates",
-        hash: hosts_with_rates,
-        pinned: 0xb3d3_136a_268a_ba00,
-    },
-    Run { name: "hosts below ceilings", hash: hosts_below_ceilings, pinned: 0xf4b6_2b63_9ba8_d1e9 },
     Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0xe56c_260f_25f5_9397 },
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x1ba8_ed93_ad5f_a29e },
     Run {
@@ -76,7 +69,7 @@ pub const ALL: &[Run] = &[
 
 /// Room for the flows of a run.
 const ROOM: Room<Arrays<QUEUES>> =
-    Room { host: Setting { weight: 4, max_len: MAX_LEN }, ..Room::of_flows(Arrays, MAX_LEN) };
+    Room { setting: Setting { weight: 4, max_len: MAX_LEN }, ..Room::of_flows(Arrays, MAX_LEN) };
 
 fn fifo_tail_drop() -> u64 {
     let fifo = Fifo { end: Tail }.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE);
@@ -192,74 +185,6 @@ fn wf2q() -> u64 {
     })
 }
 
-/// Hosts of four flows each.
-const HOSTS: usize = QUEUES / 4;
-
-/// Four hosts of four flows, three of them with committed rates: less than its share, a rate whose bytes take no
-/// whole number of nanoseconds, and more than there is.
-fn hosts_with_rates() -> u64 {
-    let of = CommittedRates(Drr { sparse_first: false });
-    with_flows_moved(of, |hosts| {
-        for (host, rate) in (0..).zip([200_000, 999_983, 100_000_000]) {
-            let rate = CommittedRate::new(rate, 2 * MAX_LEN).ok()?;
-            hosts.set_rate(FlowId(host), Some(rate)).ok()?;
-        }
-        Some(())
-    })
-}
-
-/// Four hosts of four flows: with a ceiling below its rate, with one above it, with one alone, and with neither.
-fn hosts_below_ceilings() -> u64 {
-    let of = Ceilings(CommittedRates(Drr { sparse_first: false }));
-    with_flows_moved(of, |hosts| {
-        for (host, rate) in (0..).zip([200_000, 999_983]) {
-            let rate = CommittedRate::new(rate, 2 * MAX_LEN).ok()?;
-            hosts.scheduler_mut().set_rate(FlowId(host), Some(rate)).ok()?;
-        }
-        for (host, rate) in (0..).zip([100_000, 5_000_011, 1_000_000_000]) {
-            let ceiling = Ceiling::new(rate, 2 * MAX_LEN).ok()?;
-            hosts.set_ceiling(FlowId(host), Some(ceiling)).ok()?;
-        }
-        Some(())
-    })
-}
-
-/// The flow scheduler that chooses among hosts.
-type OfHosts<R> = <R as FlowRecipe>::Made<Arrays<HOSTS>, Arrays<HOSTS>>;
-
-/// A run over hosts, whose flows are moved, changed and removed; `set` sets their rates.
-fn with_flows_moved<R: FlowRecipe>(of: R, set: impl Fn(&mut OfHosts<R>) -> Option<()>) -> u64
-where
-    OfHosts<R>: FlowScheduler<Config = u32>,
-{
-    let make = || {
-        let room = ROOM.with_hosts(Arrays::<HOSTS>);
-        let mut scheduler = HostDrr { of, sparse_first: true }.over_hosts(room)?;
-        for host in 0..HOSTS as u32 {
-            scheduler.configure_host(host, MAX_LEN).ok()?;
-        }
-        set(scheduler.scheduler_mut())?;
-        let (flows, descriptors) = (Arrays::<QUEUES>, Arrays::<DESCRIPTORS>);
-        Some(catalog::queues(
-            scheduler,
-            sched_core::NoAqm,
-            (flows, descriptors, Arrays::<0>),
-            Limits::NONE,
-        ))
-    };
-    let Some(mut queues) = make() else { return 0 };
-    run(&mut queues, OPERATIONS, 12, |queues, flow: FlowId, random, hash: &mut Hash| {
-        if removes(random) {
-            let mut gone = *hash;
-            queues.remove_flow(flow, &mut |packet: Packet, reason| gone.drop(packet, reason));
-            *hash = gone;
-        } else {
-            hash.word(queues.scheduler_mut().assign(flow, flow.0 >> 2).is_ok().into());
-            hash.word(queues.configure(flow, quantum(random)).is_ok().into());
-        }
-    })
-}
-
 /// Four users of four flows, the longest of which gives way; one of them behind a line of its own.
 fn hierarchy() -> u64 {
     // Less than a quarter of what is offered.
@@ -328,7 +253,7 @@ fn queues<R: QueuesRecipe, A: AqmRecipe, C>(
     config: impl Fn(u32) -> C,
 ) -> u64
 where
-    SchedulerOf<R, Arrays<QUEUES>, Arrays<1>>: FlowScheduler<Config = C>,
+    SchedulerOf<R, Arrays<QUEUES>>: FlowScheduler<Config = C>,
 {
     let queued = Queued { of: scheduler, aqm };
     let Some(mut queues) = queued.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE) else {

@@ -6,6 +6,6 @@ pub(crate) mod dual_pi2;
 pub(crate) mod length_index;
 pub(crate) mod qfq;
 pub(crate) mod sqf;
-pub(crate) mod tins;
+pub(crate) mod tin_choice;
 pub(crate) mod tournament;
 pub(crate) mod wf2q;

@@ -194,7 +194,7 @@ pub trait FlowScheduler {
     }
 
     /// Whether backlogged flows may have to wait although the link is idle, as above a
-    /// [ceiling](crate::Ceilings). If so, `select` may return `None` while flows are backlogged.
+    /// [ceiling](crate::Ceiling). If so, `select` may return `None` while flows are backlogged.
     fn waits(&self) -> bool;
 
     /// If `select` returns `None` although flows are backlogged: the flow that may be served first.
@@ -208,7 +208,7 @@ pub trait FlowScheduler {
     /// [`FlowScheduler::advance`]: from here on `select` names that flow.
     fn open(&mut self);
 
-    /// How long a round of the flows that share the [ceiling](crate::Ceilings) of `flow` takes, with one of
+    /// How long a round of the flows that share the [ceiling](crate::Ceiling) of `flow` takes, with one of
     /// the longest packets each; zero without a ceiling. A wait below a ceiling is no standing queue:
     /// [`FlowQueues`](crate::FlowQueues) takes [`PACED_ROUNDS`](crate::PACED_ROUNDS) of these rounds off the
     /// sojourn time that it tells the AQM.
@@ -293,26 +293,11 @@ pub enum ConfigError {
         /// Flows are numbered below this.
         flows: u32,
     },
-    /// The host's number is not below the number of hosts.
-    UnknownHost {
-        /// The host named.
-        host: u32,
-        /// Hosts are numbered below this.
-        hosts: u32,
-    },
     /// Only a flow that is idle can be changed so.
     Backlogged {
         /// The flow named.
         flow: FlowId,
     },
-    /// A flow scheduler that [looks ahead](Needs::looks_ahead), where the lengths of packets to come are not
-    /// known.
-    LooksAhead,
-    /// A flow scheduler that [counts bytes](Needs::counts_bytes), where it is not known what a flow holds.
-    CountsBytes,
-    /// A flow scheduler that [waits](FlowScheduler::waits), where a flow must be served whenever one is
-    /// backlogged.
-    Waits,
     /// A value is outside its range.
     OutOfRange {
         /// What the value is, with its unit.
@@ -348,29 +333,8 @@ impl fmt::Display for ConfigError {
             Self::UnknownFlow { flow, flows } => {
                 write!(f, "flow {} is not below the {flows} flows there is room for", flow.0)
             }
-            Self::UnknownHost { host, hosts } => {
-                write!(f, "host {host} is not below the {hosts} hosts there is room for")
-            }
             Self::Backlogged { flow } => {
                 write!(f, "flow {} is backlogged; accepted is one that is idle", flow.0)
-            }
-            Self::LooksAhead => {
-                write!(
-                    f,
-                    "the flow scheduler looks ahead (accepted: one that does not), and lengths of packets to come are not known"
-                )
-            }
-            Self::CountsBytes => {
-                write!(
-                    f,
-                    "the flow scheduler counts bytes (accepted: one that does not), and what a flow holds is not known"
-                )
-            }
-            Self::Waits => {
-                write!(
-                    f,
-                    "the flow scheduler has ceilings; accepted is one that names a flow whenever one is backlogged"
-                )
             }
             Self::OutOfRange { what, value, min, max } => {
                 write!(f, "{what} {value} is outside {min}..={max}")

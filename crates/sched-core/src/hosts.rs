@@ -1,12 +1,7 @@
-//! Hosts above flows: their shares, their rates and their ceilings.
+//! Hosts: which flows are of one, and their rates and ceilings.
 
-pub(crate) mod ceilings;
-pub(crate) mod committed_rates;
-pub(crate) mod host_drr;
+pub(crate) mod ceiling;
+pub(crate) mod committed_rate;
 pub(crate) mod hosted;
-pub(crate) mod load_drr;
-pub(crate) mod siblings;
-#[cfg(test)]
-mod test_line;
-pub(crate) mod tin_rings;
+pub(crate) mod side;
 pub(crate) mod token_bucket;

@@ -7,9 +7,7 @@
 //!    [`Rejected`]. Whatever has to give way for it goes to the [`DropSink`].
 //! 2. [`FlowQueues`] is the scheduler for every flow scheduler: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
 //!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] beside it, a flow that
-//!    holds about the most gives way. [`LoadDrr`] knows the hosts of its flows, [`HostDrr`] puts hosts above flows, and with
-//!    [`LongestHostDrop`] a host that holds about the most gives way. [`CommittedRates`] gives flows or hosts committed rates
-//!    beyond which they borrow. [`Sqf`] puts labels over virtual queues and a
+//!    holds about the most gives way, with [`LongestHostDrop`] a host. [`Sqf`] puts labels over virtual queues and a
 //!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow scheduler.
 //! 3. An [`Aqm`] such as [`CoDel`] or [`Cobalt`] is asked about each packet that arrives, and about each that is about
 //!    to leave; [`CeThreshold`] stands beside any, and [`ChosenAqm`] is what the caller chooses.
@@ -113,7 +111,7 @@ pub use disciplines::qfq::{Aggregate, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus
 pub use disciplines::sqf::{
     FloorShare, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES, WaitingFlow,
 };
-pub use disciplines::tins::{TinChoice, TinConfig, TinDrr, TinFlow};
+pub use disciplines::tin_choice::{TinChoice, TinConfig};
 #[doc(hidden)]
 pub use disciplines::tournament::{Ranked, RankedFlow, Tournament};
 pub use disciplines::wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
@@ -122,14 +120,10 @@ pub use drops::longest_host::{HeldFlow, HeldHost, HostClass, LongestHostDrop};
 pub use drops::longest_queue::{LongestFlow, LongestQueueDrop};
 pub use flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 pub use hierarchy::classes::{ClassState, Classes, Classify, LongestClass, LowBits, Member};
-pub use hosts::ceilings::{Ceiling, CeilingFlow, CeilingReturn, Ceilings};
-pub use hosts::committed_rates::{
-    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, RETURNS_A_CALL,
-};
-pub use hosts::host_drr::{HostDrr, HostDrrFlow, HostRing};
+pub use hosts::ceiling::Ceiling;
+pub use hosts::committed_rate::CommittedRate;
 pub use hosts::hosted::Hosted;
-pub use hosts::load_drr::{LoadDrr, LoadDrrFlow, LoadDrrHost, RoundList, Side, Sides};
-pub use hosts::tin_rings::TinRings;
+pub use hosts::side::Side;
 pub use hosts::token_bucket::{AsBooked, WireLength};
 #[doc(hidden)]
 pub use hosts::token_bucket::{Bucket, Elapsed, TokenRate};
@@ -143,6 +137,8 @@ pub use queues::queue::{Descriptor, Queue};
 pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
+#[doc(hidden)]
+pub use steps::step;
 #[cfg(feature = "steps")]
 #[doc(hidden)]
 pub use steps::take_steps;

@@ -6,18 +6,19 @@
 //!   `std`.
 //! - Records looked at, in the tests of this crate. Elsewhere [`look`] is nothing.
 
-/// A turn of a loop that a packet can cause.
+/// A turn of a loop that a packet can cause, here or in a crate above this one.
 #[cfg(not(feature = "steps"))]
 #[inline(always)]
-pub(crate) const fn step() {}
+pub const fn step() {}
 
 #[cfg(feature = "steps")]
 std::thread_local! {
     static STEPS: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
 }
 
+/// A turn of a loop that a packet can cause, here or in a crate above this one.
 #[cfg(feature = "steps")]
-pub(crate) fn step() {
+pub fn step() {
     STEPS.with(|steps| steps.set(steps.get().saturating_add(1)));
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Backlog, ConfigError, DropFrom, DropPolicy, FlowId, FlowScheduler, FlowState, Imbalance,
-    Limits, QfqConfig,
+    QfqConfig,
 };
 use conformance::Xorshift;
 use std::collections::{BTreeMap, VecDeque};
@@ -127,20 +127,6 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Beside<O, D> {
         let held = self.held.entry(flow).or_default();
         *held = head.map_or(0, |_| *held - len);
         *held
-    }
-
-    /// Removes `flow`, which loses first what it holds.
-    pub(crate) fn remove(&mut self, flow: FlowId) {
-        if let Some(held) = self.held.remove(&flow).filter(|held| *held > 0) {
-            self.scheduler.lost(flow, held, None);
-            self.policy.lost(flow, held, 0);
-        }
-        self.scheduler.remove(flow);
-        self.policy.removed(flow);
-    }
-
-    pub(crate) fn limits_changed(&mut self, limits: Limits) {
-        self.policy.limits_changed(limits);
     }
 
     pub(crate) fn victim(&self) -> Option<(FlowId, DropFrom)> {

@@ -7,7 +7,6 @@
 mod flow_lists;
 mod isolated;
 mod managed;
-mod tins;
 mod users;
 mod weighted;
 
@@ -27,7 +26,6 @@ use freeboard::{AqmKind, Dscp, Hashed, Isolation};
 pub use flow_lists::FlowLists;
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
 pub use managed::{fair_queues, one_queue};
-pub use tins::Tins;
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};
 pub use weighted::{Weighted, WeightedFlow};
 

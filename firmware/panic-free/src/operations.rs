@@ -1,13 +1,11 @@
 //! The operations, and how each is kept apart from the others.
 
 mod buffers;
-mod by_host;
 mod catalog;
 mod flow_schedulers;
 mod flowhash;
 mod hierarchy;
 mod labelled;
-
 mod schedulers;
 mod shaper;
 mod smart_queue;

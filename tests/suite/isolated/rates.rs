@@ -1,9 +1,9 @@
 //! Weights, committed rates and ceilings of hosts.
 
 use conformance::history::WithTerms;
-use freeboard::HostTerms;
 use freeboard::sched_core::{Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate};
-use freeboard::shaper::{Framing, Overhead};
+use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
+use freeboard::{HostTerms, LabelledScheduler};
 
 use super::*;
 
@@ -445,4 +445,56 @@ fn an_aqm_is_not_told_of_the_wait_for_a_ceiling() {
         }
         assert_eq!(drops > 0, is_told, "{drops} of {depth}");
     }
+}
+
+/// A packet of `host`, a millisecond long at 8 Mbit/s, comes to a queue behind a line.
+fn put_behind(
+    line: &mut Shaped<Isolated<Heap>>,
+    now: u64,
+    (host, terms): (u32, HostTerms),
+    handle: u32,
+) {
+    let packet = Packet::new(handle, LEN);
+    line.enqueue_labelled(Nanos(now), &raw(host, host, terms), packet, &mut no_drops).unwrap();
+}
+
+/// Goal: time in which all hosts wait above their ceilings is idle: no burst follows it for a caller that comes when told.
+/// Method: a host that waits until 8 ms and one without a ceiling that comes before that, then, or with a caller that is
+/// 0.1 ms late, on a line that catches up 10 ms.
+#[test]
+fn time_in_which_hosts_wait_above_their_ceilings_earns_no_burst() {
+    for (arrival, late) in [(7_900_000, 0), (8_000_000, 0), (8_100_000, 100_000)] {
+        let line = Shaper::new(Rate::megabits_per_second(8).unwrap());
+        let queue = queue(Isolation::DualSrcHost, 1, false);
+        let mut shaped = Shaped::new(queue, line, Overhead::RAW);
+        let slow = (1, ceiling(1_000_000, LEN));
+        (0..2).for_each(|handle| put_behind(&mut shaped, 0, slow, handle));
+        assert!(shaped.dequeue(Nanos(0), &mut no_drops).is_some());
+        assert_eq!(shaped.poll_at(Nanos(0)), Some(Nanos(8 * MILLI)));
+        (2..9).for_each(|handle| put_behind(&mut shaped, arrival, (2, NONE), handle));
+        // A packet each millisecond, and what the caller was late.
+        for at in 0..8 {
+            let due = Nanos(arrival - late + MILLI * at);
+            let now = due.max(Nanos(arrival));
+            assert_eq!(shaped.poll_at(now), Some(now));
+            assert!(shaped.dequeue(now, &mut no_drops).is_some());
+            assert_eq!(shaped.line().due(), due.plus(Nanos(MILLI)));
+        }
+        assert_eq!(shaped.backlog().packets, 0);
+    }
+}
+
+/// Goal: a change of what waits earns no burst. Method: a ceiling is lifted while its host waits.
+#[test]
+fn a_ceiling_that_is_lifted_earns_no_burst() {
+    let line = Shaper::new(Rate::megabits_per_second(8).unwrap());
+    let mut shaped = Shaped::new(queue(Isolation::DualSrcHost, 1, false), line, Overhead::RAW);
+    for handle in 0..4 {
+        put_behind(&mut shaped, 0, (1, ceiling(1_000_000, LEN)), handle);
+    }
+    assert!(shaped.dequeue(Nanos(0), &mut no_drops).is_some());
+    let now = Nanos(5 * MILLI);
+    assert!(shaped.inner_mut().update_host(now, &raw(1, 1, NONE)));
+    assert!(shaped.dequeue(now, &mut no_drops).is_some());
+    assert_eq!(shaped.line().due(), now.plus(Nanos(MILLI)));
 }

@@ -1,10 +1,9 @@
-//! Flow schedulers that know no hosts.
+//! Flow schedulers, and drop policies beside them.
 
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    AgeFlow, AgeParams, Aggregate, DropFrom, DrrFlow, FloorShare, FlowId, FlowScheduler,
-    LengthClass, LengthFlow, LongestFlow, LongestQueueDrop, Nanos, PlusFlow, QfqFlow, TinConfig,
-    TinFlow, WaitingFlow, Wf2qFlow,
+    AgeFlow, AgeParams, Aggregate, DropFrom, DrrFlow, FloorShare, LengthClass, LengthFlow,
+    LongestFlow, LongestQueueDrop, Nanos, PlusFlow, QfqFlow, WaitingFlow, Wf2qFlow,
 };
 
 use super::{FlowRecipe, Memory, QueuesRecipe, Room};
@@ -17,9 +16,9 @@ pub struct Drr {
 }
 
 impl FlowRecipe for Drr {
-    type Made<F: Memory, H: Memory> = core_::Drr<F::Of<DrrFlow>>;
+    type Made<F: Memory> = core_::Drr<F::Of<DrrFlow>>;
 
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
         let made = core_::Drr::new(room.flows.of(DrrFlow::EMPTY), room.max_len).ok()?;
         Some(if self.sparse_first { made.sparse_first() } else { made })
     }
@@ -30,39 +29,10 @@ impl FlowRecipe for Drr {
 pub struct Age(pub AgeParams);
 
 impl FlowRecipe for Age {
-    type Made<F: Memory, H: Memory> = core_::AgeDrr<F::Of<AgeFlow>>;
+    type Made<F: Memory> = core_::AgeDrr<F::Of<AgeFlow>>;
 
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
         core_::AgeDrr::new(room.flows.of(AgeFlow::EMPTY), room.max_len, self.0).ok()
-    }
-}
-
-/// Tins, flow `f` of tin `f mod n` to begin with.
-#[derive(Clone, Copy, Debug)]
-pub struct Tins {
-    /// What is set for each tin.
-    pub tins: &'static [TinConfig],
-    /// The floor in longest packets.
-    pub floor: u32,
-    /// Flows that have just become backlogged go first in their tin.
-    pub sparse_first: bool,
-}
-
-impl FlowRecipe for Tins {
-    type Made<F: Memory, H: Memory> = core_::TinDrr<F::Of<TinFlow>>;
-
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
-        let made = core_::TinDrr::new(room.flows.of(TinFlow::EMPTY), room.max_len).ok()?;
-        let mut made = made.with_floor(self.floor);
-        made.set_tins(self.tins).ok()?;
-        for (flow, tin) in (0..made.flows()).zip((0..made.tins()).cycle()) {
-            made.assign(FlowId(flow), tin).ok()?;
-        }
-        Some(if self.sparse_first { made.sparse_first() } else { made })
-    }
-
-    fn assign<F: Memory, H: Memory>(made: &mut Self::Made<F, H>, flow: FlowId, [tin, _]: [u32; 2]) {
-        let _ = made.assign(flow, tin);
     }
 }
 
@@ -74,9 +44,9 @@ pub struct ShortestQueue {
 }
 
 impl FlowRecipe for ShortestQueue {
-    type Made<F: Memory, H: Memory> = core_::ShortestQueue<F::Of<LengthFlow>>;
+    type Made<F: Memory> = core_::ShortestQueue<F::Of<LengthFlow>>;
 
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
         Some(core_::ShortestQueue::new(room.flows.of(LengthFlow::EMPTY)).drop_from(self.end))
     }
 }
@@ -92,10 +62,9 @@ pub struct CoarseShortestQueue {
 type Eighths = [LengthClass<3>; LengthClass::<3>::COUNT];
 
 impl FlowRecipe for CoarseShortestQueue {
-    type Made<F: Memory, H: Memory> =
-        core_::ShortestQueue<F::Of<LengthFlow>, [WaitingFlow; 0], Eighths, 3>;
+    type Made<F: Memory> = core_::ShortestQueue<F::Of<LengthFlow>, [WaitingFlow; 0], Eighths, 3>;
 
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
         let classes: Eighths = [LengthClass::EMPTY; LengthClass::<3>::COUNT];
         let flows = room.flows.of(LengthFlow::EMPTY);
         Some(core_::ShortestQueue::with_classes(flows, classes).ok()?.drop_from(self.end))
@@ -133,9 +102,9 @@ pub struct FlooredShortestQueue {
 }
 
 impl FlowRecipe for FlooredShortestQueue {
-    type Made<F: Memory, H: Memory> = core_::ShortestQueue<F::Of<LengthFlow>, F::Of<WaitingFlow>>;
+    type Made<F: Memory> = core_::ShortestQueue<F::Of<LengthFlow>, F::Of<WaitingFlow>>;
 
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
         let plain = ShortestQueue { end: self.end }.flow_scheduler(room)?;
         let share = Floor::share(self.floor)?;
         let made = plain.service_floor(share, room.flows.of(WaitingFlow::EMPTY)).ok()?;
@@ -151,9 +120,9 @@ impl FlowRecipe for FlooredShortestQueue {
 pub struct Qfq;
 
 impl FlowRecipe for Qfq {
-    type Made<F: Memory, H: Memory> = core_::Qfq<F::Of<QfqFlow>>;
+    type Made<F: Memory> = core_::Qfq<F::Of<QfqFlow>>;
 
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
         core_::Qfq::new(room.flows.of(QfqFlow::EMPTY), room.max_len).ok()
     }
 }
@@ -166,10 +135,9 @@ pub struct QfqPlus {
 }
 
 impl FlowRecipe for QfqPlus {
-    type Made<F: Memory, H: Memory> =
-        core_::QfqPlus<F::Of<PlusFlow>, F::Of<Aggregate>, F::Of<QfqFlow>>;
+    type Made<F: Memory> = core_::QfqPlus<F::Of<PlusFlow>, F::Of<Aggregate>, F::Of<QfqFlow>>;
 
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
         let (flows, aggregates) = (room.flows.of(PlusFlow::EMPTY), room.flows.of(Aggregate::EMPTY));
         let nodes = room.flows.of(QfqFlow::EMPTY);
         core_::QfqPlus::new(flows, aggregates, nodes, room.max_len, self.members).ok()
@@ -181,9 +149,9 @@ impl FlowRecipe for QfqPlus {
 pub struct Wf2q;
 
 impl FlowRecipe for Wf2q {
-    type Made<F: Memory, H: Memory> = core_::Wf2q<F::Of<Wf2qFlow>>;
+    type Made<F: Memory> = core_::Wf2q<F::Of<Wf2qFlow>>;
 
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
         core_::Wf2q::new(room.flows.of(Wf2qFlow::EMPTY), room.max_len).ok()
     }
 }
@@ -199,17 +167,13 @@ pub struct LongestQueue<R> {
 
 impl<R: FlowRecipe> QueuesRecipe for LongestQueue<R> {
     type Of = R;
-    type Policy<F: Memory, H: Memory> = LongestQueueDrop<F::Of<LongestFlow>>;
+    type Policy<F: Memory> = LongestQueueDrop<F::Of<LongestFlow>>;
 
     fn of(self) -> R {
         self.of
     }
 
-    fn policy<F: Memory, H: Memory>(
-        self,
-        _made: &R::Made<F, H>,
-        room: Room<F, H>,
-    ) -> Option<Self::Policy<F, H>> {
+    fn policy<F: Memory>(self, _made: &R::Made<F>, room: Room<F>) -> Option<Self::Policy<F>> {
         Some(LongestQueueDrop::new(room.flows.of(LongestFlow::EMPTY)).drop_from(self.end))
     }
 }

@@ -33,14 +33,6 @@ macro_rules! flow_schedulers {
                 ),
                 end: Tail,
             };
-            tins: Tins { tins: FOUR_TINS, floor: 64, sparse_first: true };
-            tins_of_one: Tins { tins: ONE_TIN, floor: 64, sparse_first: true };
-            tins_floor: LongestQueue {
-                of: Tins { tins: OVERBOOKED, floor: 2, sparse_first: false }, end: Tail,
-            };
-            tins_by_weight: LongestQueue {
-                of: Tins { tins: WEIGHTED, floor: 64, sparse_first: true }, end: Head,
-            };
             sqf: ShortestQueue { end: Head };
             sqf_tail: ShortestQueue { end: Tail };
             sqf_coarse: CoarseShortestQueue { end: Tail };
@@ -62,65 +54,6 @@ macro_rules! flow_schedulers {
             wf2q: Wf2q;
             wf2q_lqd: LongestQueue { of: Wf2q, end: Head };
             wf2q_lqd_tail: LongestQueue { of: Wf2q, end: Tail };
-            hosts: ByHost(HostDrr { of: Drr { sparse_first: false }, sparse_first: false });
-            hosts_sparse: ByHost(HostDrr { of: Drr { sparse_first: false }, sparse_first: true });
-            hosts_sparse_both: ByHost(HostDrr { of: Drr { sparse_first: true }, sparse_first: true });
-            hosts_tins: LongestHost {
-                of: HostDrr {
-                    of: Tins { tins: FOUR_TINS, floor: 4, sparse_first: true }, sparse_first: true,
-                },
-                end: Head,
-            };
-            hosts_qfq: ByHost(HostDrr { of: Qfq, sparse_first: true });
-            hosts_lhd: LongestHost {
-                of: HostDrr { of: Drr { sparse_first: true }, sparse_first: true }, end: Head,
-            };
-            hosts_lhd_tail: LongestHost {
-                of: HostDrr { of: Drr { sparse_first: false }, sparse_first: false }, end: Tail,
-            };
-            rates: Ceilings(CommittedRates(Drr { sparse_first: false }));
-            rates_sparse: Ceilings(CommittedRates(Drr { sparse_first: true }));
-            hosts_rates: LongestHost {
-                of: HostDrr {
-                    of: Ceilings(CommittedRates(Drr { sparse_first: false })), sparse_first: true,
-                },
-                end: Head,
-            };
-            hosts_rates_sparse: LongestHost {
-                of: HostDrr {
-                    of: Ceilings(CommittedRates(Drr { sparse_first: true })), sparse_first: true,
-                },
-                end: Tail,
-            };
-            hosts_rates_qfq: ByHost(HostDrr {
-                of: Ceilings(CommittedRates(Qfq)), sparse_first: false,
-            });
-            loads: ByHost(LoadDrr { calendar: Arrays::<16>, local: Source, sparse_first: false });
-            loads_sparse: ByHost(LoadDrr {
-                calendar: Arrays::<16>, local: Source, sparse_first: true,
-            });
-            loads_of_two_rounds: ByHost(LoadDrr {
-                calendar: Arrays::<2>, local: Source, sparse_first: true,
-            });
-            loads_of_four_rounds: ByHost(LoadDrr {
-                calendar: Arrays::<4>, local: Destination, sparse_first: true,
-            });
-            loads_tins: ByHost(LoadTins {
-                of: LoadDrr { calendar: Arrays::<16>, local: Source, sparse_first: true },
-                tins: FOUR_TINS,
-            });
-            loads_tins_by_weight: ByHost(LoadTins {
-                of: LoadDrr { calendar: Arrays::<16>, local: Destination, sparse_first: false },
-                tins: WEIGHTED,
-            });
-            loads_lhd_source: LongestHost {
-                of: LoadDrr { calendar: Arrays::<16>, local: Source, sparse_first: true },
-                end: Tail,
-            };
-            loads_lhd_destination: LongestHost {
-                of: LoadDrr { calendar: Arrays::<16>, local: Destination, sparse_first: true },
-                end: Tail,
-            };
         }
     };
     (@entries $each:ident $($with:tt)?; $($name:ident: $recipe:expr;)*) => {
@@ -325,19 +258,27 @@ macro_rules! compositions {
             isolated_dual_dst_cobalt: IsolatedHosts { by: Isolation::DualDstHost, aqm: QUICK_COBALT };
             isolated_triple_cobalt: IsolatedHosts { by: Isolation::TripleIsolate, aqm: QUICK_COBALT };
             isolated_flows_tins: IsolatedTins {
-                of: IsolatedHosts { by: Isolation::Flows, aqm: WithoutAqm }, tins: FOUR_TINS,
+                of: IsolatedHosts { by: Isolation::Flows, aqm: WithoutAqm }, tins: FOUR_TINS, limited: false,
             };
             isolated_dual_tins: IsolatedTins {
-                of: IsolatedHosts { by: Isolation::DualSrcHost, aqm: QUICK_COBALT }, tins: FOUR_TINS,
+                of: IsolatedHosts { by: Isolation::DualSrcHost, aqm: QUICK_COBALT }, tins: FOUR_TINS, limited: false,
             };
             isolated_triple_tins: IsolatedTins {
-                of: IsolatedHosts { by: Isolation::TripleIsolate, aqm: QUICK_COBALT }, tins: FOUR_TINS,
+                of: IsolatedHosts { by: Isolation::TripleIsolate, aqm: QUICK_COBALT }, tins: FOUR_TINS, limited: false,
             };
             isolated_dual_tins_by_weight: IsolatedTins {
-                of: IsolatedHosts { by: Isolation::DualSrcHost, aqm: WithoutAqm }, tins: WEIGHTED,
+                of: IsolatedHosts { by: Isolation::DualSrcHost, aqm: WithoutAqm }, tins: WEIGHTED, limited: false,
             };
             isolated_triple_tins_by_weight: IsolatedTins {
-                of: IsolatedHosts { by: Isolation::TripleIsolate, aqm: WithoutAqm }, tins: WEIGHTED,
+                of: IsolatedHosts { by: Isolation::TripleIsolate, aqm: WithoutAqm }, tins: WEIGHTED, limited: false,
+            };
+            isolated_dual_rates: IsolatedTins {
+                of: IsolatedHosts { by: Isolation::DualSrcHost, aqm: QUICK_COBALT }, tins: ONE_TIN,
+                limited: true,
+            };
+            isolated_dual_tins_rates: IsolatedTins {
+                of: IsolatedHosts { by: Isolation::DualSrcHost, aqm: WithoutAqm }, tins: FOUR_TINS,
+                limited: true,
             };
             smart: Smart { rate: Rate::UNLIMITED };
             smart_tins: SmartTins {
@@ -367,7 +308,6 @@ pub mod entry {
         AgeParams, AqmChoice, BlueParams, CoDelParams, CobaltParams,
         DropFrom::{Head, Tail},
         DualPi2Params, L4sParams, Nanos, Pi2Params, PieParams, Probability, RedParams,
-        Side::{Destination, Source},
         ThresholdRange, TinConfig,
     };
     pub use freeboard::shaper::{Overhead, Rate};
@@ -384,13 +324,6 @@ pub mod entry {
 
     /// One tin.
     pub const ONE_TIN: &[TinConfig] = &[TinConfig::by_weight(1)];
-
-    /// More than a line has, and a tin without a rate.
-    pub const OVERBOOKED: &[TinConfig] = &[
-        TinConfig::by_weight(1).with_rate(64_000),
-        TinConfig::by_weight(1),
-        TinConfig::by_weight(1).with_rate(1_000_000_000),
-    ];
 
     /// Tins by weight.
     pub const WEIGHTED: &[TinConfig] =

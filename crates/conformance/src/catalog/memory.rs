@@ -159,34 +159,18 @@ impl Memory for Vecs {
 
 /// Room for a discipline.
 #[derive(Clone, Copy, Debug)]
-pub struct Room<F, H = Arrays<1>> {
+pub struct Room<F> {
     /// For the flows.
     pub flows: F,
-    /// For the hosts, where the discipline knows them.
-    pub hosts: H,
     /// The longest packet, in bytes.
     pub max_len: u32,
-    /// What each host is configured with, and each flow that no caller configures.
-    pub host: Setting,
+    /// What each flow is configured with that no caller configures.
+    pub setting: Setting,
 }
 
 impl<F> Room<F> {
-    /// For flows without hosts.
+    /// For `flows`, each of the weight 3.
     pub const fn of_flows(flows: F, max_len: u32) -> Self {
-        Self { flows, hosts: Arrays, max_len, host: Setting { weight: 3, max_len } }
-    }
-}
-
-impl<F> Room<F, Arrays<1>> {
-    /// The same with hosts.
-    pub fn with_hosts<H>(self, hosts: H) -> Room<F, H> {
-        Room { flows: self.flows, hosts, max_len: self.max_len, host: self.host }
-    }
-}
-
-impl<F, H: Copy> Room<F, H> {
-    /// For the hosts alone: the room of the flow scheduler that chooses among them.
-    pub const fn of_hosts(&self) -> Room<H, H> {
-        Room { flows: self.hosts, hosts: self.hosts, max_len: self.max_len, host: self.host }
+        Self { flows, max_len, setting: Setting { weight: 3, max_len } }
     }
 }

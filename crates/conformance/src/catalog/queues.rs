@@ -54,32 +54,29 @@ pub struct Queued<R, A> {
 }
 
 impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
-    type Made<F: Memory, S: Memory, H: Memory> = FlowQueues<
-        SchedulerOf<R, F, H>,
+    type Made<F: Memory, S: Memory> = FlowQueues<
+        SchedulerOf<R, F>,
         F::Of<Queue>,
         S::Of<Descriptor>,
         A::Made<F>,
         F::Of<FlowRecord>,
-        R::Policy<F, H>,
+        R::Policy<F>,
     >;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         let (scheduler, aqm) = (self.of.of().flow_scheduler(room)?, self.aqm.aqm(room.flows)?);
         let policy = self.of.policy(&scheduler, room)?;
         let queues = queues(scheduler, aqm, (room.flows, descriptors, room.flows), limits);
         Some(queues.with_drop_policy(policy))
     }
 
-    fn add_flows<F: Memory, S: Memory, H: Memory>(
-        made: &mut Self::Made<F, S, H>,
-        room: Room<F, H>,
-    ) -> Option<()> {
-        let config = Dial::of(room.host);
+    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
+        let config = Dial::of(room.setting);
         (0..room.flows.count()).try_for_each(|flow| made.configure(FlowId(flow), config).ok())
     }
 }
@@ -89,25 +86,22 @@ impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
 pub struct OneQueue<A>(pub A);
 
 impl<A: AqmRecipe> Recipe for OneQueue<A> {
-    type Made<F: Memory, S: Memory, H: Memory> =
+    type Made<F: Memory, S: Memory> =
         Queues<core_::Drr<[core_::DrrFlow; 1]>, A::Made<Arrays<1>>, Arrays<1>, S, Arrays<1>>;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         let scheduler = core_::Drr::new([core_::DrrFlow::EMPTY], room.max_len).ok()?;
         let one = Arrays::<1>;
         Some(queues(scheduler, self.0.aqm(one)?, (one, descriptors, one), limits))
     }
 
-    fn add_flows<F: Memory, S: Memory, H: Memory>(
-        made: &mut Self::Made<F, S, H>,
-        room: Room<F, H>,
-    ) -> Option<()> {
-        made.configure(FlowId(0), Dial::of(room.host)).ok()
+    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
+        made.configure(FlowId(0), Dial::of(room.setting)).ok()
     }
 }
 
@@ -119,14 +113,14 @@ pub struct Fifo {
 }
 
 impl Recipe for Fifo {
-    type Made<F: Memory, S: Memory, H: Memory> = core_::Fifo<S::Of<Descriptor>>;
+    type Made<F: Memory, S: Memory> = core_::Fifo<S::Of<Descriptor>>;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        _room: Room<F, H>,
+        _room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         let descriptors = descriptors.of(Descriptor::EMPTY);
         Some(match self.end {
             DropFrom::Tail => core_::Fifo::tail_drop(descriptors, limits),
@@ -140,14 +134,14 @@ impl Recipe for Fifo {
 pub struct DualPi2(pub DualPi2Params);
 
 impl Recipe for DualPi2 {
-    type Made<F: Memory, S: Memory, H: Memory> = core_::DualPi2<S::Of<Descriptor>>;
+    type Made<F: Memory, S: Memory> = core_::DualPi2<S::Of<Descriptor>>;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        _room: Room<F, H>,
+        _room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         core_::DualPi2::new(descriptors.of(Descriptor::EMPTY), self.0, limits).ok()
     }
 }
@@ -177,14 +171,14 @@ type MadeSqf<Q, F, S, W> = Sqf<
 >;
 
 impl<Q: Memory> Recipe for VirtualQueues<Q> {
-    type Made<F: Memory, S: Memory, H: Memory> = MadeSqf<Q, F, S, [WaitingFlow; 0]>;
+    type Made<F: Memory, S: Memory> = MadeSqf<Q, F, S, [WaitingFlow; 0]>;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         let memory = SqfMemory {
             scheduler: self.queues.of(LengthFlow::EMPTY),
             queues: self.queues.of(Queue::EMPTY),
@@ -198,10 +192,7 @@ impl<Q: Memory> Recipe for VirtualQueues<Q> {
         Some(if self.default_takes_longest { made.default_takes_longest() } else { made })
     }
 
-    fn add_flows<F: Memory, S: Memory, H: Memory>(
-        made: &mut Self::Made<F, S, H>,
-        room: Room<F, H>,
-    ) -> Option<()> {
+    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
         (0..room.flows.count()).try_for_each(|flow| made.add_flow(FlowId(flow)).ok())
     }
 }
@@ -218,24 +209,21 @@ pub struct FlooredVirtualQueues<Q> {
 }
 
 impl<Q: Memory> Recipe for FlooredVirtualQueues<Q> {
-    type Made<F: Memory, S: Memory, H: Memory> = MadeSqf<Q, F, S, Q::Of<WaitingFlow>>;
+    type Made<F: Memory, S: Memory> = MadeSqf<Q, F, S, Q::Of<WaitingFlow>>;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         let plain = self.of.scheduler(room, descriptors, limits)?;
         let (share, waiting) =
             (Floor::share(Some(self.floor))?, self.of.queues.of(WaitingFlow::EMPTY));
         plain.service_floor(share, waiting).ok()?.flush_unserved(self.flush).ok()
     }
 
-    fn add_flows<F: Memory, S: Memory, H: Memory>(
-        made: &mut Self::Made<F, S, H>,
-        room: Room<F, H>,
-    ) -> Option<()> {
+    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
         (0..room.flows.count()).try_for_each(|flow| made.add_flow(FlowId(flow)).ok())
     }
 }
@@ -252,14 +240,14 @@ pub struct Shaped<R> {
 }
 
 impl<R: Recipe> Recipe for Shaped<R> {
-    type Made<F: Memory, S: Memory, H: Memory> = shaper::Shaped<R::Made<F, S, H>>;
+    type Made<F: Memory, S: Memory> = shaper::Shaped<R::Made<F, S>>;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         let line = Shaper::new(self.rate).with_catch_up(Nanos::ZERO);
         Some(shaper::Shaped::new(
             self.of.scheduler(room, descriptors, limits)?,
@@ -268,15 +256,12 @@ impl<R: Recipe> Recipe for Shaped<R> {
         ))
     }
 
-    fn add_flows<F: Memory, S: Memory, H: Memory>(
-        made: &mut Self::Made<F, S, H>,
-        room: Room<F, H>,
-    ) -> Option<()> {
+    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
         R::add_flows(made.inner_mut(), room)
     }
 }
 
-/// A flow scheduler that is reached by hash; all its flows are configured as [`Room::host`] says.
+/// A flow scheduler that is reached by hash; all its flows are configured as [`Room::setting`] says.
 #[derive(Clone, Copy, Debug)]
 pub struct ByHash<R, L> {
     /// The flow scheduler.
@@ -288,25 +273,25 @@ pub struct ByHash<R, L> {
 }
 
 impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
-    type Made<F: Memory, S: Memory, H: Memory> = Hashed<
-        SchedulerOf<R, F, H>,
+    type Made<F: Memory, S: Memory> = Hashed<
+        SchedulerOf<R, F>,
         L::Of<TagLine>,
         F::Of<Queue>,
         S::Of<Descriptor>,
         NoAqm,
         [FlowRecord; 0],
-        R::Policy<F, H>,
+        R::Policy<F>,
     >;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         let mut scheduler = self.of.of().flow_scheduler(room)?;
         for flow in (0..room.flows.count()).map(FlowId) {
-            scheduler.configure(flow, Dial::of(room.host), None).ok()?;
+            scheduler.configure(flow, Dial::of(room.setting), None).ok()?;
         }
         let policy = self.of.policy(&scheduler, room)?;
         let lines = self.lines.of(TagLine::EMPTY);
@@ -332,27 +317,23 @@ pub struct Tree<R, C> {
 }
 
 impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
-    type Made<F: Memory, S: Memory, H: Memory> = Classes<
-        R::Made<super::Arrays<4>, H>,
-        C::Made<F, S, H>,
-        [C::Made<F, S, H>; 4],
+    type Made<F: Memory, S: Memory> = Classes<
+        R::Made<super::Arrays<4>>,
+        C::Made<F, S>,
+        [C::Made<F, S>; 4],
         LowBits,
         [ClassState; 4],
         [LongestClass; 4],
     >;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
-        let of_classes = Room {
-            flows: super::Arrays::<4>,
-            hosts: room.hosts,
-            max_len: room.max_len,
-            host: room.host,
-        };
+    ) -> Option<Self::Made<F, S>> {
+        let of_classes =
+            Room { flows: super::Arrays::<4>, max_len: room.max_len, setting: room.setting };
         let scheduler = self.of.flow_scheduler(of_classes)?;
         let class = || self.class.scheduler(room, descriptors, limits);
         let classes = [class()?, class()?, class()?, class()?];
@@ -361,11 +342,8 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
         Some(made.dropping_from_longest([LongestClass::EMPTY; 4]))
     }
 
-    fn add_flows<F: Memory, S: Memory, H: Memory>(
-        made: &mut Self::Made<F, S, H>,
-        room: Room<F, H>,
-    ) -> Option<()> {
-        (0..4).try_for_each(|class| made.configure(FlowId(class), Dial::of(room.host)).ok())
+    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
+        (0..4).try_for_each(|class| made.configure(FlowId(class), Dial::of(room.setting)).ok())
     }
 }
 
@@ -374,15 +352,14 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
 pub struct Measured<R>(pub R);
 
 impl<R: Recipe> Recipe for Measured<R> {
-    type Made<F: Memory, S: Memory, H: Memory> =
-        Metered<R::Made<F, S, H>, F::Of<WfiFlow>, S::Of<Arrival>>;
+    type Made<F: Memory, S: Memory> = Metered<R::Made<F, S>, F::Of<WfiFlow>, S::Of<Arrival>>;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         let meter = WfiMeter::new(room.flows.of(WfiFlow::EMPTY));
         let inner = self.0.scheduler(room, descriptors, limits)?;
         Some(Metered::new(inner, meter, descriptors.of(Arrival::EMPTY)))
@@ -402,21 +379,35 @@ pub struct IsolatedHosts<A> {
 /// The longest table of [`IsolatedHosts`].
 const MOST: usize = 16;
 
-impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
-    type Made<F: Memory, S: Memory, H: Memory> = Isolated<Parts<MOST>, A::Made<Parts<MOST>>>;
-
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+impl<A: AqmRecipe> IsolatedHosts<A> {
+    /// The queue, with or without room for rates of hosts.
+    pub(super) fn made<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+        has_rates: bool,
+    ) -> Option<Isolated<Parts<MOST>, A::Made<Parts<MOST>>>> {
         let packets = (descriptors.count() as usize).min(MOST);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 4, 4, packets).with_triple(MOST);
+        let memory = if has_rates { memory.with_rates() } else { memory };
         let mut config = IsolatedConfig::new(room.max_len, limits).isolated_by(self.by);
         config.ways = 4;
         let aqm = self.aqm.aqm(Parts(memory.queues()))?;
         Isolated::with_aqm(memory, aqm, config).ok()
+    }
+}
+
+impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
+    type Made<F: Memory, S: Memory> = Isolated<Parts<MOST>, A::Made<Parts<MOST>>>;
+
+    fn scheduler<F: Memory, S: Memory>(
+        self,
+        room: Room<F>,
+        descriptors: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S>> {
+        self.made(room, descriptors, limits, false)
     }
 }
 
@@ -428,14 +419,14 @@ pub struct Smart {
 }
 
 impl Recipe for Smart {
-    type Made<F: Memory, S: Memory, H: Memory> = SmartQueue<Parts<MOST>, Descriptors>;
+    type Made<F: Memory, S: Memory> = SmartQueue<Parts<MOST>, Descriptors>;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         let packets = (descriptors.count() as usize).min(MOST);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 1, packets);
         let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());

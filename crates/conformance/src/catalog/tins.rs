@@ -1,48 +1,16 @@
-//! Tins above rounds, and in the assembled queues.
+//! Tins in the assembled queues.
 
-use freeboard::flowhash::Labels;
-use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    Backlog, ChosenAqmState, Counters, DropSink, FlowId, FlowScheduler, Imbalance, Limits,
-    LoadDrrFlow, LoadDrrHost, Nanos, Packet, Rejected, RoundList, Scheduler, TinConfig,
+    Backlog, Ceiling, ChosenAqmState, CommittedRate, Counters, DropSink, FlowId, Imbalance, Limits,
+    Nanos, Packet, Rejected, Scheduler, TinConfig,
 };
 use freeboard::shaper::Rate;
 use freeboard::{
-    Allocate, Descriptors, InTin, IsolatedMemory, Isolation, LabelledScheduler, SmartQueue, TinMode,
+    Allocate, Descriptors, IsolatedMemory, Isolation, Labelled, LabelledScheduler, SmartQueue,
+    TinMode,
 };
 
-use super::{AqmRecipe, HostRecipe, IsolatedHosts, LoadDrr, Memory, Parts, Recipe, Room};
-
-/// Tins with rounds in each, flow `f` of tin `f mod n` to begin with.
-#[derive(Clone, Copy, Debug)]
-pub struct LoadTins<W> {
-    /// The rounds; all tins together have its calendar.
-    pub of: LoadDrr<W>,
-    /// What is set for each tin.
-    pub tins: &'static [TinConfig],
-}
-
-impl<W: Memory> HostRecipe for LoadTins<W> {
-    type Made<F: Memory, H: Memory> = core_::LoadDrr<
-        F::Of<LoadDrrFlow>,
-        H::Of<LoadDrrHost>,
-        H::Of<LoadDrrHost>,
-        W::Of<RoundList>,
-    >;
-
-    fn over_hosts<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
-        let mut made = self.of.over_hosts(room)?;
-        made.set_tins(self.tins).ok()?;
-        for (flow, tin) in (0..made.flows()).zip((0..made.tins()).cycle()) {
-            made.assign_tin(FlowId(flow), tin).ok()?;
-        }
-        Some(made)
-    }
-
-    fn assign<F: Memory, H: Memory>(made: &mut Self::Made<F, H>, flow: FlowId, hosts: [u32; 2]) {
-        <LoadDrr<W> as HostRecipe>::assign::<F, H>(made, flow, hosts);
-    }
-}
+use super::{AqmRecipe, IsolatedHosts, Memory, Parts, Recipe, Room};
 
 /// The longest table.
 const MOST: usize = 64;
@@ -54,21 +22,22 @@ pub struct IsolatedTins<A> {
     pub of: IsolatedHosts<A>,
     /// What is set for each of at most four tins.
     pub tins: &'static [TinConfig],
+    /// Whether hosts have committed rates and ceilings.
+    pub limited: bool,
 }
 
 impl<A: AqmRecipe> Recipe for IsolatedTins<A> {
-    type Made<F: Memory, S: Memory, H: Memory> =
-        ByNumber<<IsolatedHosts<A> as Recipe>::Made<F, S, H>>;
+    type Made<F: Memory, S: Memory> = ByNumber<<IsolatedHosts<A> as Recipe>::Made<F, S>>;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
-        let mut queue = self.of.scheduler(room, descriptors, limits)?;
+    ) -> Option<Self::Made<F, S>> {
+        let mut queue = self.of.made(room, descriptors, limits, self.limited)?;
         queue.set_tins(self.tins).ok()?;
-        Some(ByNumber { queue, tins: queue_tins(self.tins.len()) })
+        Some(ByNumber { queue, tins: queue_tins(self.tins.len()), limited: self.limited })
     }
 }
 
@@ -87,14 +56,14 @@ pub struct SmartTins {
 }
 
 impl Recipe for SmartTins {
-    type Made<F: Memory, S: Memory, H: Memory> = ByNumber<SmartQueue<Parts<MOST>, Descriptors>>;
+    type Made<F: Memory, S: Memory> = ByNumber<SmartQueue<Parts<MOST>, Descriptors>>;
 
-    fn scheduler<F: Memory, S: Memory, H: Memory>(
+    fn scheduler<F: Memory, S: Memory>(
         self,
-        room: Room<F, H>,
+        room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S, H>> {
+    ) -> Option<Self::Made<F, S>> {
         let packets = (descriptors.count() as usize).min(16);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 8, packets).with_triple(16);
         let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
@@ -102,7 +71,7 @@ impl Recipe for SmartTins {
         let builder = builder.isolation(self.by).tins(self.tins).hosts_across_tins(self.across);
         let queue = builder.descriptors_in(memory, aqm).ok()?;
         let tins = queue.tins().count();
-        Some(ByNumber { queue, tins })
+        Some(ByNumber { queue, tins, limited: false })
     }
 }
 
@@ -117,6 +86,46 @@ pub struct ByNumber<Q> {
     queue: Q,
     /// How many tins there are.
     tins: u8,
+    /// Whether hosts have committed rates and ceilings.
+    limited: bool,
+}
+
+/// The labels that a number says.
+struct Numbered {
+    number: u32,
+    tin: u8,
+    limited: bool,
+}
+
+impl Labelled for Numbered {
+    fn flow(&self) -> u32 {
+        self.number
+    }
+
+    fn source(&self) -> u32 {
+        self.number >> 1
+    }
+
+    fn destination(&self) -> u32 {
+        self.number % 3
+    }
+
+    fn tin(&self) -> u8 {
+        self.tin
+    }
+
+    /// Of the even sources: less than what they send, or with every other of them a rate whose bytes take no whole number
+    /// of nanoseconds.
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        let rate = [Some(200_000), None, Some(99_991), None][(self.source() & 3) as usize];
+        CommittedRate::new(rate.filter(|_| self.limited)?, 3_000).ok()
+    }
+
+    /// Below what the sources send, and far above it.
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        let rate = [None, Some(100_000), Some(5_000_011), None][(self.source() & 3) as usize];
+        Ceiling::new(rate.filter(|_| self.limited)?, 3_000).ok()
+    }
 }
 
 impl<Q: LabelledScheduler> Scheduler for ByNumber<Q> {
@@ -127,10 +136,9 @@ impl<Q: LabelledScheduler> Scheduler for ByNumber<Q> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let number = flow.0;
-        let labels = Labels { flow: number, src_host: number >> 1, dst_host: number % 3 };
-        let tin = u8::try_from(number % u32::from(self.tins.max(1))).unwrap_or(0);
-        self.queue.enqueue_labelled(now, &InTin { labels, tin }, packet, drops)
+        let tin = u8::try_from(flow.0 % u32::from(self.tins.max(1))).unwrap_or(0);
+        let labels = Numbered { number: flow.0, tin, limited: self.limited };
+        self.queue.enqueue_labelled(now, &labels, packet, drops)
     }
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {

@@ -3,254 +3,12 @@
 use crate::catalog::{ByNumber, Dial, Setting};
 use freeboard::flowhash::TagLine;
 use freeboard::sched_core::{
-    AgeDrr, Aqm, Arrival, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes,
-    Classify, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError,
-    Descriptor, DropPolicy, DropSink, Drr, DualPi2, Fifo, FlowDirectory, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, HostDrr, HostDrrFlow, HostRing, Hosted, LengthFlow, LoadDrr,
-    LoadDrrFlow, LoadDrrHost, LongestClass, Metered, Nanos, Qfq, QfqPlus, Queue, RoundList,
-    Scheduler, ShortestQueue, Sides, Sqf, SqfFlow, Table, TinConfig, TinDrr, TinFlow, WaitingFlow,
-    Wf2q, WfiFlow, WireLength,
+    Aqm, Arrival, ClassState, Classes, Classify, ConfigError, Descriptor, DropPolicy, DropSink,
+    DualPi2, Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler, LengthFlow,
+    LongestClass, Metered, Nanos, Queue, Scheduler, Sqf, SqfFlow, Table, WaitingFlow, WfiFlow,
 };
 use freeboard::shaper::Shaped;
 use freeboard::{Descriptors, Hashed, Isolated, LabelledScheduler, SmartQueue, Storage};
-
-/// What is known of hosts under a number, which is that of a flow and that of a host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostBooks {
-    /// The hosts of the flow: one, or source and destination.
-    pub of_flow: [Option<u32>; 2],
-    /// How many flows of the host are backlogged, on either side.
-    pub backlogged: [u32; 2],
-    /// What governs the host.
-    pub setting: Option<[u32; 2]>,
-    /// The rate of the host.
-    pub rate: Option<CommittedRate>,
-    /// Whether the host is backlogged in excess of its committed rate.
-    pub borrows: bool,
-    /// The ceiling of the host.
-    pub ceiling: Option<Ceiling>,
-    /// Whether the host is backlogged and waits because of it.
-    pub waits: bool,
-}
-
-/// What a flow scheduler may know of hosts above its flows. Unless it says otherwise it takes everything
-/// and knows nothing.
-pub trait Housing {
-    /// Hosts are numbered below this, on either side; 0 if it knows none.
-    fn hosts(&self) -> u32 {
-        0
-    }
-
-    /// Gives `flow` its hosts.
-    ///
-    /// # Errors
-    /// Those of the flow scheduler.
-    fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
-        let _ = (flow, source, destination);
-        Ok(())
-    }
-
-    /// Changes `host`.
-    ///
-    /// # Errors
-    /// Those of the flow scheduler.
-    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
-        let _ = (host, setting);
-        Ok(())
-    }
-
-    /// Gives `host` a committed rate, or none.
-    ///
-    /// # Errors
-    /// Those of the flow scheduler.
-    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        let _ = (host, rate);
-        Ok(())
-    }
-
-    /// Gives `host` a ceiling, or none.
-    ///
-    /// # Errors
-    /// Those of the flow scheduler.
-    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
-        let _ = (host, ceiling);
-        Ok(())
-    }
-
-    /// Changes which sides count.
-    fn count(&mut self, sides: Sides) {
-        let _ = sides;
-    }
-
-    /// What is known under `number`.
-    fn books(&self, number: u32) -> HostBooks {
-        let _ = number;
-        HostBooks::default()
-    }
-}
-
-impl<N> Housing for AgeDrr<N> {}
-impl<N> Housing for Drr<N> {}
-
-/// A tin counts as a host.
-impl<N: Table<TinFlow>, L: WireLength> Housing for TinDrr<N, L> {
-    fn hosts(&self) -> u32 {
-        self.tins()
-    }
-
-    fn assign(&mut self, flow: FlowId, tin: u32, _destination: u32) -> Result<(), ConfigError> {
-        self.assign(flow, tin)
-    }
-
-    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
-        set_tin(self, host, |tin| tin.weight = setting.weight)
-    }
-
-    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        set_tin(self, host, |tin| tin.bits_per_second = rate.map(|rate| rate.bits_per_second()))
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        let setting = |tin: TinConfig| [tin.weight, tin.bits_per_second.unwrap_or(0) as u32];
-        HostBooks {
-            of_flow: [self.tin_of(FlowId(number)), None],
-            setting: self.tin(number).map(setting),
-            ..HostBooks::default()
-        }
-    }
-}
-
-/// Changes one tin among the others.
-fn set_tin<N: Table<TinFlow>, L: WireLength>(
-    tins: &mut TinDrr<N, L>,
-    tin: u32,
-    change: impl FnOnce(&mut TinConfig),
-) -> Result<(), ConfigError> {
-    let mut all: Vec<_> = (0..tins.tins()).filter_map(|tin| tins.tin(tin)).collect();
-    let hosts = tins.tins();
-    change(all.get_mut(tin as usize).ok_or(ConfigError::UnknownHost { host: tin, hosts })?);
-    tins.set_tins(&all)
-}
-
-impl<N> Housing for Qfq<N> {}
-impl<N, A, G> Housing for QfqPlus<N, A, G> {}
-impl<N> Housing for Wf2q<N> {}
-impl<N, W, C, const S: u32> Housing for ShortestQueue<N, W, C, S> {}
-
-/// A flow that can have a rate counts as a host.
-impl<O, C, W, B> Housing for CommittedRates<O, C, W, B>
-where
-    O: FlowScheduler,
-    C: Table<CommittedFlow>,
-    W: Table<CommittedReturn>,
-    B: FlowScheduler<Config = O::Config>,
-{
-    fn hosts(&self) -> u32 {
-        self.room()
-    }
-
-    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.set_rate(FlowId(host), rate)
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        let flow = FlowId(number);
-        let (rate, borrows) = (CommittedRates::rate(self, flow), self.is_excess(flow));
-        HostBooks { rate, borrows, ..HostBooks::default() }
-    }
-}
-
-/// A flow that can have a ceiling counts as a host.
-impl<O, C, W> Housing for Ceilings<O, C, W>
-where
-    O: FlowScheduler + Housing,
-    C: Table<CeilingFlow>,
-    W: Table<CeilingReturn>,
-{
-    fn hosts(&self) -> u32 {
-        self.room()
-    }
-
-    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.scheduler_mut().rate(host, rate)
-    }
-
-    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
-        self.set_ceiling(FlowId(host), ceiling)
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        let flow = FlowId(number);
-        let (ceiling, waits) = (Ceilings::ceiling(self, flow), self.is_waiting(flow));
-        HostBooks { ceiling, waits, ..self.scheduler().books(number) }
-    }
-}
-
-impl<O, N, G> Housing for HostDrr<O, N, G>
-where
-    O: FlowScheduler + Housing,
-    O::Config: Dial,
-    N: Table<HostDrrFlow>,
-    G: Table<HostRing>,
-{
-    fn hosts(&self) -> u32 {
-        Hosted::hosts(self)
-    }
-
-    fn assign(&mut self, flow: FlowId, host: u32, _destination: u32) -> Result<(), ConfigError> {
-        self.assign(flow, host)
-    }
-
-    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
-        self.configure_host(host, O::Config::of(setting))
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        HostBooks {
-            of_flow: [self.host_of(FlowId(number)), None],
-            backlogged: [self.flows_of(number), 0],
-            setting: self.host_config(number).map(Dial::read),
-            ..self.scheduler().books(number)
-        }
-    }
-
-    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.scheduler_mut().rate(host, rate)
-    }
-
-    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
-        self.scheduler_mut().ceiling(host, ceiling)
-    }
-}
-
-impl<N, S, D, W> Housing for LoadDrr<N, S, D, W>
-where
-    N: Table<LoadDrrFlow>,
-    S: Table<LoadDrrHost>,
-    D: Table<LoadDrrHost>,
-    W: Table<RoundList>,
-{
-    fn hosts(&self) -> u32 {
-        Hosted::hosts(self)
-    }
-
-    fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
-        self.assign(flow, source, destination)
-    }
-
-    fn count(&mut self, sides: Sides) {
-        self.set_mode(sides);
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        let hosts = self.assigned(FlowId(number));
-        HostBooks {
-            of_flow: [hosts.map(|hosts| hosts.0), hosts.map(|hosts| hosts.1)],
-            backlogged: [self.flows_of_source(number), self.flows_of_destination(number)],
-            ..HostBooks::default()
-        }
-    }
-}
 
 /// Which packets leave in the order in which they came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -266,16 +24,6 @@ pub enum Order {
 
 /// A scheduler whose flows can be added, changed and removed.
 pub trait Contestant: Scheduler {
-    /// What it knows of hosts, if anything.
-    fn housing(&self) -> Option<&dyn Housing> {
-        None
-    }
-
-    /// The same, to be changed.
-    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
-        None
-    }
-
     /// Adds or changes `flow`.
     ///
     /// # Errors
@@ -293,11 +41,6 @@ pub trait Contestant: Scheduler {
     fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> Option<bool> {
         let _ = (flow, younger, drops);
         None
-    }
-
-    /// Whether there are hosts.
-    fn has_hosts(&self) -> bool {
-        self.housing().is_some_and(|housing| housing.hosts() > 0)
     }
 
     /// Whether a handle that is queued already is noticed, whatever flow it is given in for. A history
@@ -329,14 +72,6 @@ impl<S: Contestant + ?Sized> Contestant for Box<S> {
         (**self).filter_out(flow, younger, drops)
     }
 
-    fn housing(&self) -> Option<&dyn Housing> {
-        (**self).housing()
-    }
-
-    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
-        (**self).housing_mut()
-    }
-
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         (**self).configure(flow, setting)
     }
@@ -359,14 +94,6 @@ impl<S: Contestant + ?Sized> Contestant for Box<S> {
 }
 
 impl<S: Contestant> Contestant for Shaped<S> {
-    fn housing(&self) -> Option<&dyn Housing> {
-        self.inner().housing()
-    }
-
-    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
-        self.inner_mut().housing_mut()
-    }
-
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         self.inner_mut().configure(flow, setting)
     }
@@ -427,7 +154,7 @@ where
 
 impl<O, Q, S, A, R, D, T> Contestant for FlowQueues<O, Q, S, A, R, D, T>
 where
-    O: FlowScheduler + Housing,
+    O: FlowScheduler,
     O::Config: Dial,
     Q: Table<Queue>,
     S: Table<Descriptor>,
@@ -436,14 +163,6 @@ where
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
-    fn housing(&self) -> Option<&dyn Housing> {
-        Some(self.scheduler())
-    }
-
-    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
-        Some(self.scheduler_mut())
-    }
-
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         self.configure(flow, O::Config::of(setting))
     }

@@ -5,7 +5,7 @@ use freeboard::sched_core::{
     Scheduler,
 };
 
-use super::{Contestant, Housing, Order, Setting};
+use super::{Contestant, Order, Setting};
 
 /// The same at another time: every instant is shifted by a constant.
 #[derive(Clone, Debug)]
@@ -107,14 +107,6 @@ impl<S: Scheduler> Scheduler for Shifted<S> {
 }
 
 impl<S: Contestant> Contestant for Shifted<S> {
-    fn housing(&self) -> Option<&dyn Housing> {
-        self.inner.housing()
-    }
-
-    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
-        self.inner.housing_mut()
-    }
-
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         self.inner.configure(flow, setting)
     }
@@ -203,14 +195,6 @@ impl<S: Scheduler> Scheduler for Peeked<S> {
 }
 
 impl<S: Contestant> Contestant for Peeked<S> {
-    fn housing(&self) -> Option<&dyn Housing> {
-        self.inner.housing()
-    }
-
-    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
-        self.inner.housing_mut()
-    }
-
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         let outcome = self.inner.configure(flow, setting);
         self.look(Nanos(0));

@@ -1,12 +1,10 @@
 //! Two sides, one history.
 
-use freeboard::sched_core::{
-    Ceiling, CommittedRate, ConfigError, DropReason, Ecn, FlowId, Limits, Nanos, Packet, Rejected,
-};
+use freeboard::sched_core::{DropReason, Ecn, FlowId, Limits, Nanos, Packet, Rejected};
 
 use super::ledger::Ledger;
 use super::operation::{DESCRIPTORS, FLOWS, Operation};
-use super::{Contestant, Housing, Order};
+use super::{Contestant, Order};
 
 /// The flows of a history, and numbers that are no flow's.
 const EVERY_FLOW: [u32; FLOWS as usize + 3] =
@@ -185,31 +183,6 @@ impl Step<'_> {
                 self.subject.drain(&mut |packet, reason| subject.push((packet, reason)));
                 self.twin.drain(&mut |packet, reason| twin.push((packet, reason)));
             }
-            Operation::Assign { flow, source, destination } => {
-                let flow = FlowId(flow);
-                self.house("assign", |hosts| hosts.assign(flow, source, destination))?;
-                return Ok(Some(flow));
-            }
-            Operation::ConfigureHost { host, setting } => {
-                self.house("configure_host", |hosts| hosts.configure_host(host, setting))?;
-                return Ok(Some(FlowId(host)));
-            }
-            Operation::CommittedRate { host, rate, free } => {
-                // Most odd rates are none at all.
-                let rate = rate.and_then(|(rate, burst)| CommittedRate::new(rate, burst).ok());
-                let rate = rate.map(|rate| if free { rate.with_free_borrowing() } else { rate });
-                self.house("rate", |hosts| hosts.rate(host, rate))?;
-                return Ok(Some(FlowId(host)));
-            }
-            Operation::Ceiling { host, ceiling } => {
-                let ceiling = ceiling.and_then(|(rate, burst)| Ceiling::new(rate, burst).ok());
-                self.house("ceiling", |hosts| hosts.ceiling(host, ceiling))?;
-                return Ok(Some(FlowId(host)));
-            }
-            Operation::Count { sides } => self.house("count", |hosts| {
-                hosts.count(sides);
-                Ok(())
-            })?,
             Operation::Forward { nanos } => self.course.now = self.course.now.saturating_add(nanos),
             Operation::Back { nanos } => {
                 self.course.now = self.course.now.saturating_sub(nanos);
@@ -229,19 +202,6 @@ impl Step<'_> {
         same("packets evicted", self.course.dropped[0].len(), usize::from(evicted))?;
         let left = self.subject.backlog().packets;
         same("queued after an eviction", left, before - u32::from(evicted))
-    }
-
-    /// Does something to what both know of hosts.
-    fn house(
-        &mut self,
-        what: &str,
-        action: impl Fn(&mut dyn Housing) -> Result<(), ConfigError>,
-    ) -> Result<(), String> {
-        let kind = |error| core::mem::discriminant(&error);
-        let outcome = self.subject.housing_mut().map_or(Ok(()), &action);
-        let expected = self.twin.housing_mut().map_or(Ok(()), &action);
-        same(what, outcome.map_err(kind), expected.map_err(kind))
-            .map_err(|message| format!("{message} ({outcome:?}, {expected:?})"))
     }
 
     fn enqueue(&mut self, flow: u32, len: u32, handle: u32) -> Result<(), String> {
@@ -365,10 +325,6 @@ impl Step<'_> {
     fn compare_flow(&self, flow: FlowId) -> Result<(), String> {
         let (subject, twin) = (&*self.subject, &*self.twin);
         same("setting", subject.setting(flow), twin.setting(flow))?;
-        let books = |housing: Option<&dyn Housing>| housing.map(|hosts| hosts.books(flow.0));
-        let (subject_books, twin_books) = (books(subject.housing()), books(twin.housing()));
-        same("hosts", subject_books.unwrap_or_default(), twin_books.unwrap_or_default())
-            .map_err(|message| format!("{message} (flow and host {})", flow.0))?;
         same("counters of a flow", subject.flow_counters(flow), twin.flow_counters(flow))
             .map_err(|message| format!("{message} ({flow:?})"))
     }

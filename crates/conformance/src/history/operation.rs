@@ -1,14 +1,10 @@
 //! The language of histories.
 
+use super::Setting;
 use crate::Xorshift;
-use freeboard::sched_core::Sides;
-
-use super::{Contestant, Setting};
 
 /// Flows of a history are numbered below this; every other number is unknown.
 pub const FLOWS: u32 = 8;
-/// Hosts of a history, on either side, are numbered below this.
-pub const HOSTS: u32 = 4;
 /// Handles of a history are numbered below this.
 pub const DESCRIPTORS: u32 = 32;
 
@@ -77,43 +73,6 @@ pub enum Operation {
     },
     /// Drops everything.
     Drain,
-    /// Gives a flow its hosts, whatever it holds.
-    Assign {
-        /// The flow.
-        flow: u32,
-        /// The host that sends; the only one, where hosts have no sides.
-        source: u32,
-        /// The host that is sent to.
-        destination: u32,
-    },
-    /// Changes a host.
-    ConfigureHost {
-        /// The host.
-        host: u32,
-        /// What is set.
-        setting: Setting,
-    },
-    /// Gives a host a committed rate.
-    CommittedRate {
-        /// The host.
-        host: u32,
-        /// Bits per second and burst in bytes; nothing takes the rate away, as what no rate can be does.
-        rate: Option<(u64, u32)>,
-        /// Whether borrowing is free.
-        free: bool,
-    },
-    /// Gives a host a ceiling.
-    Ceiling {
-        /// The host.
-        host: u32,
-        /// Bits per second and burst in bytes; nothing takes the ceiling away, as what none can be does.
-        ceiling: Option<(u64, u32)>,
-    },
-    /// Changes which sides count.
-    Count {
-        /// The sides that count from now on.
-        sides: Sides,
-    },
     /// The clock goes on.
     Forward {
         /// In nanoseconds.
@@ -131,32 +90,10 @@ const LENGTHS: [u32; 16] =
 /// Some that no flow accepts, and some that only a discipline without a maximum of its own does.
 const ODD_LENGTHS: [u32; 8] = [0, 1, 1_501, 9_000, 65_535, 65_536, (1 << 20) + 1, u32::MAX];
 const ODD_FLOWS: [u32; 4] = [FLOWS, FLOWS - 1, u32::MAX - 1, u32::MAX];
-const SIDES: [Sides; 4] = [Sides::Neither, Sides::Source, Sides::Destination, Sides::Both];
-const ODD_HOSTS: [u32; 4] = [HOSTS, HOSTS + 1, u32::MAX - 1, u32::MAX];
 const ODD_HANDLES: [u32; 4] = [DESCRIPTORS, DESCRIPTORS - 1, u32::MAX - 1, u32::MAX];
 const WEIGHTS: [u32; 16] =
     [1, 2, 3, 3, 3, 4, 5, 7, 8, 16, 100, 1_000, 4_096, 40_000, 65_535, 65_536];
 const ODD_WEIGHTS: [u32; 4] = [0, 65_537, 1 << 28, u32::MAX];
-/// In bits per second: of all magnitudes, and some whose bytes take no whole number of nanoseconds.
-const RATES: [u64; 16] = [
-    999,
-    1_000,
-    64_000,
-    1_000_000,
-    1_000_000,
-    3_000_000,
-    10_000_000,
-    10_000_000,
-    64_000_000,
-    64_000_000,
-    999_983_000,
-    1_000_000_000,
-    1_000_000_000,
-    40_000_000_000,
-    399_999_999_959,
-    400_000_000_000,
-];
-const BURSTS: [u32; 8] = [1_500, 1_500, 1_501, 3_000, 9_000, 100, u32::MAX, 0];
 const MAX_LENGTHS: [u32; 8] = [1_500, 1_500, 1_500, 1_500, 1_000, 576, 1, 53];
 const ODD_MAX_LENGTHS: [u32; 4] = [0, 1_501, 65_536, u32::MAX];
 const PACKETS: [u32; 8] = [u32::MAX, DESCRIPTORS, 24, 12, 4, 2, 1, 0];
@@ -203,37 +140,6 @@ impl Operation {
         };
         Some(operation)
     }
-
-    /// As [`Operation::decode`]; one first byte in 16 is about hosts, which would be an arrival there.
-    fn decode_with_hosts(next: &mut impl FnMut() -> Option<u8>) -> Option<Self> {
-        let first = next()?;
-        let operation = match first {
-            0..=9 => {
-                let (flow, source, destination) = (flow(next()?), host(next()?), host(next()?));
-                Self::Assign { flow, source, destination }
-            }
-            10..=11 => {
-                Self::ConfigureHost { host: host(next()?), setting: setting(next()?, next()?) }
-            }
-            12..=13 => {
-                let (host, rate, burst) = (host(next()?), next()?, next()?);
-                let free = burst / 8 % 4 == 0;
-                let rate = (rate >= 48).then(|| (pick(&RATES, rate), pick(&BURSTS, burst)));
-                Self::CommittedRate { host, rate, free }
-            }
-            14 => {
-                let (host, rate, burst) = (host(next()?), next()?, next()?);
-                let ceiling = (rate >= 48).then(|| (pick(&RATES, rate), pick(&BURSTS, burst)));
-                Self::Ceiling { host, ceiling }
-            }
-            15 => Self::Count { sides: pick(&SIDES, next()?) },
-            _ => {
-                let mut first = Some(first);
-                return Self::decode(&mut || first.take().or_else(&mut *next));
-            }
-        };
-        Some(operation)
-    }
 }
 
 fn setting(weight: u8, max_len: u8) -> Setting {
@@ -246,13 +152,6 @@ fn setting(weight: u8, max_len: u8) -> Setting {
         _ => pick(&ODD_MAX_LENGTHS, max_len),
     };
     Setting { weight, max_len }
-}
-
-fn host(byte: u8) -> u32 {
-    match byte {
-        0..240 => u32::from(byte) % HOSTS,
-        _ => pick(&ODD_HOSTS, byte),
-    }
 }
 
 fn flow(byte: u8) -> u32 {
@@ -284,21 +183,6 @@ pub fn operations(bytes: &[u8]) -> impl Iterator<Item = Operation> {
     core::iter::from_fn(move || Operation::decode(&mut || rest.next()))
 }
 
-/// As [`operations`], and hosts are assigned and changed.
-pub fn operations_with_hosts(bytes: &[u8]) -> impl Iterator<Item = Operation> {
-    let mut rest = bytes.iter().copied();
-    core::iter::from_fn(move || Operation::decode_with_hosts(&mut || rest.next()))
-}
-
-/// As [`operations`], with hosts if `contestant` has some.
-pub fn operations_for(contestant: &dyn Contestant, bytes: &[u8]) -> Vec<Operation> {
-    if contestant.has_hosts() {
-        operations_with_hosts(bytes).collect()
-    } else {
-        operations(bytes).collect()
-    }
-}
-
 /// An endless random history. Spells of filling, of emptying and of balance take turns, and it begins
 /// by adding six of the eight flows.
 #[derive(Clone, Debug)]
@@ -307,26 +191,13 @@ pub struct Operations {
     added: u32,
     spell: u32,
     mood: u32,
-    hosts: bool,
 }
 
 impl Operations {
     /// The history of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self { random: Xorshift::new(seed), added: 0, spell: 0, mood: 0, hosts: false }
-    }
-
-    /// The history of a seed, in which hosts are assigned and changed.
-    #[must_use]
-    pub const fn with_hosts(seed: u64) -> Self {
-        Self { hosts: true, ..Self::new(seed) }
-    }
-
-    /// The history of a seed, with hosts if `contestant` has some.
-    #[must_use]
-    pub fn of(contestant: &dyn Contestant, seed: u64) -> Self {
-        Self { hosts: contestant.has_hosts(), ..Self::new(seed) }
+        Self { random: Xorshift::new(seed), added: 0, spell: 0, mood: 0 }
     }
 }
 
@@ -343,23 +214,13 @@ impl Iterator for Operations {
                 setting: Setting { weight, max_len: 1_500 },
             });
         }
-        if self.hosts && self.added < 12 {
-            let flow = self.added - 6;
-            self.added += 1;
-            let [source, destination] = [(); 2].map(|()| self.random.below(HOSTS));
-            return Some(Operation::Assign { flow, source, destination });
-        }
         if self.spell == 0 {
             self.spell = 1 + self.random.below(400);
             self.mood = self.random.below(4);
         }
         self.spell -= 1;
         loop {
-            let next = &mut || Some(self.random.byte());
-            let operation = match self.hosts {
-                true => Operation::decode_with_hosts(next)?,
-                false => Operation::decode(next)?,
-            };
+            let operation = Operation::decode(&mut || Some(self.random.byte()))?;
             let unwanted = match operation {
                 Operation::Dequeue | Operation::DequeueBurst { .. } => self.mood == 0,
                 Operation::Enqueue { .. } | Operation::EnqueueBurst { .. } => self.mood == 1,
@@ -386,10 +247,6 @@ mod tests {
         let all: Vec<Operation> = operations(&bytes).collect();
         let kinds: std::collections::HashSet<_> = all.iter().map(core::mem::discriminant).collect();
         assert_eq!(kinds.len(), 11);
-        let with_hosts = operations_with_hosts(&bytes);
-        let kinds: std::collections::HashSet<_> =
-            with_hosts.map(|operation| core::mem::discriminant(&operation)).collect();
-        assert_eq!(kinds.len(), 16);
         let arrivals = all.iter().filter(|o| matches!(o, Operation::Enqueue { .. })).count();
         assert!((40..50).contains(&(100 * arrivals / all.len())), "{arrivals} of {}", all.len());
     }

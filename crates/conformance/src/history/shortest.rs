@@ -42,8 +42,7 @@ pub fn check(sides: &dyn Fn() -> Pair, operations: &[Operation]) -> Result<(), D
     }
 }
 
-/// Plays `operations` random operations, in histories of at most `length`, each from a seed of its own; about
-/// hosts too, where there are some.
+/// Plays `operations` random operations, in histories of at most `length`, each from a seed of its own.
 ///
 /// # Errors
 /// As [`check`].
@@ -53,8 +52,7 @@ pub fn soak(
     operations: u64,
     length: usize,
 ) -> Result<(), Difference> {
-    let first = sides().0;
-    soak_on(&|seed| Box::new(Operations::of(&*first, seed)), sides, seed, operations, length)
+    soak_on(&|seed| Box::new(Operations::new(seed)), sides, seed, operations, length)
 }
 
 /// As [`soak`], of histories of another kind: `history` has one for every seed.

@@ -1,18 +1,15 @@
 //! The twin of each recipe.
 
 use crate::catalog::{
-    Age, ByHost, Ceilings, CoarseShortestQueue, CommittedRates, Drr, Fifo, FlooredShortestQueue,
-    FlooredVirtualQueues, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LoadTins, LongestHost,
-    LongestQueue, Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, Setting, ShortestQueue, Tins,
-    VirtualQueues, Wf2q,
+    Age, CoarseShortestQueue, Drr, Fifo, FlooredShortestQueue, FlooredVirtualQueues, FlowRecipe,
+    LongestQueue, Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, ShortestQueue, VirtualQueues, Wf2q,
 };
 use crate::history::Contestant;
 use crate::twin::{
-    NaiveAge, NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveFifo, NaiveFlowScheduler,
-    NaiveHostDrr, NaiveLoadDrr, NaiveLongestHostDrop, NaiveLongestQueueDrop, NaiveQfq,
-    NaiveQfqPlus, NaiveQueues, NaiveShortestQueue, NaiveTins, NaiveWf2q,
+    NaiveAge, NaiveDrr, NaiveFifo, NaiveFlowScheduler, NaiveLongestQueueDrop, NaiveQfq,
+    NaiveQfqPlus, NaiveQueues, NaiveShortestQueue, NaiveWf2q,
 };
-use freeboard::sched_core::{FlowId, Limits, Side};
+use freeboard::sched_core::Limits;
 
 /// How large both sides are.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +18,6 @@ pub struct Size {
     pub flows: u32,
     /// Handles are numbered below this.
     pub descriptors: u32,
-    /// Hosts are numbered below this.
-    pub hosts: u32,
     /// The longest packet, in bytes.
     pub max_len: u32,
 }
@@ -34,20 +29,6 @@ pub trait TwinnedFlows: QueuesRecipe {
 
     /// The twin of this size.
     fn twin(self, size: Size) -> Self::Twin;
-}
-
-/// A recipe of a flow scheduler that knows hosts and has a twin.
-pub trait TwinnedHosts: HostRecipe {
-    /// The twin.
-    type Twin: NaiveFlowScheduler + Clone + Send + 'static;
-
-    /// The twin of this size.
-    fn twin(self, size: Size) -> Self::Twin;
-
-    /// The side whose hosts it names.
-    fn side(self) -> Side {
-        Side::Source
-    }
 }
 
 /// A recipe of a scheduler of packets that has a twin.
@@ -72,14 +53,6 @@ impl TwinnedFlows for Age {
 
     fn twin(self, size: Size) -> NaiveAge {
         NaiveAge::new(size.flows, size.max_len, self.0)
-    }
-}
-
-impl TwinnedFlows for Tins {
-    type Twin = NaiveTins;
-
-    fn twin(self, size: Size) -> NaiveTins {
-        NaiveTins::new(size.flows, size.max_len, self.tins, self.floor, self.sparse_first)
     }
 }
 
@@ -143,86 +116,6 @@ impl<R: TwinnedFlows + FlowRecipe> TwinnedFlows for LongestQueue<R> {
 
     fn twin(self, size: Size) -> Self::Twin {
         NaiveLongestQueueDrop::new(self.of.twin(size), self.end)
-    }
-}
-
-impl<R: TwinnedFlows + FlowRecipe> TwinnedFlows for CommittedRates<R> {
-    type Twin = NaiveCommittedRates<R::Twin>;
-
-    fn twin(self, size: Size) -> Self::Twin {
-        NaiveCommittedRates::new(self.0.twin(size), size.flows)
-    }
-}
-
-impl<R: TwinnedFlows + FlowRecipe> TwinnedFlows for Ceilings<R> {
-    type Twin = NaiveCeilings<R::Twin>;
-
-    fn twin(self, size: Size) -> Self::Twin {
-        NaiveCeilings::new(self.0.twin(size), size.flows)
-    }
-}
-
-/// Every host has the weight 3.
-impl<R: TwinnedFlows + FlowRecipe> TwinnedHosts for HostDrr<R> {
-    type Twin = NaiveHostDrr<R::Twin>;
-
-    fn twin(self, size: Size) -> Self::Twin {
-        let mut hosts = self.of.twin(Size { flows: size.hosts, ..size });
-        for host in (0..size.hosts).map(FlowId) {
-            let setting = Setting { weight: 3, max_len: size.max_len };
-            hosts.configure(host, setting, None).expect("a weight and a length in range");
-        }
-        NaiveHostDrr::new(hosts, size.hosts, size.flows, size.max_len, self.sparse_first)
-    }
-}
-
-impl<W: Memory> TwinnedHosts for LoadDrr<W> {
-    type Twin = NaiveLoadDrr;
-
-    fn twin(self, size: Size) -> NaiveLoadDrr {
-        let rounds = self.calendar.count();
-        let hosts = [size.hosts; 2];
-        NaiveLoadDrr::new(size.flows, hosts, rounds, size.max_len, self.sparse_first)
-            .with_hosts_of(self.local)
-    }
-
-    fn side(self) -> Side {
-        self.local
-    }
-}
-
-impl<W: Memory> TwinnedHosts for LoadTins<W> {
-    type Twin = NaiveLoadDrr;
-
-    fn twin(self, size: Size) -> NaiveLoadDrr {
-        let mut twin = self.of.twin(size);
-        twin.set_tins(self.tins);
-        for (flow, tin) in (0..size.flows).zip((0..self.tins.len()).cycle()) {
-            twin.assign_tin(FlowId(flow), tin);
-        }
-        twin
-    }
-
-    fn side(self) -> Side {
-        self.of.local
-    }
-}
-
-impl<R: TwinnedHosts> TwinnedFlows for ByHost<R> {
-    type Twin = R::Twin;
-
-    fn twin(self, size: Size) -> R::Twin {
-        self.0.twin(size)
-    }
-}
-
-impl<R: TwinnedHosts> TwinnedFlows for LongestHost<R> {
-    type Twin = NaiveLongestHostDrop<R::Twin>;
-
-    fn twin(self, size: Size) -> Self::Twin {
-        let limit = LongestHost::<R>::limits(size.hosts, size.max_len).bytes;
-        let twin = NaiveLongestHostDrop::new(self.of.twin(size), limit, self.end);
-        twin.with_hosts_of(self.of.side())
     }
 }
 

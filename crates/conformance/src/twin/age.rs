@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use freeboard::sched_core::{AgeParams, ConfigError, FlowId, Nanos};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
-use crate::history::{Housing, Setting};
+use crate::history::Setting;
 
 /// The largest quantum, in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
@@ -126,8 +126,6 @@ impl NaiveAge {
         }
     }
 }
-
-impl Housing for NaiveAge {}
 
 impl NaiveFlowScheduler for NaiveAge {
     fn advance(&mut self, now: Nanos) {

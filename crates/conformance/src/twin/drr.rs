@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
-use crate::history::{Housing, Setting};
+use crate::history::Setting;
 
 /// The largest quantum, in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
@@ -111,8 +111,6 @@ impl NaiveDrr {
         self.flows[flow.index()].as_mut().expect("added")
     }
 }
-
-impl Housing for NaiveDrr {}
 
 impl NaiveFlowScheduler for NaiveDrr {
     fn configure(

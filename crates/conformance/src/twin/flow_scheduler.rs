@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Limits, Nanos, Packet};
 
-use crate::history::{Housing, Setting};
+use crate::history::Setting;
 
 /// A queued packet and the flow it was offered to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub fn queued_bytes(queues: QueuesView<'_>, flow: FlowId) -> u64 {
 
 /// A flow scheduler. It is told what happens as
 /// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to decide.
-pub trait NaiveFlowScheduler: Clone + Housing {
+pub trait NaiveFlowScheduler: Clone {
     /// Tells the scheduler the time. Called first in every enqueue and dequeue; must not change what `select` returns.
     fn advance(&mut self, _now: Nanos) {}
 

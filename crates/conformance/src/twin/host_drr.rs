@@ -1,12 +1,13 @@
-//! Hosts above flows: a flow scheduler of hosts, and a deficit round robin of each host's own.
+//! Turns above flows: what says which turn is next, and a deficit round robin of each turn's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use freeboard::sched_core::{Ceiling, CommittedRate, ConfigError, FlowId, Nanos};
+use freeboard::sched_core::{ConfigError, FlowId, Nanos};
 
 use super::drr::NaiveDrr;
-use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, unknown};
-use crate::history::{HostBooks, Housing, Setting};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
+use super::host_rates::NaiveHostRates;
+use crate::history::Setting;
 
 /// What one host holds.
 #[derive(Clone, Debug)]
@@ -16,41 +17,38 @@ struct House {
     backlogged: BTreeSet<FlowId>,
 }
 
-/// The flow scheduler `O` of hosts over one [`NaiveDrr`] per host.
+/// One [`NaiveDrr`] per turn. A turn is a host here.
 #[derive(Clone, Debug)]
-pub struct NaiveHostDrr<O> {
-    scheduler: O,
+pub(super) struct NaiveHostDrr {
+    scheduler: NaiveHostRates,
     houses: BTreeMap<u32, House>,
     /// The host of each flow that is not of host 0.
     moved: BTreeMap<FlowId, u32>,
     /// What the flows that were added were given.
     settings: BTreeMap<FlowId, Setting>,
-    flows: u32,
 }
 
-impl<O: NaiveFlowScheduler> NaiveHostDrr<O> {
+impl NaiveHostDrr {
     /// No flow added yet, of `flows` at most, in `hosts` hosts under `scheduler`; no packet is longer than
-    /// `max_len` bytes. Every host has sparse flows first, or none has.
-    #[must_use]
-    pub fn new(scheduler: O, hosts: u32, flows: u32, max_len: u32, sparse_first: bool) -> Self {
-        let ring = NaiveDrr::new(flows, max_len, sparse_first);
+    /// `max_len` bytes.
+    pub(super) fn new(scheduler: NaiveHostRates, hosts: u32, flows: u32, max_len: u32) -> Self {
+        let ring = NaiveDrr::new(flows, max_len, true);
         let house = House { ring, backlogged: BTreeSet::new() };
         Self {
             scheduler,
             houses: (0..hosts).map(|host| (host, house.clone())).collect(),
             moved: BTreeMap::new(),
             settings: BTreeMap::new(),
-            flows,
         }
     }
 
     /// The flow scheduler of hosts.
-    pub(super) const fn scheduler(&self) -> &O {
+    pub(super) const fn scheduler(&self) -> &NaiveHostRates {
         &self.scheduler
     }
 
     /// The flow scheduler of hosts, for what is its own.
-    pub(super) const fn scheduler_mut(&mut self) -> &mut O {
+    pub(super) const fn scheduler_mut(&mut self) -> &mut NaiveHostRates {
         &mut self.scheduler
     }
 
@@ -62,7 +60,7 @@ impl<O: NaiveFlowScheduler> NaiveHostDrr<O> {
         }
     }
 
-    fn host_of(&self, flow: FlowId) -> u32 {
+    pub(super) fn host_of(&self, flow: FlowId) -> u32 {
         self.moved.get(&flow).copied().unwrap_or(0)
     }
 
@@ -74,64 +72,26 @@ impl<O: NaiveFlowScheduler> NaiveHostDrr<O> {
         let host = self.host_of(flow);
         self.houses.get_mut(&host).expect("a flow is only assigned to a host that exists")
     }
-}
 
-impl<O: NaiveFlowScheduler> Housing for NaiveHostDrr<O> {
-    fn hosts(&self) -> u32 {
-        u32::try_from(self.houses.len()).expect("as constructed")
-    }
-
-    fn assign(&mut self, flow: FlowId, host: u32, _destination: u32) -> Result<(), ConfigError> {
-        if flow.0 >= self.flows {
-            return Err(unknown(flow, self.flows as usize));
-        }
-        if !self.houses.contains_key(&host) {
-            return Err(ConfigError::UnknownHost { host, hosts: self.hosts() });
-        }
-        if self.house(flow).backlogged.contains(&flow) {
-            return Err(ConfigError::Backlogged { flow });
-        }
+    /// `flow`, which holds nothing, is of `host` from now on.
+    pub(super) fn assign(&mut self, flow: FlowId, host: u32) {
+        assert!(!self.house(flow).backlogged.contains(&flow), "{flow:?} holds packets");
         if self.host_of(flow) == host {
-            return Ok(());
+            return;
         }
         self.house_mut(flow).ring.remove(flow);
         self.moved.insert(flow, host);
-        if let Some(&setting) = self.settings.get(&flow) {
-            self.house_mut(flow).ring.configure(flow, setting, None)?;
-        }
-        Ok(())
+        self.renew(flow);
     }
 
-    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
-        let Some(house) = self.houses.get(&host) else {
-            return Err(ConfigError::UnknownHost { host, hosts: self.hosts() });
-        };
-        // Of any length: no flow scheduler of hosts looks ahead.
-        let head_len = (!house.backlogged.is_empty()).then_some(1);
-        self.scheduler.configure(FlowId(host), setting, head_len)
-    }
-
-    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.scheduler.rate(host, rate)
-    }
-
-    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
-        self.scheduler.ceiling(host, ceiling)
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        let flow = FlowId(number);
-        let backlogged = self.houses.get(&number).map_or(0, |house| house.backlogged.len());
-        HostBooks {
-            of_flow: [(number < self.flows).then(|| self.host_of(flow)), None],
-            backlogged: [u32::try_from(backlogged).expect("no more than flows"), 0],
-            setting: self.houses.get(&number).and_then(|_| self.scheduler.setting(flow)),
-            ..self.scheduler.books(number)
-        }
+    pub(super) fn configure_host(&mut self, host: u32, setting: Setting) {
+        // Of any length: no scheduler of turns looks ahead.
+        let head_len = (!self.houses[&host].backlogged.is_empty()).then_some(1);
+        self.scheduler.configure(FlowId(host), setting, head_len).expect("in range");
     }
 }
 
-impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveHostDrr<O> {
+impl NaiveFlowScheduler for NaiveHostDrr {
     fn advance(&mut self, now: Nanos) {
         self.scheduler.advance(now);
     }

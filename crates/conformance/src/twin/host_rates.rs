@@ -9,7 +9,7 @@ use freeboard::shaper::Overhead;
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
 use super::tins::NaiveTins;
 use super::token_bucket::{Bucket, Forward, wire_len};
-use crate::history::{HostBooks, Housing, Setting};
+use crate::history::Setting;
 
 /// How many hosts return in a call, at most.
 const RETURNS: u32 = 2;
@@ -239,7 +239,7 @@ impl NaiveHostRates {
             self.go(host, Place::Conforming);
         }
         let after = rate.map(|rate| {
-            let mut bucket = Bucket::full(rate.bits_per_second(), rate.burst());
+            let mut bucket = Bucket::full(rate.bits_per_second());
             if let Some((_, before)) = before {
                 bucket = bucket.lacking_as(&before);
                 self.clock.look_ahead(&bucket);
@@ -259,7 +259,7 @@ impl NaiveHostRates {
             return;
         }
         let after = ceiling.map(|ceiling| {
-            let mut bucket = Bucket::full(ceiling.bits_per_second(), ceiling.burst());
+            let mut bucket = Bucket::full(ceiling.bits_per_second());
             if let Some((_, before)) = before {
                 bucket = bucket.lacking_as(&before);
                 self.clock.look_ahead(&bucket);
@@ -320,16 +320,6 @@ impl NaiveHostRates {
         {
             of.place = Place::Conforming;
         }
-    }
-}
-
-impl Housing for NaiveHostRates {
-    fn hosts(&self) -> u32 {
-        self.conforming.hosts()
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        self.conforming.books(number)
     }
 }
 

@@ -15,10 +15,10 @@ use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
 use super::host_drr::NaiveHostDrr;
 use super::host_rates::NaiveHostRates;
 use super::load_drr::NaiveLoadDrr;
-use super::longest_host::NaiveLongestHostDrop;
+use super::longest_host::{NaiveHosted, NaiveLongestHostDrop};
 use super::queues::NaiveQueues;
 use super::tins::NaiveTins;
-use crate::history::{HostBooks, Housing, Setting};
+use crate::history::Setting;
 
 /// How many there are of what, and what they are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +64,10 @@ const MAX_QUANTUM: u32 = 1 << 28;
 /// The host that loses a packet to an overflow is that of all its turns.
 #[derive(Clone, Debug)]
 struct NaiveTurns {
-    levels: NaiveHostDrr<NaiveHostRates>,
+    levels: NaiveHostDrr,
     rounds: NaiveLoadDrr,
     isolation: Isolation,
-    local: usize,
+    hosts: u32,
 }
 
 impl NaiveTurns {
@@ -86,18 +86,17 @@ macro_rules! serving {
     };
 }
 
-impl Housing for NaiveTurns {
+impl NaiveHosted for NaiveTurns {
     fn hosts(&self) -> u32 {
-        self.levels.hosts() / TINS
+        self.hosts
     }
 
-    fn books(&self, number: u32) -> HostBooks {
-        let of_flow = match self.is_in_rounds() {
-            true => self.rounds.books(number).of_flow[self.local],
-            false => self.levels.books(number).of_flow[0],
+    fn host_of(&self, flow: u32) -> Option<u32> {
+        let turn = match self.is_in_rounds() {
+            true => self.rounds.host_of(FlowId(flow)),
+            false => self.levels.host_of(FlowId(flow)),
         };
-        let turn = of_flow.filter(|_| counts_hosts(self.isolation));
-        HostBooks { of_flow: [turn.map(|turn| turn / TINS), None], ..HostBooks::default() }
+        counts_hosts(self.isolation).then_some(turn / TINS)
     }
 }
 
@@ -197,16 +196,15 @@ impl NaiveIsolated {
             of_turns.configure(turn, setting(sizes.host_quantum), None).expect(within);
         }
         let of_hosts = NaiveHostRates::new(of_turns, TINS, max_len);
-        let mut levels = NaiveHostDrr::new(of_hosts, turns, all, max_len, true);
+        let mut levels = NaiveHostDrr::new(of_hosts, turns, all, max_len);
         for flow in (0..all).map(FlowId) {
             levels.configure(flow, setting(sizes.quantum), None).expect(within);
         }
-        let mut rounds = NaiveLoadDrr::new(all, [turns; 2], sizes.rounds, max_len, true)
-            .with_hosts_of(sizes.local_side);
+        let mut rounds = NaiveLoadDrr::new(all, turns, sizes.rounds, max_len, sizes.local_side);
         for flow in (0..all).map(FlowId) {
             rounds.configure(flow, setting(sizes.quantum), None).expect(within);
         }
-        let scheduler = NaiveTurns { levels, rounds, isolation, local: sizes.local_side as usize };
+        let scheduler = NaiveTurns { levels, rounds, isolation, hosts };
         let scheduler = NaiveLongestHostDrop::new(scheduler, limits.bytes, DropFrom::Head);
         let table = |entries: u32| {
             FlowTable::new(vec![TagLine::EMPTY; entries.div_ceil(8) as usize], entries, ways)
@@ -302,16 +300,13 @@ impl NaiveIsolated {
                 if self.is_in_rounds() {
                     let far = self.far_hosts.lookup(self.host_labels(labels)[1]).queue;
                     self.far.insert(queue, far);
-                    let turns = self.turns();
                     let mut hosts = [turn, far * TINS + tin];
-                    hosts.rotate_right(turns.local);
-                    let [source, destination] = hosts;
-                    let (rounds, free) = (&mut turns.rounds, "it holds nothing");
-                    rounds.assign(FlowId(queue), source, destination).expect(free);
+                    hosts.rotate_right(self.sizes.local_side as usize);
+                    let rounds = &mut self.turns().rounds;
+                    rounds.assign(FlowId(queue), hosts);
                     rounds.assign_tin(FlowId(queue), tin as usize);
                 } else {
-                    let levels = &mut self.turns().levels;
-                    levels.assign(FlowId(queue), turn, 0).expect("it holds nothing");
+                    self.turns().levels.assign(FlowId(queue), turn);
                 }
             }
         }
@@ -372,7 +367,7 @@ impl NaiveIsolated {
         let quantum = quantum.clamp(self.sizes.max_len, most);
         self.quanta[turn as usize] = quantum;
         let levels = &mut self.turns().levels;
-        levels.configure_host(turn, setting(quantum * turns)).expect("in range");
+        levels.configure_host(turn, setting(quantum * turns));
     }
 
     /// A flow or host that holds nothing has no queue and no entry.
@@ -505,11 +500,11 @@ impl NaiveIsolated {
             self.rates().renew(turn, quantum);
             let of_turns = self.tins_of_turns();
             let tin = Some(turn.0 % TINS).filter(|tin| *tin < count).unwrap_or(0);
-            of_turns.assign(turn, tin, 0).expect("it holds nothing");
+            of_turns.assign(turn, tin as usize);
         }
         let levels = &mut self.turns().levels;
         for flow in (0..flows).map(FlowId) {
-            levels.assign(flow, 0, 0).expect("it holds nothing");
+            levels.assign(flow, 0);
             levels.renew(flow);
         }
         self.set_across(self.across);
@@ -519,23 +514,8 @@ impl NaiveIsolated {
     /// [`Isolated::set_hosts_across_tins`](freeboard::Isolated::set_hosts_across_tins).
     pub fn set_across(&mut self, on: bool) {
         self.across = on;
-        let (hosts, tins) = (self.sizes.hosts, self.tins[0]);
-        let of_turns = self.tins_of_turns();
-        of_turns.part_all();
-        for host in (0..hosts).filter(|_| on) {
-            for tin in 1..tins {
-                of_turns.join(FlowId(host * TINS + tin), FlowId(host * TINS));
-            }
-        }
-        let rounds = &mut self.turns().rounds;
-        rounds.part_all();
-        for host in (0..hosts).filter(|_| on) {
-            for (side, tin) in
-                [0, 1].into_iter().flat_map(|side| (1..tins).map(move |tin| (side, tin)))
-            {
-                rounds.join(side, host * TINS + tin, host * TINS);
-            }
-        }
+        self.tins_of_turns().set_across(on);
+        self.turns().rounds.set_across(on);
         for (turn, quantum) in (0..).zip(self.quanta.clone()) {
             self.set_quantum(turn, quantum);
         }

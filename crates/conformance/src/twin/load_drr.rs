@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use freeboard::sched_core::{ConfigError, FlowId, Nanos, Side, Sides, TinConfig};
+use freeboard::sched_core::{ConfigError, FlowId, Nanos, Side, TinConfig};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
-use super::siblings::NaiveSiblings;
 use super::tins::NaiveTins;
-use crate::history::{HostBooks, Housing, Setting};
+use crate::history::Setting;
 
 /// The largest quantum, in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
@@ -62,37 +61,28 @@ impl NaiveRounds {
 
 /// Tins, and in each of them rounds.
 #[derive(Clone, Debug)]
-pub struct NaiveLoadDrr {
+pub(super) struct NaiveLoadDrr {
     max_len: u32,
     /// How many rounds all tins have places for together.
     rounds: u32,
-    sparse_first: bool,
-    sides: Sides,
     flows: Vec<NaiveLoadDrrFlow>,
     tins: Vec<NaiveRounds>,
     /// Which tin is served: a tin is a flow of this twin, the only one of its tin there.
     choice: NaiveTins,
-    /// For each side, the hosts and the latest round whose early turn they have used; rounds before the first have
+    /// The hosts of the local side, and the latest round whose early turn they have used; rounds before the first have
     /// one as well.
-    early_turns: [Vec<Option<i64>>; 2],
-    /// For each side, the hosts that count their flows together.
-    siblings: [NaiveSiblings; 2],
-    /// The side whose early turns are limited where both count.
+    early_turns: Vec<Option<i64>>,
+    /// Whether hosts count their flows together, eight of each side from a multiple of eight on.
+    is_across: bool,
+    /// The side whose early turns are limited.
     local: Side,
 }
 
 impl NaiveLoadDrr {
-    /// No flow added yet, of `flows` at most, between `sources` and `destinations`, of which both sides
+    /// No flow added yet, of `flows` at most, between as many `hosts` on either side, of which both sides
     /// count; no packet is longer than `max_len` bytes. There is one tin. A turn is less than the largest power of two within
-    /// `rounds` ahead.
-    #[must_use]
-    pub fn new(
-        flows: u32,
-        [sources, destinations]: [u32; 2],
-        rounds: u32,
-        max_len: u32,
-        sparse_first: bool,
-    ) -> Self {
+    /// `rounds` ahead. Early turns are limited for the hosts of the side `local`.
+    pub(super) fn new(flows: u32, hosts: u32, rounds: u32, max_len: u32, local: Side) -> Self {
         let mut choice =
             NaiveTins::new(TinConfig::MAX_TINS, max_len, &[TinConfig::by_weight(1)], 64, false);
         for tin in (0..TinConfig::MAX_TINS).map(FlowId) {
@@ -102,28 +92,20 @@ impl NaiveLoadDrr {
         Self {
             max_len,
             rounds,
-            sparse_first,
-            sides: Sides::Both,
             flows: vec![NaiveLoadDrrFlow::default(); flows as usize],
             tins: vec![NaiveRounds::default()],
             choice,
-            early_turns: [sources, destinations].map(|hosts| vec![None; hosts as usize]),
-            siblings: Default::default(),
-            local: Side::Source,
+            early_turns: vec![None; hosts as usize],
+            is_across: false,
+            local,
         }
-    }
-
-    /// Where both sides count, early turns are limited for the hosts of this one.
-    #[must_use]
-    pub fn with_hosts_of(self, local: Side) -> Self {
-        Self { local, ..self }
     }
 
     /// Other tins, as many as now or while no flow is backlogged.
     ///
     /// # Panics
     /// If there are none.
-    pub fn set_tins(&mut self, tins: &[TinConfig]) {
+    pub(super) fn set_tins(&mut self, tins: &[TinConfig]) {
         let count = tins.len();
         self.choice.set_tins(tins);
         if count == self.tins.len() {
@@ -132,7 +114,7 @@ impl NaiveLoadDrr {
         self.tins.truncate(count);
         self.tins.resize_with(count, NaiveRounds::default);
         for tin in 0..count as u32 {
-            self.choice.assign(FlowId(tin), tin, 0).expect("it is idle");
+            self.choice.assign(FlowId(tin), tin as usize);
         }
         for flow in (0..self.flows.len() as u32).map(FlowId) {
             if self.flows[flow.index()].tin >= count {
@@ -142,31 +124,25 @@ impl NaiveLoadDrr {
     }
 
     /// Goes on with the tins of `choice`, and with what each of them owes or has to its credit.
-    pub fn go_on_with(&mut self, choice: &NaiveTins) {
+    pub(super) fn go_on_with(&mut self, choice: &NaiveTins) {
         self.tins.resize_with(choice.count(), NaiveRounds::default);
         self.choice.take_over(choice);
         for tin in 0..choice.count() as u32 {
-            self.choice.assign(FlowId(tin), tin, 0).expect("it is idle");
+            self.choice.assign(FlowId(tin), tin as usize);
         }
     }
 
     /// All rounds begin anew, while no flow is backlogged: as added just now.
-    pub fn begin_anew(&mut self) {
+    pub(super) fn begin_anew(&mut self) {
         for flow in &mut self.flows {
             *flow = NaiveLoadDrrFlow { quantum: flow.quantum, ..NaiveLoadDrrFlow::default() };
         }
         self.tins.fill(NaiveRounds::default());
-        self.early_turns.iter_mut().for_each(|hosts| hosts.fill(None));
-    }
-
-    /// How many tins there are.
-    #[must_use]
-    pub fn tins(&self) -> usize {
-        self.tins.len()
+        self.early_turns.fill(None);
     }
 
     /// Makes `flow`, which is not backlogged, one of `tin`.
-    pub fn assign_tin(&mut self, flow: FlowId, tin: usize) {
+    pub(super) fn assign_tin(&mut self, flow: FlowId, tin: usize) {
         if self.flows[flow.index()].tin != tin {
             self.move_to(flow, tin);
         }
@@ -178,25 +154,28 @@ impl NaiveLoadDrr {
             NaiveLoadDrrFlow { quantum, hosts, tin, ..NaiveLoadDrrFlow::default() };
     }
 
-    /// `host` counts its flows together with those of `other`, and of all with which that does, if there are both.
-    pub fn join(&mut self, side: usize, host: u32, other: u32) {
-        if [host, other].into_iter().all(|host| self.is_known(side, host).is_ok()) {
-            self.siblings[side].join(FlowId(host), FlowId(other));
+    /// Hosts count their flows together, or each alone.
+    pub(super) const fn set_across(&mut self, on: bool) {
+        self.is_across = on;
+    }
+
+    /// The host of `flow` on the side `local`.
+    pub(super) fn host_of(&self, flow: FlowId) -> u32 {
+        self.flows[flow.index()].hosts[self.local as usize]
+    }
+
+    /// `flow`, which holds nothing, is between these hosts from now on.
+    pub(super) fn assign(&mut self, flow: FlowId, hosts: [u32; 2]) {
+        assert!(!self.listed().any(|listed| listed == flow), "{flow:?} holds packets");
+        let NaiveLoadDrrFlow { quantum, hosts: before, tin, .. } = self.flows[flow.index()];
+        if hosts != before {
+            self.flows[flow.index()] =
+                NaiveLoadDrrFlow { quantum, hosts, tin, ..NaiveLoadDrrFlow::default() };
         }
     }
 
-    /// `host` counts its flows alone.
-    pub fn part(&mut self, side: usize, host: u32) {
-        self.siblings[side].part(FlowId(host));
-    }
-
-    /// All hosts count their flows alone.
-    pub fn part_all(&mut self) {
-        self.siblings = Default::default();
-    }
-
     /// Which tin is served, and what each owes.
-    pub const fn choice_mut(&mut self) -> &mut NaiveTins {
+    pub(super) const fn choice_mut(&mut self) -> &mut NaiveTins {
         &mut self.choice
     }
 
@@ -225,24 +204,13 @@ impl NaiveLoadDrr {
         self.listed().filter(of_host).map(|_| 1).sum()
     }
 
-    /// The sides that count.
-    fn counting(&self) -> &'static [usize] {
-        match self.sides {
-            Sides::Neither => &[],
-            Sides::Source => &[0],
-            Sides::Destination => &[1],
-            Sides::Both => &[0, 1],
-        }
-    }
-
     /// How many rounds are between two turns of `flow`, which is listed.
     fn load(&self, flow: FlowId) -> u64 {
-        let hosts = self.flows[flow.index()].hosts;
-        let together = |side: usize| {
-            let hosts = self.siblings[side].of(FlowId(hosts[side]));
-            hosts.into_iter().map(|host| self.count(side, host.0)).sum::<u64>()
+        let together = |(side, host): (usize, u32)| match self.is_across {
+            true => (host & !7..=host | 7).map(|host| self.count(side, host)).sum(),
+            false => self.count(side, host),
         };
-        let counts = self.counting().iter().map(|&side| together(side));
+        let counts = (0..).zip(self.flows[flow.index()].hosts).map(together);
         counts.max().unwrap_or(1).max(1).min(self.wheel() - 1)
     }
 
@@ -282,51 +250,6 @@ impl NaiveLoadDrr {
 
     fn enlist(&mut self, flow: FlowId, round: u64) {
         self.of(flow).lists.entry(round).or_default().push_back(flow);
-    }
-
-    fn is_known(&self, side: usize, host: u32) -> Result<(), ConfigError> {
-        let hosts = u32::try_from(self.early_turns[side].len()).expect("as constructed");
-        if host < hosts { Ok(()) } else { Err(ConfigError::UnknownHost { host, hosts }) }
-    }
-}
-
-impl Housing for NaiveLoadDrr {
-    fn hosts(&self) -> u32 {
-        let [sources, destinations] = [0, 1].map(|side| self.early_turns[side].len());
-        u32::try_from(sources.max(destinations)).expect("as constructed")
-    }
-
-    fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
-        if flow.index() >= self.flows.len() {
-            return Err(unknown(flow, self.flows.len()));
-        }
-        self.is_known(0, source)?;
-        self.is_known(1, destination)?;
-        if self.listed().any(|listed| listed == flow) {
-            return Err(ConfigError::Backlogged { flow });
-        }
-        let NaiveLoadDrrFlow { quantum, hosts, tin, .. } = self.flows[flow.index()];
-        if hosts != [source, destination] {
-            let hosts = [source, destination];
-            self.flows[flow.index()] =
-                NaiveLoadDrrFlow { quantum, hosts, tin, ..NaiveLoadDrrFlow::default() };
-        }
-        Ok(())
-    }
-
-    fn count(&mut self, sides: Sides) {
-        self.sides = sides;
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        let hosts = self.flows.get(number as usize).map(|flow| flow.hosts);
-        HostBooks {
-            of_flow: [0, 1].map(|side| hosts.map(|hosts| hosts[side])),
-            backlogged: [0, 1].map(|side| {
-                u32::try_from(Self::count(self, side, number)).expect("no more than flows")
-            }),
-            ..HostBooks::default()
-        }
     }
 }
 
@@ -378,7 +301,7 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
             self.choice.backlogged(FlowId(tin as u32), 1);
         }
         let is_due = due.is_none_or(|due| due <= round);
-        if self.sparse_first && sent.is_some() && !is_due {
+        if sent.is_some() && !is_due {
             self.of(flow).new.push_back(flow);
             return;
         }
@@ -390,27 +313,19 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
         self.enlist(flow, round);
         let by_load = self.next_turn(flow);
         self.unlist(flow);
-        let limited = match self.sides {
-            Sides::Both => Some(self.local as usize),
-            _ => self.counting().first().copied(),
-        };
         let now = i64::try_from(round).expect("few rounds");
         // The early turn that is used: that of the first round, not too long ago, whose turn is left.
-        let left = limited.map(|side| {
-            let used = self.early_turns[side][hosts[side] as usize];
-            // What is further ahead than any turn is of another tin's rounds.
-            let most = now + self.wheel() as i64 - 2;
-            let used = used.filter(|&used| used <= most);
-            used.map_or(now - SAVED_UP, |used| (used + 1).max(now - SAVED_UP))
-        });
-        let early = left.map_or(round, |left| round.max(u64::try_from(left).unwrap_or(0)));
-        if !(self.sparse_first && is_due && (early == round || early < by_load)) {
+        let host = hosts[self.local as usize] as usize;
+        // What is further ahead than any turn is of another tin's rounds.
+        let most = now + self.wheel() as i64 - 2;
+        let used = self.early_turns[host].filter(|&used| used <= most);
+        let left = used.map_or(now - SAVED_UP, |used| (used + 1).max(now - SAVED_UP));
+        let early = round.max(u64::try_from(left).unwrap_or(0));
+        if !(is_due && (early == round || early < by_load)) {
             self.enlist(flow, by_load);
             return;
         }
-        if let Some(side) = limited {
-            self.early_turns[side][hosts[side] as usize] = left;
-        }
+        self.early_turns[host] = Some(left);
         if early == round {
             self.of(flow).new.push_back(flow);
         } else {

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use freeboard::sched_core::{
-    Ceiling, CommittedRate, ConfigError, DropFrom, FlowId, Limits, Nanos, Side, Sides,
-};
+use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Limits, Nanos};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes};
-use crate::history::{HostBooks, Housing, Setting};
+use crate::history::Setting;
 
 /// Where a flow or a host is listed: its class, as the bytes from which on it begins, what keeps it there, and since when.
 #[derive(Clone, Copy, Debug)]
@@ -58,40 +56,34 @@ impl Places {
     }
 }
 
+/// Which flow is of which host.
+pub(super) trait NaiveHosted {
+    /// Hosts are numbered below this.
+    fn hosts(&self) -> u32;
+
+    /// The host of `flow`; `None` while flows have no hosts.
+    fn host_of(&self, flow: u32) -> Option<u32>;
+}
+
 /// A flow scheduler that knows hosts, with drops from a host of the highest class. There the flow that
 /// gives way is of the highest class of flows. In a class the host comes first that came there or lost a packet least recently, and
 /// likewise the flow.
 #[derive(Clone, Debug)]
-pub struct NaiveLongestHostDrop<O> {
+pub(super) struct NaiveLongestHostDrop<O> {
     scheduler: O,
     end: DropFrom,
-    /// Which of the two hosts of a flow counts: that of the source unless said.
-    local: Side,
     /// A class of hosts is at least as wide, if it begins there or later.
     unit: u64,
     hosts: Places,
     flows: Places,
 }
 
-impl<O: NaiveFlowScheduler> NaiveLongestHostDrop<O> {
+impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
     /// Packets give way at `end` of the queue, where the hosts of `scheduler` share `limit` bytes.
-    #[must_use]
-    pub fn new(scheduler: O, limit: u32, end: DropFrom) -> Self {
+    pub(super) fn new(scheduler: O, limit: u32, end: DropFrom) -> Self {
         let (hosts, flows) = (Places::default(), Places::default());
         let unit = unit(limit, scheduler.hosts());
-        Self { scheduler, end, local: Side::Source, unit, hosts, flows }
-    }
-
-    /// Hosts are those of this side, where flows have one on each.
-    #[must_use]
-    pub fn with_hosts_of(self, local: Side) -> Self {
-        Self { local, ..self }
-    }
-
-    /// The flow scheduler, while no flow holds anything: the flow that comes to a class from now on is the first there.
-    pub(super) fn begin_anew(&mut self) -> &mut O {
-        (self.hosts, self.flows) = (Places::default(), Places::default());
-        &mut self.scheduler
+        Self { scheduler, end, unit, hosts, flows }
     }
 
     /// The flow scheduler.
@@ -106,7 +98,7 @@ impl<O: NaiveFlowScheduler> NaiveLongestHostDrop<O> {
 
     /// The host of a flow; `None` while flows have no hosts.
     fn host_of(&self, flow: u32) -> Option<u32> {
-        self.scheduler.books(flow).of_flow[self.local as usize]
+        self.scheduler.host_of(flow)
     }
 
     /// Hosts, one after another, come to the classes of what they hold, where they are not there already.
@@ -155,37 +147,7 @@ fn unit(limit: u32, hosts: u32) -> u64 {
     powers.filter(|power| *power <= eighth.max(1)).max().expect("1 is not too large")
 }
 
-impl<O: NaiveFlowScheduler> Housing for NaiveLongestHostDrop<O> {
-    fn hosts(&self) -> u32 {
-        self.scheduler.hosts()
-    }
-
-    fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
-        self.scheduler.assign(flow, source, destination)
-    }
-
-    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
-        self.scheduler.configure_host(host, setting)
-    }
-
-    fn count(&mut self, sides: Sides) {
-        self.scheduler.count(sides);
-    }
-
-    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.scheduler.rate(host, rate)
-    }
-
-    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
-        self.scheduler.ceiling(host, ceiling)
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        self.scheduler.books(number)
-    }
-}
-
-impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestHostDrop<O> {
+impl<O: NaiveFlowScheduler + NaiveHosted> NaiveFlowScheduler for NaiveLongestHostDrop<O> {
     fn advance(&mut self, now: Nanos) {
         self.scheduler.advance(now);
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
-use crate::history::{Housing, Setting};
+use crate::history::Setting;
 
 pub use plus::NaiveQfqPlus;
 
@@ -455,8 +455,6 @@ impl NaiveQfq {
         self.settle(flow, before);
     }
 }
-
-impl Housing for NaiveQfq {}
 
 impl NaiveFlowScheduler for NaiveQfq {
     fn configure(

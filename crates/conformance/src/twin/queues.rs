@@ -8,7 +8,7 @@ use freeboard::sched_core::{
 };
 
 use super::flow_scheduler::{Held, NaiveFlowScheduler, QueuesView};
-use crate::history::{Contestant, Housing, Setting};
+use crate::history::{Contestant, Setting};
 
 /// The most packets that a flow which is given up loses to one arrival, unless the arrival has more
 /// bytes.
@@ -428,14 +428,6 @@ impl<O: NaiveFlowScheduler> Scheduler for NaiveQueues<O> {
 }
 
 impl<O: NaiveFlowScheduler> Contestant for NaiveQueues<O> {
-    fn housing(&self) -> Option<&dyn Housing> {
-        Some(&self.scheduler)
-    }
-
-    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
-        Some(&mut self.scheduler)
-    }
-
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         let flows = self.flows();
         if flow.0 >= flows {

@@ -3,10 +3,10 @@
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use freeboard::sched_core::{CommittedRate, ConfigError, DropFrom, FlowId, Nanos, Packet};
+use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Nanos, Packet};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes, unknown};
-use crate::history::{HostBooks, Housing, Setting};
+use crate::history::Setting;
 
 /// The least length of the class of `bytes`, where each power of two is cut into `parts` classes of length.
 fn class_of(bytes: u64, parts: u64) -> u64 {
@@ -118,8 +118,6 @@ impl NaiveShortestQueue {
         there.min_by_key(|flow| self.listed[flow].1)
     }
 }
-
-impl Housing for NaiveShortestQueue {}
 
 impl NaiveFlowScheduler for NaiveShortestQueue {
     fn configure(
@@ -261,29 +259,6 @@ impl<O> NaiveLongestQueueDrop<O> {
         let mut single: Vec<_> = single.map(|(&flow, &(_, since))| (since, flow)).collect();
         single.sort_unstable();
         single.into_iter().rev().map(|(_, flow)| flow).collect()
-    }
-}
-
-/// The hosts of a flow scheduler are changed in it, not through this.
-impl<O: NaiveFlowScheduler> Housing for NaiveLongestQueueDrop<O> {
-    fn hosts(&self) -> u32 {
-        self.scheduler.hosts()
-    }
-
-    fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
-        self.scheduler.assign(flow, source, destination)
-    }
-
-    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
-        self.scheduler.configure_host(host, setting)
-    }
-
-    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.scheduler.rate(host, rate)
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        self.scheduler.books(number)
     }
 }
 

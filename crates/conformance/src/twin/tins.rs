@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos, TinConfig};
+use freeboard::sched_core::{ConfigError, FlowId, Nanos, TinConfig};
 use freeboard::shaper::Overhead;
 
 use super::NaiveDrr;
-use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
-use super::siblings::NaiveSiblings;
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, unknown};
 use super::token_bucket::wire_len;
-use crate::history::{HostBooks, Housing, Setting};
+use crate::history::Setting;
 
 /// The largest quantum, in bytes.
 const MAX_QUANTUM: u64 = 1 << 28;
@@ -45,7 +44,7 @@ impl NaiveTin {
 
 /// Tins with deficit round robin inside.
 #[derive(Clone, Debug)]
-pub struct NaiveTins {
+pub(super) struct NaiveTins {
     max_len: u32,
     /// What rates count.
     link: Overhead,
@@ -54,10 +53,9 @@ pub struct NaiveTins {
     tin_of: Vec<usize>,
     settings: Vec<Option<Setting>>,
     sparse_first: bool,
-    /// What one of them is sent counts for the turns of the others.
-    siblings: NaiveSiblings,
-    /// True once flows have had siblings: a packet served by the floor then ends a turn.
-    had_siblings: bool,
+    is_across: bool,
+    /// Whether that has been so: a packet served by the floor then ends a turn.
+    was_across: bool,
     /// The tin served next.
     front: usize,
     sent: u64,
@@ -70,8 +68,7 @@ pub struct NaiveTins {
 
 impl NaiveTins {
     /// No flow added yet, of `flows` at most, flow `f` of tin `f mod n`; no packet is longer than `max_len` bytes.
-    #[must_use]
-    pub fn new(
+    pub(super) fn new(
         flows: u32,
         max_len: u32,
         tins: &[TinConfig],
@@ -97,8 +94,8 @@ impl NaiveTins {
             tin_of: (0..flows as usize).map(|flow| flow % tins.len()).collect(),
             settings: vec![None; flows as usize],
             sparse_first,
-            siblings: NaiveSiblings::default(),
-            had_siblings: false,
+            is_across: false,
+            was_across: false,
             front: 0,
             sent: 0,
             floor_from: floor,
@@ -108,20 +105,17 @@ impl NaiveTins {
         }
     }
 
-    /// As [`TinDrr::join`](freeboard::sched_core::TinDrr::join).
-    pub(super) fn join(&mut self, flow: FlowId, other: FlowId) {
-        self.had_siblings |= self.siblings.may_join(flow, other);
-        self.siblings.join(flow, other);
+    /// What a flow is sent counts, or does not, for those of its eight, numbered from a multiple of eight on.
+    pub(super) fn set_across(&mut self, on: bool) {
+        self.is_across = on;
+        self.was_across |= on && self.tins.len() > 1;
     }
 
-    /// As [`TinDrr::part`](freeboard::sched_core::TinDrr::part).
-    pub(super) fn part(&mut self, flow: FlowId) {
-        let _before = self.siblings.part(flow);
-    }
-
-    /// As [`TinDrr::part_all`](freeboard::sched_core::TinDrr::part_all).
-    pub(super) fn part_all(&mut self) {
-        self.siblings = NaiveSiblings::default();
+    /// The flows for which counts what `flow` is sent.
+    fn siblings_of(&self, flow: FlowId) -> impl Iterator<Item = FlowId> + use<> {
+        let first = flow.0 & !7;
+        let tins = if self.is_across { self.tins.len() as u32 } else { 0 };
+        (first..first + tins).map(FlowId).filter(move |sibling| *sibling != flow)
     }
 
     /// Which rule says what tin is next: by share where there are several and one has a rate.
@@ -134,7 +128,7 @@ impl NaiveTins {
     ///
     /// # Panics
     /// If there are none.
-    pub fn set_tins(&mut self, tins: &[TinConfig]) {
+    pub(super) fn set_tins(&mut self, tins: &[TinConfig]) {
         self.tick();
         let rule = |this: &Self| (this.tins.len() > 1, this.by_share());
         let (before, now) = (rule(self), self.now);
@@ -309,79 +303,16 @@ impl NaiveTins {
         }
     }
 
-    /// Another tin: what it has to its credit or owes in bytes stays.
-    fn set(&mut self, tin: usize, config: TinConfig) {
-        self.tick();
-        let by_share = self.by_share();
-        let ahead: Vec<i128> = self.tins.iter().map(|tin| tin.clock - self.now).collect();
-        let before = self.tins[tin].byte();
-        self.tins[tin].config = config;
-        let after = self.tins[tin].byte();
-        for (at, &ahead) in ahead.iter().enumerate() {
-            let (credit, packet) =
-                (self.credit(at), i128::from(self.longest()) * self.tins[at].byte());
-            let scaled = match before {
-                _ if at != tin => ahead,
-                0 => 0,
-                before => ahead * after / before,
-            };
-            let scaled = if self.tins[at].byte() == 0 { 0 } else { scaled };
-            self.tins[at].clock = self.now + scaled.clamp(-credit, packet);
-            if self.by_share() != by_share {
-                (self.tins[at].debt, self.tins[at].sent) = (0, 0);
-                self.tins[at].served_at = self.sent;
-            }
-        }
-        self.look_anew();
-    }
-}
-
-/// A tin counts as a host.
-impl Housing for NaiveTins {
-    fn hosts(&self) -> u32 {
-        self.tins.len() as u32
-    }
-
-    fn assign(&mut self, flow: FlowId, source: u32, _destination: u32) -> Result<(), ConfigError> {
-        let flows = self.settings.len();
-        let at = *self.tin_of.get(flow.index()).ok_or_else(|| unknown(flow, flows))?;
-        in_range("tin", source, 0, self.tins.len() as u32 - 1)?;
-        if self.tins[at].backlogged.contains(&flow) {
-            return Err(ConfigError::Backlogged { flow });
-        }
-        let to = source as usize;
+    /// `flow`, which holds nothing, is of `tin` from now on.
+    pub(super) fn assign(&mut self, flow: FlowId, to: usize) {
+        let at = self.tin_of[flow.index()];
+        assert!(!self.tins[at].backlogged.contains(&flow), "{flow:?} holds packets");
         if at != to {
             self.tins[at].flows.remove(flow);
             self.tin_of[flow.index()] = to;
             if let Some(setting) = self.settings[flow.index()] {
-                self.tins[to].flows.configure(flow, setting, None)?;
+                self.tins[to].flows.configure(flow, setting, None).expect("as before");
             }
-        }
-        Ok(())
-    }
-
-    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
-        let hosts = self.hosts();
-        let tin = self.tins.get(host as usize).ok_or(ConfigError::UnknownHost { host, hosts })?;
-        in_range("weight of a tin", setting.weight, 1, TinConfig::MAX_WEIGHT)?;
-        self.set(host as usize, TinConfig { weight: setting.weight, ..tin.config });
-        Ok(())
-    }
-
-    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        let hosts = self.hosts();
-        let tin = self.tins.get(host as usize).ok_or(ConfigError::UnknownHost { host, hosts })?;
-        let bits_per_second = rate.map(|rate| rate.bits_per_second());
-        self.set(host as usize, TinConfig { bits_per_second, ..tin.config });
-        Ok(())
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        let tin = self.tins.get(number as usize).map(|tin| tin.config);
-        HostBooks {
-            of_flow: [self.tin_of.get(number as usize).map(|&tin| tin as u32), None],
-            setting: tin.map(|tin| [tin.weight, tin.bits_per_second.unwrap_or(0) as u32]),
-            ..HostBooks::default()
         }
     }
 }
@@ -448,12 +379,12 @@ impl NaiveFlowScheduler for NaiveTins {
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         let at = self.tin_of[flow.index()];
         let is_of_floor = self.by_share() && self.sent >= self.floor_from;
-        if is_of_floor && self.had_siblings && next_head.is_some() {
+        if is_of_floor && self.was_across && next_head.is_some() {
             self.tins[at].flows.charge_elsewhere(flow, u32::MAX);
         }
         self.tins[at].flows.served(flow, len, next_head);
         if self.tins.len() > 1 {
-            for sibling in self.siblings.of(flow).into_iter().skip(1) {
+            for sibling in self.siblings_of(flow) {
                 self.tins[self.tin_of[sibling.index()]].flows.charge_elsewhere(sibling, len);
             }
         }

@@ -14,25 +14,20 @@ pub(super) fn wire_len(link: Overhead, len: u32) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     per_byte: i128,
-    burst: u32,
     /// Below zero: for how long it has been full.
     lacks: i128,
 }
 
 impl Bucket {
-    pub(super) fn full(bits_per_second: u64, burst: u32) -> Self {
+    pub(super) fn full(bits_per_second: u64) -> Self {
         let rate = i128::from(bits_per_second);
         let byte = 8_000_000_000 << 32;
-        Self { per_byte: byte / rate + i128::from(byte % rate != 0), burst, lacks: 0 }
+        Self { per_byte: byte / rate + i128::from(byte % rate != 0), lacks: 0 }
     }
 
     /// The time that `bytes` bytes take, in whole nanoseconds.
     pub(super) fn time_of(&self, bytes: u32) -> i128 {
         (i128::from(bytes) * self.per_byte) >> 32
-    }
-
-    pub(super) const fn burst(&self) -> u32 {
-        self.burst
     }
 
     pub(super) fn pass(&mut self, nanos: i128) {
@@ -51,11 +46,6 @@ impl Bucket {
     /// The nanoseconds until it lacks at most `allowed` ns, both of them whole; not above zero if it does.
     pub(super) fn wait(&self, allowed: i128) -> i128 {
         ((self.lacks + ((1 << 32) - 1)) >> 32) - allowed
-    }
-
-    /// Of two buckets of one rate the one that lacks more.
-    pub(super) fn lacking_more(self, other: Self) -> Self {
-        if other.lacks > self.lacks { other } else { self }
     }
 
     /// Lacks as many bytes as `before` did, rounded up.

@@ -4,7 +4,7 @@
 use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
-use crate::history::{Housing, Setting};
+use crate::history::Setting;
 
 /// What a byte of a flow of weight 1 is.
 const UNIT: u128 = 203_249_958_912_000;
@@ -99,8 +99,6 @@ impl NaiveWf2q {
         self.jump();
     }
 }
-
-impl Housing for NaiveWf2q {}
 
 impl NaiveFlowScheduler for NaiveWf2q {
     fn configure(

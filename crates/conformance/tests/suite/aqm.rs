@@ -4,7 +4,7 @@
 
 use conformance::Xorshift;
 use conformance::effort::effort;
-use conformance::history::{Contestant, Dial, Housing, Match, Operations, Peeked, Shifted};
+use conformance::history::{Contestant, Dial, Match, Operations, Peeked, Shifted};
 use conformance::rng::Streams;
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core as library;
@@ -171,7 +171,7 @@ pub(crate) fn queues<O: FlowScheduler, A: Aqm>(scheduler: O, aqm: A) -> Queues<O
 pub(crate) trait Play {
     fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
-        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        O: FlowScheduler<Config: Dial> + Clone,
         D: DropPolicy<O> + Clone;
 }
 
@@ -194,7 +194,7 @@ struct Contract<A>(A);
 impl<A: Aqm + Clone> Play for Contract<A> {
     fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
-        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        O: FlowScheduler<Config: Dial> + Clone,
         D: DropPolicy<O> + Clone,
     {
         let subject = || queues(scheduler.clone(), self.0.clone()).with_drop_policy(policy.clone());
@@ -366,7 +366,7 @@ struct Overflows;
 impl Play for Overflows {
     fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
-        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        O: FlowScheduler<Config: Dial> + Clone,
         D: DropPolicy<O> + Clone,
     {
         let mut queues = queues(scheduler, Blue::NEW).with_drop_policy(policy);
@@ -395,7 +395,7 @@ struct Reweighted;
 impl Play for Reweighted {
     fn play<O, D>(&self, _seed: u64, scheduler: O, policy: D)
     where
-        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        O: FlowScheduler<Config: Dial> + Clone,
         D: DropPolicy<O> + Clone,
     {
         let codel = CoDelParams::new(Nanos(1_000_000), Nanos(20_000_000)).with_mtu(100);
@@ -441,7 +441,7 @@ struct Books;
 impl Play for Books {
     fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
-        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        O: FlowScheduler<Config: Dial> + Clone,
         D: DropPolicy<O> + Clone,
     {
         let mut queues = queues(scheduler, EarlyDetection::default()).with_drop_policy(policy);

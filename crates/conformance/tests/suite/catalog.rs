@@ -13,10 +13,11 @@ const TRAITS: [&str; 6] =
 
 /// Parts that no caller names, or whose name is not in that of a type because they are the default of a parameter; what is
 /// made of them, and where it says so.
-const INSIDE: [(&str, &str, &str); 5] = [
+const INSIDE: [(&str, &str, &str); 6] = [
     ("OwnVictim", "FlowQueues", "crates/sched-core/src/queues/flow_queues.rs"),
     ("NoDirectory", "FlowQueues", "crates/sched-core/src/queues/flow_queues.rs"),
     ("HashDirectory", "Hashed", "src/hashed.rs"),
+    ("LongestHostDrop", "Isolated", "src/isolation/queue.rs"),
     ("Serving", "Isolated", "src/isolation/queue.rs"),
     ("Directory", "Isolated", "src/isolation/queue.rs"),
 ];
@@ -79,7 +80,7 @@ fn of_flows<R: QueuesRecipe>(recipe: R) -> &'static str {
 }
 
 fn of_packets<R: Recipe>(_: R) -> &'static str {
-    core::any::type_name::<R::Made<Arrays<4>, Arrays<4>, Arrays<4>>>()
+    core::any::type_name::<R::Made<Arrays<4>, Arrays<4>>>()
 }
 
 /// The full names of the types that the entries make.
@@ -132,7 +133,7 @@ fn names_are_unique_and_every_entry_can_be_made() {
         packets(Queued { of: recipe, aqm: WithoutAqm })
     }
     fn packets<R: Recipe>(recipe: R) -> bool {
-        let room = Room::of_flows(Arrays::<16>, 1_500).with_hosts(Arrays::<4>);
+        let room = Room::of_flows(Arrays::<16>, 1_500);
         recipe.scheduler(room, Arrays::<16>, Limits::NONE).is_some()
     }
     macro_rules! entries {

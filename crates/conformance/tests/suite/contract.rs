@@ -6,8 +6,7 @@
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
 use conformance::history::{
-    Contestant, Dial, Housing, Match, Operation, Operations, Pair, Peeked, Setting, Shifted, pair,
-    soak,
+    Contestant, Dial, Match, Operation, Operations, Pair, Peeked, Setting, Shifted, pair, soak,
 };
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
@@ -49,7 +48,7 @@ every_discipline!(the_epoch_changes_nothing, super::does_not_depend_on_the_epoch
 fn does_twice_as_once(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let (subject, twin) = sides();
     let mut both = Match::new(subject, twin);
-    for operation in Operations::of(&both.subject, seed).take(effort(1_000, 10_000)) {
+    for operation in Operations::new(seed).take(effort(1_000, 10_000)) {
         let again = match operation {
             Operation::Remove { .. } | Operation::Drain | Operation::SetLimits { .. } => 2,
             _ => 1,
@@ -72,7 +71,7 @@ fn holds_small_limits(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
             let (subject, twin) = sides();
             let mut both = Match::new(subject, twin);
             both.step(Operation::SetLimits { packets, bytes }, true).unwrap();
-            let history = Operations::of(&both.subject, seed);
+            let history = Operations::new(seed);
             let kept = |operation: &Operation| !matches!(operation, Operation::SetLimits { .. });
             for operation in history.filter(kept).take(effort(150, 300)) {
                 both.step(operation, true).unwrap();
@@ -91,7 +90,7 @@ fn gives_a_packet_for_its_buffer(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     for seed in seed..seed + 30 {
         let (subject, twin) = sides();
         let mut both = Match::new(subject, twin);
-        for operation in Operations::of(&both.subject, seed).take(200) {
+        for operation in Operations::new(seed).take(200) {
             both.step(operation, false).unwrap();
         }
         for left in (0..=both.subject.backlog().packets).rev() {
@@ -115,7 +114,7 @@ fn lets_a_packet_leave_any_place(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
         let (subject, twin) = sides();
         let mut both = Match::new(subject, twin);
         let mut random = conformance::Xorshift::new(seed);
-        for operation in Operations::of(&both.subject, seed).take(400) {
+        for operation in Operations::new(seed).take(400) {
             both.step(operation, false).unwrap();
             let (flow, younger) = match random.below(32) {
                 0 => (u32::MAX - random.below(2), 0),
@@ -225,7 +224,7 @@ impl Aqm for EveryThird {
 /// Every flow scheduler under an AQM that acts: the ledger, the books, peeks and the epoch.
 fn keeps_the_contract<O>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, scheduler: O)
 where
-    O: FlowScheduler + Housing + Clone + Send + 'static,
+    O: FlowScheduler + Clone + Send + 'static,
     O::Config: Dial,
 {
     keeps_it_beside(seed, aqm, scheduler, OwnVictim);
@@ -234,7 +233,7 @@ where
 /// The same beside a drop policy.
 fn keeps_it_beside<O, D>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, scheduler: O, policy: D)
 where
-    O: FlowScheduler + Housing + Clone + Send + 'static,
+    O: FlowScheduler + Clone + Send + 'static,
     O::Config: Dial,
     D: DropPolicy<O> + Clone + Send + 'static,
 {

@@ -6,7 +6,7 @@
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
-use conformance::history::{Pair, check, operations_for, prelude, soak};
+use conformance::history::{Pair, check, operations, prelude, soak};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 /// Long enough for clocks, stamps and virtual times to go far, short enough to replay.
@@ -35,7 +35,7 @@ fn play_bytes(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     );
     let bytes = proptest::collection::vec(proptest::num::u8::ANY, 0..4_096);
     let outcome = runner.run(&bytes, |bytes| {
-        let history: Vec<_> = prelude().chain(operations_for(&*sides().0, &bytes)).collect();
+        let history: Vec<_> = prelude().chain(operations(&bytes)).collect();
         check(sides, &history).map_err(|difference| TestCaseError::fail(difference.to_string()))
     });
     if let Err(failure) = outcome {

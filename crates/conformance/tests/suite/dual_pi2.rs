@@ -42,7 +42,7 @@ fn play<S: Contestant, T: Contestant>(
     for seed in seeds {
         let (subject, twin) = sides();
         let mut both = Match::new(subject, twin);
-        for (step, operation) in Operations::of(&both.subject, seed).take(operations).enumerate() {
+        for (step, operation) in Operations::new(seed).take(operations).enumerate() {
             let played = both.step(operation, step % 16 == 0);
             played.unwrap_or_else(|difference| panic!("seed {seed} step {step}: {difference}"));
         }
@@ -94,13 +94,13 @@ fn small_limits_hold_and_a_buffer_can_be_had() {
             let mut both = new();
             both.step(Operation::SetLimits { packets, bytes }, true).unwrap();
             let kept = |operation: &Operation| !matches!(operation, Operation::SetLimits { .. });
-            for operation in Operations::of(&both.subject, 1).filter(kept).take(300) {
+            for operation in Operations::new(1).filter(kept).take(300) {
                 both.step(operation, true).unwrap();
             }
         }
     }
     let mut both = new();
-    for operation in Operations::of(&both.subject, 2).take(2_000) {
+    for operation in Operations::new(2).take(2_000) {
         let again = match operation {
             Operation::Remove { .. } | Operation::Drain | Operation::SetLimits { .. } => 2,
             _ => 1,
@@ -110,7 +110,7 @@ fn small_limits_hold_and_a_buffer_can_be_had() {
     let mut evicted = 0;
     for seed in 0..30 {
         let mut both = new();
-        for operation in Operations::of(&both.subject, seed).take(200) {
+        for operation in Operations::new(seed).take(200) {
             both.step(operation, false).unwrap();
         }
         for left in (0..=both.subject.backlog().packets).rev() {

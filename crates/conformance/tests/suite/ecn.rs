@@ -36,7 +36,7 @@ impl Seen {
 
 /// More comes than leaves, of every codepoint. Returns how many marks were set, and how many arrivals an AQM has turned away.
 fn play<R: Recipe>(name: &str, recipe: R) -> [u64; 2] {
-    let room = Room::of_flows(Arrays::<FLOWS>, 1_500).with_hosts(Arrays::<4>);
+    let room = Room::of_flows(Arrays::<FLOWS>, 1_500);
     let mut made =
         recipe.scheduler(room, Arrays::<HANDLES>, Limits::NONE).expect("a recipe that can be made");
     R::add_flows(&mut made, room).expect("flows that are accepted");

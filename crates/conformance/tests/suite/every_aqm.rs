@@ -9,14 +9,10 @@ use std::path::Path;
 use crate::every_discipline::seed;
 use conformance::Xorshift;
 use conformance::catalog::entry::QUICK_COBALT;
-use conformance::catalog::{
-    self, AqmRecipe, Arrays, Memory, Queued, QueuesRecipe, Recipe, Room, SchedulerOf,
-};
+use conformance::catalog::{self, AqmRecipe, Arrays, Memory, Queued, QueuesRecipe, Recipe, Room};
 use conformance::effort::effort;
-use conformance::history::{
-    Contestant, Dial, Housing, Match, Operation, Operations, Peeked, Setting, Shifted,
-};
-use conformance::sides::{self, DESCRIPTORS, FLOWS, HOSTS, MAX_LEN, MadeOf};
+use conformance::history::{Dial, Match, Operation, Operations, Peeked, Setting, Shifted};
+use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN, MadeOf};
 use freeboard::sched_core::{
     Admission, Aqm, AqmChoice, Backlog, BlueParams, CoDelParams, DropReason, Ecn, FlowId, Head,
     L4sParams, Limits, Look, Nanos, Offer, Packet, Pi2Params, PieParams, Probability, RedParams,
@@ -166,20 +162,14 @@ fn every_aqm_of_the_library_is_played() {
 }
 
 /// The recipe with this AQM in its queues.
-fn subject<R: QueuesRecipe>(
-    of: R,
-    aqm: Which,
-) -> MadeOf<Queued<R, Which>, FLOWS, DESCRIPTORS, HOSTS>
-where
-    SchedulerOf<R, Arrays<FLOWS>, Arrays<HOSTS>>: Housing,
-{
+fn subject<R: QueuesRecipe>(of: R, aqm: Which) -> MadeOf<Queued<R, Which>, FLOWS, DESCRIPTORS> {
     let recipe = Queued { of, aqm };
-    sides::composition::<FLOWS, DESCRIPTORS, HOSTS, _>(recipe, MAX_LEN, Limits::NONE)
+    sides::composition::<FLOWS, DESCRIPTORS, _>(recipe, MAX_LEN, Limits::NONE)
 }
 
 /// A random history of queues that often stand: with more arrivals, of two flows, and fewer limits.
-fn crowded(contestant: &dyn Contestant, seed: u64) -> impl Iterator<Item = Operation> + use<> {
-    let history = Operations::of(contestant, seed).enumerate();
+fn crowded(seed: u64) -> impl Iterator<Item = Operation> + use<> {
+    let history = Operations::new(seed).enumerate();
     let history = history.filter(|(step, operation)| {
         let is_limit = matches!(operation, Operation::SetLimits { .. });
         !is_limit || step % 4 == 0
@@ -194,10 +184,7 @@ fn crowded(contestant: &dyn Contestant, seed: u64) -> impl Iterator<Item = Opera
 
 /// Goal: under every AQM a flow scheduler keeps the contract: the ledger of handles, the books, peeks, and no difference at another
 /// time. Method: random histories beside itself, looked at and at a time at which counters wrap; the AQM has to act.
-fn keeps_the_contract<R: QueuesRecipe>(name: &str, of: R)
-where
-    SchedulerOf<R, Arrays<FLOWS>, Arrays<HOSTS>>: Housing,
-{
+fn keeps_the_contract<R: QueuesRecipe>(name: &str, of: R) {
     const SHIFTS: [u64; 4] = [1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
     for (at, &aqm) in Which::ALL.iter().enumerate() {
         let mut acted = 0;
@@ -207,7 +194,7 @@ where
             let twin = Peeked::new(Shifted::new(subject(of, aqm), by));
             let both = Match::new(subject(of, aqm), twin);
             let mut both = both.marking_arrivals();
-            let history = crowded(&both.subject, seed(name) + round as u64);
+            let history = crowded(seed(name) + round as u64);
             for (step, operation) in history.take(1_500).enumerate() {
                 let judged = both.step(operation, step % 32 == 0);
                 judged.unwrap_or_else(|difference| panic!("{aqm:?}, {by} ns later: {difference}"));
@@ -236,10 +223,7 @@ mod the_contract_holds_under_every_aqm {
 
 /// Goal: what an AQM has learned of a flow stays when the flow gets another weight. Method: a queue that stands, with and without
 /// the change, under each flow scheduler: what leaves and how it is marked is the same, and it is marked.
-fn remembers_under_another_weight<R: QueuesRecipe>(name: &str, of: R)
-where
-    SchedulerOf<R, Arrays<FLOWS>, Arrays<HOSTS>>: Housing,
-{
+fn remembers_under_another_weight<R: QueuesRecipe>(name: &str, of: R) {
     let weight = |weight| Setting { weight, max_len: MAX_LEN };
     for &aqm in Which::ALL {
         let run = |changes: bool| {
@@ -291,7 +275,7 @@ fn another_weight_leaves_what_every_aqm_has_learned() {
 
 /// What a queue that stands is told in four seconds, from eight on, if one reading of the clock was wrong after four.
 fn told_after(aqm: Which, wrong: Option<(u64, bool)>) -> u64 {
-    let room = Room::of_flows(Arrays::<1>, MAX_LEN).with_hosts(Arrays::<1>);
+    let room = Room::of_flows(Arrays::<1>, MAX_LEN);
     let recipe = Queued { of: catalog::Drr { sparse_first: true }, aqm };
     let mut line = recipe.scheduler(room, Arrays::<64>, Limits::packets(60)).unwrap();
     line.configure(FlowId(0), MAX_LEN).unwrap();

@@ -8,7 +8,7 @@ macro_rules! every_discipline {
             #[allow(unused_imports, reason = "the entries of one list or the other name them")]
             use crate::every_discipline::{of_flows, of_packets, seed};
             use conformance::history::pair;
-            use conformance::sides::{self, DESCRIPTORS, FLOWS, HOSTS, MAX_LEN};
+            use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
             use freeboard::sched_core::Limits;
 
             conformance::flow_schedulers!(of_flows, [$play]);
@@ -47,7 +47,7 @@ macro_rules! of_flows {
         #[test]
         fn $name() {
             $play(3, seed(stringify!($name)), &|| {
-                pair(sides::flows::<FLOWS, DESCRIPTORS, HOSTS, _>($recipe, MAX_LEN, Limits::NONE))
+                pair(sides::flows::<FLOWS, DESCRIPTORS, _>($recipe, MAX_LEN, Limits::NONE))
             });
         }
     )*};
@@ -58,7 +58,7 @@ macro_rules! of_packets {
         #[test]
         fn $name() {
             $play(3, seed(stringify!($name)), &|| {
-                pair(sides::packets::<FLOWS, DESCRIPTORS, HOSTS, _>($recipe, MAX_LEN, Limits::NONE))
+                pair(sides::packets::<FLOWS, DESCRIPTORS, _>($recipe, MAX_LEN, Limits::NONE))
             });
         }
     )*};

@@ -1,22 +1,20 @@
 //! All short histories of small schedulers, against their twins: small scope in place of proof.
 //!
 //! With `FREEBOARD_TESTS=full` each test plays every string of eight letters out of seven, 5,764,801 of them,
-//! and compares everything after every letter. For the FIFOs it is out of six, 1,679,616. Strings have seven
-//! letters, 823,543, where there are hosts, and six, 117,649, where something happens before. Without, strings have
-//! five letters, or one less than in full where a test counts the rules that were applied. The letters of each are
+//! and compares everything after every letter. For the FIFOs it is out of six, 1,679,616. Strings have six letters,
+//! 117,649, where something happens before. Without, strings have five letters, or one less than in full where a test counts the rules that were applied. The letters of each are
 //! what its discipline can go wrong on.
 
-use conformance::catalog::{Age, Tins};
+use conformance::catalog::Age;
 use conformance::effort::effort;
 use conformance::history::{Contestant, Operation, Setting, explore};
 use conformance::sides;
 use conformance::twin::{Exercised, Rule};
-use freeboard::sched_core::{AgeParams, DropFrom, Limits, Nanos, Side, Sides, TinConfig};
+use freeboard::sched_core::{AgeParams, DropFrom, Limits, Nanos};
 
 const FLOWS: usize = 3;
 /// Of the flows, of what comes before, and of the letters.
 const DESCRIPTORS: usize = 12;
-const LIMITS: Limits = Limits { packets: 6, bytes: u32::MAX };
 
 const fn enqueue(flow: u32, len: u32) -> Operation {
     Operation::Enqueue { flow, len }
@@ -24,14 +22,6 @@ const fn enqueue(flow: u32, len: u32) -> Operation {
 
 const fn set(flow: u32, weight: u32) -> Operation {
     Operation::Configure { flow, setting: Setting { weight, max_len: 500 } }
-}
-
-const fn assign(flow: u32, source: u32, destination: u32) -> Operation {
-    Operation::Assign { flow, source, destination }
-}
-
-const fn count(sides: Sides) -> Operation {
-    Operation::Count { sides }
 }
 
 const DEQUEUE: Operation = Operation::Dequeue;
@@ -152,7 +142,7 @@ fn every_short_history_of_two_levels_by_age() {
     ];
     let params = AgeParams::two_levels(500).with_floor(2).with_renewal(Nanos::from_millis(1));
     let limits = Limits::packets(6);
-    play(sides::flows::<FLOWS, DESCRIPTORS, 1, _>(Age(params), 500, limits), &letters);
+    play(sides::flows::<FLOWS, DESCRIPTORS, _>(Age(params), 500, limits), &letters);
 }
 
 /// Levels end at 200 and 400 bytes.
@@ -169,69 +159,7 @@ fn every_short_history_of_three_levels_by_age() {
     ];
     let params = AgeParams::least_attained(200).with_levels(3).with_floor(3);
     let limits = Limits::packets(6);
-    play(sides::flows::<FLOWS, DESCRIPTORS, 1, _>(Age(params), 500, limits), &letters);
-}
-
-/// A packet of 500 bytes takes tin 1 beyond its share for 2 ms, and tin 0 for 1 ms.
-#[test]
-fn every_short_history_of_tins_by_share() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 500),
-        enqueue(1, 100),
-        enqueue(2, 300),
-        DEQUEUE,
-        Operation::Forward { nanos: 1 << 20 },
-        assign(0, 2, 0),
-    ];
-    const TINS: &[TinConfig] = &[
-        TinConfig::by_weight(1).with_rate(4_000_000),
-        TinConfig::by_weight(1).with_rate(2_000_000),
-        TinConfig::by_weight(1),
-    ];
-    let tins = Tins { tins: TINS, floor: 2, sparse_first: true };
-    play(sides::flows::<FLOWS, DESCRIPTORS, 1, _>(tins, 500, Limits::packets(6)), &letters);
-}
-
-/// The floor of two packets is reached by five letters.
-#[test]
-fn every_short_history_of_tins_beyond_the_line() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 500),
-        enqueue(2, 500),
-        DEQUEUE,
-        Operation::DequeueBurst { packets: 3 },
-        Operation::CommittedRate { host: 2, rate: Some((1_000, 500)), free: false },
-        Operation::Remove { flow: 2 },
-    ];
-    const TINS: &[TinConfig] = &[
-        TinConfig::by_weight(1).with_rate(1_000_000),
-        TinConfig::by_weight(1),
-        TinConfig::by_weight(1),
-    ];
-    let tins = Tins { tins: TINS, floor: 2, sparse_first: false };
-    let prelude: Vec<_> =
-        (0..3).flat_map(|flow| [set(flow, 1), enqueue(flow, 500), enqueue(flow, 400)]).collect();
-    let sides = sides::flows::<FLOWS, 20, 1, _>(tins, 500, Limits::packets(20));
-    play_after(sides, &prelude, &letters);
-}
-
-#[test]
-fn every_short_history_of_tins_by_weight() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(0, 100),
-        enqueue(1, 499),
-        enqueue(2, 300),
-        DEQUEUE,
-        Operation::SetLimits { packets: 2, bytes: u32::MAX },
-        Operation::ConfigureHost { host: 1, setting: Setting { weight: 4, max_len: 500 } },
-    ];
-    const TINS: &[TinConfig] =
-        &[TinConfig::by_weight(2), TinConfig::by_weight(1), TinConfig::by_weight(1)];
-    let tins = Tins { tins: TINS, floor: 64, sparse_first: true };
-    play(sides::flows::<FLOWS, DESCRIPTORS, 1, _>(tins, 500, Limits::packets(6)), &letters);
+    play(sides::flows::<FLOWS, DESCRIPTORS, _>(Age(params), 500, limits), &letters);
 }
 
 #[test]
@@ -488,193 +416,4 @@ fn every_short_history_of_wf2q_with_flows_changed_and_removed() {
 fn every_short_history_of_wf2q_with_drops_from_the_longest() {
     let sides = sides::wf2q_lqd::<FLOWS, DESCRIPTORS>(500, DropFrom::Head, Limits::packets(4));
     play_after(sides, &[set(0, 1), set(1, 3), set(2, 20)], &WITH_LIMITS);
-}
-
-/// Adds three flows of weight 1, flow 2 in a host of its own, then plays every string of letters.
-fn play_hosts<S, T>(sides: (S, T), alphabet: &[Operation])
-where
-    S: Contestant + Clone,
-    T: Contestant + Clone,
-{
-    let prelude = [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)];
-    play_all(sides, &prelude, alphabet, effort(5, 7));
-}
-
-/// Flow 0 moves between the hosts while they hold packets and while they do not.
-#[test]
-fn every_short_history_of_hosts_with_flows_assigned_and_removed() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 499),
-        enqueue(2, 300),
-        DEQUEUE,
-        assign(0, 1, 0),
-        assign(0, 0, 0),
-        Operation::Remove { flow: 0 },
-    ];
-    play_hosts(
-        sides::hosts::over_drr::<FLOWS, DESCRIPTORS, 2>(500, false, false, LIMITS),
-        &letters,
-    );
-}
-
-/// And both hosts and flows are changed.
-#[test]
-fn every_short_history_of_hosts_with_sparse_flows_and_hosts_first() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 100),
-        enqueue(2, 400),
-        DEQUEUE,
-        assign(1, 1, 0),
-        set(0, 2),
-        Operation::ConfigureHost { host: 1, setting: Setting { weight: 2, max_len: 500 } },
-    ];
-    play_hosts(sides::hosts::over_drr::<FLOWS, DESCRIPTORS, 2>(500, true, true, LIMITS), &letters);
-}
-
-#[test]
-fn every_short_history_of_hosts_with_drops_from_the_longest() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(0, 100),
-        enqueue(1, 300),
-        enqueue(2, 500),
-        DEQUEUE,
-        assign(1, 1, 0),
-        Operation::SetLimits { packets: 3, bytes: 800 },
-    ];
-    let limits = Limits::packets(4);
-    let sides =
-        sides::hosts::over_drr_lhd::<FLOWS, DESCRIPTORS, 2>(500, true, DropFrom::Head, limits);
-    play_hosts(sides, &letters);
-}
-
-/// 500 bytes take 4 ms at 1 Mbit/s.
-const fn rate(host: u32, mbit: u64, burst: u32) -> Operation {
-    Operation::CommittedRate { host, rate: Some((mbit * 1_000_000, burst)), free: false }
-}
-
-/// Flows 0 and 1 have committed rates to begin with; both are changed, and one is taken away.
-#[test]
-fn every_short_history_of_drr_with_committed_rates_changed() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 300),
-        enqueue(2, 499),
-        DEQUEUE,
-        Operation::Forward { nanos: 2_000_000 },
-        rate(1, 2, 1_000),
-        Operation::CommittedRate { host: 0, rate: None, free: false },
-    ];
-    let sides = sides::hosts::committed_drr::<FLOWS, DESCRIPTORS>(500, false, LIMITS);
-    let prelude = [set(0, 1), set(1, 1), set(2, 1), rate(0, 1, 500), rate(1, 1, 500)];
-    play_all(sides, &prelude, &letters, effort(5, 7));
-}
-
-const fn ceiling(host: u32, mbit: u64, burst: u32) -> Operation {
-    Operation::Ceiling { host, ceiling: Some((mbit * 1_000_000, burst)) }
-}
-
-/// Flows 0 and 1 have ceilings to begin with; both are changed, and one is taken away.
-#[test]
-fn every_short_history_of_drr_with_ceilings_changed() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 300),
-        enqueue(2, 499),
-        DEQUEUE,
-        Operation::Forward { nanos: 2_000_000 },
-        ceiling(1, 2, 1_000),
-        Operation::Ceiling { host: 0, ceiling: None },
-    ];
-    let sides = sides::hosts::committed_drr::<FLOWS, DESCRIPTORS>(500, false, LIMITS);
-    let prelude = [set(0, 1), set(1, 1), set(2, 1), ceiling(0, 1, 500), ceiling(1, 1, 500)];
-    play_all(sides, &prelude, &letters, effort(5, 7));
-}
-
-/// Hosts that have these rates or ceilings to begin with, where the longest host gives way.
-fn play_limited_hosts(limits: &[Operation]) {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 100),
-        enqueue(2, 400),
-        DEQUEUE,
-        Operation::Forward { nanos: 3_000_000 },
-        assign(1, 1, 0),
-        Operation::SetLimits { packets: 3, bytes: 800 },
-    ];
-    let packets = Limits::packets(4);
-    let sides = sides::hosts::over_committed_drr::<FLOWS, DESCRIPTORS, 2>(
-        500,
-        true,
-        DropFrom::Head,
-        packets,
-    );
-    let hosts = [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)];
-    let prelude = [&hosts[..], limits].concat();
-    play_all(sides, &prelude, &letters, effort(5, 7));
-}
-
-/// Host 0 has a rate and a ceiling, host 1 a ceiling.
-#[test]
-fn every_short_history_of_hosts_with_ceilings_and_drops_from_the_longest() {
-    play_limited_hosts(&[rate(0, 1, 500), ceiling(0, 2, 500), ceiling(1, 1, 1_000)]);
-}
-
-/// Both hosts have committed rates, and are beyond them half of the time.
-#[test]
-fn every_short_history_of_hosts_with_committed_rates_and_drops_from_the_longest() {
-    play_limited_hosts(&[rate(0, 1, 500), rate(1, 1, 1_000)]);
-}
-
-#[test]
-fn every_short_history_of_load_drr_with_flows_assigned_and_removed() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 499),
-        enqueue(2, 300),
-        DEQUEUE,
-        assign(0, 1, 0),
-        set(0, 2),
-        Operation::Remove { flow: 0 },
-    ];
-    play_hosts(
-        sides::hosts::load_drr::<FLOWS, DESCRIPTORS, 2>(500, 4, Side::Source, false, LIMITS),
-        &letters,
-    );
-}
-
-#[test]
-fn every_short_history_of_load_drr_with_sparse_flows_first_and_modes_changed() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 100),
-        enqueue(2, 400),
-        DEQUEUE,
-        assign(2, 0, 1),
-        count(Sides::Destination),
-        count(Sides::Source),
-    ];
-    play_hosts(
-        sides::hosts::load_drr::<FLOWS, DESCRIPTORS, 2>(500, 4, Side::Source, true, LIMITS),
-        &letters,
-    );
-}
-
-#[test]
-fn every_short_history_of_load_drr_on_the_smallest_calendar() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 100),
-        enqueue(2, 400),
-        DEQUEUE,
-        count(Sides::Neither),
-        count(Sides::Both),
-        Operation::SetLimits { packets: 2, bytes: u32::MAX },
-    ];
-    play_hosts(
-        sides::hosts::load_drr::<FLOWS, DESCRIPTORS, 2>(500, 2, Side::Destination, true, LIMITS),
-        &letters,
-    );
 }

@@ -85,3 +85,160 @@ fn several_tins_are_their_twin_where_hosts_have_entries() {
     assert!(in_tins > 300 * trials && across > 0, "{in_tins} {across}");
     assert!(in_rounds > 100 * trials, "{in_rounds}");
 }
+
+/// Plays every string of letters after `start`, each on a queue of its own. A letter is the bytes of a step.
+fn every_short_history(tables: Shape, start: &[u8], letters: [&[u8]; 7]) {
+    let depth = effort(4, 6);
+    for number in 0..7_usize.pow(depth) {
+        let string = (0..depth).map(|place| letters[number / 7_usize.pow(place) % 7]);
+        let bytes: Vec<u8> = start.iter().chain(string.flatten()).copied().collect();
+        play_labelled(tables, &bytes).unwrap_or_else(|what| panic!("string {number}: {what}"));
+    }
+}
+
+const DEQUEUE: &[u8] = &[128];
+const EVICT: &[u8] = &[243];
+/// To two packets.
+const LOWER_LIMIT: &[u8] = &[235, 134, 0];
+/// 16,384 ns, in which 1,638 bytes leave at 800 Mbit/s.
+const WAIT: &[u8] = &[254, 14];
+
+/// A packet of flow `number`. Its source is `number % 5`, its destination `number / 5`, its tin `number % 4`.
+macro_rules! packet {
+    ($number:literal, $len:tt) => {
+        &[0, $number, 0, packet!($len)]
+    };
+    (60) => {
+        1
+    };
+    (500) => {
+        3
+    };
+    (1000) => {
+        5
+    };
+    (1500) => {
+        6
+    };
+}
+
+/// Two flows of source 0 and one of source 1; source 2 comes to have twice its quantum.
+#[test]
+fn every_short_history_of_hosts() {
+    let letters: [&[u8]; 7] = [
+        packet!(0, 1500),
+        packet!(5, 60),
+        packet!(1, 1000),
+        &[0, 162, 0, 6],
+        DEQUEUE,
+        LOWER_LIMIT,
+        EVICT,
+    ];
+    every_short_history(Shape::OneTin, &[3, 0], letters);
+}
+
+/// Sources 3 and 4 have committed rates of 100 and of 800 Mbit/s; source 4 loses its own.
+#[test]
+fn every_short_history_of_hosts_with_committed_rates() {
+    let letters: [&[u8]; 7] = [
+        packet!(3, 1500),
+        packet!(4, 1500),
+        packet!(9, 500),
+        packet!(0, 1000),
+        DEQUEUE,
+        WAIT,
+        &[251, 4, 224],
+    ];
+    every_short_history(Shape::OneTin, &[32 | 3, 0], letters);
+}
+
+/// Sources 1 and 4 have ceilings of 800 and of 1,500 Mbit/s. The first holds a packet more than its burst.
+#[test]
+fn every_short_history_of_hosts_below_ceilings() {
+    let letters: [&[u8]; 7] = [
+        packet!(1, 1500),
+        packet!(6, 60),
+        packet!(4, 1500),
+        packet!(0, 500),
+        DEQUEUE,
+        WAIT,
+        LOWER_LIMIT,
+    ];
+    let start = [&[64 | 3, 0][..], packet!(1, 1500), packet!(1, 1500), packet!(1, 1500)].concat();
+    every_short_history(Shape::OneTin, &start, letters);
+}
+
+/// Two flows of source 0, of which one shares its destination with a flow of source 1.
+#[test]
+fn every_short_history_of_hosts_of_both_sides() {
+    let letters: [&[u8]; 7] = [
+        packet!(0, 1500),
+        packet!(5, 1000),
+        packet!(1, 60),
+        packet!(1, 1500),
+        DEQUEUE,
+        LOWER_LIMIT,
+        EVICT,
+    ];
+    every_short_history(Shape::OneTin, &[3, 4], letters);
+}
+
+/// Four tins with rates. A host comes to have one share in all, and tins other rates.
+#[test]
+fn every_short_history_of_tins() {
+    let letters: [&[u8]; 7] = [
+        packet!(0, 1500),
+        packet!(5, 1000),
+        packet!(2, 500),
+        DEQUEUE,
+        WAIT,
+        &[253, 1],
+        &[233, 3, 7],
+    ];
+    every_short_history(Shape::Tins, &[128 | 3, 2], letters);
+}
+
+/// Three tins by weight under `triple-isolate`; they come to have rates.
+#[test]
+fn every_short_history_of_tins_with_hosts_of_both_sides() {
+    let letters: [&[u8]; 7] = [
+        packet!(0, 1500),
+        packet!(5, 1000),
+        packet!(1, 60),
+        packet!(2, 1500),
+        DEQUEUE,
+        &[253, 1],
+        &[233, 2, 7],
+    ];
+    every_short_history(Shape::Tins, &[64 | 3, 4], letters);
+}
+
+/// Source 4 has a rate and a ceiling, and source 3 a rate, in four tins with rates.
+#[test]
+fn every_short_history_of_tins_with_rates_and_ceilings_of_hosts() {
+    let letters: [&[u8]; 7] = [
+        packet!(4, 1500),
+        packet!(9, 1500),
+        packet!(3, 1000),
+        packet!(0, 500),
+        DEQUEUE,
+        WAIT,
+        &[253, 1],
+    ];
+    every_short_history(Shape::Tins, &[96 | 3, 128 | 1], letters);
+}
+
+/// Another key, another isolation and another number of tins, while packets are queued.
+#[test]
+fn every_short_history_of_rebuilds() {
+    let letters: [&[u8]; 7] = [
+        packet!(0, 1500),
+        packet!(5, 60),
+        packet!(1, 1000),
+        DEQUEUE,
+        &[246],
+        &[230, 5],
+        &[233, 3, 2],
+    ];
+    every_short_history(Shape::Rebuilds, &[1, 0], letters);
+}

@@ -3,7 +3,7 @@
 use crate::aqm::{Play, booked, live, queues, with_every_flow_scheduler};
 use conformance::catalog::entry::{QUICK_PI2, QUICK_PIE};
 use conformance::effort::effort;
-use conformance::history::{Contestant, Dial, Housing, Match, Operations, Peeked, Shifted};
+use conformance::history::{Contestant, Dial, Match, Operations, Peeked, Shifted};
 use conformance::sides::FLOWS;
 use freeboard::sched_core::{
     Aqm, DropPolicy, DropReason, FlowId, FlowScheduler, Pi2, Pi2State, Pie, PieState, Probability,
@@ -17,7 +17,7 @@ struct Kept<A>(A);
 impl<A: Aqm + Clone> Play for Kept<A> {
     fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
-        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        O: FlowScheduler<Config: Dial> + Clone,
         D: DropPolicy<O> + Clone,
     {
         let subject = || queues(scheduler.clone(), self.0.clone()).with_drop_policy(policy.clone());

@@ -4,8 +4,8 @@
 
 use conformance::effort::effort;
 use freeboard::sched_core::{
-    Drr, DrrFlow, FlowId, FlowScheduler, HostDrr, HostDrrFlow, HostRing, Nanos, Qfq, QfqConfig,
-    QfqFlow, TinConfig, TinDrr, TinFlow, Wf2q, Wf2qConfig, Wf2qFlow,
+    AsBooked, Drr, DrrFlow, FlowId, FlowScheduler, Nanos, Qfq, QfqConfig, QfqFlow, TinChoice,
+    TinConfig, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 /// Weights beside each other.
@@ -13,25 +13,15 @@ const WEIGHTS: [&[u32]; 6] =
     [&[1, 255], &[1, 256], &[255, 256, 257], &[256, 65_535], &[1, 65_535], &[65_535, 65_535]];
 const LEN: u32 = 64;
 
-/// Each of the flows, all of which stay backlogged, is sent its share by `weights`, within a packet and a hundredth. `tick` tells the time before a packet.
-fn share_by_weight<O: FlowScheduler>(
-    name: &str,
-    mut scheduler: O,
-    weights: &[u32],
-    tick: impl Fn(&mut O, u64),
-) {
+/// What of so many packets each of the flows is sent, all of which stay backlogged, is its share by `weights`, within a
+/// packet and a hundredth. `next` says whose the packet of this number is.
+fn share_by_weight(name: &str, weights: &[u32], mut next: impl FnMut(u64) -> usize) {
     let sum: u64 = weights.iter().copied().map(u64::from).sum();
     let least = u64::from(*weights.iter().min().expect("two flows"));
     // Whole rounds of DRR, in which the least has 10 and, at full depth, 100.
     let packets = sum * (effort(10, 100) as u64).div_ceil(least);
     let mut sent = vec![0_u64; weights.len()];
-    (0..weights.len() as u32).for_each(|flow| scheduler.backlogged(FlowId(flow), LEN));
-    for packet in 0..packets {
-        tick(&mut scheduler, packet);
-        let flow = scheduler.select().expect("all are backlogged");
-        scheduler.served(flow, LEN, Some(LEN));
-        sent[flow.index()] += 1;
-    }
+    (0..packets).for_each(|packet| sent[next(packet)] += 1);
     for (weight, sent) in weights.iter().zip(&sent) {
         let expected = packets * u64::from(*weight) / sum;
         let off = sent.abs_diff(expected);
@@ -42,17 +32,23 @@ fn share_by_weight<O: FlowScheduler>(
     }
 }
 
-fn still<O>(_: &mut O, _: u64) {}
+fn flows_share_by_weight<O: FlowScheduler>(name: &str, mut scheduler: O, weights: &[u32]) {
+    (0..weights.len() as u32).for_each(|flow| scheduler.backlogged(FlowId(flow), LEN));
+    share_by_weight(name, weights, |_| {
+        let flow = scheduler.select().expect("all are backlogged");
+        scheduler.served(flow, LEN, Some(LEN));
+        flow.index()
+    });
+}
 
-fn tins(weights: &[u32], config: impl Fn(u32) -> TinConfig) -> TinDrr<Vec<TinFlow>> {
-    let mut tins = TinDrr::new(vec![TinFlow::EMPTY; weights.len()], LEN).expect("in range");
-    tins.add_all(LEN).expect("in range");
-    let configs: Vec<_> = weights.iter().map(|&weight| config(weight)).collect();
-    tins.set_tins(&configs).expect("in range");
+/// A tin for each of the weights, all of them backlogged.
+fn tins(weights: &[u32], config: impl Fn(u32) -> TinConfig) -> TinChoice {
     // Tins above the least weight would be served by the floor.
-    let mut tins = tins.with_floor(1_024);
-    (0..weights.len() as u32).for_each(|flow| tins.assign(FlowId(flow), flow).expect("a tin"));
-    tins
+    let mut choice = TinChoice::new(LEN, AsBooked).expect("in range").with_floor(1_024);
+    let tins: Vec<_> = weights.iter().map(|&weight| config(weight)).collect();
+    choice.set_tins(&tins, 0).expect("in range");
+    (0..choice.tins()).for_each(|tin| choice.backlogged(tin));
+    choice
 }
 
 #[test]
@@ -62,23 +58,7 @@ fn drr_shares_by_quantum() {
         for (flow, weight) in (0..).map(FlowId).zip(weights) {
             drr.configure(flow, weight * LEN, None).expect("in range");
         }
-        share_by_weight("DRR", drr, weights, still);
-    }
-}
-
-#[test]
-fn hosts_share_by_quantum() {
-    for weights in WEIGHTS {
-        let count = weights.len();
-        let hosts = Drr::new(vec![DrrFlow::EMPTY; count], LEN).expect("in range");
-        let (nodes, rings) = (vec![HostDrrFlow::EMPTY; count], vec![HostRing::EMPTY; count]);
-        let mut hosts = HostDrr::new(hosts, nodes, rings, LEN).expect("in range");
-        for (host, weight) in (0..).zip(weights) {
-            hosts.configure_host(host, weight * LEN).expect("in range");
-            hosts.configure(FlowId(host), LEN, None).expect("in range");
-            hosts.assign(FlowId(host), host).expect("idle");
-        }
-        share_by_weight("hosts", hosts, weights, still);
+        flows_share_by_weight("DRR", drr, weights);
     }
 }
 
@@ -92,10 +72,10 @@ fn qfq_and_wf2q_share_by_weight() {
             qfq.configure(flow, QfqConfig { weight, max_len: LEN }, None).expect("in range");
             wf2q.configure(flow, Wf2qConfig { weight, max_len: LEN }, None).expect("in range");
         }
-        share_by_weight("QFQ", qfq, weights, still);
+        flows_share_by_weight("QFQ", qfq, weights);
         // A packet costs as much as ten of the others.
         if weights.iter().sum::<u32>() < effort(1_000, 200_000) as u32 {
-            share_by_weight("WF2Q+", wf2q, weights, still);
+            flows_share_by_weight("WF2Q+", wf2q, weights);
         }
     }
 }
@@ -103,7 +83,12 @@ fn qfq_and_wf2q_share_by_weight() {
 #[test]
 fn tins_share_by_weight() {
     for weights in WEIGHTS {
-        share_by_weight("tins", tins(weights, TinConfig::by_weight), weights, still);
+        let mut choice = tins(weights, TinConfig::by_weight);
+        share_by_weight("tins", weights, |_| {
+            let tin = choice.front() as usize;
+            choice.served(LEN, false);
+            tin
+        });
     }
 }
 
@@ -115,10 +100,13 @@ fn tins_share_by_rate() {
         let rate = |weight: u32| u64::from(weight) * 1_000_000;
         let of = |weight| TinConfig::by_weight(1).with_rate(rate(weight));
         let line: u64 = weights.iter().map(|&weight| rate(weight)).sum();
-        let tick = |tins: &mut TinDrr<_>, packet| {
+        let mut choice = tins(weights, of);
+        share_by_weight("rates of tins", weights, |packet| {
             let bits = u128::from(packet) * u128::from(LEN) * 8;
-            tins.advance(Nanos((bits * 1_000_000_000 / u128::from(line)) as u64));
-        };
-        share_by_weight("rates of tins", tins(weights, of), weights, tick);
+            choice.advance(Nanos((bits * 1_000_000_000 / u128::from(line)) as u64));
+            let tin = choice.front() as usize;
+            choice.served(LEN, false);
+            tin
+        });
     }
 }

@@ -41,7 +41,9 @@ use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrrFlow {
     flow: RingFlow,
-    /// A [`Noted`] flow.
+    /// Which flow drew the ticket that was noted at this place, which has nothing to do with this flow. The
+    /// notes of all places are a guess at the order of the old list, which can be read without following links.
+    /// A note may be out of date.
     noted: u32,
 }
 
@@ -323,46 +325,23 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
     }
 }
 
-/// A flow on a ring, with room for a note that has nothing to do with this flow: which flow drew the ticket that was noted
-/// at this place. The notes of all places are a guess at the order of the old list, which can be read without following
-/// links. A note may be out of date.
-pub(crate) trait Noted: OnRing {
-    fn noted(&self) -> u32;
-    fn set_noted(&mut self, flow: u32);
-}
-
-impl Noted for DrrFlow {
-    #[inline]
-    fn noted(&self) -> u32 {
-        self.noted
-    }
-
-    #[inline]
-    fn set_noted(&mut self, flow: u32) {
-        self.noted = flow;
-    }
-}
-
 /// `flow` has drawn a ticket, which is noted at `note_at`.
 #[inline]
-pub(crate) fn note<F: Noted>(nodes: &mut [F], note_at: &mut u32, flow: u32) {
+fn note(nodes: &mut [DrrFlow], note_at: &mut u32, flow: u32) {
     if let Some(node) = nodes.get_mut(*note_at as usize) {
-        node.set_noted(flow);
+        node.noted = flow;
         *note_at = note_at.wrapping_add(1);
     } else if let Some(node) = nodes.first_mut() {
-        node.set_noted(flow);
+        node.noted = flow;
         *note_at = 1;
     }
 }
 
 /// The old list of `ring` as it was noted up to `note_at`, without the flows that have left it since.
-pub(crate) fn upcoming<F: Noted>(
-    ring: &Ring,
-    nodes: &[F],
-    note_at: u32,
-    ahead: &mut [FlowId],
-) -> usize {
-    let Some(front) = nodes.get(ring.old_front(nodes) as usize).map(F::on_ring) else { return 0 };
+fn upcoming(ring: &Ring, nodes: &[DrrFlow], note_at: u32, ahead: &mut [FlowId]) -> usize {
+    let Some(front) = nodes.get(ring.old_front(nodes) as usize).map(OnRing::on_ring) else {
+        return 0;
+    };
     let (place, mut expected) = (front.place(), front.standing.ticket());
     let age = (ring.ticket().wrapping_sub(expected) >> TICKET_SHIFT) as usize;
     if place != Place::Old || age > nodes.len() {
@@ -374,8 +353,8 @@ pub(crate) fn upcoming<F: Noted>(
     }
     let mut found = 0;
     for _ in 0..ahead.len().min(age) {
-        let Some(noted) = nodes.get(at).map(F::noted) else { break };
-        let is_there = |node: &F| node.on_ring().standing.is_old_since(expected);
+        let Some(noted) = nodes.get(at).map(|node| node.noted) else { break };
+        let is_there = |node: &DrrFlow| node.flow.standing.is_old_since(expected);
         if nodes.get(noted as usize).is_some_and(is_there)
             && let Some(place) = ahead.get_mut(found)
         {

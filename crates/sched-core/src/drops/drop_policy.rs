@@ -67,7 +67,7 @@ use crate::{FlowId, Imbalance, Limits};
 /// queues.recount().expect("the books of the policy are true");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub trait DropPolicy<O: FlowScheduler + ?Sized> {
+pub trait DropPolicy<O: ?Sized> {
     /// Flows are numbered below this where the policy has books of its own; a flow without room takes no packets.
     /// `None`: there is room for every flow of the scheduler.
     fn room(&self) -> Option<u32>;

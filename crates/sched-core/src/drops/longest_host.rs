@@ -39,7 +39,7 @@ pub use held_flow::HeldFlow;
 pub use held_host::{HeldHost, HostClass};
 
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowState, Table};
 use crate::hosts::hosted::Hosted;
 use crate::{Backlog, FlowId, Imbalance, Limits};
 use held_flow::FLOW_CLASSES;
@@ -54,31 +54,31 @@ use ring::Head;
 ///
 /// ```
 /// use sched_core::{
-///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, HeldFlow, HeldHost, HostClass, HostDrr, HostDrrFlow, HostRing, Limits,
-///     LongestHostDrop, Nanos, Packet, Queue, Scheduler,
+///     DropFrom, DropPolicy, FlowId, HeldFlow, HeldHost, HostClass, Hosted, Limits, LongestHostDrop,
 /// };
 ///
-/// // Flows 0 to 2 are of host 0, flow 3 is of host 1.
-/// let mut of_hosts = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
-/// of_hosts.add_all(1_500)?;
-/// let mut scheduler = HostDrr::new(of_hosts, [HostDrrFlow::EMPTY; 4], [HostRing::EMPTY; 2], 1_500)?;
-/// scheduler.add_all(1_500)?;
-/// scheduler.assign(FlowId(3), 1)?;
+/// /// Flows 0 to 2 are of host 0, flow 3 is of host 1.
+/// struct Houses;
+///
+/// impl Hosted for Houses {
+///     fn host_of(&self, flow: FlowId) -> Option<u32> {
+///         Some(u32::from(flow.0 == 3))
+///     }
+///     fn hosts(&self) -> u32 {
+///         2
+///     }
+/// }
+///
 /// let (hosts, classes) = ([HeldHost::EMPTY; 2], [HostClass::EMPTY; HostClass::COUNT]);
 /// let limits = Limits { packets: 8, bytes: 100_000 };
-/// let policy = LongestHostDrop::new(&scheduler, limits, [HeldFlow::EMPTY; 4], hosts, classes)?;
-/// let packets = [Descriptor::EMPTY; 16];
-/// let queues = FlowQueues::with_own_victim(scheduler, [Queue::EMPTY; 4], packets, limits);
-/// let mut queues = queues.with_drop_policy(policy);
-///
-/// let mut dropped = Vec::new();
-/// for (handle, flow) in [3, 3, 3, 0, 1, 2, 0, 1, 2].into_iter().enumerate() {
-///     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
-///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle as u32, 1_000), drops)?;
+/// let mut policy = LongestHostDrop::new(&Houses, limits, [HeldFlow::EMPTY; 4], hosts, classes)?;
+/// for (flow, bytes) in [(0, 20_000), (1, 20_000), (2, 25_000), (3, 40_000)] {
+///     policy.backlogged(&Houses, FlowId(flow), bytes);
 /// }
-/// // Flow 3 has the longest queue, but the flows of host 0 hold 6,000 bytes together.
-/// assert_eq!(dropped, [3]);
-/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// // Flow 3 has the longest queue, but the flows of host 0 hold 65,000 bytes together.
+/// let held = |_| unreachable!("the policy has books of its own");
+/// assert_eq!(policy.victim(&Houses, &held), Some((FlowId(0), DropFrom::Head)));
+/// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)] // The flows not first, as in `HostIndex`.
@@ -249,7 +249,7 @@ where
 
 impl<O, F, H, C> DropPolicy<O> for LongestHostDrop<F, H, C>
 where
-    O: FlowScheduler + Hosted + ?Sized,
+    O: Hosted + ?Sized,
     F: Table<HeldFlow>,
     H: Table<HeldHost>,
     C: Table<HostClass>,
@@ -307,8 +307,9 @@ where
         Some((FlowId(flow), self.drop_from))
     }
 
-    fn gives_up(&self, scheduler: &O, flow: FlowId) -> bool {
-        scheduler.gives_up(flow)
+    /// No queue is given up whole.
+    fn gives_up(&self, _scheduler: &O, _flow: FlowId) -> bool {
+        false
     }
 
     fn recount(&self, scheduler: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

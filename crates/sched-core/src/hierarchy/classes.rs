@@ -17,7 +17,7 @@
 //! here if it charges a class what it has sent when it has sent it: [`Qfq`](crate::Qfq), [`Drr`](crate::Drr) and
 //! [`ShortestQueue`](crate::ShortestQueue). One that [looks ahead](crate::Needs::looks_ahead) is told the length that
 //! the class would send next, after each departure; such a flow scheduler is exact only while no arrival changes this
-//! length.
+//! length. One that [waits](FlowScheduler::waits) is not right here: a class that may send must be selected.
 //!
 //! **Closed classes.** To the flow scheduler a class is backlogged while [`Scheduler::poll_at`] says that it may
 //! send. A class behind a shaper, with packets of which none may leave yet, is *closed*: its siblings are served. Once
@@ -29,10 +29,6 @@
 //! **Handles.** Each class has descriptors of its own, so a handle that is queued in one class is accepted by another:
 //! each class gives [`RejectReason::HandleInUse`] for its own descriptors only. Books and flow scheduler stay right, and the
 //! handle leaves once from each class. To look for it in all classes would cost O(classes) a packet.
-//!
-//! A flow scheduler with [ceilings](crate::Ceilings) is right here for classes that may always send. A class may also
-//! close behind a line of its own; then the flow scheduler looks at it when it opens. A `dequeue` then may give
-//! nothing where [`Scheduler::peek`] named a packet, and [`Scheduler::poll_at`] says anew when.
 //!
 //! **Cost.** A call costs that of the flow scheduler, that of the class, and O(1); while classes are closed, and
 //! where the longest class gives way, O(log classes). Depth adds: a packet passes each level once.
@@ -351,15 +347,9 @@ where
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.now = now;
         self.scheduler.advance(now);
-        if self.scheduler.select().is_none() {
-            self.scheduler.open();
-        }
         let class = self.next_class(now)?;
         if self.status(class) != Status::Open {
             self.settle(class, 0, 0);
-            if self.scheduler.select() != Some(class) {
-                return None; // above its ceiling in the flow scheduler
-            }
         }
         let scheduler = self.classes.as_mut().get_mut(class.index())?;
         let mut tally = Tally::new(&mut self.ledger, drops, None);
@@ -390,24 +380,18 @@ where
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {
-        let waiting =
-            || self.scheduler.waiting().filter(|_| self.scheduler.opens_at(now) == Some(now));
-        let class = self.scheduler.select().or_else(waiting).or_else(|| self.next_class(now))?;
-        self.class(class)?.peek(now)
+        self.class(self.next_class(now)?)?.peek(now)
     }
 
-    /// The instant at which the first class opens, if none is open, or comes below its ceiling in the flow scheduler.
+    /// The instant at which the first class opens, if none is open.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         if self.scheduler.select().is_some() {
             return Some(now);
         }
-        let closed = Opening::first(self.states.as_ref()).map(|class| self.status(class));
-        let opens = match closed {
+        match Opening::first(self.states.as_ref()).map(|class| self.status(class)) {
             Some(Status::Closed(until)) if until < Nanos::MAX => Some(until.max(now)),
             _ => None,
-        };
-        let returns = self.scheduler.opens_at(now);
-        returns.into_iter().chain(opens).min()
+        }
     }
 
     fn backlog(&self) -> Backlog {

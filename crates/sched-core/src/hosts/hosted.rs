@@ -1,7 +1,7 @@
 //! Which flows belong to one host.
 //!
-//! A flow scheduler that knows hosts says so through [`Hosted`]. Types around such a flow scheduler then need no
-//! table of their own to decide which host gives way, or which entries of hosts can be used again.
+//! A flow scheduler that knows hosts says so through [`Hosted`]. A drop policy beside it then needs no table of its
+//! own to decide which host gives way.
 
 use crate::FlowId;
 
@@ -16,7 +16,4 @@ pub trait Hosted {
 
     /// Hosts are numbered below this.
     fn hosts(&self) -> u32;
-
-    /// How many flows of `host` are backlogged; 0 if there is no such host.
-    fn flows_of(&self, host: u32) -> u32;
 }

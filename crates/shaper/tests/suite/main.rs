@@ -6,4 +6,3 @@ mod framing_grid;
 mod framing_table;
 mod ingress;
 mod long_run;
-mod waiting;

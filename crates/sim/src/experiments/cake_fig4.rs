@@ -30,14 +30,10 @@ const BEYOND: f64 = 4.0;
 /// What the rule gives: best effort has what a sixteenth and a quarter leave; two flows share the quarter.
 const RULE: [f64; FLOWS] = [68.75, 6.25, 12.5, 12.5];
 /// The last one has a target of 50 ms, the round trip: a window that was halved still fills the line.
-/// First over flows by number, then with `SmartQueue`.
-const MODES: [(bool, TinMode, Rtt, [f64; FLOWS]); 6] = [
-    (false, TinMode::BestEffort, Rtt::INTERNET, [25.0; FLOWS]),
-    (false, TinMode::Diffserv4, Rtt::INTERNET, RULE),
-    (false, TinMode::Diffserv4, Rtt::SATELLITE, RULE),
-    (true, TinMode::BestEffort, Rtt::INTERNET, [25.0; FLOWS]),
-    (true, TinMode::Diffserv4, Rtt::INTERNET, RULE),
-    (true, TinMode::Diffserv4, Rtt::SATELLITE, RULE),
+const MODES: [(TinMode, Rtt, [f64; FLOWS]); 3] = [
+    (TinMode::BestEffort, Rtt::INTERNET, [25.0; FLOWS]),
+    (TinMode::Diffserv4, Rtt::INTERNET, RULE),
+    (TinMode::Diffserv4, Rtt::SATELLITE, RULE),
 ];
 /// Why best effort has less.
 const NOT_FULL: &str =
@@ -46,7 +42,6 @@ const WAYS: [&str; 2] = ["up", "down"];
 
 /// All runs with one plan of tins.
 struct Measured {
-    assembled: bool,
     mode: TinMode,
     rtt: Rtt,
     expected: [f64; FLOWS],
@@ -55,10 +50,9 @@ struct Measured {
 
 impl Measured {
     fn name(&self) -> String {
-        let queue = if self.assembled { "SmartQueue" } else { "TinDrr" };
-        let name = format!("{queue}, {}", self.mode.word());
+        let name = self.mode.word();
         if self.rtt == Rtt::INTERNET {
-            return name;
+            return name.to_owned();
         }
         format!("{name}, rtt {} s", self.rtt.span().0 / 1_000_000_000)
     }
@@ -100,16 +94,15 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     progress.expect(MODES.len() as u64 * u64::from(seeds));
     // Side by side: no run knows of another.
     let measured: Vec<Measured> = thread::scope(|scope| {
-        let begin = |(assembled, mode, rtt, expected)| {
+        let begin = |(mode, rtt, expected)| {
             scope.spawn(move || {
                 let one = |seed| {
-                    let outcome =
-                        scenario::run(&Setup { assembled, mode, rtt, measured: MEASURED, seed });
+                    let outcome = scenario::run(&Setup { mode, rtt, measured: MEASURED, seed });
                     progress.done();
-                    outcome.expect("lengths and rates are within their ranges")
+                    outcome
                 };
                 let outcomes = (1..=u64::from(seeds)).map(one).collect();
-                Measured { assembled, mode, rtt, expected, outcomes }
+                Measured { mode, rtt, expected, outcomes }
             })
         };
         let runs: Vec<_> = MODES.into_iter().map(begin).collect();
@@ -124,12 +117,12 @@ fn heading(seeds: u32) -> String {
     format!(
         "\
 CAKE Fig. 4: four uploads and four downloads of CUBIC with the code points BE, BK (CS1), CS5 and EF
-{MEGABITS} Mbit/s both ways, {} ms there and back, packets as Ethernet frames; tins with COBALT in each queue both ways, set
-for a round trip of 100 ms, or of 1 s, which is a target of 50 ms;
+{MEGABITS} Mbit/s both ways, {} ms there and back, packets as Ethernet frames; SmartQueue with COBALT both ways, set for
+a round trip of 100 ms, or of 1 s, which is a target of 50 ms;
 acknowledgements have the code point of their data
 shares of the goodput of a direction, in %; beyond: the most that EF and CS5 together were sent above a quarter of the
 line in any span in which best effort was backlogged, in longest packets; backlogged: that part of the time, in %, of
-the flow behind TinDrr, of the tin with its acknowledgements behind SmartQueue
+the tin of best effort with its acknowledgements
 {} s after a warm-up of {} s, {seeds} seeds
 ",
         ROUND_TRIP.0 / 1_000_000,
@@ -141,7 +134,7 @@ the flow behind TinDrr, of the tin with its acknowledgements behind SmartQueue
 fn table(measured: &[Measured]) -> String {
     let [be, bk, cs5, ef] = MARKS.map(|(name, _)| Column::Right(name));
     let mut table = TextTable::new([
-        Column::Left("queue, tins"),
+        Column::Left("tins"),
         Column::Left("way"),
         be,
         bk,
@@ -203,7 +196,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
 
 fn picture(measured: &[Measured]) -> String {
     let panel = |of: &Measured| {
-        let title = format!("Shares with {}", of.name());
+        let title = format!("Shares with SmartQueue, {}", of.name());
         let rule = (1..).map(f64::from).zip(of.expected);
         let chart = Chart::new(&title).y("% of the goodput").height(250);
         let chart = chart.series("by the rule", Mark::Line, rule);
@@ -214,6 +207,5 @@ fn picture(measured: &[Measured]) -> String {
         });
         chart.x("flow: 1 BE, 2 BK, 3 CS5, 4 EF; a dot a run")
     };
-    let assembled = measured.iter().filter(|of| of.assembled);
-    Chart::stacked(&assembled.map(panel).collect::<Vec<_>>())
+    Chart::stacked(&measured.iter().map(panel).collect::<Vec<_>>())
 }

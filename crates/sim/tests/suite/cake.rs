@@ -23,7 +23,7 @@ figures! {
     figure_1 "cake-fig1" 7 "docs/disciplines/flow_table.md"
     figure_2 "cake-fig2" 3 "docs/disciplines/cake.md"
     figure_3 "cake-fig3" 21 "docs/disciplines/hosts.md"
-    figure_4 "cake-fig4" 8 "docs/disciplines/cake.md"
+    figure_4 "cake-fig4" 5 "docs/disciplines/cake.md"
     figure_5 "cake-fig5" 9 "docs/disciplines/cake.md"
     figure_6 "cake-fig6" 19 "docs/disciplines/ack_filter.md"
 }

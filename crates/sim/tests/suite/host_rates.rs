@@ -4,17 +4,16 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 
 use conformance::effort::effort;
 use conformance::rng::Streams;
+use freeboard::flowhash::{self, mix};
 use freeboard::sched_core::{
-    Ceiling, CeilingFlow, CeilingReturn, Ceilings, CoDel, CoDelParams, CoDelState, CommittedFlow,
-    CommittedRate, CommittedRates, CommittedReturn, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
-    FlowRecord, HeldFlow, HeldHost, HostClass, HostDrr, HostDrrFlow, HostRing, Limits,
-    LongestHostDrop, Nanos, Packet, Queue, Scheduler,
+    Backlog, Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, Counters, DropSink, FlowId,
+    Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
 };
 use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
-use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled};
+use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, LabelledScheduler};
 use proptest::prelude::*;
 use sim::app::{BulkReceiver, BulkSender};
-use sim::discipline::Discipline;
+use sim::discipline::{Bottleneck, Discipline};
 use sim::host::{Buffers, Host};
 use sim::link::Link;
 use sim::measure::goodput::Goodput;
@@ -28,18 +27,6 @@ const LIMITS: Limits = Limits { packets: 4_096, bytes: 600_000 };
 const WINDOW: Buffers = Buffers { send: 1 << 18, receive: 1 << 18 };
 const WARM_UP: Nanos = Nanos::from_secs(5);
 const END: Nanos = Nanos::from_secs(35);
-
-type Turns = CommittedRates<Drr<Vec<DrrFlow>>, Vec<CommittedFlow>, Vec<CommittedReturn>>;
-type HostScheduler =
-    HostDrr<Ceilings<Turns, Vec<CeilingFlow>, Vec<CeilingReturn>>, Vec<HostDrrFlow>, Vec<HostRing>>;
-type Queues = FlowQueues<
-    HostScheduler,
-    Vec<Queue>,
-    Vec<Descriptor>,
-    CoDel<Vec<CoDelState>>,
-    [FlowRecord; 0],
-    LongestHostDrop<Vec<HeldFlow>, Vec<HeldHost>, Vec<HostClass>>,
->;
 
 enum App {
     Sender(BulkSender),
@@ -60,35 +47,116 @@ fn flow_of(packet: &[u8]) -> FlowId {
     FlowId(u32::from(packet[14]) * FLOWS + u32::from(packet[15]))
 }
 
-fn queues(rate: Option<CommittedRate>, ceiling: Option<Ceiling>) -> Queues {
-    let flows = HOSTS * FLOWS as usize;
-    let mut drr = Drr::new(vec![DrrFlow::EMPTY; HOSTS], MTU).unwrap();
-    drr.add_all(MTU).unwrap();
-    let tables = (vec![CommittedFlow::EMPTY; HOSTS], vec![CommittedReturn::EMPTY; HOSTS]);
-    let mut turns = CommittedRates::new(drr.clone(), drr, tables.0, tables.1).unwrap();
-    turns.set_rate(FlowId(0), rate).unwrap();
-    let tables = (vec![CeilingFlow::EMPTY; HOSTS], vec![CeilingReturn::EMPTY; HOSTS]);
-    let mut turns = Ceilings::new(turns, tables.0, tables.1).unwrap();
-    turns.set_ceiling(FlowId(0), ceiling).unwrap();
-    let (nodes, rings) = (vec![HostDrrFlow::EMPTY; flows], vec![HostRing::EMPTY; HOSTS]);
-    let mut hosts = HostDrr::new(turns, nodes, rings, MTU).unwrap().sparse_first();
-    hosts.add_all(MTU).unwrap();
-    for flow in 0..flows as u32 {
-        hosts.assign(FlowId(flow), flow / FLOWS).unwrap();
+type Queue = Isolated<Heap, CoDel<Vec<CoDelState>>>;
+
+/// A queue in which a number says the flow and its host; host 0 has a rate and a ceiling, or none.
+struct Numbered {
+    queue: Shaped<Queue>,
+    rate: Option<CommittedRate>,
+    ceiling: Option<Ceiling>,
+}
+
+impl Numbered {
+    fn behind(line: Shaper, rate: Option<CommittedRate>, ceiling: Option<Ceiling>) -> Self {
+        let packets = LIMITS.packets as usize + 1;
+        let memory = IsolatedMemory::<Heap>::allocate(16, 8, 1, packets).with_rates();
+        let codel =
+            CoDel::new(vec![CoDelState::EMPTY; memory.queues()], CoDelParams::INTERNET).unwrap();
+        let queue = Isolated::with_aqm(memory, codel, IsolatedConfig::new(MTU, LIMITS)).unwrap();
+        Self { queue: Shaped::new(queue, line, Overhead::RAW), rate, ceiling }
     }
-    let (held, longest) = (vec![HeldFlow::EMPTY; flows], vec![HeldHost::EMPTY; HOSTS]);
-    let classes = vec![HostClass::EMPTY; HostClass::COUNT];
-    let policy = LongestHostDrop::new(&hosts, LIMITS, held, longest, classes).unwrap();
-    let codel = CoDel::new(vec![CoDelState::EMPTY; flows], CoDelParams::INTERNET).unwrap();
-    let descriptors = vec![Descriptor::EMPTY; LIMITS.packets as usize + 1];
-    let queues = vec![Queue::EMPTY; flows];
-    FlowQueues::with_parts(hosts, codel, queues, descriptors, [], LIMITS).with_drop_policy(policy)
+}
+
+impl Scheduler for Numbered {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        FlowId(number): FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let (host, flow) = (number / FLOWS, number % FLOWS);
+        let (rate, ceiling) = if host == 0 { (self.rate, self.ceiling) } else { (None, None) };
+        let of = Of { host, flow, rate, ceiling };
+        self.queue.enqueue_labelled(now, &of, packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.queue.dequeue(now, drops)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.queue.peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.queue.poll_at(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.queue.counters()
+    }
+
+    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
+        None
+    }
+
+    fn limits(&self) -> Limits {
+        self.queue.limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.queue.set_limits(limits, drops);
+    }
+
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.queue.evict(drops)
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.queue.drain(drops);
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.queue.recount()
+    }
+}
+
+impl Bottleneck for Numbered {
+    fn line(&self) -> &Shaper {
+        self.queue.line()
+    }
+
+    fn overhead(&self) -> Overhead {
+        self.queue.overhead()
+    }
+
+    fn set_rate(&mut self, now: Nanos, rate: Rate) {
+        self.queue.set_rate(now, rate);
+    }
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
+
+    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
+        None
+    }
 }
 
 /// Mbit/s on the wire of each host, from `flows` TCP transfers each through a line of `line` Mbit/s.
-fn megabits(queues: Queues, line: u64, flows: [u32; HOSTS], seed: u64) -> [f64; HOSTS] {
+fn megabits(
+    (rate, ceiling): (Option<CommittedRate>, Option<Ceiling>),
+    line: u64,
+    flows: [u32; HOSTS],
+    seed: u64,
+) -> [f64; HOSTS] {
     let shaper = |mbit| Shaper::new(Rate::megabits_per_second(mbit).unwrap());
-    let up = Box::new(Shaped::new(queues, shaper(line), Overhead::RAW));
+    let up = Box::new(Numbered::behind(shaper(line), rate, ceiling));
     let down = Discipline::Fifo.behind(shaper(1_000), Overhead::RAW, LIMITS, MTU);
     let link = |queue| Link::new(queue, LIMITS.packets + 1, [0; 16], Nanos::from_millis(10));
     let mut network = Network::new(link(up).naming(flow_of), link(down));
@@ -134,9 +202,8 @@ fn ceiling(kbit: u64) -> Ceiling {
 fn beside_tcp_under_an_aqm_a_charged_host_has_its_rate() {
     for &kbit in effort(&[2_000, 3_000][..], &[1_000, 2_000, 3_000, 4_000]) {
         for rivals in [2, 1] {
-            let of_rate = |rate| {
-                megabits(queues(Some(rate), None), 10, [1, rivals], 1)[0] * 1e3 / kbit as f64
-            };
+            let of_rate =
+                |rate| megabits((Some(rate), None), 10, [1, rivals], 1)[0] * 1e3 / kbit as f64;
             let charged = of_rate(rate(kbit));
             let free = of_rate(rate(kbit).with_free_borrowing());
             println!("{kbit} kbit/s beside {rivals}: charged {charged:.3}, free {free:.3}");
@@ -156,9 +223,9 @@ fn alone_on_an_idle_line_a_host_has_its_ceiling() {
     for kbit in [500, 1_000, 2_000, 5_000, 20_000] {
         for flows in [1, 4] {
             let of_ceiling =
-                |queues, line| megabits(queues, line, [flows, 0], 2)[0] * 1e3 / kbit as f64;
-            let below = of_ceiling(queues(None, Some(ceiling(kbit))), 50);
-            let alone = if kbit == 20_000 { of_ceiling(queues(None, None), 20) } else { 1.0 };
+                |terms, line| megabits(terms, line, [flows, 0], 2)[0] * 1e3 / kbit as f64;
+            let below = of_ceiling((None, Some(ceiling(kbit))), 50);
+            let alone = if kbit == 20_000 { of_ceiling((None, None), 20) } else { 1.0 };
             println!("{kbit} kbit/s, {flows} flows: {below:.3}, wanted {:.3}", 0.98_f64.min(alone));
             assert!((0.98_f64.min(alone)..=1.001).contains(&below), "{below}");
         }
@@ -169,7 +236,7 @@ fn alone_on_an_idle_line_a_host_has_its_ceiling() {
 /// the rest.
 #[test]
 fn beside_another_a_host_has_its_rate_and_less_than_its_ceiling() {
-    let both = megabits(queues(Some(rate(1_000)), Some(ceiling(2_000))), 50, [4, 4], 3);
+    let both = megabits((Some(rate(1_000)), Some(ceiling(2_000))), 50, [4, 4], 3);
     println!("rate 1, ceiling 2, beside another: {both:.3?}");
     assert!(both[0] <= 2.002 && both[0] >= 0.98 && both[1] > 46.0, "{both:?}");
 }
@@ -179,20 +246,25 @@ fn beside_another_a_host_has_its_rate_and_less_than_its_ceiling() {
 struct Of {
     host: u32,
     flow: u32,
+    rate: Option<CommittedRate>,
     ceiling: Option<Ceiling>,
 }
 
 impl Labelled for Of {
     fn flow(&self) -> u32 {
-        freeboard::flowhash::mix(self.host * 4 + self.flow)
+        mix(self.host * 4 + self.flow)
     }
 
     fn source(&self) -> u32 {
-        freeboard::flowhash::mix(100 + self.host)
+        mix(100 + self.host)
     }
 
     fn destination(&self) -> u32 {
         0
+    }
+
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        self.rate
     }
 
     fn host_ceiling(&self) -> Option<Ceiling> {
@@ -248,7 +320,7 @@ proptest! {
                 prop_assert!(queue.backlog().packets < before, "nothing left at {now}, after poll_at");
             }
             now = next.max(now);
-            let of = Of { host, flow, ceiling: ceilings.get(host as usize).copied() };
+            let of = Of { host, flow, rate: None, ceiling: ceilings.get(host as usize).copied() };
             let Some(handle) = free.pop() else { continue };
             owner[handle as usize] = host;
             let mut back = Vec::new();
@@ -280,7 +352,7 @@ proptest! {
 fn a_host_that_stays_backlogged_is_updated_at_once() {
     let mut queue = limited(Overhead::RAW);
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
-    let of = |ceiling| Of { host: 0, flow: 0, ceiling };
+    let of = |ceiling| Of { host: 0, flow: 0, rate: None, ceiling };
     for handle in 0..150 {
         queue.enqueue_labelled(Nanos(0), &of(None), Packet::new(handle, MTU), drops).unwrap();
     }
@@ -298,6 +370,9 @@ fn a_host_that_stays_backlogged_is_updated_at_once() {
     assert!(queue.update_host(now, &of(None)));
     let sent = (0..20).filter(|_| queue.dequeue(now, drops).is_some());
     assert_eq!(sent.count(), 20);
-    assert!(!queue.update_host(now, &Of { host: 1, flow: 0, ceiling: None }), "not backlogged");
+    assert!(
+        !queue.update_host(now, &Of { host: 1, flow: 0, rate: None, ceiling: None }),
+        "not backlogged"
+    );
     queue.recount().unwrap();
 }

@@ -2,11 +2,9 @@
 //! hosts, flows, lengths and instants.
 
 use conformance::rng::{Stream, Streams};
-use freeboard::sched_core::{
-    Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, HeldFlow, HeldHost,
-    HostClass, HostDrr, HostDrrFlow, HostRing, Limits, LongestHostDrop, Nanos, NoAqm, Packet,
-    Queue, Scheduler,
-};
+use freeboard::flowhash::Labels;
+use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, Scheduler};
+use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory};
 use sim::experiments::attacks::scenario::{Attack, Candidate, Setup, run, wait_bound};
 
 fn short(seed: u64) -> Setup {
@@ -67,27 +65,17 @@ fn a_run_is_a_function_of_its_seed() {
     assert_ne!(of(7), of(8));
 }
 
-type Queues = FlowQueues<
-    HostDrr<Drr<Vec<DrrFlow>>, Vec<HostDrrFlow>, Vec<HostRing>>,
-    Vec<Queue>,
-    Vec<Descriptor>,
-    NoAqm,
-    [FlowRecord; 0],
-    LongestHostDrop<Vec<HeldFlow>, Vec<HeldHost>, Vec<HostClass>>,
->;
+/// Entries for hosts.
+const ENTRIES: u32 = 8;
 
 /// A random load on a link of a byte a nanosecond.
 #[derive(Clone, Debug)]
 struct Trial {
     hosts: u32,
-    /// Flow `f` is of host `f % hosts`.
-    flows: u32,
     max_len: u32,
     quantum: u32,
     memory: u32,
-    /// Whether sparse hosts are first, and not only sparse flows of a host.
-    sparse_hosts: bool,
-    /// Instant, flow, length.
+    /// Instant, flow, length. Flow `f` is of host `f % hosts`.
     packets: Vec<(u64, u32, u32)>,
 }
 
@@ -118,33 +106,27 @@ impl Trial {
             }
         }
         packets.sort_by_key(|&(at, ..)| at);
-        let sparse_hosts = random.chance(1, 2);
-        Self { hosts, flows, max_len, quantum, memory, sparse_hosts, packets }
+        Self { hosts, max_len, quantum, memory, packets }
     }
 
-    fn queues(&self) -> Queues {
-        let (hosts, flows) = (self.hosts as usize, self.flows as usize);
-        let mut of_hosts = Drr::new(vec![DrrFlow::EMPTY; hosts], self.max_len).unwrap();
-        of_hosts.add_all(self.quantum).unwrap();
-        if self.sparse_hosts {
-            of_hosts = of_hosts.sparse_first();
-        }
-        let (nodes, rings) = (vec![HostDrrFlow::EMPTY; flows], vec![HostRing::EMPTY; hosts]);
-        let mut scheduler =
-            HostDrr::new(of_hosts, nodes, rings, self.max_len).unwrap().sparse_first();
-        scheduler.add_all(self.max_len).unwrap();
-        for flow in 0..self.flows {
-            scheduler.assign(FlowId(flow), flow % self.hosts).unwrap();
-        }
-        let held = vec![HeldFlow::EMPTY; flows];
-        let (longest, classes) =
-            (vec![HeldHost::EMPTY; hosts], vec![HostClass::EMPTY; HostClass::COUNT]);
-        let limits = Limits::bytes(self.memory);
-        let policy = LongestHostDrop::new(&scheduler, limits, held, longest, classes).unwrap();
-        let descriptors = vec![Descriptor::EMPTY; self.packets.len()];
-        let queues = vec![Queue::EMPTY; flows];
-        FlowQueues::with_own_victim(scheduler, queues, descriptors, limits).with_drop_policy(policy)
+    fn queue(&self) -> Isolated<Heap> {
+        let memory = IsolatedMemory::allocate(256, ENTRIES as usize, 1, self.packets.len());
+        let mut config = IsolatedConfig::new(self.max_len, Limits::bytes(self.memory));
+        config.host_quantum = self.quantum;
+        Isolated::new(memory, config).unwrap()
     }
+
+    /// Those of a flow with a queue of its own.
+    const fn labels(&self, flow: u32) -> Labels {
+        Labels { flow, src_host: flow % self.hosts, dst_host: 0 }
+    }
+}
+
+/// How much less than the most the host that gives way may hold, where that is more than 2/9 of the most: a quarter of the
+/// part of a host, or the power of two below.
+fn grain(memory: u32) -> u32 {
+    let quarter = memory / 4 / ENTRIES;
+    (1..=13).map(|bits| 1 << bits).filter(|power| *power <= quarter.max(2)).max().unwrap()
 }
 
 /// What the promises came to.
@@ -177,15 +159,14 @@ struct Standing {
 }
 
 fn play(trial: &Trial, used: &mut Used) -> Result<(), String> {
-    let mut queues = trial.queues();
+    let mut queues = trial.queue();
     let hosts = i64::from(trial.hosts);
     let (quantum, longest) = (i64::from(trial.quantum), i64::from(trial.max_len));
     let in_turn_bound = (hosts - 1) * (quantum + longest - 1) + longest;
-    // With sparse hosts first, the others may be a quantum ahead; not all of them before a turn.
-    let ahead = if trial.sparse_hosts { quantum } else { 0 };
-    let wait_bound = in_turn_bound + (hosts - 2) * ahead;
+    // Sparse hosts go first: the others may be a quantum ahead; not all of them before a turn.
+    let wait_bound = in_turn_bound + (hosts - 2) * quantum;
     // The bound of the share, times H.
-    let lag_bound = (hosts - 1) * (ahead + quantum + 2 * (longest - 1)) + longest;
+    let lag_bound = (hosts - 1) * (2 * quantum + 2 * (longest - 1)) + longest;
     let long = 50 * lag_bound;
     let mut standing = vec![Standing::default(); trial.hosts as usize];
     // Of each packet, whether it found its host idle, and since when.
@@ -250,7 +231,8 @@ fn play(trial: &Trial, used: &mut Used) -> Result<(), String> {
         host.packets += 1;
         host.bytes += u64::from(len);
         let drops = &mut |packet: Packet, _: DropReason| lost.push(packet.handle);
-        if queues.enqueue(Nanos(at), FlowId(flow), Packet::new(handle, len), drops).is_err() {
+        let (labels, packet) = (trial.labels(flow), Packet::new(handle, len));
+        if queues.enqueue_labelled(Nanos(at), &labels, packet, drops).is_err() {
             lost.push(handle);
         }
         for handle in lost.drain(..) {
@@ -258,7 +240,7 @@ fn play(trial: &Trial, used: &mut Used) -> Result<(), String> {
             let held = standing[(flow % trial.hosts) as usize].bytes;
             let backlogged = standing.iter().filter(|of| of.packets > 0).count() as u64;
             used.overflows += 1;
-            let (memory, grain) = (u64::from(trial.memory), u64::from(queues.policy().grain()));
+            let (memory, grain) = (u64::from(trial.memory), u64::from(grain(trial.memory)));
             let slack = (grain * backlogged).max((2 * memory).div_ceil(9));
             if held * backlogged + slack <= memory {
                 return Err(format!("{held} bytes are below a share, and {handle} is lost"));
@@ -294,7 +276,7 @@ fn waits_shares_and_memory_are_as_promised_under_random_loads() {
         }
     }
     println!("{used:?}");
-    assert!(used.probes > 10_000 && used.overflows > 10_000 && used.long > 10_000, "{used:?}");
+    assert!(used.probes > 10_000 && used.overflows > 10_000 && used.long > 1_000, "{used:?}");
     let near = used.wait > 0.5 && used.wait_in_turn > 0.5 && used.lag > 0.5;
     assert!(near, "the bounds are not even approached: {used:?}");
 }
@@ -310,21 +292,14 @@ fn a_host_below_its_share_makes_room_with_short_packets_of_others() {
             let needed = (longest - memory % len).div_ceil(len);
             let short = (0..memory / len).map(|_| (0, 0, len));
             let packets: Vec<_> = short.chain([(0, 1, longest)]).collect();
-            let trial = Trial {
-                hosts: 2,
-                flows: 2,
-                max_len: longest,
-                quantum: longest,
-                memory,
-                sparse_hosts: true,
-                packets,
-            };
-            let (mut queues, mut lost) = (trial.queues(), 0);
+            let trial = Trial { hosts: 2, max_len: longest, quantum: longest, memory, packets };
+            let (mut queues, mut lost) = (trial.queue(), 0);
             let mut outcome = Ok(());
             for (handle, &(_, flow, len)) in (0_u32..).zip(&trial.packets) {
                 assert_eq!(outcome, Ok(()), "of the first host all fit");
                 let drops = &mut |_: Packet, _: DropReason| lost += 1;
-                outcome = queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, len), drops);
+                let (labels, packet) = (trial.labels(flow), Packet::new(handle, len));
+                outcome = queues.enqueue_labelled(Nanos(0), &labels, packet, drops).map(|_| ());
             }
             assert_eq!((outcome.is_ok(), lost), (true, needed), "{longest} over {len}");
             assert_eq!(queues.recount(), Ok(()));

@@ -7,8 +7,6 @@ use conformance::catalog::{
     Arrays, Dial, FlowRecipe, Memory, Parts, QueuesRecipe, Recipe, Room, Setting,
 };
 
-use freeboard::sched_core::FlowId;
-
 use super::flow_schedulers::flow_scheduler;
 use super::schedulers::{bare, full, limits, scheduler};
 use super::{any, sizes};
@@ -39,10 +37,10 @@ conformance::flow_schedulers!(in_parts, [flows_behind_a_line, FLOW_SCHEDULERS_IN
 conformance::schedulers!(in_parts, [packets, SCHEDULERS_IN_PARTS]);
 conformance::compositions!(in_parts, [packets, COMPOSITIONS_IN_PARTS]);
 
-/// Room for flows, with hosts in as many places.
-pub(crate) fn room<M: Memory>(memory: M) -> Room<M, M> {
-    let host = Setting { weight: any(), max_len: any() };
-    Room { flows: memory, hosts: memory, max_len: any(), host }
+/// Room for flows.
+pub(crate) fn room<M: Memory>(memory: M) -> Room<M> {
+    let setting = Setting { weight: any(), max_len: any() };
+    Room { flows: memory, max_len: any(), setting }
 }
 
 /// What any setting means to a discipline.
@@ -54,7 +52,6 @@ pub(crate) fn config<C: Dial>() -> C {
 fn flows<R: QueuesRecipe, M: Memory>(recipe: R, memory: M) {
     let Some(mut made) = recipe.of().flow_scheduler(room(memory)) else { return };
     flow_scheduler(&mut made, config());
-    R::Of::assign(black_box(&mut made), FlowId(any()), [any(), any()]);
     let Some(policy) = recipe.policy(&made, room(memory)) else { return };
     bare(made, policy, memory, config());
 }

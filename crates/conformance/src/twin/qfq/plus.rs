@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::{LENGTH_RATIO, MAX_WEIGHT, MAX_WEIGHT_SUM, NaiveQfq, NaiveQfqFlow, ONE, slot};
-use crate::history::{Housing, Setting};
+use crate::history::Setting;
 use crate::twin::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 
 /// Places for open aggregates.
@@ -197,8 +197,6 @@ impl NaiveQfqPlus {
         self.flows[flow.index()] = Some(Member { aggregate: at, deficit: class.max_len });
     }
 }
-
-impl Housing for NaiveQfqPlus {}
 
 impl NaiveFlowScheduler for NaiveQfqPlus {
     fn configure(

@@ -1,5 +1,5 @@
-//! Flows that take turns on one ring: what [`Drr`](super::Drr) has one of, and
-//! [`HostDrr`](crate::HostDrr) one for each host.
+//! Flows that take turns on one ring: what [`Drr`](super::Drr) has one of, and an isolated queue one for
+//! each host and each tin.
 //!
 //! A [`Ring`] is the head only. The flows lie in a table of the caller's, which may hold the flows of
 //! other rings too: a flow is on one ring at most, and only the caller knows on which.

@@ -35,7 +35,7 @@ where
         Imbalance::check("packets in the classes", 0, held.packets.into(), packets)?;
         Imbalance::check("bytes in the classes", 0, held.bytes.into(), bytes)?;
         Imbalance::check("limits hold", 0, 0, self.ledger.is_over().into())?;
-        let selects = self.scheduler.select().or_else(|| self.scheduler.waiting()).is_some();
+        let selects = self.scheduler.select().is_some();
         Imbalance::check("an open class and selection", 0, open.into(), selects.into())?;
         let closed = |class| matches!(self.status(class), Status::Closed(_));
         Opening::recount(self.states.as_ref(), &|class| {

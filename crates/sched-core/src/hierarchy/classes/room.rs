@@ -62,10 +62,7 @@ where
     /// keeps what it is told to drop is broken: recount says so.
     pub(super) fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let longest = Longest::first(self.ranks.as_ref());
-        let next = || {
-            let first = self.scheduler.select().or_else(|| self.scheduler.waiting());
-            first.or_else(|| Opening::first(self.states.as_ref()))
-        };
+        let next = || self.scheduler.select().or_else(|| Opening::first(self.states.as_ref()));
         longest.or_else(next).is_some_and(|victim| self.shed(victim, reason, drops))
     }
 

@@ -7,11 +7,11 @@
 //!
 //! Acknowledgements have the code point of their data. Connections begin within the first second, at random.
 
-use freeboard::sched_core::{ConfigError, Ecn, FlowId, Imbalance, Limits, Nanos};
-use freeboard::shaper::{Overhead, Rate, Shaper};
+use freeboard::sched_core::{Ecn, Imbalance, Limits, Nanos};
+use freeboard::shaper::{Overhead, Rate};
 use freeboard::{Dscp, Rtt, SmartQueue, TinMode};
 
-use crate::discipline::{Bottleneck, Tins};
+use crate::discipline::Bottleneck;
 use crate::link::Link;
 use crate::tcp::congestion::Cubic;
 use crate::tcp::network::{ConnectionId, Naming, TcpNetwork, Way};
@@ -23,9 +23,7 @@ pub const FLOWS: usize = 4;
 /// Their code points, one for each tin of `diffserv4`, and two of one tin.
 pub const MARKS: [(&str, Dscp); FLOWS] =
     [("BE", Dscp::CS0), ("BK", Dscp::CS1), ("CS5", Dscp::CS5), ("EF", Dscp::EF)];
-/// The flow whose tin has what the others leave.
-const BEST_EFFORT: usize = 0;
-/// The number of its tin.
+/// The number of the tin that has what the others leave.
 const BEST_EFFORT_TIN: u8 = 0;
 /// The flows of the tin with priority.
 const VOICE: [usize; 2] = [2, 3];
@@ -33,9 +31,7 @@ const VOICE: [usize; 2] = [2, 3];
 /// What may be varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Whether [`SmartQueue`] has the tins. Otherwise they are [`Tins`] over flows by number.
-    pub assembled: bool,
-    /// The tins.
+    /// The tins of [`SmartQueue`].
     pub mode: TinMode,
     /// What sets COBALT.
     pub rtt: Rtt,
@@ -53,8 +49,7 @@ pub struct Outcome {
     /// What EF and CS5 together were sent beyond a quarter of the line, in any span in which best effort was backlogged,
     /// up and down: the most, in longest packets.
     pub beyond: [f64; 2],
-    /// The part of the time in which best effort was backlogged: its flow, or its tin with the acknowledgements in it where the
-    /// queue does not tell what a flow has queued.
+    /// The part of the time in which the tin of best effort was backlogged, with the acknowledgements in it.
     pub backlogged: [f64; 2],
     /// Whether every packet is accounted for.
     pub recount: Result<(), Imbalance>,
@@ -95,13 +90,11 @@ impl Beyond {
 }
 
 /// Runs the scenario once.
-///
-/// # Errors
-/// [`ConfigError`] if the queue cannot be made so.
-pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
+#[must_use]
+pub fn run(setup: &Setup) -> Outcome {
     let end = WARM_UP.plus(setup.measured);
     let streams = Streams::new(setup.seed);
-    let mut network = network(setup, &streams, end)?;
+    let mut network = network(setup, &streams, end);
     let mut starts = streams.stream("starts");
     let connections = [Way::Up, Way::Down].map(|way| {
         [(); FLOWS].map(|()| {
@@ -119,11 +112,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
         network.run_until(now);
         looks += 1;
         for (at, way) in [Way::Up, Way::Down].into_iter().enumerate() {
-            // Connections are numbered as they were added.
-            let best_effort = FlowId((FLOWS * at + BEST_EFFORT) as u32);
-            let queue = network.link(way).queue();
-            let of_tin = || queue.tin_backlog(BEST_EFFORT_TIN);
-            let queued = queue.flow_backlog(best_effort).or_else(of_tin);
+            let queued = network.link(way).queue().tin_backlog(BEST_EFFORT_TIN);
             if queued.is_none_or(|queued| queued.packets == 0) {
                 voice[at].pause();
                 continue;
@@ -135,40 +124,27 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     }
     network.run_until(end);
     let longest = f64::from(LONGEST);
-    Ok(Outcome {
+    Outcome {
         bytes: connections.map(|ids| ids.map(|id| network.goodput(id).bytes())),
         beyond: voice.map(|voice| voice.most / longest),
         backlogged: backlogged.map(|times| f64::from(times) / f64::from(looks)),
         recount: network.recount(),
-    })
+    }
 }
 
-fn network(setup: &Setup, streams: &Streams, end: Nanos) -> Result<TcpNetwork, ConfigError> {
-    let (mut seeds, mut keys) = (streams.stream("aqm"), streams.stream("flow-hash"));
+fn network(setup: &Setup, streams: &Streams, end: Nanos) -> TcpNetwork {
+    let mut keys = streams.stream("flow-hash");
     let mut link = || {
-        let queue =
-            if setup.assembled { assembled(setup) } else { by_number(setup, seeds.bits())? };
         let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
-        let link = Link::new(queue, LIMITS.packets + 1, key, Nanos(ROUND_TRIP.0 / 2));
-        Ok::<_, ConfigError>(link.with_header(HEADER))
+        let link = Link::new(queue(setup), LIMITS.packets + 1, key, Nanos(ROUND_TRIP.0 / 2));
+        link.with_header(HEADER)
     };
-    let naming = if setup.assembled { Naming::Key } else { Naming::Connection };
-    Ok(TcpNetwork::new(link()?, link()?, naming, (WARM_UP, end)))
+    TcpNetwork::new(link(), link(), Naming::Key, (WARM_UP, end))
 }
 
-fn rate() -> Rate {
-    Rate::megabits_per_second(MEGABITS.into()).expect("a rate that lines have")
-}
-
-fn by_number(setup: &Setup, seed: u64) -> Result<Box<dyn Bottleneck>, ConfigError> {
-    let plan = setup.mode.plan();
-    let marks: Vec<Dscp> = [MARKS, MARKS].concat().into_iter().map(|(_, mark)| mark).collect();
-    let tins = Tins { plan: &plan, marks: &marks, rtt: setup.rtt, blue: true };
-    tins.behind(Shaper::new(rate()), Overhead::RAW, LIMITS, LONGEST, seed)
-}
-
-fn assembled(setup: &Setup) -> Box<dyn Bottleneck> {
-    let builder = SmartQueue::upload(rate()).raw_ip().overhead(Overhead::RAW).max_len(LONGEST);
+fn queue(setup: &Setup) -> Box<dyn Bottleneck> {
+    let rate = Rate::megabits_per_second(MEGABITS.into()).expect("a rate that lines have");
+    let builder = SmartQueue::upload(rate).raw_ip().overhead(Overhead::RAW).max_len(LONGEST);
     let builder = builder.limits(LIMITS).buffers(LIMITS.packets + 1);
     let builder = builder.tins(setup.mode).rtt(setup.rtt);
     Box::new(builder.descriptors().expect("settings in range"))

@@ -11,12 +11,13 @@ use core::fmt;
 use core::num::NonZeroU64;
 
 use freeboard::sched_core::{
-    CoDel, CoDelParams, CoDelState, ConfigError, Ecn, Imbalance, Limits, Nanos,
+    AqmChoice, CoDel, CoDelParams, CoDelState, ConfigError, Ecn, Imbalance, Limits, Nanos,
+    Probability,
 };
 use freeboard::shaper::{Overhead, Rate, Shaper};
-use freeboard::{AqmKind, Dscp, Isolation, Rtt, SmartQueue, TinMode};
+use freeboard::{AqmKind, DescriptorQueue, Dscp, Isolation, Rtt, SmartQueue, TinMode};
 
-use crate::discipline::{Bottleneck, QUEUES, Tins, fair_queues, isolated_smart};
+use crate::discipline::{Bottleneck, QUEUES, fair_queues, isolated_smart};
 use crate::link::Link;
 use crate::source::Cbr;
 use crate::tcp::congestion::Cubic;
@@ -31,20 +32,19 @@ pub enum Queueing {
     FqCoDel,
     /// [`freeboard::SmartQueue`] with `CoDel` in each queue instead of COBALT.
     SmartCoDel,
+    /// [`freeboard::SmartQueue`] with COBALT in each queue, whose BLUE never drops.
+    SmartWithoutBlue,
     /// [`freeboard::SmartQueue`] with the tins of a mode, and with COBALT.
     Smart(TinMode),
-    /// The tins of a mode, with COBALT in each queue, with or without BLUE.
-    Tins(TinMode, bool),
 }
 
 impl fmt::Display for Queueing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FqCoDel => f.pad("FQ-CoDel"),
-            Self::Smart(mode) => f.pad(&format!("SmartQueue, {}", mode.word())),
+            Self::Smart(mode) => f.pad(&format!("CAKE, {}", mode.word())),
+            Self::SmartWithoutBlue => f.pad("CAKE, besteffort, no BLUE"),
             Self::SmartCoDel => f.pad("CAKE, CoDel for COBALT"),
-            Self::Tins(mode, true) => f.pad(&format!("CAKE, {}", mode.word())),
-            Self::Tins(mode, false) => f.pad(&format!("CAKE, {}, no BLUE", mode.word())),
         }
     }
 }
@@ -100,19 +100,14 @@ const LIMITS: Limits = Limits { packets: 10_240, bytes: 4 << 20 };
 pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let streams = Streams::new(setup.seed);
     let rate = Rate::megabits_per_second(MEGABITS.into()).expect("a rate that lines have");
-    let mut seeds = streams.stream("aqm");
     let mut keys = streams.stream("flow-hash");
     let mut link = || {
         let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
-        let queue = queue(setup.queueing, rate, seeds.bits())?;
+        let queue = queue(setup.queueing, rate)?;
         let link = Link::new(queue, LIMITS.packets + 1, key, Nanos(ROUND_TRIP.0 / 2));
         Ok::<_, ConfigError>(link.with_header(HEADER))
     };
-    let naming = match setup.queueing {
-        Queueing::FqCoDel | Queueing::SmartCoDel | Queueing::Smart(_) => Naming::Key,
-        Queueing::Tins(..) => Naming::Number(UPLOADS.into()),
-    };
-    let mut network = TcpNetwork::new(link()?, link()?, naming, (Nanos::ZERO, setup.lasts));
+    let mut network = TcpNetwork::new(link()?, link()?, Naming::Key, (Nanos::ZERO, setup.lasts));
     let mut starts = streams.stream("starts");
     let uploads: Vec<_> = (0..UPLOADS)
         .map(|_| {
@@ -143,7 +138,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     })
 }
 
-fn queue(queueing: Queueing, rate: Rate, seed: u64) -> Result<Box<dyn Bottleneck>, ConfigError> {
+fn queue(queueing: Queueing, rate: Rate) -> Result<Box<dyn Bottleneck>, ConfigError> {
     let line = Shaper::new(rate);
     match queueing {
         Queueing::FqCoDel => {
@@ -155,17 +150,19 @@ fn queue(queueing: Queueing, rate: Rate, seed: u64) -> Result<Box<dyn Bottleneck
             let (isolation, aqm) = (Isolation::TripleIsolate, AqmKind::CoDel);
             Ok(isolated_smart(isolation, aqm, false, line, Overhead::RAW, LIMITS, LONGEST))
         }
-        Queueing::Smart(mode) => {
-            let builder =
-                SmartQueue::upload(rate).raw_ip().overhead(Overhead::RAW).max_len(LONGEST);
-            let builder = builder.limits(LIMITS).buffers(LIMITS.packets + 1).tins(mode);
-            Ok(Box::new(builder.descriptors().expect("settings in range")))
+        Queueing::SmartWithoutBlue => {
+            let mut queue = smart(rate, TinMode::BestEffort);
+            let least = Probability::from_raw(1);
+            let params = Rtt::INTERNET.cobalt(rate, LONGEST).with_steps(least, least);
+            queue.set_aqm_params(AqmChoice::Cobalt(params))?;
+            Ok(Box::new(queue))
         }
-        Queueing::Tins(mode, blue) => {
-            let mut marks = vec![Dscp::CS0; UPLOADS.into()];
-            marks.push(Dscp::EF);
-            let tins = Tins { plan: &mode.plan(), marks: &marks, rtt: Rtt::INTERNET, blue };
-            tins.behind(line, Overhead::RAW, LIMITS, LONGEST, seed)
-        }
+        Queueing::Smart(mode) => Ok(Box::new(smart(rate, mode))),
     }
+}
+
+fn smart(rate: Rate, mode: TinMode) -> DescriptorQueue {
+    let builder = SmartQueue::upload(rate).raw_ip().overhead(Overhead::RAW).max_len(LONGEST);
+    let builder = builder.limits(LIMITS).buffers(LIMITS.packets + 1).tins(mode);
+    builder.descriptors().expect("settings in range")
 }

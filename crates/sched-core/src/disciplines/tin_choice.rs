@@ -1,0 +1,689 @@
+//! Which tin goes next: the choice among tins, whatever it is that they hold.
+//!
+//! Which tin is served goes by one of two rules:
+//!
+//! - **By share**, if a tin has a threshold rate. A tin that is sent no more than its rate is *within its share*. Among
+//!   these tins the one with the highest number is served. If none is within its share, the tin that is the first to come
+//!   within it again borrows what is left.
+//! - **By weight**, if no tin has a rate: deficit round robin over the tins.
+//!
+//! So a tin that keeps within its share goes first, one that exceeds it loses its priority and not its packets, and the
+//! line never idles while packets wait. A tin without a rate among others with one is always within its share.
+//!
+//! **The clock of a tin** says until when its rate covers what it was sent. Each packet moves the clock on by the time that the packet takes
+//! at the rate of the tin. What a tin borrows moves its clock to at most the time of that packet ahead of now. A tin that becomes
+//! backlogged has no credit for the time in which it was idle. A tin that waits while it is backlogged gets a credit, of
+//! at most `2^(n − t + 1) − 1` of the longest packets for tin `t` of `n`: as much as the tins above can delay it.
+//!
+//! **Promises.** `r` is the rate of a tin, `C` the rate of the line, `L` the longest packet on the wire, `F` the
+//! [floor](TinChoice::with_floor). `docs/disciplines/tins.md` has the proofs. Behind the rule by share, in any interval of length `T`:
+//!
+//! - *Priority has an end.* While tin `t` of `n` is within its share it is sent at most `r·T + 2^(n − t + 1)·L` bytes.
+//! - *Share.* A tin that stays backlogged is sent at least `min(r, (1 − L/F)·C − R)·T − 2^(n − t + 1)·L` bytes, where `R` is
+//!   the sum of the rates of the tins above.
+//! - *Wait of the highest tin.* A packet that finds the highest tin idle and within its share starts after at most one
+//!   packet on the wire, and one of the floor.
+//! - *No tin starves.* A tin that stays backlogged sends a packet after at most `n·F + n·L` bytes of all tins, whatever
+//!   their rates: one packet in `F` bytes is of the tin that was not served for longest, if that was for `F` bytes.
+//!
+//! By weight, tin `t` of quantum `Q` waits for at most a turn of every other tin, `Q + L − 1` bytes each.
+//!
+//! Which tin is next changes only when a packet is served, and when a tin becomes backlogged or idle: a tin that comes within
+//! its share in between is seen at the next of these calls.
+//!
+//! **Time.** From [`TinChoice::advance`]; counted in these calls only. A step back is no time, unless it is of more
+//! than a second: then time goes on from the new reading. A step forward counts for at most ten hours.
+//!
+//! **Cost.** O(1): a multiplication and a few comparisons a packet; a loop over the tins where one comes within its share,
+//! and where none is within it. Nothing with one tin. Memory: 648 bytes.
+//!
+//! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
+
+mod config;
+mod tin;
+
+pub use config::TinConfig;
+
+use crate::disciplines::drr::ring::debt;
+use crate::flow_scheduler::ConfigError;
+use crate::hosts::token_bucket::{AsBooked, WireLength};
+use crate::{Imbalance, Nanos, Packet, Volume};
+use tin::{A_SHORT_PACKET, LATEST, NEVER, Tin, TinTime, bits};
+
+/// The most bytes of the floor. A tin waits for at most as many of each of the others, which is less than the count of
+/// bytes sent can tell apart: 2^32.
+const MOST_FLOOR: u32 = 1 << 28;
+/// The most tins.
+const TINS: usize = TinConfig::MAX_TINS as usize;
+
+/// As many tins are looked at without a loop.
+const FEW: usize = 4;
+
+/// Which tin is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    /// There is one.
+    One,
+    ByShare,
+    ByWeight,
+}
+
+/// Says which tin is served next, and is told what becomes of each: not what a tin holds, nor how it is kept.
+///
+/// The owner keeps the packets of each tin in a structure of its own, and serves from that of [`Self::front`]. It tells when
+/// a tin that held nothing holds something ([`Self::backlogged`]), when the tin at the front has sent a packet
+/// ([`Self::served`]), and when a tin has lost all it held without service ([`Self::emptied`]). With one tin
+/// ([`Self::is_one`]) none of these calls is needed, and each returns at once.
+///
+/// The rules and what they promise: `docs/disciplines/tins.md`. Every call is O(1), those that set tins or the link O(tins).
+///
+/// ```
+/// use sched_core::{AsBooked, Nanos, TinChoice, TinConfig};
+///
+/// let mut choice = TinChoice::new(1_500, AsBooked)?;
+/// // On a line of 12 Mbit/s, which sends a packet a millisecond, tin 1 has priority up to a quarter.
+/// let share = |bits| TinConfig::by_weight(1).with_rate(bits);
+/// choice.set_tins(&[share(12_000_000), share(3_000_000)], 0)?;
+///
+/// let mut sent = [0; 2];
+/// choice.backlogged(0);
+/// choice.backlogged(1);
+/// for millis in 0..1_000 {
+///     choice.advance(Nanos::from_millis(millis));
+///     sent[choice.front() as usize] += 1;
+///     choice.served(1_500, false);
+/// }
+/// assert_eq!(sent, [750, 250]);
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TinChoice<L = AsBooked> {
+    tins: [Tin; TINS],
+    /// By share, the clocks of the tins that are backlogged; for all others [`NEVER`].
+    clocks: [u64; TINS],
+    /// How many tins there are. All others are idle.
+    count: u8,
+    rule: Rule,
+    /// Whether the rule is by share, among [`FEW`] tins at most, none of which is so slow that a packet is not
+    /// [short](A_SHORT_PACKET).
+    is_among_few: bool,
+    /// The tin served next, if any is backlogged.
+    front: u32,
+    /// Bit `t` is set if and only if tin `t` is backlogged. Not kept with one tin.
+    backlogged: u32,
+    /// The backlogged tins that were within their share when that was last looked at.
+    within: u32,
+    /// No tin that is backlogged and not in `within` comes within its share before. At most [`LATEST`]. Not kept while
+    /// `borrowing_until` is.
+    next_within: u64,
+    /// The same, where few tins share and none of them is in `within`; 0 otherwise.
+    borrowing_until: u64,
+    time: TinTime,
+    /// Whether the tin at the front has been sent something in its turn by weight.
+    has_begun: bool,
+    /// Bytes sent. Wraps: two counts compare by the sign of their difference.
+    sent: u32,
+    /// The count of bytes before which no tin is to be served by the floor.
+    floor_at: u32,
+    /// Bytes after which a tin that is not served in them is.
+    floor: u32,
+    max_len: u32,
+    link: L,
+}
+
+impl<L: WireLength> TinChoice<L> {
+    /// The floor unless another is [set](Self::with_floor), in longest packets.
+    pub const FLOOR: u32 = 64;
+
+    /// One tin, for packets of at most `max_len` bytes, which are as long on the wire as `link` says. Rates count lengths on
+    /// the wire; weights count lengths as they are booked.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`].
+    pub fn new(max_len: u32, link: L) -> Result<Self, ConfigError> {
+        let most = Packet::MAX_LEN.into();
+        ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
+        let floor = max_len.wrapping_mul(Self::FLOOR);
+        let mut choice = Self {
+            tins: [Tin::IDLE; TINS],
+            clocks: [NEVER; TINS],
+            count: 0,
+            rule: Rule::One,
+            is_among_few: false,
+            front: 0,
+            backlogged: 0,
+            within: 0,
+            next_within: LATEST,
+            borrowing_until: 0,
+            time: TinTime::START,
+            has_begun: false,
+            sent: 0,
+            floor_at: floor,
+            floor,
+            max_len,
+            link,
+        };
+        choice.set_tins(&[TinConfig::by_weight(1)], 0)?;
+        Ok(choice)
+    }
+
+    /// Another floor: a tin that is backlogged, and has been sent nothing while all together were sent `packets` of the longest
+    /// packets, is served, at most once in as many bytes. 2 to 1,024 packets, any other number counts as the nearest of
+    /// these; and at most 2^28 bytes, whatever the number.
+    #[must_use]
+    pub fn with_floor(mut self, packets: u32) -> Self {
+        self.floor = self.max_len.wrapping_mul(packets.clamp(2, 1_024)).min(MOST_FLOOR);
+        self.floor_at = self.sent.wrapping_add(self.floor);
+        self
+    }
+
+    /// Whether [`Self::set_tins`] takes these tins, and how many they are.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] unless the tins are in `1..=`[`TinConfig::MAX_TINS`], and for a rate or a weight outside
+    /// its range.
+    pub fn check(tins: &[TinConfig]) -> Result<u32, ConfigError> {
+        let most = TinConfig::MAX_TINS.into();
+        ConfigError::check_range("number of tins", tins.len() as u64, 1, most)?;
+        tins.iter().try_for_each(TinConfig::check)?;
+        Ok(u32::try_from(tins.len()).unwrap_or(TinConfig::MAX_TINS))
+    }
+
+    /// Other tins, as many as `tins` is long. Bit `t` of `backlogged` says whether tin `t` holds packets; the bits of tins that
+    /// there would not be do not count. What a tin owes or has to its credit it owes or has after the change, in bytes. With
+    /// rates the tins share by them, without any by weight.
+    ///
+    /// # Errors
+    /// As [`Self::check`]; nothing has changed then.
+    pub fn set_tins(&mut self, tins: &[TinConfig], backlogged: u32) -> Result<(), ConfigError> {
+        let count = Self::check(tins)?;
+        let by_share = tins.iter().any(|tin| tin.bits_per_second.is_some());
+        let rule = match (count, by_share) {
+            (1, _) => Rule::One,
+            (_, true) => Rule::ByShare,
+            (_, false) => Rule::ByWeight,
+        };
+        let now = self.now();
+        self.return_clocks();
+        let least = tins.iter().map(|tin| tin.weight).min().unwrap_or(1);
+        let longest = self.longest();
+        for ((above, config), tin) in (0..count).rev().zip(tins).zip(&mut self.tins) {
+            if rule != self.rule {
+                (tin.charged, tin.served_at) = (0, self.sent);
+            }
+            tin.set_config(*config, least, self.max_len);
+            tin.set_rate(config.bits_per_second, above, longest, now);
+        }
+        // A tin that is not there owes nothing.
+        self.tins.iter_mut().skip(tins.len()).for_each(|tin| *tin = Tin::IDLE);
+        (self.rule, self.has_begun) = (rule, false);
+        self.count = u8::try_from(tins.len()).unwrap_or(0);
+        self.borrowing_until = 0;
+        self.look_anew(now, backlogged);
+        Ok(())
+    }
+
+    /// How many tins there are.
+    #[must_use]
+    pub const fn tins(&self) -> u32 {
+        self.count as u32
+    }
+
+    /// Whether there is one tin, which needs no choice.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_one(&self) -> bool {
+        matches!(self.rule, Rule::One)
+    }
+
+    /// What is set for `tin`; `None` if there is no such tin.
+    #[must_use]
+    pub fn tin(&self, tin: u32) -> Option<TinConfig> {
+        self.tins.get(tin as usize).filter(|_| tin < self.tins()).map(Tin::config)
+    }
+
+    /// The longest packet, in bytes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn max_len(&self) -> u32 {
+        self.max_len
+    }
+
+    /// What packets are on the wire, from the next on that leaves. `backlogged` as in [`Self::set_tins`].
+    pub fn set_link(&mut self, link: L, backlogged: u32) {
+        self.link = link;
+        let (now, longest) = (self.now(), self.longest());
+        self.return_clocks();
+        for (above, tin) in (0..self.tins()).rev().zip(&mut self.tins) {
+            tin.set_rate(tin.config().bits_per_second, above, longest, now);
+        }
+        self.look_anew(now, backlogged);
+    }
+
+    /// It is `now`. Time counts when a tin changes. A step back is no time, unless it is of more than a second: then time goes
+    /// on from the new reading. A step forward counts for at most ten hours.
+    #[inline(always)]
+    pub const fn advance(&mut self, now: Nanos) {
+        self.time.tell(now);
+    }
+
+    /// Returns the time that was given to [`Self::advance`] last.
+    #[inline(always)]
+    #[must_use]
+    pub const fn told(&self) -> Nanos {
+        self.time.told()
+    }
+
+    /// The tin served next; any if none is backlogged.
+    #[inline(always)]
+    #[must_use]
+    pub const fn front(&self) -> u32 {
+        // So that no place of a tin is checked.
+        self.front & (TinConfig::MAX_TINS - 1)
+    }
+
+    /// The most bytes on the wire that a packet takes.
+    fn longest(&self) -> u32 {
+        self.link.wire_len(self.max_len).max(1)
+    }
+
+    #[inline(always)]
+    fn tin_mut(&mut self, tin: u32) -> Option<&mut Tin> {
+        self.tins.get_mut(tin as usize)
+    }
+
+    /// Tin `at`, which held nothing, is backlogged. Without effect if there is no such tin.
+    pub fn backlogged(&mut self, at: u32) {
+        if self.rule == Rule::One || at >= self.tins() {
+            return;
+        }
+        let now = self.now();
+        let was_idle = self.backlogged == 0;
+        let sent = self.sent;
+        let Some(tin) = self.tin_mut(at) else { return };
+        tin.served_at = sent;
+        let is_ahead = tin.begin(now);
+        let clock = tin.clock;
+        self.backlogged |= 1 << at;
+        if self.rule == Rule::ByWeight {
+            if was_idle {
+                (self.front, self.has_begun) = (at, false);
+            }
+            return;
+        }
+        self.note_clock(at, clock);
+        if is_ahead {
+            self.note_within(clock);
+        } else {
+            self.within |= 1 << at;
+        }
+        self.choose(now);
+    }
+
+    /// The tin at the front has been sent a packet of `len` bytes, booked. It `is_idle` if it holds nothing more.
+    #[inline(always)]
+    pub fn served(&mut self, len: u32, is_idle: bool) {
+        if self.is_one() {
+            return;
+        }
+        // No queue takes a longer one; others may tell of one.
+        let len = len.min(self.max_len);
+        let wire_len = self.wire_len(len);
+        if is_idle || !self.borrowed(self.front, len, wire_len) {
+            self.served_in_full(len, wire_len, is_idle);
+        }
+    }
+
+    /// What a packet of `len` bytes, booked, takes on the wire.
+    #[inline(always)]
+    #[must_use]
+    pub fn wire_len(&self, len: u32) -> u32 {
+        self.link.wire_len(len)
+    }
+
+    /// What `tin` has been sent, as booked, since there are several tins, or since there is this one; nothing if there is no such
+    /// tin.
+    #[must_use]
+    pub fn served_in(&self, tin: u32) -> Volume {
+        self.tins.get(tin as usize).map_or(Volume::ZERO, Tin::served)
+    }
+
+    /// Counts a packet of `len` bytes that `tin` was sent although it was not chosen:
+    /// [`Self::served_in`] has it. Nothing if there is no such tin.
+    pub fn count(&mut self, tin: u32, len: u32) {
+        if let Some(tin) = self.tin_mut(tin) {
+            tin.count(len);
+        }
+    }
+
+    /// [`Self::served`], of tin `at`, which holds more, where few tins are all beyond their shares and stay so. Returns whether
+    /// it is so; nothing has changed if not. Most packets of a line that is full leave like this: nothing is called here.
+    #[inline(always)]
+    #[must_use]
+    pub fn borrowed(&mut self, at: u32, len: u32, wire_len: u32) -> bool {
+        let Some(now) = self.time.tick_plainly() else { return false };
+        let sent = self.sent.wrapping_add(len);
+        if now >= self.borrowing_until || self.is_floor_due_at(sent) {
+            return false;
+        }
+        self.sent = sent;
+        let at = (at & (TinConfig::MAX_TINS - 1)) as usize;
+        if let (Some(tin), Some(clock)) = (self.tins.get_mut(at), self.clocks.get_mut(at)) {
+            tin.served_at = sent;
+            tin.count(len);
+            *clock = tin.charged_beyond(*clock, wire_len, now);
+        }
+        (self.front, self.borrowing_until) = earliest(&self.clocks);
+        true
+    }
+
+    /// [`Self::served`], whatever there is to do.
+    #[inline(always)]
+    pub fn served_in_full(&mut self, len: u32, wire_len: u32, is_idle: bool) {
+        match self.rule {
+            Rule::One => {}
+            Rule::ByShare => self.charge_share(len, wire_len, is_idle),
+            Rule::ByWeight => self.charge_turn(len, is_idle),
+        }
+    }
+
+    /// Tin `at`, which was backlogged, has lost what it held, without service.
+    pub fn emptied(&mut self, at: u32) {
+        if self.rule == Rule::One {
+            return;
+        }
+        let is_front = at == self.front;
+        self.backlogged &= !(1 << (at & 31));
+        self.within &= !(1 << (at & 31));
+        if self.rule == Rule::ByShare {
+            let now = self.now();
+            self.return_clock(at);
+            return self.choose(now);
+        }
+        if is_front {
+            // A loss is no service. A turn that has begun is over, as if the tin had been emptied by service.
+            if self.has_begun
+                && let Some(tin) = self.tin_mut(at)
+            {
+                tin.charged = 0;
+            }
+            self.turn_to_next();
+        }
+    }
+
+    /// Checks the choice against the tins that hold packets, a bit each.
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    pub fn recount(&self, backlogged: u32) -> Result<(), Imbalance> {
+        if self.rule != Rule::One {
+            for at in 0..TinConfig::MAX_TINS {
+                let (kept, held) = (self.backlogged >> at & 1, backlogged >> at & 1);
+                Imbalance::check("a tin is backlogged", at, held.into(), kept.into())?;
+            }
+            if self.rule == Rule::ByShare {
+                for (at, clock) in (0..).zip(&self.clocks) {
+                    let (is_held, has_clock) = (self.backlogged >> at & 1 == 1, *clock != NEVER);
+                    Imbalance::check("a clock", at, is_held.into(), has_clock.into())?;
+                }
+            }
+            let idle = self.within & !self.backlogged;
+            Imbalance::check("tins within their share hold packets", 0, 0, idle.into())?;
+        }
+        let (any, front) = (backlogged != 0, backlogged >> (self.front & 31) & 1 != 0);
+        Imbalance::check("the tin served next is backlogged", 0, any.into(), front.into())
+    }
+
+    /// The masks anew, where `backlogged` says which tins hold packets, and the tin served next.
+    fn look_anew(&mut self, now: u64, backlogged: u32) {
+        let known = u32::MAX.unbounded_shr(u32::BITS.wrapping_sub(self.tins()));
+        (self.backlogged, self.within, self.next_within) = (backlogged & known, 0, now);
+        if self.rule == Rule::One {
+            // Nothing would take the bit back.
+            (self.front, self.backlogged) = (0, 0);
+            return;
+        }
+        if self.rule == Rule::ByWeight && self.backlogged >> (self.front & 31) & 1 == 0 {
+            return self.turn_to_next();
+        }
+        let longest = self.longest();
+        let is_short = |tin: &Tin| tin.time_of(longest) <= A_SHORT_PACKET;
+        self.is_among_few = self.rule == Rule::ByShare
+            && usize::from(self.count) <= FEW
+            && self.tins.iter().all(is_short);
+        self.note_clocks();
+        self.choose(now);
+    }
+
+    /// By share: the tin served next, as of `now`.
+    #[inline]
+    fn choose(&mut self, now: u64) {
+        if self.rule != Rule::ByShare {
+            return;
+        }
+        if self.is_look_due(now) {
+            self.look(now);
+        }
+        let is_borrowing = self.is_among_few && self.within == 0;
+        self.borrowing_until = if is_borrowing { self.next_within } else { 0 };
+        if self.is_floor_due()
+            && let Some(tin) = self.starving()
+        {
+            self.front = tin;
+            return;
+        }
+        self.front = if self.within != 0 {
+            self.within.ilog2()
+        } else if self.backlogged & self.backlogged.wrapping_sub(1) == 0 {
+            // One tin, or none.
+            self.backlogged.trailing_zeros() & (TinConfig::MAX_TINS - 1)
+        } else {
+            self.earliest()
+        };
+    }
+
+    /// Whether a tin may have come within its share.
+    #[inline(always)]
+    const fn is_look_due(&self, now: u64) -> bool {
+        now >= self.next_within
+    }
+
+    /// Tin `at` is backlogged, and has this clock.
+    #[inline(always)]
+    fn note_clock(&mut self, at: u32, clock: u64) {
+        if let Some(noted) = self.clocks.get_mut(at as usize) {
+            *noted = clock;
+        }
+    }
+
+    /// Tin `at` is idle from now on, and keeps its clock itself.
+    #[inline]
+    fn return_clock(&mut self, at: u32) {
+        let at = at as usize;
+        if let (Some(tin), Some(clock)) = (self.tins.get_mut(at), self.clocks.get_mut(at))
+            && *clock != NEVER
+        {
+            tin.clock = core::mem::replace(clock, NEVER);
+        }
+    }
+
+    /// All tins keep their clocks themselves, until these are [noted](Self::note_clocks).
+    fn return_clocks(&mut self) {
+        (0..TinConfig::MAX_TINS).for_each(|at| self.return_clock(at));
+    }
+
+    /// Which tins have come within their share, and when the next one does.
+    #[inline(never)]
+    fn look(&mut self, now: u64) {
+        self.next_within = LATEST;
+        for tin in bits(self.backlogged & !self.within) {
+            let Some(&clock) = self.clocks.get(tin as usize) else { return };
+            if clock <= now {
+                self.within |= 1 << tin;
+            } else {
+                self.note_within(clock);
+            }
+        }
+    }
+
+    /// Notes the clocks of tins that are backlogged, by share.
+    fn note_clocks(&mut self) {
+        if self.rule != Rule::ByShare {
+            return;
+        }
+        for ((at, tin), noted) in (0..).zip(&self.tins).zip(&mut self.clocks) {
+            let is_idle = self.backlogged >> at & 1 == 0;
+            *noted = if is_idle { NEVER } else { tin.clock };
+        }
+    }
+
+    /// The time as of the last reading that was told.
+    #[inline]
+    fn now(&mut self) -> u64 {
+        if self.borrowing_until != 0 {
+            self.next_within = self.borrowing_until;
+        }
+        let now = self.time.tick();
+        if now < LATEST { now } else { self.move_time_back() }
+    }
+
+    /// Moves all instants back, long before they would reach the end of their type; returns what time it is then.
+    #[cold]
+    fn move_time_back(&mut self) -> u64 {
+        let span = self.time.move_back();
+        self.return_clocks();
+        self.tins.iter_mut().for_each(|tin| tin.move_back(span));
+        self.next_within = self.next_within.saturating_sub(span);
+        self.note_clocks();
+        self.time.tick()
+    }
+
+    /// A tin that is backlogged comes within its share at `clock`.
+    #[inline]
+    const fn note_within(&mut self, clock: u64) {
+        if clock < self.next_within {
+            self.next_within = clock;
+        }
+    }
+
+    /// Of the backlogged tins the one that comes within its share first, the highest of those that do at once; tin 0 if none
+    /// is backlogged.
+    #[inline(never)]
+    fn earliest(&self) -> u32 {
+        let (mut first, mut least) = (0, NEVER);
+        for tin in bits(self.backlogged) {
+            let Some(&clock) = self.clocks.get(tin as usize) else { break };
+            if clock <= least {
+                (first, least) = (tin, clock);
+            }
+        }
+        first
+    }
+
+    /// Whether a tin may have been passed over for as long as the floor allows.
+    #[inline(always)]
+    const fn is_floor_due(&self) -> bool {
+        self.is_floor_due_at(self.sent)
+    }
+
+    /// Whether the tin at the front is served by the floor.
+    #[must_use]
+    pub const fn serves_by_floor(&self) -> bool {
+        matches!(self.rule, Rule::ByShare) && self.is_floor_due()
+    }
+
+    /// Whether the floor is due when so many bytes have been `sent`.
+    #[inline(always)]
+    const fn is_floor_due_at(&self, sent: u32) -> bool {
+        sent.wrapping_sub(self.floor_at).cast_signed() >= 0
+    }
+
+    /// The backlogged tin that was not served for longest, if that was for as many bytes as the floor says; the lowest of
+    /// several.
+    #[inline(never)]
+    fn starving(&mut self) -> Option<u32> {
+        let (mut first, mut longest) = (0, 0);
+        for tin in bits(self.backlogged) {
+            let waited = self.sent.wrapping_sub(self.tins.get(tin as usize)?.served_at);
+            if waited > longest {
+                (first, longest) = (tin, waited);
+            }
+        }
+        if longest >= self.floor {
+            return Some(first);
+        }
+        self.floor_at = self.sent.wrapping_add(self.floor).wrapping_sub(longest);
+        None
+    }
+
+    /// By weight: the turn is that of the next backlogged tin; tin 0 if none is.
+    const fn turn_to_next(&mut self) {
+        let behind = self.backlogged & (u32::MAX << 1) << (self.front & 31);
+        let next = if behind == 0 { self.backlogged } else { behind }.trailing_zeros();
+        self.front = if next < TinConfig::MAX_TINS { next } else { 0 };
+        self.has_begun = false;
+    }
+
+    #[inline(always)]
+    fn charge_share(&mut self, len: u32, wire_len: u32, is_idle: bool) {
+        let (now, at) = (self.now(), self.front);
+        let was_floor_due = self.is_floor_due();
+        self.sent = self.sent.wrapping_add(len);
+        if was_floor_due {
+            self.floor_at = self.sent.wrapping_add(self.floor);
+        }
+        let sent = self.sent;
+        let noted = self.clocks.get_mut(at as usize);
+        let (Some(tin), Some(noted)) = (self.tins.get_mut(at as usize), noted) else { return };
+        tin.served_at = sent;
+        tin.count(len);
+        let clock = tin.charged(*noted, wire_len, now);
+        *noted = clock;
+        if is_idle {
+            self.return_clock(at);
+            self.backlogged &= !(1 << at);
+            self.within &= !(1 << at);
+        } else if clock > now {
+            self.within &= !(1 << at);
+            self.note_within(clock);
+        }
+        self.choose(now);
+    }
+
+    fn charge_turn(&mut self, len: u32, is_idle: bool) {
+        // Counted here too, so that time is as late as it is under the other rule.
+        self.now();
+        let (at, max_len) = (self.front, self.max_len);
+        let Some(tin) = self.tin_mut(at) else { return };
+        tin.count(len);
+        let charged = tin.charged.saturating_add(len);
+        let is_used_up = charged >= tin.quantum;
+        tin.charged = match (is_used_up, is_idle) {
+            (true, _) => debt(charged, tin.quantum, max_len),
+            // Credit does not outlive the turn.
+            (false, true) => 0,
+            (false, false) => charged,
+        };
+        self.has_begun = true;
+        if is_idle {
+            self.backlogged &= !(1 << at);
+        }
+        if is_idle || is_used_up {
+            self.turn_to_next();
+        }
+    }
+}
+
+/// [`TinChoice::earliest`] of few tins, which are all beyond their shares and have these `clocks`, and when it comes within its own. One
+/// of them at least is backlogged. Without branches: which tin it is, no processor foresees.
+#[inline(always)]
+fn earliest(clocks: &[u64; TINS]) -> (u32, u64) {
+    const { assert!(FEW == 4) };
+    let [a, b, c, d, ..] = *clocks;
+    let (low, of_low) = if b <= a { (1, b) } else { (0, a) };
+    let (high, of_high) = if d <= c { (3, d) } else { (2, c) };
+    if of_high <= of_low { (high, of_high) } else { (low, of_low) }
+}
+
+#[cfg(test)]
+mod tests;

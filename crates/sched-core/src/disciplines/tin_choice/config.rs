@@ -1,0 +1,62 @@
+//! What is set for a tin.
+
+use crate::ConfigError;
+use crate::hosts::token_bucket::{MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND};
+
+/// What a tin has of the line: a rate up to which it goes before the tins below, and a weight for lines
+/// where no tin has a rate.
+///
+/// ```
+/// use sched_core::TinConfig;
+///
+/// let voice = TinConfig::by_weight(256).with_rate(5_000_000);
+/// assert_eq!(voice.bits_per_second, Some(5_000_000));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct TinConfig {
+    /// The threshold rate on the wire, from [`TinConfig::MIN_BITS_PER_SECOND`] to [`TinConfig::MAX_BITS_PER_SECOND`]. Without one a tin
+    /// is always within its share, where other tins have a rate.
+    pub bits_per_second: Option<u64>,
+    /// What it has beside the others where no tin has a rate, from 1 to [`TinConfig::MAX_WEIGHT`]. Without effect otherwise.
+    pub weight: u32,
+}
+
+impl TinConfig {
+    /// The most tins.
+    pub const MAX_TINS: u32 = 8;
+    /// The largest weight.
+    pub const MAX_WEIGHT: u32 = 65_535;
+    /// The slowest rate that can be set, in bits per second.
+    pub const MIN_BITS_PER_SECOND: u64 = MIN_BITS_PER_SECOND;
+    /// The fastest rate that can be set, in bits per second.
+    pub const MAX_BITS_PER_SECOND: u64 = MAX_BITS_PER_SECOND;
+
+    /// No rate, and this weight.
+    #[must_use]
+    pub const fn by_weight(weight: u32) -> Self {
+        Self { bits_per_second: None, weight }
+    }
+
+    /// The same with a threshold rate in bits per second.
+    #[must_use]
+    pub const fn with_rate(self, bits_per_second: u64) -> Self {
+        Self { bits_per_second: Some(bits_per_second), ..self }
+    }
+
+    /// Returns whether [`TinChoice::set_tins`](super::TinChoice::set_tins) takes it.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] for a rate or a weight outside its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        ConfigError::check_range(
+            "weight of a tin",
+            self.weight.into(),
+            1,
+            Self::MAX_WEIGHT.into(),
+        )?;
+        let (least, most) = (Self::MIN_BITS_PER_SECOND, Self::MAX_BITS_PER_SECOND);
+        let rate = self.bits_per_second.unwrap_or(least);
+        ConfigError::check_range("rate of a tin in bits per second", rate, least, most)
+    }
+}
