@@ -377,6 +377,11 @@ where
         self.queues.poll_at(now)
     }
 
+    #[inline]
+    fn waits(&self) -> bool {
+        self.queues.waits()
+    }
+
     fn backlog(&self) -> Backlog {
         self.queues.backlog()
     }

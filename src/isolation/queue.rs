@@ -494,6 +494,11 @@ impl<S: Storage, A: Aqm> Scheduler for Isolated<S, A> {
         self.queues.poll_at(now)
     }
 
+    #[inline]
+    fn waits(&self) -> bool {
+        self.queues.waits()
+    }
+
     fn backlog(&self) -> Backlog {
         self.queues.backlog()
     }

@@ -390,6 +390,13 @@ pub trait Scheduler {
     /// step it is counted from the new time on.
     fn poll_at(&self, now: Nanos) -> Option<Nanos>;
 
+    /// Returns true if all that is queued may have to wait: if not, a packet may leave whenever one is queued, at any
+    /// time, and [`Scheduler::poll_at`] says no more than that.
+    #[inline]
+    fn waits(&self) -> bool {
+        true
+    }
+
     /// What is queued.
     fn backlog(&self) -> Backlog;
 
@@ -488,6 +495,10 @@ where
 
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         (**self).poll_at(now)
+    }
+
+    fn waits(&self) -> bool {
+        (**self).waits()
     }
 
     fn backlog(&self) -> Backlog {

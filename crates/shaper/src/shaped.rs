@@ -458,6 +458,17 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
     /// Tells the line that time up to `now` was idle in which the scheduler inside had nothing that may leave.
     #[inline]
     fn forget_idle_time(&mut self, now: Nanos) {
+        if self.inner.waits() {
+            self.forget_waiting_time(now);
+        } else if self.inner.backlog().packets == 0 {
+            self.line.wake(now);
+        }
+    }
+
+    /// [`Self::forget_idle_time`], where all that is queued may have had to wait.
+    #[cold]
+    #[inline(never)]
+    fn forget_waiting_time(&mut self, now: Nanos) {
         let late_since = self.line.earliest(now);
         match self.inner.poll_at(late_since) {
             Some(ready) if ready <= late_since => {}

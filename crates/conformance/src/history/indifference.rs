@@ -45,6 +45,11 @@ impl<S: Scheduler> Peeked<S> {
             let (packet, poll_at) = (self.inner.peek(now), self.inner.poll_at(now));
             assert_eq!(packet, self.inner.peek(now), "two peeks at {now:?} differ");
             assert_eq!(poll_at, self.inner.poll_at(now), "two polls at {now:?} differ");
+            let ready = (self.inner.backlog().packets > 0).then_some(now);
+            assert!(
+                self.inner.waits() || poll_at == ready,
+                "it never waits: {poll_at:?} at {now:?}"
+            );
         }
     }
 }

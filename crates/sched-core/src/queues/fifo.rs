@@ -137,6 +137,11 @@ impl<S: Table<Descriptor>> Scheduler for Fifo<S> {
         (!self.queue.is_empty()).then_some(now)
     }
 
+    #[inline]
+    fn waits(&self) -> bool {
+        false
+    }
+
     fn backlog(&self) -> Backlog {
         self.ledger.backlog()
     }

@@ -146,6 +146,11 @@ where
         self.scheduler.opens_at(now)
     }
 
+    #[inline]
+    fn waits(&self) -> bool {
+        self.scheduler.waits()
+    }
+
     fn backlog(&self) -> Backlog {
         self.ledger.backlog()
     }
