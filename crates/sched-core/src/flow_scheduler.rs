@@ -30,8 +30,10 @@ pub enum DropFrom {
 /// A flow is *backlogged* from [`FlowScheduler::backlogged`] until a [`FlowScheduler::served`] or
 /// [`FlowScheduler::lost`] says that nothing is left of it. Calls that contradict this (an unknown
 /// flow, a flow that is not backlogged) change nothing. Object-safe. The time of a call does not depend on
-/// what is queued. No method has a default: a flow scheduler around another that forgot to forward a method
-/// would compile, and hide what the inner one knows.
+/// what is queued.
+///
+/// The provided methods say what most flow schedulers say: that they need no time, never wait, and name neither a
+/// victim nor the flows to come.
 ///
 /// Strict priority of 32 flows, the lowest number first:
 ///
@@ -97,31 +99,6 @@ pub enum DropFrom {
 ///             Imbalance::check("backlogged", flow, is_listed.into(), holds.into())
 ///         })
 ///     }
-///
-///     // It needs no time, never waits, and names neither a victim nor the flows to come.
-///     fn advance(&mut self, _now: Nanos) {}
-///     fn waits(&self) -> bool {
-///         false
-///     }
-///     fn waiting(&self) -> Option<FlowId> {
-///         None
-///     }
-///     fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
-///         None
-///     }
-///     fn open(&mut self) {}
-///     fn pace(&self, _: FlowId) -> Nanos {
-///         Nanos::ZERO
-///     }
-///     fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
-///         0
-///     }
-///     fn victim(&self) -> Option<(FlowId, DropFrom)> {
-///         None
-///     }
-///     fn gives_up(&self, _: FlowId) -> bool {
-///         false
-///     }
 /// }
 ///
 /// let (queues, lengths) = ([Queue::EMPTY; 32], [LongestFlow::EMPTY; 32]);
@@ -149,8 +126,11 @@ pub trait FlowScheduler {
     ///
     /// Must not change what [`FlowScheduler::select`] returns: which flow is next changes only when packets
     /// come and go, so that a peek stays true. Any sequence of times is legal; a clock that steps back stands
-    /// still. Most flow schedulers need no time, and do nothing here.
-    fn advance(&mut self, now: Nanos);
+    /// still.
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        let _ = now;
+    }
 
     /// Adds `flow`, or changes it, idle or backlogged. `head_len` is the length of its first packet if
     /// it is backlogged.
@@ -195,29 +175,48 @@ pub trait FlowScheduler {
 
     /// Whether backlogged flows may have to wait although the link is idle, as above a
     /// [ceiling](crate::Ceiling). If so, `select` may return `None` while flows are backlogged.
-    fn waits(&self) -> bool;
+    #[inline]
+    fn waits(&self) -> bool {
+        false
+    }
 
     /// If `select` returns `None` although flows are backlogged: the flow that may be served first.
-    fn waiting(&self) -> Option<FlowId>;
+    #[inline]
+    fn waiting(&self) -> Option<FlowId> {
+        None
+    }
 
     /// If `select` returns `None` although flows are backlogged: the instant from which
     /// [`FlowScheduler::waiting`] may be served, not before `now`; `None` if the clock ends before.
-    fn opens_at(&self, now: Nanos) -> Option<Nanos>;
+    #[inline]
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        let _ = now;
+        None
+    }
 
     /// If `select` returns `None`, and [`FlowScheduler::waiting`] may be served at the time of the last
     /// [`FlowScheduler::advance`]: from here on `select` names that flow.
-    fn open(&mut self);
+    #[inline]
+    fn open(&mut self) {}
 
     /// How long a round of the flows that share the [ceiling](crate::Ceiling) of `flow` takes, with one of
     /// the longest packets each; zero without a ceiling. A wait below a ceiling is no standing queue:
     /// [`FlowQueues`](crate::FlowQueues) takes [`PACED_ROUNDS`](crate::PACED_ROUNDS) of these rounds off the
     /// sojourn time that it tells the AQM.
-    fn pace(&self, flow: FlowId) -> Nanos;
+    #[inline]
+    fn pace(&self, flow: FlowId) -> Nanos {
+        let _ = flow;
+        Nanos::ZERO
+    }
 
     /// Fills `ahead` from the front with flows that are likely to be served soon, the next first, and
     /// returns how many. A guess, which may be wrong: the caller touches the memory of these flows before it
     /// is needed. A scheduler that would have to search names none. Looks at `ahead.len()` flows at most.
-    fn upcoming(&self, ahead: &mut [FlowId]) -> usize;
+    #[inline]
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        let _ = ahead;
+        0
+    }
 
     /// `flow`, selected, has sent its first packet, of `len` bytes; `next_head` is the length of the
     /// one behind it, `None` if there is none and the flow is idle.
@@ -229,14 +228,21 @@ pub trait FlowScheduler {
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>);
 
     /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
-    fn victim(&self) -> Option<(FlowId, DropFrom)>;
+    #[inline]
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
 
     /// Whether `flow`, which [`FlowScheduler::victim`] has just named because an arrival needs room, is to
     /// lose all that it holds, and not only what there is no room for.
     /// [`FlowQueues`](crate::FlowQueues) then drops its queue from the head, with
     /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, as far as one call may
     /// drop packets. It is not asked when a limit is lowered.
-    fn gives_up(&self, flow: FlowId) -> bool;
+    #[inline]
+    fn gives_up(&self, flow: FlowId) -> bool {
+        let _ = flow;
+        false
+    }
 
     /// Compares the scheduler's own books with `flows`, which counts what a flow really holds. For tests.
     ///

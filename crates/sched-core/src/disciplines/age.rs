@@ -31,7 +31,7 @@ mod params;
 pub use params::{AgeParams, ThresholdRange};
 
 use super::drr::ring::{self, OnRing, Ring, RingFlow};
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
+use crate::flow_scheduler::{ConfigError, FlowScheduler, FlowState, Needs, Table};
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use params::{Learner, ticks_of};
@@ -371,50 +371,6 @@ impl<N: Table<AgeFlow>> FlowScheduler for AgeDrr<N> {
             ring.lose(self.nodes.as_mut(), flow.0, max_len);
         }
         self.settle(level);
-    }
-
-    /// Names no flow.
-    #[inline]
-    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
-        0
-    }
-
-    /// A backlogged flow is always selected: none waits.
-    #[inline]
-    fn waits(&self) -> bool {
-        false
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn waiting(&self) -> Option<FlowId> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn open(&mut self) {}
-
-    /// No flow has a ceiling.
-    #[inline]
-    fn pace(&self, _flow: FlowId) -> Nanos {
-        Nanos::ZERO
-    }
-
-    /// The arrival gives way.
-    fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        None
-    }
-
-    /// No queue is given up whole.
-    fn gives_up(&self, _flow: FlowId) -> bool {
-        false
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -33,8 +33,8 @@
 pub(crate) mod guarantee;
 pub(crate) mod ring;
 
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
-use crate::{FlowId, Imbalance, Nanos, Packet};
+use crate::flow_scheduler::{ConfigError, FlowScheduler, FlowState, Needs, Table};
+use crate::{FlowId, Imbalance, Packet};
 use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 
 /// What [`Drr`] knows of one flow: 24 bytes.
@@ -267,48 +267,6 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         if head.is_none() {
             self.lose_last(flow);
         }
-    }
-
-    /// A backlogged flow is always selected: none waits.
-    #[inline]
-    fn waits(&self) -> bool {
-        false
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn waiting(&self) -> Option<FlowId> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn open(&mut self) {}
-
-    /// No flow has a ceiling.
-    #[inline]
-    fn pace(&self, _flow: FlowId) -> Nanos {
-        Nanos::ZERO
-    }
-
-    /// Does nothing: the scheduler knows no time.
-    #[inline]
-    fn advance(&mut self, _now: Nanos) {}
-
-    /// The arrival gives way.
-    fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        None
-    }
-
-    /// No queue is given up whole.
-    fn gives_up(&self, _flow: FlowId) -> bool {
-        false
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -84,10 +84,10 @@ mod weights;
 
 use core::num::NonZeroU32;
 
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
+use crate::flow_scheduler::{ConfigError, FlowScheduler, FlowState, Needs, Table};
 use crate::queues::queue::NONE;
 use crate::steps::look;
-use crate::{FlowId, Imbalance, Nanos};
+use crate::{FlowId, Imbalance};
 use eligibility::{Sets, bit};
 use group::{Group, MAX_DISTANCE, State};
 use virtual_time::{GROUPS, Virtual, Width, group_of, inverse, weight_of};
@@ -650,48 +650,6 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
             self.core.leave(self.flows.as_mut(), flow.0);
             self.core.assert_order();
         }
-    }
-
-    /// A backlogged flow is always selected: none waits.
-    #[inline]
-    fn waits(&self) -> bool {
-        false
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn waiting(&self) -> Option<FlowId> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn open(&mut self) {}
-
-    /// No flow has a ceiling.
-    #[inline]
-    fn pace(&self, _flow: FlowId) -> Nanos {
-        Nanos::ZERO
-    }
-
-    /// Does nothing: the scheduler knows no time.
-    #[inline]
-    fn advance(&mut self, _now: Nanos) {}
-
-    /// The arrival gives way.
-    fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        None
-    }
-
-    /// No queue is given up whole.
-    fn gives_up(&self, _flow: FlowId) -> bool {
-        false
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -52,8 +52,8 @@ mod tree;
 use core::num::NonZeroU64;
 
 use crate::bounds::guarantee::{ceil_wide, floor_wide};
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
-use crate::{FlowId, Imbalance, Nanos};
+use crate::flow_scheduler::{ConfigError, FlowScheduler, FlowState, Needs, Table};
+use crate::{FlowId, Imbalance};
 use tree::{NIL, Tree};
 
 /// What a byte of a flow of weight 1 is, `U`: a number that many weights and sums of weights divide.
@@ -499,57 +499,9 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
         self.core.rehead(self.flows.as_mut(), flow.0, head);
     }
 
-    /// Does nothing: the scheduler knows no time.
-    #[inline]
-    fn advance(&mut self, _now: Nanos) {}
-
     #[inline]
     fn needs(&self) -> Needs {
         Needs { looks_ahead: true, counts_bytes: true, common_max_len: 0 }
-    }
-
-    /// Names no flow.
-    #[inline]
-    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
-        0
-    }
-
-    /// The arrival gives way.
-    fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        None
-    }
-
-    /// No queue is given up whole.
-    fn gives_up(&self, _flow: FlowId) -> bool {
-        false
-    }
-
-    /// A backlogged flow is always selected: none waits.
-    #[inline]
-    fn waits(&self) -> bool {
-        false
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn waiting(&self) -> Option<FlowId> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn open(&mut self) {}
-
-    /// No flow has a ceiling.
-    #[inline]
-    fn pace(&self, _flow: FlowId) -> Nanos {
-        Nanos::ZERO
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -8,7 +8,7 @@ use crate::{FlowId, Imbalance, Limits};
 /// [`FlowQueues`](crate::FlowQueues) holds both and tells both of the same packets, the flow scheduler first. A flow
 /// is *backlogged* from [`DropPolicy::backlogged`] until a [`DropPolicy::served`] or [`DropPolicy::lost`] says that
 /// nothing is left. Calls that contradict this change nothing. Every call takes time that does not depend on what is
-/// queued. No method has a default: a policy around another that forgot to pass one on would compile.
+/// queued. The provided methods are those of a policy without tables of its own.
 ///
 /// ```
 /// use sched_core::{
@@ -20,10 +20,6 @@ use crate::{FlowId, Imbalance, Limits};
 /// struct FirstFlow(bool);
 ///
 /// impl<O: FlowScheduler> DropPolicy<O> for FirstFlow {
-///     fn room(&self) -> Option<u32> {
-///         None
-///     }
-///     fn limits_changed(&mut self, _: Limits) {}
 ///     fn backlogged(&mut self, _: &O, flow: FlowId, _len: u32) {
 ///         self.0 |= flow == FlowId(0);
 ///     }
@@ -39,9 +35,6 @@ use crate::{FlowId, Imbalance, Limits};
 ///     }
 ///     fn victim(&self, _: &O, _held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {
 ///         self.0.then_some((FlowId(0), DropFrom::Head))
-///     }
-///     fn gives_up(&self, _: &O, _: FlowId) -> bool {
-///         false
 ///     }
 ///     fn recount(&self, _: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
 ///         let holds = flows(FlowId(0)).backlog.packets > 0;
@@ -70,13 +63,19 @@ use crate::{FlowId, Imbalance, Limits};
 pub trait DropPolicy<O: ?Sized> {
     /// Flows are numbered below this where the policy has books of its own; a flow without room takes no packets.
     /// `None`: there is room for every flow of the scheduler.
-    fn room(&self) -> Option<u32>;
+    #[inline]
+    fn room(&self) -> Option<u32> {
+        None
+    }
 
     /// The queues keep `limits` from now on. [`FlowQueues`](crate::FlowQueues) says so when it is given the policy, and in
     /// [`Scheduler::set_limits`](crate::Scheduler::set_limits) before packets give way to lower limits. A policy whose
     /// precision follows the limits may take time for each flow or host here. [`Classes`](crate::Classes) sets other limits
     /// for the moment of a packet for which the node has no room.
-    fn limits_changed(&mut self, limits: Limits);
+    #[inline]
+    fn limits_changed(&mut self, limits: Limits) {
+        let _ = limits;
+    }
 
     /// `flow` was idle and now holds one packet, of `len` bytes.
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32);
@@ -91,7 +90,10 @@ pub trait DropPolicy<O: ?Sized> {
     fn lost(&mut self, flow: FlowId, len: u32, left: u32);
 
     /// `flow`, idle, was removed: the next flow of that number is another one. A second call changes nothing.
-    fn removed(&mut self, flow: FlowId);
+    #[inline]
+    fn removed(&mut self, flow: FlowId) {
+        let _ = flow;
+    }
 
     /// The flow that gives way when there is no room, and at which end: `None` means the arrival. `held` says how many bytes a
     /// flow holds.
@@ -103,7 +105,11 @@ pub trait DropPolicy<O: ?Sized> {
     /// [`FlowQueues`](crate::FlowQueues) then drops its queue from the head, with
     /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, as far as one call may
     /// drop packets. It is not asked when a limit is lowered.
-    fn gives_up(&self, scheduler: &O, flow: FlowId) -> bool;
+    #[inline]
+    fn gives_up(&self, scheduler: &O, flow: FlowId) -> bool {
+        let _ = (scheduler, flow);
+        false
+    }
 
     /// Compares the policy's books with `flows`, which says what a flow really holds. For tests.
     ///
@@ -119,14 +125,6 @@ pub struct OwnVictim;
 
 impl<O: FlowScheduler + ?Sized> DropPolicy<O> for OwnVictim {
     #[inline]
-    fn room(&self) -> Option<u32> {
-        None
-    }
-
-    #[inline]
-    fn limits_changed(&mut self, _limits: Limits) {}
-
-    #[inline]
     fn backlogged(&mut self, _scheduler: &O, _flow: FlowId, _len: u32) {}
 
     #[inline]
@@ -137,9 +135,6 @@ impl<O: FlowScheduler + ?Sized> DropPolicy<O> for OwnVictim {
 
     #[inline]
     fn lost(&mut self, _flow: FlowId, _len: u32, _left: u32) {}
-
-    #[inline]
-    fn removed(&mut self, _flow: FlowId) {}
 
     #[inline]
     fn victim(&self, scheduler: &O, _held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {

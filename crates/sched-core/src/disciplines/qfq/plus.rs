@@ -54,9 +54,9 @@ mod tests;
 use core::hint::select_unpredictable;
 
 use super::{Core, GROUPS, Qfq, QfqConfig, QfqFlow, Virtual, Width, in_range};
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
+use crate::flow_scheduler::{ConfigError, FlowScheduler, FlowState, Needs, Table};
 use crate::queues::queue::NONE;
-use crate::{FlowId, Imbalance, Nanos};
+use crate::{FlowId, Imbalance};
 
 /// What QFQ+ keeps of a flow: 16 bytes. Opaque; make tables of [`PlusFlow::EMPTY`].
 #[derive(Clone, Copy, Debug)]
@@ -522,57 +522,9 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         }
     }
 
-    /// A backlogged flow is always selected: none waits.
-    #[inline]
-    fn waits(&self) -> bool {
-        false
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn waiting(&self) -> Option<FlowId> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn open(&mut self) {}
-
-    /// No flow has a ceiling.
-    #[inline]
-    fn pace(&self, _flow: FlowId) -> Nanos {
-        Nanos::ZERO
-    }
-
-    /// Does nothing: the scheduler knows no time.
-    #[inline]
-    fn advance(&mut self, _now: Nanos) {}
-
     #[inline]
     fn needs(&self) -> Needs {
         Needs { looks_ahead: false, counts_bytes: false, common_max_len: 0 }
-    }
-
-    /// Names no flow.
-    #[inline]
-    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
-        0
-    }
-
-    /// The arrival gives way.
-    fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        None
-    }
-
-    /// No queue is given up whole.
-    fn gives_up(&self, _flow: FlowId) -> bool {
-        false
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -66,57 +66,9 @@ impl FlowScheduler for Lowest {
         self.backlogged[flow.index()] = head.is_some();
     }
 
-    /// Does nothing: the scheduler knows no time.
-    #[inline]
-    fn advance(&mut self, _now: Nanos) {}
-
     #[inline]
     fn needs(&self) -> Needs {
         Needs { looks_ahead: true, counts_bytes: true, common_max_len: 0 }
-    }
-
-    /// Names no flow.
-    #[inline]
-    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
-        0
-    }
-
-    /// The arrival gives way.
-    fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        None
-    }
-
-    /// No queue is given up whole.
-    fn gives_up(&self, _flow: FlowId) -> bool {
-        false
-    }
-
-    /// A backlogged flow is always selected: none waits.
-    #[inline]
-    fn waits(&self) -> bool {
-        false
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn waiting(&self) -> Option<FlowId> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
-        None
-    }
-
-    /// No flow waits.
-    #[inline]
-    fn open(&mut self) {}
-
-    /// No flow has a ceiling.
-    #[inline]
-    fn pace(&self, _flow: FlowId) -> Nanos {
-        Nanos::ZERO
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
@@ -546,10 +498,6 @@ impl DropPolicy<Lowest> for Hears {
     /// None while the policy has not heard of the limit of one packet.
     fn victim(&self, _: &Lowest, _: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {
         (self.0.packets == 1).then_some((FlowId(3), DropFrom::Tail))
-    }
-
-    fn gives_up(&self, _: &Lowest, _: FlowId) -> bool {
-        false
     }
 
     fn recount(&self, _: &Lowest, _: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
