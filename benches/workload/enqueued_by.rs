@@ -233,43 +233,5 @@ impl<S: Scheduler, W: Way<S>> Scheduler for EnqueuedBy<S, W> {
         self.queue.dequeue(now, drops)
     }
 
-    fn peek(&self, now: Nanos) -> Option<Packet> {
-        self.queue.peek(now)
-    }
-
-    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-        self.queue.poll_at(now)
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.queue.backlog()
-    }
-
-    fn counters(&self) -> Counters {
-        self.queue.counters()
-    }
-
-    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
-        None
-    }
-
-    fn limits(&self) -> Limits {
-        self.queue.limits()
-    }
-
-    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.queue.set_limits(limits, drops);
-    }
-
-    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        self.queue.evict(drops)
-    }
-
-    fn drain(&mut self, drops: &mut dyn DropSink) {
-        self.queue.drain(drops);
-    }
-
-    fn recount(&self) -> Result<(), Imbalance> {
-        self.queue.recount()
-    }
+    conformance::forward_all_but_packets!(queue);
 }

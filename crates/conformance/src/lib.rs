@@ -19,6 +19,8 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 
 pub mod catalog;
+#[doc(hidden)]
+pub mod forward;
 mod random;
 
 #[cfg(feature = "std")]

@@ -164,43 +164,5 @@ impl Scheduler for ByNumber {
         self.queue.dequeue(now, drops)
     }
 
-    fn peek(&self, now: Nanos) -> Option<Packet> {
-        self.queue.peek(now)
-    }
-
-    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-        self.queue.poll_at(now)
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.queue.backlog()
-    }
-
-    fn counters(&self) -> Counters {
-        self.queue.counters()
-    }
-
-    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
-        self.queue.flow_counters(flow)
-    }
-
-    fn limits(&self) -> Limits {
-        self.queue.limits()
-    }
-
-    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.queue.set_limits(limits, drops);
-    }
-
-    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        self.queue.evict(drops)
-    }
-
-    fn drain(&mut self, drops: &mut dyn DropSink) {
-        self.queue.drain(drops);
-    }
-
-    fn recount(&self) -> Result<(), Imbalance> {
-        self.queue.recount()
-    }
+    conformance::forward_all_but_packets!(queue);
 }

@@ -78,22 +78,6 @@ impl<S: Scheduler> Scheduler for Shifted<S> {
         Some(Nanos(poll_at.0.wrapping_sub(self.by)))
     }
 
-    fn backlog(&self) -> Backlog {
-        self.inner.backlog()
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
-    }
-
-    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
-        self.inner.flow_counters(flow)
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.inner.set_limits(limits, drops);
     }
@@ -106,9 +90,7 @@ impl<S: Scheduler> Scheduler for Shifted<S> {
         self.inner.drain(drops);
     }
 
-    fn recount(&self) -> Result<(), Imbalance> {
-        self.inner.recount()
-    }
+    crate::forward_books!(inner);
 }
 
 impl<S: Contestant> Contestant for Shifted<S> {
@@ -162,22 +144,6 @@ impl<S: Scheduler> Scheduler for Peeked<S> {
         self.inner.poll_at(now)
     }
 
-    fn backlog(&self) -> Backlog {
-        self.inner.backlog()
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
-    }
-
-    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
-        self.inner.flow_counters(flow)
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.inner.set_limits(limits, drops);
         self.look(Nanos(0));
@@ -194,9 +160,7 @@ impl<S: Scheduler> Scheduler for Peeked<S> {
         self.look(Nanos(0));
     }
 
-    fn recount(&self) -> Result<(), Imbalance> {
-        self.inner.recount()
-    }
+    crate::forward_books!(inner);
 }
 
 impl<S: Contestant> Contestant for Peeked<S> {

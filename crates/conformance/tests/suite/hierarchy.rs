@@ -499,36 +499,8 @@ impl Scheduler for Miser {
         self.1 = left;
         None
     }
-    fn peek(&self, now: Nanos) -> Option<Packet> {
-        self.0.peek(now)
-    }
-    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-        self.0.poll_at(now)
-    }
-    fn backlog(&self) -> Backlog {
-        self.0.backlog()
-    }
-    fn counters(&self) -> Counters {
-        self.0.counters()
-    }
-    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
-        self.0.flow_counters(flow)
-    }
-    fn limits(&self) -> Limits {
-        self.0.limits()
-    }
-    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.0.set_limits(limits, drops);
-    }
-    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        self.0.evict(drops)
-    }
-    fn drain(&mut self, drops: &mut dyn DropSink) {
-        self.0.drain(drops);
-    }
-    fn recount(&self) -> Result<(), Imbalance> {
-        self.0.recount()
-    }
+
+    conformance::forward_all_but_packets!(0);
 }
 
 /// Goal: a class that says it may send and gives nothing does not shut out the others.

@@ -1,0 +1,77 @@
+//! What a scheduler around another says as the one inside does.
+
+#[doc(hidden)]
+pub use freeboard::sched_core;
+
+/// Says `backlog`, `counters`, `flow_counters`, `limits` and `recount` of a
+/// [`Scheduler`](freeboard::sched_core::Scheduler) as the scheduler in this field does.
+#[macro_export]
+macro_rules! forward_books {
+    ($field:tt) => {
+        fn backlog(&self) -> $crate::forward::sched_core::Backlog {
+            self.$field.backlog()
+        }
+
+        fn counters(&self) -> $crate::forward::sched_core::Counters {
+            self.$field.counters()
+        }
+
+        fn flow_counters(
+            &self,
+            flow: $crate::forward::sched_core::FlowId,
+        ) -> Option<$crate::forward::sched_core::Counters> {
+            self.$field.flow_counters(flow)
+        }
+
+        fn limits(&self) -> $crate::forward::sched_core::Limits {
+            self.$field.limits()
+        }
+
+        fn recount(&self) -> Result<(), $crate::forward::sched_core::Imbalance> {
+            self.$field.recount()
+        }
+    };
+}
+
+/// Does all of a [`Scheduler`](freeboard::sched_core::Scheduler) but `enqueue`, `dequeue` and bursts as the scheduler in
+/// this field does.
+#[macro_export]
+macro_rules! forward_all_but_packets {
+    ($field:tt) => {
+        fn peek(
+            &self,
+            now: $crate::forward::sched_core::Nanos,
+        ) -> Option<$crate::forward::sched_core::Packet> {
+            self.$field.peek(now)
+        }
+
+        fn poll_at(
+            &self,
+            now: $crate::forward::sched_core::Nanos,
+        ) -> Option<$crate::forward::sched_core::Nanos> {
+            self.$field.poll_at(now)
+        }
+
+        fn waits(&self) -> bool {
+            self.$field.waits()
+        }
+
+        fn set_limits(
+            &mut self,
+            limits: $crate::forward::sched_core::Limits,
+            drops: &mut dyn $crate::forward::sched_core::DropSink,
+        ) {
+            self.$field.set_limits(limits, drops);
+        }
+
+        fn evict(&mut self, drops: &mut dyn $crate::forward::sched_core::DropSink) -> bool {
+            self.$field.evict(drops)
+        }
+
+        fn drain(&mut self, drops: &mut dyn $crate::forward::sched_core::DropSink) {
+            self.$field.drain(drops);
+        }
+
+        $crate::forward_books!($field);
+    };
+}
