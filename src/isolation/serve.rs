@@ -620,20 +620,6 @@ impl<S: Storage> Hosted for Serving<S> {
     fn hosts(&self) -> u32 {
         u32::try_from(self.hosts.as_ref().len()).unwrap_or(u32::MAX)
     }
-
-    /// True but under `triple-isolate`, whose rounds have no list of the flows of a host.
-    fn knows_fronts(&self) -> bool {
-        !self.is_in_rounds()
-    }
-
-    /// In the highest tin in which the host holds packets.
-    fn front_of(&self, host: u32) -> Option<FlowId> {
-        let tins = self.hosts.as_ref().get(host as usize)?.backlogged;
-        let tin = u8::try_from(tins.checked_ilog2()?).ok()?;
-        let turn = self.turn(self.turn_of(host, tin))?;
-        let front = turn.flows.front();
-        (front != NONE).then_some(FlowId(front))
-    }
 }
 
 #[cfg(all(test, feature = "alloc"))]

@@ -109,7 +109,7 @@ const PINNED: &[(&str, u64)] = &[
     ("isolated_triple_tins", 0x9584_654f_ed82_28e5),
     ("isolated_dual_tins_by_weight", 0x9e45_1306_aba6_e36d),
     ("isolated_triple_tins_by_weight", 0x0f76_00d6_7129_82d4),
-    ("isolated_dual_rates", 0xc1b1_dbc9_26f9_66fe),
+    ("isolated_dual_rates", 0xe44f_0d3e_9134_1e09),
     ("isolated_dual_tins_rates", 0x7ad6_08e9_69ce_fc21),
     ("smart", 0xb221_b779_1afd_6e2f),
     ("smart_tins", 0x6087_abbe_02fa_220a),

@@ -63,7 +63,7 @@ pub const ALL: &[Run] = &[
     Run {
         name: "smart queue with a rate, tins, hosts and a filter of acknowledgements",
         hash: crate::smart::with_rate_and_tins,
-        pinned: 0xce74_5e6f_f772_e46c,
+        pinned: 0x2631_e94d_b507_97f5,
     },
 ];
 

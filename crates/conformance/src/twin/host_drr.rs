@@ -29,12 +29,6 @@ pub(super) struct NaiveHostDrr {
 }
 
 impl NaiveHostDrr {
-    /// The flow of `host` that is served next, if the host holds packets.
-    pub(super) fn front_of(&self, host: u32, queues: QueuesView<'_>) -> Option<FlowId> {
-        let house = self.houses.get(&host).filter(|house| !house.backlogged.is_empty())?;
-        house.ring.select(queues)
-    }
-
     /// No flow added yet, of `flows` at most, in `hosts` hosts under `scheduler`; no packet is longer than
     /// `max_len` bytes.
     pub(super) fn new(scheduler: NaiveHostRates, hosts: u32, flows: u32, max_len: u32) -> Self {

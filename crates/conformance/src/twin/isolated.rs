@@ -98,14 +98,6 @@ impl NaiveHosted for NaiveTurns {
         };
         counts_hosts(self.isolation).then_some(turn / TINS)
     }
-
-    fn knows_fronts(&self) -> bool {
-        !self.is_in_rounds()
-    }
-
-    fn front_of(&self, host: u32, queues: QueuesView<'_>) -> Option<FlowId> {
-        (0..TINS).rev().find_map(|tin| self.levels.front_of(host * TINS + tin, queues))
-    }
 }
 
 impl NaiveFlowScheduler for NaiveTurns {
@@ -213,7 +205,7 @@ impl NaiveIsolated {
             rounds.configure(flow, setting(sizes.quantum), None).expect(within);
         }
         let scheduler = NaiveTurns { levels, rounds, isolation, hosts };
-        let scheduler = NaiveLongestHostDrop::new(scheduler, limits, DropFrom::Head);
+        let scheduler = NaiveLongestHostDrop::new(scheduler, limits.bytes, DropFrom::Head);
         let table = |entries: u32| {
             FlowTable::new(vec![TagLine::EMPTY; entries.div_ceil(8) as usize], entries, ways)
                 .expect(within)

@@ -24,17 +24,16 @@ struct Places {
 }
 
 impl Places {
-    /// `number` holds `bytes`; classes begin at `edges`, in order, and `low` says what keeps it in the class from `edges[at]`
-    /// on. Below the first edge it comes to no class.
+    /// `number` holds `bytes`; classes begin at `edges`, in order, and `low` says what keeps it in the class from `edges[at]` on.
     fn settle(&mut self, number: u32, bytes: u64, edges: &[u64], low: impl Fn(usize) -> u64) {
-        let place = self.of.get(&number);
-        if bytes > 0 && place.is_some_and(|place| (place.low..place.high).contains(&bytes)) {
-            return;
-        }
-        let Some(at) = edges.iter().rposition(|&edge| edge <= bytes).filter(|_| bytes > 0) else {
+        if bytes == 0 {
             self.of.remove(&number);
             return;
-        };
+        }
+        if self.of.get(&number).is_some_and(|place| (place.low..place.high).contains(&bytes)) {
+            return;
+        }
+        let at = edges.iter().rposition(|&edge| edge <= bytes).expect("the first edge is low");
         self.changes += 1;
         let (class, high) = (edges[at], edges.get(at + 1).copied().unwrap_or(u64::MAX));
         self.of.insert(number, Place { class, low: low(at), high, since: self.changes });
@@ -64,12 +63,6 @@ pub(super) trait NaiveHosted {
 
     /// The host of `flow`; `None` while flows have no hosts.
     fn host_of(&self, flow: u32) -> Option<u32>;
-
-    /// Whether it names the flow of each host that is served next.
-    fn knows_fronts(&self) -> bool;
-
-    /// Of the flows of `host`, the one that is served next in the highest tin that holds any.
-    fn front_of(&self, host: u32, queues: QueuesView<'_>) -> Option<FlowId>;
 }
 
 /// A flow scheduler that knows hosts, with drops from a host of the highest class. There the flow that
@@ -86,10 +79,10 @@ pub(super) struct NaiveLongestHostDrop<O> {
 }
 
 impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
-    /// Packets give way at `end` of the queue, where the hosts of `scheduler` share `limits`.
-    pub(super) fn new(scheduler: O, limits: Limits, end: DropFrom) -> Self {
+    /// Packets give way at `end` of the queue, where the hosts of `scheduler` share `limit` bytes.
+    pub(super) fn new(scheduler: O, limit: u32, end: DropFrom) -> Self {
         let (hosts, flows) = (Places::default(), Places::default());
-        let unit = unit(limits, scheduler.hosts());
+        let unit = unit(limit, scheduler.hosts());
         Self { scheduler, end, unit, hosts, flows }
     }
 
@@ -119,10 +112,11 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
                 held[host as usize] += bytes;
             }
         }
-        let edges = self.edges_of_hosts();
+        let (edges, unit) = (self.edges_of_hosts(), self.unit);
         let low = |at: usize| {
             let (from, to) = (edges[at], edges[at + 1]);
-            (2 * from - to).max(from / 4)
+            let low = if from < unit { from / 2 } else { (2 * from - to).max(from / 4) };
+            low.max(1)
         };
         for host in hosts {
             self.hosts.settle(host, held[host as usize], &edges, low);
@@ -131,7 +125,11 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
 
     /// Where classes of hosts begin.
     fn edges_of_hosts(&self) -> Vec<u64> {
-        let mut edges = vec![2 * self.unit];
+        let mut edges = vec![self.unit];
+        // Below one unit: a quarter, a quarter of it, and so on until a byte is in a class.
+        while edges[0] > 1 {
+            edges.insert(0, edges[0] / 4);
+        }
         while let Some(&last) = edges.last()
             && last <= u32::MAX.into()
         {
@@ -142,12 +140,11 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
     }
 }
 
-/// An eighth of the part of a host, or 16 bytes for each packet, or the power of two below; 1 to 4,096.
-fn unit(limits: Limits, hosts: u32) -> u64 {
-    let eighth = u64::from(limits.bytes) / 8 / u64::from(hosts);
-    let most = eighth.min(16 * u64::from(limits.packets));
+/// An eighth of the part of a host, or the power of two below; 1 to 4,096.
+fn unit(limit: u32, hosts: u32) -> u64 {
+    let eighth = u64::from(limit) / 8 / u64::from(hosts);
     let powers = (0..=12).map(|bits| 1 << bits);
-    powers.filter(|power| *power <= most.max(1)).max().expect("1 is not too large")
+    powers.filter(|power| *power <= eighth.max(1)).max().expect("1 is not too large")
 }
 
 impl<O: NaiveFlowScheduler + NaiveHosted> NaiveFlowScheduler for NaiveLongestHostDrop<O> {
@@ -194,28 +191,25 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveFlowScheduler for NaiveLongestHos
 
     fn settle(&mut self, queues: QueuesView<'_>) {
         self.scheduler.settle(queues);
-        let all: Vec<u64> =
+        let edges: Vec<u64> =
             core::iter::once(0).chain((0..7).map(|class| 512 << (2 * class))).collect();
         for (flow, _) in (0..).zip(queues) {
             let bytes = queued_bytes(queues, FlowId(flow));
-            let is_known = self.scheduler.knows_fronts() && self.host_of(flow).is_some();
-            let edges = if is_known { &all[2..] } else { &all[..] };
-            self.flows.settle(flow, bytes, edges, |at| edges[at] / 2);
+            self.flows.settle(flow, bytes, &edges, |at| edges[at] / 2);
         }
         self.settle_hosts(0..self.scheduler.hosts(), queues);
     }
 
     /// Where other limits change the unit, the hosts are listed anew, in the order in which they would give way.
     fn limits_changed(&mut self, limits: Limits, queues: QueuesView<'_>) {
-        let unit = unit(limits, self.scheduler.hosts());
+        let unit = unit(limits.bytes, self.scheduler.hosts());
         if unit == self.unit {
             return;
         }
         self.unit = unit;
         let mut before: Vec<_> = core::mem::take(&mut self.hosts).of.into_iter().collect();
         before.sort_by_key(|(_, place)| (core::cmp::Reverse(place.class), place.since));
-        let listed = before.into_iter().map(|(host, _)| host);
-        self.settle_hosts(listed.chain(0..self.scheduler.hosts()), queues);
+        self.settle_hosts(before.into_iter().map(|(host, _)| host), queues);
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
@@ -234,10 +228,9 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveFlowScheduler for NaiveLongestHos
         self.scheduler.open();
     }
 
-    fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
+    fn victim(&self, _queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
         let host = self.hosts.first(|_| true);
-        let flow = self.flows.first(|flow| self.host_of(flow) == host).map(FlowId);
-        let flow = flow.or_else(|| self.scheduler.front_of(host?, queues))?;
-        Some((flow, self.end))
+        let flow = self.flows.first(|flow| self.host_of(flow) == host)?;
+        Some((FlowId(flow), self.end))
     }
 }

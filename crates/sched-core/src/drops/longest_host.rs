@@ -4,23 +4,17 @@
 //! [`LongestHostDrop`] protects a host from those that hold more, so that a thousand short queues of
 //! one host do not push out the longer one of another.
 //!
-//! Hosts are told apart by classes of the bytes they hold, and the flows of a host likewise. A host stays in its class
-//! while it holds a little less too, so that most packets move nothing. Hosts and flows that hold little are in no class.
+//! Hosts are told apart by classes of the bytes they hold, and the flows of a host likewise. A host stays in its class while it
+//! holds a little less too, so that most packets move nothing.
 //!
-//! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`, or 2 bytes if that is
-//! more, and at most 8 KiB and 32 bytes for each packet of the limit ([`LongestHostDrop::grain`]). The queues tell the
-//! policy of their limits ([`DropPolicy::limits_changed`]).
+//! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`, or 2 bytes if that is more, and at
+//! most 8 KiB ([`LongestHostDrop::grain`]). The queues tell the policy of their limits ([`DropPolicy::limits_changed`]).
 //!
-//! - The victim is a flow of a host that holds more than `max` less the larger of the grain and `2/9·max`, where `max` is
-//!   the most that a host holds; and more than `max/8`, whatever the grain. Hosts of one class give way in turn. While every
-//!   host holds less than the grain there is no victim, so that the arrival is rejected: a limit in bytes is not reached
-//!   then. A limit in packets may be; but where one of two hosts has half of the packets, of 64 bytes or more, that host
-//!   holds as much as the grain.
-//! - Of this host's flows the victim is one in the highest class: powers of four from 512 bytes on. In a class the flow
-//!   gives way that came there, or lost a packet without service there, least recently: alike flows in turn. So the victim
-//!   holds more than an eighth of what the host's longest flow holds. Flows from 1 MiB on are not told apart, nor are those
-//!   below 2,048 bytes where the flow scheduler [knows the flows](Hosted::knows_fronts) of a host, elsewhere those below
-//!   512. Where all flows of the victim hold fewer than 2,048 bytes, the one served next gives way.
+//! - The victim is a flow of a host that holds more than `max` less the larger of the grain and `2/9·max`, where `max` is the
+//!   most that a host holds; and more than `max/8`, whatever the grain. Hosts of one class give way in turn.
+//! - Of this host's flows the victim is one in the highest class: powers of four from 512 bytes on. In a class the flow gives way
+//!   that came there, or lost a packet without service there, least recently: alike flows in turn. So the victim holds more than an eighth of what the host's longest flow holds. Flows
+//!   below 512 bytes are not told apart, nor are those from 1 MiB on.
 //! - With `H` hosts that hold packets, a host that loses a packet to another's overflow holds more than its part `B/H`, less the
 //!   larger of the grain and `2/9·B/H`. So it holds more than three quarters of its part. For all hosts together hold more than
 //!   `B`, so that one holds more than `B/H`; and the grain is at most a quarter of `B/H`.
@@ -47,8 +41,8 @@ pub use held_host::{HeldHost, HostClass};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowState, Table};
 use crate::hosts::hosted::Hosted;
-use crate::{FlowId, Imbalance, Limits};
-use held_flow::{Classes, FLOW_CLASSES};
+use crate::{Backlog, FlowId, Imbalance, Limits};
+use held_flow::FLOW_CLASSES;
 use held_host::HostIndex;
 use ring::Head;
 
@@ -119,7 +113,7 @@ where
         let known = scheduler.hosts().into();
         let room = hosts.as_ref().len() as u64;
         ConfigError::check_range("room for hosts", room, known, HeldFlow::NO_HOST.into())?;
-        let hosts = HostIndex::new(hosts, classes, limits)?;
+        let hosts = HostIndex::new(hosts, classes, limits.bytes)?;
         flows.as_mut().fill(HeldFlow::IDLE);
         Ok(Self { flows, hosts, drop_from: DropFrom::Head })
     }
@@ -199,29 +193,18 @@ where
         let flows = self.flows.as_mut();
         let Some(entry) = flows.get_mut(flow.index()) else { return HeldFlow::NO_HOST };
         let (before, host) = (*entry, entry.host());
-        let after = HeldFlow::of(host, bytes, self.hosts.classes_of(host));
+        let after = HeldFlow::of(host, bytes);
         if before.is_backlogged() && before.class() != after.class() {
             *entry = after;
-            if let Some(list) = self.hosts.list_of(before) {
+            let lists = self.hosts.lists_of(host);
+            if let Some(list) = lists.get_mut(before.class() as usize) {
                 list.unlink(flows, flow.0, before.links);
             }
-            if let Some(list) = self.hosts.list_of(after) {
+            if let Some(list) = lists.get_mut(after.class() as usize) {
                 list.append(flows, flow.0);
             }
         }
         host
-    }
-
-    /// `flow`, which was idle, is as `held` says from now on, on the list of its class.
-    #[inline(never)]
-    fn list(&mut self, flow: FlowId, held: HeldFlow) {
-        let flows = self.flows.as_mut();
-        if let Some(entry) = flows.get_mut(flow.index()) {
-            *entry = held;
-        }
-        if let Some(list) = self.hosts.list_of(held) {
-            list.append(flows, flow.0);
-        }
     }
 
     /// Puts `flow`, if it is backlogged, behind the others of its class and its host.
@@ -235,29 +218,32 @@ where
         }
     }
 
-    /// How many flows are in `lists`, which are those of `host`, each checked; `bytes` says what a flow really holds.
-    fn recount_lists(
+    /// What the flows in `lists` hold, which are those of `host`, each checked; `bytes` says what a flow really holds.
+    fn recount_host(
         &self,
+        scheduler: &(impl Hosted + ?Sized),
         bytes: &dyn Fn(FlowId) -> u32,
-        host: u32,
+        host: Option<u32>,
         lists: &[Head; FLOW_CLASSES],
-    ) -> Result<u64, Imbalance> {
-        let mut found = 0_u64;
+    ) -> Result<Backlog, Imbalance> {
+        let mut held = Backlog::default();
+        let number = host.unwrap_or(HeldFlow::NO_HOST);
         for (class, list) in (0_u32..).zip(lists) {
-            list.recount(self.flows.as_ref(), &mut |flow, held| {
-                Imbalance::check("the host of a flow", flow, held.host().into(), host.into())?;
-                Imbalance::check("the class of a flow", flow, held.class().into(), class.into())?;
-                Imbalance::check(
-                    "a listed flow holds bytes",
-                    flow,
-                    (bytes(FlowId(flow)) != 0).into(),
-                    1,
-                )?;
-                found = found.wrapping_add(1);
+            list.recount(self.flows.as_ref(), &mut |flow, found| {
+                let bytes = bytes(FlowId(flow));
+                let booked = found.host().into();
+                Imbalance::check("the host of a flow", flow, booked, number.into())?;
+                Imbalance::check("the class of a flow", flow, found.class().into(), class.into())?;
+                let moves = found.moves(bytes);
+                Imbalance::check("a flow beyond its marks", flow, moves.into(), 0)?;
+                let known = u64::from(scheduler.host_of(FlowId(flow)) == host);
+                Imbalance::check("the host that the scheduler names", flow, 1, known)?;
+                held.packets = held.packets.wrapping_add(1);
+                held.bytes = held.bytes.wrapping_add(bytes);
                 Ok(())
             })?;
         }
-        Ok(found)
+        Ok(held)
     }
 }
 
@@ -275,7 +261,7 @@ where
     /// Fits the grain to the limits. What is booked stays, and the hosts of a new class keep their turns. Cost: O(hosts) where the grain
     /// changes.
     fn limits_changed(&mut self, limits: Limits) {
-        self.hosts.set_unit(limits);
+        self.hosts.set_unit(limits.bytes);
     }
 
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32) {
@@ -285,13 +271,10 @@ where
         if entry.is_backlogged() || len == 0 {
             return;
         }
-        self.hosts.flow_classes =
-            if scheduler.knows_fronts() { Classes::FromTwo } else { Classes::Listed };
-        let classes = self.hosts.classes_of(host);
-        if classes.is_short(len) {
-            *entry = HeldFlow::short(host);
-        } else {
-            self.list(flow, HeldFlow::of(host, len, classes));
+        let now = HeldFlow::of(host, len);
+        *entry = now;
+        if let Some(list) = self.hosts.list_of(now) {
+            list.append(self.flows.as_mut(), flow.0);
         }
         self.hosts.raise(host, len);
     }
@@ -315,38 +298,38 @@ where
         }
     }
 
-    fn victim(&self, scheduler: &O, _held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {
-        let first = self.hosts.first_number();
-        let host = first.and_then(|first| self.hosts.get(first));
-        let lists = host.map_or(self.hosts.hostless(), |host| &host.flows);
-        let listed = lists.iter().rev().find_map(|list| list.first()).map(FlowId);
-        let flow = listed.or_else(|| scheduler.front_of(first?))?;
-        Some((flow, self.drop_from))
+    /// An idle flow is in no books.
+    fn removed(&mut self, _flow: FlowId) {}
+
+    fn victim(&self, _scheduler: &O, _held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {
+        let lists = self.hosts.first().map_or(self.hosts.hostless(), |host| &host.flows);
+        let flow = lists.iter().rev().find_map(|list| list.first())?;
+        Some((FlowId(flow), self.drop_from))
     }
 
     /// No queue is given up whole.
+    fn gives_up(&self, _scheduler: &O, _flow: FlowId) -> bool {
+        false
+    }
+
     fn recount(&self, scheduler: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let bytes = |flow: FlowId| flows(flow).backlog.bytes;
-        let mut listed = 0_u64;
+        let mut backlogged = 0_u64;
         for (at, held) in (0_u32..).zip(self.flows.as_ref()) {
-            let (booked, holds) = (held.is_backlogged(), bytes(FlowId(at)));
-            Imbalance::check("a flow that holds packets", at, booked.into(), (holds != 0).into())?;
-            let host = scheduler.host_of(FlowId(at)).filter(|_| booked);
-            let host = host.unwrap_or(HeldFlow::NO_HOST);
-            Imbalance::check("the host of a flow", at, held.host().into(), host.into())?;
-            let classes = self.hosts.classes_of(host);
-            let moves = booked && held.moves(holds, classes);
-            Imbalance::check("a flow beyond its marks", at, moves.into(), 0)?;
-            listed = listed.wrapping_add((booked && classes.lists(held.class())).into());
+            let (booked, holds) = (held.is_backlogged(), bytes(FlowId(at)) != 0);
+            Imbalance::check("a flow that holds packets", at, booked.into(), holds.into())?;
+            let is_hostless = held.host() == HeldFlow::NO_HOST;
+            Imbalance::check("an idle flow of no host", at, 1, (booked || is_hostless).into())?;
+            backlogged = backlogged.wrapping_add(booked.into());
         }
-        let mut found = self.recount_lists(&bytes, HeldFlow::NO_HOST, self.hosts.hostless())?;
+        let hostless = self.recount_host(scheduler, &bytes, None, self.hosts.hostless())?;
+        let mut listed = u64::from(hostless.packets);
         for (at, host) in (0_u32..).zip(self.hosts.hosts()) {
-            found = found.wrapping_add(self.recount_lists(&bytes, at, &host.flows)?);
-            let held = (0_u32..).zip(self.flows.as_ref()).filter(|(_, held)| held.host() == at);
-            let holds = held.fold(0, |sum: u32, (flow, _)| sum.wrapping_add(bytes(FlowId(flow))));
-            Imbalance::check("bytes of a host", at, host.bytes.into(), holds.into())?;
+            let held = self.recount_host(scheduler, &bytes, Some(at), &host.flows)?;
+            Imbalance::check("bytes of a host", at, host.bytes.into(), held.bytes.into())?;
+            listed = listed.wrapping_add(held.packets.into());
         }
-        Imbalance::check("flows in a class", 0, listed, found)?;
+        Imbalance::check("flows in a class", 0, backlogged, listed)?;
         self.hosts.recount()
     }
 }

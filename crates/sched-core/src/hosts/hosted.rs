@@ -16,17 +16,4 @@ pub trait Hosted {
 
     /// Hosts are numbered below this.
     fn hosts(&self) -> u32;
-
-    /// Whether [`Hosted::front_of`] names a flow of every host that holds packets: false unless said. The same while any flow
-    /// is backlogged.
-    fn knows_fronts(&self) -> bool {
-        false
-    }
-
-    /// A backlogged flow of `host`, the one of its flows that is served next in one of its tins; `None` if there is none, or
-    /// it is not known.
-    fn front_of(&self, host: u32) -> Option<FlowId> {
-        let _ = host;
-        None
-    }
 }

@@ -3,11 +3,8 @@
 //! A flow comes to class 0 with fewer than `2^9` bytes, to class `c` with `2^(7 + 2c)` or more. It stays there while it holds at
 //! least `2^(6 + 2c)` bytes, in class 0 whatever it holds, and less than `2^(9 + 2c)`. The last class, 7, has no upper mark.
 //!
-//! Where the flow scheduler knows the flows of each host, those of classes 0 and 1 are not told apart and on no list: with
-//! light traffic nearly every packet finds its flow there.
-//!
-//! So of a host's flows in the highest class in use, each holds more than an eighth of what the host's longest flow holds,
-//! unless the longest is in a class that is not told apart, or the flow holds `2^20` bytes or more.
+//! So of a host's flows in the highest class in use, each holds more than an eighth of what the host's longest flow holds, unless
+//! the longest holds fewer than `2^9` bytes, or the flow `2^20` or more.
 
 use super::ring::{Linked, Links};
 
@@ -42,15 +39,9 @@ impl HeldFlow {
 
     /// A flow of `host` that holds `bytes` bytes, in the class it comes to, and on no list.
     #[inline]
-    pub(super) const fn of(host: u32, bytes: u32, classes: Classes) -> Self {
-        let high = 1 << (SHORT_BITS + 2 * classes.class_of(bytes));
+    pub(super) const fn of(host: u32, bytes: u32) -> Self {
+        let high = 1 << (SHORT_BITS + 2 * class_of(bytes));
         Self { high, host, links: Links::EMPTY }
-    }
-
-    /// A flow of `host` in class 1, and on no list.
-    #[inline]
-    pub(super) const fn short(host: u32) -> Self {
-        Self { high: 1 << (SHORT_BITS + 2), host, links: Links::EMPTY }
     }
 
     #[inline]
@@ -84,8 +75,8 @@ impl HeldFlow {
 
     /// Whether the flow, which holds `bytes` bytes, is to leave its class.
     #[inline]
-    pub(super) const fn moves(self, bytes: u32, classes: Classes) -> bool {
-        (self.is_above(bytes) || self.is_below(bytes)) && classes.class_of(bytes) != self.class()
+    pub(super) const fn moves(self, bytes: u32) -> bool {
+        (self.is_above(bytes) || self.is_below(bytes)) && class_of(bytes) != self.class()
     }
 }
 
@@ -101,36 +92,9 @@ impl Linked for HeldFlow {
     }
 }
 
-/// The classes of the flows of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Classes {
-    /// Every flow is on the list of its class.
-    Listed,
-    /// Classes 0 and 1 are one, number 1, and its flows are on no list.
-    FromTwo,
-}
-
-impl Classes {
-    /// The class that a flow of `bytes` bytes comes to.
-    #[inline]
-    pub(super) const fn class_of(self, bytes: u32) -> u32 {
-        let short = match self {
-            Self::Listed => 1,
-            Self::FromTwo => 4,
-        };
-        let class = ((bytes >> (SHORT_BITS - 2)) | short).ilog2() >> 1;
-        if class < LAST_CLASS { class } else { LAST_CLASS }
-    }
-
-    /// Whether a flow of `bytes` bytes comes to a class without a list.
-    #[inline]
-    pub(super) const fn is_short(self, bytes: u32) -> bool {
-        matches!(self, Self::FromTwo) && bytes < 1 << (SHORT_BITS + 2)
-    }
-
-    /// Whether the flows of `class` are on its list.
-    #[inline]
-    pub(super) const fn lists(self, class: u32) -> bool {
-        matches!(self, Self::Listed) || class > 1
-    }
+/// The class that a flow of `bytes` bytes comes to.
+#[inline]
+pub(super) const fn class_of(bytes: u32) -> u32 {
+    let class = ((bytes >> (SHORT_BITS - 2)) | 1).ilog2() >> 1;
+    if class < LAST_CLASS { class } else { LAST_CLASS }
 }
