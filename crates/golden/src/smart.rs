@@ -8,9 +8,7 @@ use freeboard::{
     AckFilter, Allocate, AqmKind, Descriptors, InTin, IsolatedMemory, Isolation, Rtt, SmartQueue,
     TinMode,
 };
-use sched_core::{
-    Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
-};
+use sched_core::{DropSink, FlowId, Nanos, Packet, Rejected, Scheduler};
 
 use crate::disciplines::OPERATIONS;
 use crate::{Hash, MAX_LEN, run};

@@ -1,8 +1,8 @@
 //! Tins in the assembled queues.
 
 use freeboard::sched_core::{
-    Backlog, Ceiling, ChosenAqmState, CommittedRate, Counters, DropSink, FlowId, Imbalance, Limits,
-    Nanos, Packet, Rejected, Scheduler, TinConfig,
+    Ceiling, ChosenAqmState, CommittedRate, DropSink, FlowId, Limits, Nanos, Packet, Rejected,
+    Scheduler, TinConfig,
 };
 use freeboard::shaper::Rate;
 use freeboard::{

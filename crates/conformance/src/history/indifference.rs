@@ -1,8 +1,7 @@
 //! Sides that differ from what they wrap in a way that must not be seen.
 
 use freeboard::sched_core::{
-    Backlog, ConfigError, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected,
-    Scheduler,
+    ConfigError, DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler,
 };
 
 use super::{Contestant, Order, Setting};

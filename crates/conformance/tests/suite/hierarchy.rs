@@ -10,10 +10,10 @@ use conformance::sides::hierarchy::node;
 use conformance::sides::{self, DESCRIPTORS, MAX_LEN};
 use conformance::twin::{NaiveClasses, NaiveDrr, NaiveFifo, NaiveQfq, NaiveShortestQueue};
 use freeboard::sched_core::{
-    Arrival, Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, Counters, Descriptor,
-    DropFrom, DropReason, DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler,
-    Guarantee, Imbalance, LengthFlow, Limits, LowBits, Metered, Nanos, Packet, Qfq, QfqConfig,
-    QfqFlow, Queue, RejectReason, Rejected, Scheduler, ShortestQueue, WfiFlow, WfiMeter,
+    Arrival, ClassState, Classes, CoDel, CoDelParams, CoDelState, Descriptor, DropFrom, DropReason,
+    DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Guarantee, LengthFlow, Limits,
+    LowBits, Metered, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, RejectReason, Rejected,
+    Scheduler, ShortestQueue, WfiFlow, WfiMeter,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 

@@ -6,8 +6,8 @@ use conformance::effort::effort;
 use conformance::rng::Streams;
 use freeboard::flowhash::{self, mix};
 use freeboard::sched_core::{
-    Backlog, Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, Counters, DropSink, FlowId,
-    Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
+    Backlog, Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, DropSink, FlowId, Limits,
+    Nanos, Packet, Rejected, Scheduler,
 };
 use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
 use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, LabelledScheduler};
