@@ -7,14 +7,17 @@ use conformance::catalog::{
     Arrays, ByHash, Dial, Drr, Floor, FlooredVirtualQueues, Parts, Recipe, ShortestQueue,
     VirtualQueues,
 };
-use freeboard::flowhash::{FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
+use freeboard::flowhash::{Ack, FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
-    Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, FlowId, FlowRecord, FlowScheduler,
-    LengthFlow, Nanos, Packet, Queue, Side, Sqf, SqfFlow, Table as Memory, TinConfig, WaitingFlow,
+    Aqm, Ceiling, CommittedRate, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, FlowId,
+    FlowRecord, FlowScheduler, LengthFlow, Nanos, Packet, Queue, Side, Sqf, SqfFlow,
+    Table as Memory, TinConfig, WaitingFlow,
 };
+use freeboard::shaper::Overhead;
 use freeboard::{
-    Buffers, ByLabeller, Hashed, HostStatistics, InTin, Isolated, IsolatedConfig, IsolatedMemory,
-    Isolation, LabelledScheduler, OnDemand, Rekeyed, StaticTables, Storage,
+    AckFilter, Buffers, ByLabeller, Hashed, HostStatistics, InTin, Isolated, IsolatedConfig,
+    IsolatedMemory, Isolation, Labelled, LabelledScheduler, OnDemand, Rekeyed, StaticTables,
+    Storage,
 };
 
 use super::catalog::{config, room};
@@ -22,7 +25,18 @@ use super::schedulers::{limits, now, scheduler, sink};
 use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static LABELLED: &[fn()] = sizes![sqf hashed isolated isolated_with_rates buffers];
+static LABELLED: &[fn()] = sizes![sqf hashed isolated buffers];
+
+/// Each table on the stack is as long as the number says: no frame is beyond what the compilers of all targets can lay out.
+#[unsafe(no_mangle)]
+static ISOLATED_WITH_ALL: &[fn()] = &[
+    isolated_with_rates::<1>,
+    isolated_with_rates::<64>,
+    isolated_with_rounds::<1>,
+    isolated_with_rounds::<64>,
+    isolated_with_both::<1>,
+    isolated_with_both::<64>,
+];
 
 fn sqf<const N: usize>() {
     let of = VirtualQueues {
@@ -109,10 +123,21 @@ fn isolated<const N: usize>() {
     by_config(StaticTables::<N, 8, 4>::new().memory());
 }
 
+/// Tables of lengths that the compiler does not know, for as many tins.
+fn allocated<const N: usize>() -> IsolatedMemory<Parts<N>> {
+    IsolatedMemory::allocate(any() as usize, any() as usize, any() as usize, any() as usize)
+}
+
 fn isolated_with_rates<const N: usize>() {
-    let memory = || IsolatedMemory::<Parts<N>>::allocate(any() as usize, 8, 4, any() as usize);
-    by_config(memory().with_rates());
-    by_config(memory().with_rates().with_triple(any() as usize));
+    by_config(allocated::<N>().with_rates());
+}
+
+fn isolated_with_rounds<const N: usize>() {
+    by_config(allocated::<N>().with_triple(any() as usize));
+}
+
+fn isolated_with_both<const N: usize>() {
+    by_config(allocated::<N>().with_rates().with_triple(any() as usize));
 }
 
 fn by_config<S: Storage>(memory: IsolatedMemory<S>) {
@@ -128,6 +153,44 @@ fn by_config<S: Storage>(memory: IsolatedMemory<S>) {
     }
 }
 
+/// Labels of a host with a quantum, a committed rate and a ceiling.
+struct Limited(InTin<Labels>);
+
+impl Labelled for Limited {
+    fn flow(&self) -> u32 {
+        self.0.flow()
+    }
+
+    fn source(&self) -> u32 {
+        self.0.source()
+    }
+
+    fn destination(&self) -> u32 {
+        self.0.destination()
+    }
+
+    fn tin(&self) -> u8 {
+        self.0.tin()
+    }
+
+    fn host_quantum(&self) -> Option<u32> {
+        black_box(Some(any()))
+    }
+
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        let rate = CommittedRate::new(any().into(), any()).ok()?;
+        let rate = if any() == 0 { rate } else { rate.with_free_borrowing() };
+        seen((rate.bits_per_second(), rate.burst(), rate.borrows_free()));
+        Some(rate.with_burst_of_at_least(any()))
+    }
+
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        let ceiling = Ceiling::new(any().into(), any()).ok()?;
+        seen((ceiling.bits_per_second(), ceiling.burst()));
+        Some(ceiling.with_burst_of_at_least(any()))
+    }
+}
+
 /// What `Isolated` offers.
 fn by_labels<S: Storage>(isolated: &mut Isolated<S>) {
     scheduler(isolated);
@@ -135,6 +198,10 @@ fn by_labels<S: Storage>(isolated: &mut Isolated<S>) {
     let hasher = SipHash13::new([black_box(0); 16]);
     let on_demand = OnDemand { key: black_box(&FlowKey::Unknown), hasher: &hasher };
     let labels = Labels { flow: any(), src_host: any(), dst_host: any() };
+    let ack = Ack::new(*black_box(&FlowKey::Unknown), any(), any());
+    let (filter, acks) = (*black_box(&AckFilter::Aggressive), |_| *black_box(&Some(ack)));
+    let in_tin = InTin { labels, tin: any() as u8 };
+    let limited = Limited(in_tin);
     let (parsed, labeller) = (parse::ip(black_box(&[0; 4][..])), Labeller::new(&hasher));
     let by_labeller = ByLabeller { parsed: &parsed, labeller: &labeller };
     let rekeyed = Rekeyed { before: labels, after: by_labeller };
@@ -144,17 +211,23 @@ fn by_labels<S: Storage>(isolated: &mut Isolated<S>) {
         isolated.enqueue_labelled(now(), &rekeyed, packet, sink!());
         LabelledScheduler::enqueue_labelled(isolated, now(), &labels, packet, sink!());
         isolated.enqueue_labelled(now(), &InTin { labels: rekeyed, tin: any() as u8 }, packet, sink!());
+        isolated.enqueue_labelled(now(), &limited, packet, sink!());
+        isolated.update_host(now(), &limited);
+        isolated.enqueue_ack(now(), &limited, (packet, &ack), (filter, &acks), sink!());
         isolated.set_tins(black_box(&[TinConfig::by_weight(1); 4][..]));
+        (isolated.set_hosts_across_tins(any() == 0), isolated.hosts_across_tins());
+        isolated.set_overhead(*black_box(&Overhead::RAW));
         (isolated.tins(), isolated.tin(any() as u8), isolated.tin_counters(any() as u8));
         isolated.relabel(|_| black_box(labels));
-        isolated.rebuild(*black_box(&Isolation::Flows), black_box(None), |_| black_box(labels));
+        isolated.rebuild(*black_box(&Isolation::Flows), black_box(None), |_| Limited(black_box(in_tin)));
         isolated.rebuild_and_move(
             *black_box(&Isolation::Flows),
             (Some(black_box(&[TinConfig::by_weight(1); 4][..])), |tin| black_box(tin)),
-            |_| black_box(labels),
+            |_| Limited(black_box(in_tin)),
         );
-        isolated.isolation();
-        isolated.backlogged_hosts();
+        (isolated.isolation(), isolated.queue_backlog(any()));
+        (isolated.backlogged_hosts(), isolated.flow_totals(), isolated.activations());
+        (isolated.host_quantum(any()), isolated.queue_of(&labels));
         (isolated.waited(packet, now()), isolated.host_entries(), isolated.entries_of(&labels));
         seen(isolated.flow_statistics(now()).last());
         isolated.host_statistics(*black_box(&Side::Source), now(), black_box(&mut [HostStatistics::EMPTY; 4]));
