@@ -225,3 +225,39 @@ fn the_host_that_holds_most_gives_way() {
     let sent = (0..30).map(|_| take(&mut queue));
     assert_eq!(sent.filter(|handle| *handle >= 90).count(), 10);
 }
+
+/// Goal: what `LongestHostDrop` says of a limit in packets: where two hosts at most hold all of them,
+/// of 64 bytes each, one of the two gives way, and a third that sends little loses nothing. Method:
+/// the third sends one packet for 40 of the others; the link takes one in three. Where the queue is
+/// full a packet is evicted first, as for a buffer, or the arrival makes room itself.
+#[test]
+fn two_hosts_that_flood_a_limit_in_packets_take_nothing_from_a_third() {
+    const QUIET: u32 = 9;
+    for packets in [8, 16, 64, 256] {
+        for (floods, evicts) in [(1, false), (1, true), (2, false), (2, true)] {
+            let mut queue = queue(Isolation::DualSrcHost, Limits::packets(packets));
+            let mut free: Vec<u32> = (0..512).collect();
+            let (mut host_of, mut lost) = ([0; 512], Vec::new());
+            for step in 0..10_000 {
+                let host = if step % 41 == 40 { QUIET } else { step % floods };
+                let labels = labels(4 * host + step / 7 % 3, host, 0);
+                let drops = &mut |packet: Packet, _| lost.push(packet.handle);
+                if evicts && queue.backlog().packets == packets {
+                    assert!(queue.evict(drops));
+                }
+                let handle = free.pop().expect("no more are queued than the limit says");
+                host_of[handle as usize] = host;
+                let result =
+                    queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, 64), drops);
+                lost.extend(result.err().map(|rejected| rejected.packet.handle));
+                let of_quiet = lost.iter().any(|handle| host_of[*handle as usize] == QUIET);
+                assert!(!of_quiet, "{packets} packets, {floods} floods, {evicts}: step {step}");
+                free.append(&mut lost);
+                if step % 3 == 0 {
+                    free.push(take(&mut queue));
+                }
+            }
+            queue.recount().unwrap();
+        }
+    }
+}
