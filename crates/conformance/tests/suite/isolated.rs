@@ -134,7 +134,7 @@ fn every_short_history_of_hosts() {
         LOWER_LIMIT,
         EVICT,
     ];
-    every_short_history(Shape::OneTin, &[3, 0], letters);
+    every_short_history(Shape::OneTin, &[5, 0], letters);
 }
 
 /// Sources 3 and 4 have committed rates of 100 and of 800 Mbit/s; source 4 loses its own.
@@ -149,7 +149,7 @@ fn every_short_history_of_hosts_with_committed_rates() {
         WAIT,
         &[251, 4, 224],
     ];
-    every_short_history(Shape::OneTin, &[32 | 3, 0], letters);
+    every_short_history(Shape::OneTin, &[32 | 5, 0], letters);
 }
 
 /// Sources 1 and 4 have ceilings of 800 and of 1,500 Mbit/s. The first holds a packet more than its burst.
@@ -164,7 +164,7 @@ fn every_short_history_of_hosts_below_ceilings() {
         WAIT,
         LOWER_LIMIT,
     ];
-    let start = [&[64 | 3, 0][..], packet!(1, 1500), packet!(1, 1500), packet!(1, 1500)].concat();
+    let start = [&[64 | 5, 0][..], packet!(1, 1500), packet!(1, 1500), packet!(1, 1500)].concat();
     every_short_history(Shape::OneTin, &start, letters);
 }
 
@@ -180,7 +180,7 @@ fn every_short_history_of_hosts_of_both_sides() {
         LOWER_LIMIT,
         EVICT,
     ];
-    every_short_history(Shape::OneTin, &[3, 4], letters);
+    every_short_history(Shape::OneTin, &[5, 4], letters);
 }
 
 /// Four tins with rates. A host comes to have one share in all, and tins other rates.
@@ -195,7 +195,7 @@ fn every_short_history_of_tins() {
         &[253, 1],
         &[233, 3, 7],
     ];
-    every_short_history(Shape::Tins, &[128 | 3, 2], letters);
+    every_short_history(Shape::Tins, &[128 | 5, 2], letters);
 }
 
 /// Three tins by weight under `triple-isolate`; they come to have rates.
@@ -210,7 +210,7 @@ fn every_short_history_of_tins_with_hosts_of_both_sides() {
         &[253, 1],
         &[233, 2, 7],
     ];
-    every_short_history(Shape::Tins, &[64 | 3, 4], letters);
+    every_short_history(Shape::Tins, &[64 | 5, 4], letters);
 }
 
 /// Source 4 has a rate and a ceiling, and source 3 a rate, in four tins with rates.
@@ -225,7 +225,7 @@ fn every_short_history_of_tins_with_rates_and_ceilings_of_hosts() {
         WAIT,
         &[253, 1],
     ];
-    every_short_history(Shape::Tins, &[96 | 3, 128 | 1], letters);
+    every_short_history(Shape::Tins, &[96 | 5, 128 | 1], letters);
 }
 
 /// Another key, another isolation and another number of tins, while packets are queued.
@@ -240,5 +240,5 @@ fn every_short_history_of_rebuilds() {
         &[230, 5],
         &[233, 3, 2],
     ];
-    every_short_history(Shape::Rebuilds, &[1, 0], letters);
+    every_short_history(Shape::Rebuilds, &[5, 0], letters);
 }
