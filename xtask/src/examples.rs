@@ -51,7 +51,6 @@ const MAIN: [(&str, &[&str]); 4] = [
             "FlowKey",
             "SipHash13",
             "HalfSipHash",
-            "Toeplitz",
             "Labels",
             "Labeller",
             "FlowTable",

@@ -440,13 +440,6 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         self.tagged(hash).is_some()
     }
 
-    /// The queue that [`Self::remembers`] asks for.
-    #[must_use]
-    #[inline]
-    pub fn remembered(&self, hash: u32) -> Option<u32> {
-        self.tagged(hash)
-    }
-
     /// The queue of the flow's set with this tag, in use or free.
     #[inline]
     fn tagged(&self, hash: u32) -> Option<u32> {
@@ -490,49 +483,6 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
             }
             _ => false,
         }
-    }
-
-    /// Takes `queue` from the flow that claimed it, or was the last that did: its next lookup does not find it there. In use
-    /// the queue stays so, without an owner, until it is [released](Self::release). For a caller who gives a flow another
-    /// hash while the flow holds packets, and the hash that it had to another flow. A queue beyond the table is left alone.
-    ///
-    /// Some hash has to stand there: one in 2^32 finds the queue, as if the flow had had this hash.
-    ///
-    /// Cost: constant, for a change of settings and not for a packet.
-    ///
-    /// ```
-    /// use flowhash::{FlowTable, Outcome, TagLine};
-    ///
-    /// let mut table = FlowTable::new([TagLine::EMPTY; 2], 16, 8)?;
-    /// let before = table.lookup(0xfeed_f00d).queue;
-    /// table.disown(before);
-    /// let after = table.lookup(0xfeed_f00d);
-    /// assert_eq!(after.outcome, Outcome::Claimed);
-    /// assert_ne!(after.queue, before);
-    /// assert_eq!(table.occupied(), 2);
-    /// # Ok::<(), flowhash::TableError>(())
-    /// ```
-    pub fn disown(&mut self, queue: u32) {
-        // 4,096 divided by the golden ratio, in the bits that do not say the set: the tag stays one of the set, and what is
-        // disowned again comes to no hash of before.
-        const STEP: u32 = 0x9e3 * MAX_QUEUES;
-        let (at, lane) = place(queue);
-        let Some(tag) = self.lines.as_ref().get(at).and_then(|line| line.tag(lane)) else { return };
-        // The set has 15 other ways at most: one of these is the tag of none.
-        let mut others = (1..=16_u32).map(|steps| tag.wrapping_add(steps.wrapping_mul(STEP)));
-        let free = others.find(|other| self.tagged(*other).is_none());
-        if let Some((line, tag)) = self.lines.as_mut().get_mut(at).zip(free) {
-            line.set_tag(lane, tag);
-        }
-    }
-
-    /// The hash with which `queue` was claimed last. A queue that no flow has claimed yet has its own number, and one that was
-    /// [disowned](Self::disown) that of no flow. `None` beyond the table.
-    #[must_use]
-    pub fn hash_of(&self, queue: u32) -> Option<u32> {
-        let (at, lane) = place(queue);
-        let line = self.lines.as_ref().get(at).filter(|_| queue <= self.shape.queue_mask)?;
-        line.tag(lane)
     }
 
     /// Whether `queue` is claimed.

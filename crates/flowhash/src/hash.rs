@@ -16,16 +16,14 @@
 //! flow with a probability below 2^20 / 2^32 = 1 / 4,096. The two flows then share a queue, as in a full set.
 //!
 //! A network card's hash needs no type: hand the number to [`FlowTable::lookup`](crate::FlowTable::lookup) or
-//! to [`Labels::from_parts`](crate::Labels::from_parts), through [`mix`] where the card has spent its
-//! low bits on choosing a receive queue. [`Toeplitz`] computes the same number.
+//! into [`Labels`](crate::Labels), through [`mix`] where the card has spent its low bits on choosing a
+//! receive queue.
 
 mod halfsiphash;
 mod siphash;
-mod toeplitz;
 
 pub use halfsiphash::{HalfSipHash, HalfSipHash13};
 pub use siphash::SipHash13;
-pub use toeplitz::Toeplitz;
 
 /// A keyed pseudo-random function from bytes to labels.
 ///
@@ -37,13 +35,13 @@ pub trait FlowHasher {
     /// (a sum, a truncated address) fills a few sets and leaves the others idle.
     fn hash(&self, bytes: &[u8]) -> u32;
 
-    /// Hashes `N` inputs of one length: what [`hash`](Self::hash) gives for each.
+    /// Hashes an input of a length that the compiler knows: what [`hash`](Self::hash) gives for it.
     #[inline]
-    fn hash_each<const N: usize, const LENGTH: usize>(&self, inputs: &[[u8; LENGTH]; N]) -> [u32; N]
+    fn hash_array<const LENGTH: usize>(&self, input: &[u8; LENGTH]) -> u32
     where
         Self: Sized,
     {
-        inputs.each_ref().map(|input| self.hash(input))
+        self.hash(input)
     }
 }
 

@@ -116,10 +116,7 @@ impl FlowKey {
     #[must_use]
     pub fn label<H: FlowHasher>(&self, hasher: &H) -> u32 {
         match self.to_bytes().0 {
-            Repr::V4(bytes) => {
-                let [label] = hasher.hash_each(&[bytes]);
-                label
-            }
+            Repr::V4(bytes) => hasher.hash_array(&bytes),
             _ => self.label_of_other(hasher),
         }
     }
@@ -131,10 +128,7 @@ impl FlowKey {
         // One call per kind, each with a length known at compile time.
         match self.to_bytes().0 {
             Repr::V4(bytes) => hasher.hash(&bytes),
-            Repr::V6(bytes) => {
-                let [label] = hasher.hash_each(&[bytes]);
-                label
-            }
+            Repr::V6(bytes) => hasher.hash_array(&bytes),
             Repr::Ethernet(bytes) => hasher.hash(&bytes),
             Repr::Unknown => hasher.hash(&[]),
         }
@@ -159,42 +153,6 @@ impl FlowKey {
             Self::V4 { dst, .. } => HostKey::V4(dst),
             Self::V6 { dst, .. } => HostKey::V6(dst),
             Self::Ethernet { .. } | Self::Unknown => HostKey::NotIp,
-        }
-    }
-
-    /// The same key for both directions of a flow: its two endpoints in rising order.
-    ///
-    /// With TCP, UDP, UDP-Lite, DCCP and SCTP an endpoint is address and port. Elsewhere only the
-    /// addresses are ordered: what stands for the ports belongs to no side. Requests and replies of
-    /// an echo (ICMP, ICMPv6) become one flow. The two directions of ESP have unrelated SPIs and
-    /// those of an IPv6 flow label unrelated labels: they stay two, as those without IP do.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use flowhash::{FlowKey, Transport};
-    ///
-    /// let key = |src, src_port, dst, dst_port| FlowKey::V4 {
-    ///     src,
-    ///     dst,
-    ///     transport: Transport { protocol: 6, src_port, dst_port },
-    /// };
-    /// let there = key([10, 0, 0, 1], 50_000, [192, 0, 2, 1], 443);
-    /// let back = key([192, 0, 2, 1], 443, [10, 0, 0, 1], 50_000);
-    /// assert_eq!(there.undirected(), back.undirected());
-    /// ```
-    #[must_use]
-    pub fn undirected(self) -> Self {
-        match self {
-            Self::V4 { src, dst, transport } => {
-                let ([src, dst], transport) = transport.undirected(src, dst);
-                Self::V4 { src, dst, transport }
-            }
-            Self::V6 { src, dst, transport } => {
-                let ([src, dst], transport) = transport.undirected(src, dst);
-                Self::V6 { src, dst, transport }
-            }
-            Self::Ethernet { .. } | Self::Unknown => self,
         }
     }
 
@@ -224,25 +182,6 @@ impl Transport {
     pub const fn has_ports(self) -> bool {
         matches!(self.protocol, 6 | 17 | 33 | 132 | 136)
     }
-
-    fn undirected<A: Ord>(self, src: A, dst: A) -> ([A; 2], Self) {
-        let Self { protocol, src_port, dst_port } = self;
-        if self.has_ports() {
-            let [(src, src_port), (dst, dst_port)] = ordered((src, src_port), (dst, dst_port));
-            return ([src, dst], Self { protocol, src_port, dst_port });
-        }
-        let dst_port = match (protocol, dst_port) {
-            // Type 0 answers type 8, type 129 answers type 128 (RFC 792, RFC 4443 §4).
-            (1, 0x0000) => 0x0800,
-            (58, 0x8100) => 0x8000,
-            _ => dst_port,
-        };
-        (ordered(src, dst), Self { protocol, src_port, dst_port })
-    }
-}
-
-fn ordered<T: Ord>(a: T, b: T) -> [T; 2] {
-    if a <= b { [a, b] } else { [b, a] }
 }
 
 /// Writes `field` to the front of `bytes` and gives the rest. With the constant sizes used here the
@@ -270,18 +209,6 @@ enum Repr {
     Unknown,
 }
 
-impl KeyBytes {
-    #[inline]
-    pub(crate) fn as_v4(&self) -> Option<&[u8; 13]> {
-        if let Repr::V4(bytes) = &self.0 { Some(bytes) } else { None }
-    }
-
-    #[inline]
-    pub(crate) fn as_v6(&self) -> Option<&[u8; 37]> {
-        if let Repr::V6(bytes) = &self.0 { Some(bytes) } else { None }
-    }
-}
-
 impl AsRef<[u8]> for KeyBytes {
     #[inline]
     fn as_ref(&self) -> &[u8] {
@@ -305,7 +232,7 @@ pub enum HostKey {
     /// An IPv6 address, all 128 bits of it, or the first of a prefix.
     V6([u8; 16]),
     /// No IP address could be read. All such packets are of one host: where several ports lead into one queue, the
-    /// port is a better label for it ([`Labels::from_parts`](crate::Labels::from_parts)).
+    /// port is a better label for it ([`Labels`](crate::Labels)).
     NotIp,
     /// A network card: [`HostBy::Mac`](crate::HostBy::Mac).
     Mac([u8; 6]),

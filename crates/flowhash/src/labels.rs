@@ -1,10 +1,8 @@
 //! `Labels`: the numbers the schedulers see. `Labeller`: how they are made of a parsed packet.
 
-mod batch;
 mod labeller;
 
-pub use batch::label_batch;
-pub use labeller::{Labeller, Nat, NoNat, Symmetry, TunnelHosts};
+pub use labeller::{Labeller, Nat, NoNat};
 
 use crate::{FlowHasher, FlowKey, mix};
 
@@ -13,6 +11,12 @@ use crate::{FlowHasher, FlowKey, mix};
 /// A scheduler needs no more than these and never reads a packet. Three hashes cost three times
 /// one: a caller that keeps a flow's hosts beside its queue takes [`FlowKey::label`] for every packet, and
 /// the labels of [`FlowKey::src_host`] and [`FlowKey::dst_host`] only when the table claims.
+///
+/// Numbers from elsewhere do as well: a network card's hash of the flow, identifiers of subscribers or ports
+/// for hosts. What stands behind this crate needs two things of them: equal numbers mean the same flow or
+/// host, and all 32 bits vary. So pass a number that is not a keyed hash through [`mix`]. A host identifier
+/// that the caller knows by other means (the line a packet came in on) cannot be forged by any address in the
+/// packet.
 ///
 /// # Examples
 ///
@@ -50,27 +54,6 @@ impl Labels {
             src_host: key.src_host().label(hasher),
             dst_host: key.dst_host().label(hasher),
         }
-    }
-
-    /// Numbers from elsewhere: a network card's hash of the flow, identifiers of subscribers or
-    /// ports for hosts.
-    ///
-    /// The numbers are taken as they are. What stands behind this crate needs two things of them: equal
-    /// numbers mean the same flow or host, and all 32 bits vary. So pass a number that is not a keyed hash
-    /// through [`mix`]. A host identifier that the caller knows by other means (the line a packet came in
-    /// on) cannot be forged by any address in the packet.
-    ///
-    /// ```
-    /// use flowhash::{Labels, mix};
-    ///
-    /// let (card, line) = (0x51cc_c178, 3);
-    /// let labels = Labels::from_parts(mix(card), mix(line), 0);
-    /// assert_eq!(labels.src_host, mix(3));
-    /// ```
-    #[inline]
-    #[must_use]
-    pub const fn from_parts(flow: u32, src_host: u32, dst_host: u32) -> Self {
-        Self { flow, src_host, dst_host }
     }
 
     /// The ordered pair of hosts as one label, for CAKE's mode `hosts`.

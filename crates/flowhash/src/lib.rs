@@ -9,7 +9,7 @@
 //!    A [`Parser`] looks into tunnels as well.
 //! 2. A [`FlowHasher`] with a secret key turns it into [`Labels`]: [`SipHash13`] by default,
 //!    [`HalfSipHash13`] on 32-bit microcontrollers, or a network card's number. A [`Labeller`] does
-//!    it where tunnels are followed, addresses are translated or both directions are one flow.
+//!    it where tunnels are followed or addresses are translated.
 //! 3. A [`FlowTable`] maps the flow's label to one of the caller's queues, apart from other flows as
 //!    far as there are queues, and takes the queue back when it has emptied.
 //!
@@ -91,13 +91,13 @@ pub use ack::{Ack, SackBlocks, Timestamps};
 pub use flow_table::{
     Counts, DEFAULT_WAYS, FlowTable, Lookup, MAX_QUEUES, Outcome, Rotating, TableError, TagLine,
 };
-pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, Toeplitz, mix};
+pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, mix};
 pub use hosts::{
     ALONE_AFTER, ByAddress, HostBy, HostError, HostIdentity, HostMap, HostMember, MAX_MEMBERS,
     MAX_SEARCH, PrefixLengths,
 };
 pub use key::{FlowKey, HostBytes, HostKey, KeyBytes, Transport};
-pub use labels::{Labeller, Labels, Nat, NoNat, Symmetry, TunnelHosts, label_batch};
+pub use labels::{Labeller, Labels, Nat, NoNat};
 pub use parse::{Ending, FlowLabels, Inner, Ip, LinkEnd, LinkHeader, Parsed, Parser, Tunnels};
 
 /// The examples of the package's README.

@@ -46,11 +46,6 @@ impl TagLine {
         Self { tags: LANE.map(|lane| first | lane), states: [0; LANES as usize] }
     }
 
-    /// The tag of `lane`.
-    pub(super) fn tag(&self, lane: u32) -> Option<u32> {
-        self.tags.get(index(lane)).copied()
-    }
-
     /// Gives `lane` this tag, in use or not.
     #[inline]
     pub(super) fn set_tag(&mut self, lane: u32, hash: u32) {

@@ -24,7 +24,7 @@ use siphasher::sip::SipHasher13;
 pub struct SipHash13 {
     key: [u64; 2],
     /// The state of every hash before its first word.
-    start: Lane,
+    start: State,
 }
 
 impl SipHash13 {
@@ -37,7 +37,7 @@ impl SipHash13 {
             u64::from_le_bytes([a, b, c, d, e, f, g, h]),
             u64::from_le_bytes([i, j, k, l, m, n, o, p]),
         ];
-        Self { key, start: Lane::new(key) }
+        Self { key, start: State::new(key) }
     }
 
     /// Returns a hasher under another key, which is derived from this one's. A sender who knows
@@ -55,7 +55,7 @@ impl SipHash13 {
     pub fn derived(&self) -> Self {
         // No key of a flow or a host has ten bytes.
         let key = [self.hash_u64(b"derived, 0"), self.hash_u64(b"derived, 1")];
-        Self { key, start: Lane::new(key) }
+        Self { key, start: State::new(key) }
     }
 
     /// The whole 64-bit output, for callers that need more than a label.
@@ -92,47 +92,32 @@ impl FlowHasher for SipHash13 {
         u32::from_le_bytes([a, b, c, d])
     }
 
-    /// Round by round for all inputs, so that their chains of dependent additions overlap.
     #[inline(always)]
-    fn hash_each<const N: usize, const LENGTH: usize>(
-        &self,
-        inputs: &[[u8; LENGTH]; N],
-    ) -> [u32; N] {
-        let mut lanes = [self.start; N];
-        let mut rest = inputs.each_ref().map(|input| input.as_slice());
-        for _ in 0..LENGTH >> 3 {
-            for (lane, bytes) in lanes.iter_mut().zip(&mut rest) {
-                let Some((word, tail)) = bytes.split_first_chunk() else { continue };
-                lane.absorb(u64::from_le_bytes(*word));
-                *bytes = tail;
-            }
+    fn hash_array<const LENGTH: usize>(&self, input: &[u8; LENGTH]) -> u32 {
+        let mut state = self.start;
+        let (words, tail) = input.as_chunks::<8>();
+        for word in words {
+            state.absorb(u64::from_le_bytes(*word));
         }
         // Last word: up to seven bytes of input below the input's length modulo 256.
         let [length, ..] = LENGTH.to_le_bytes();
-        for (lane, tail) in lanes.iter_mut().zip(rest) {
-            let tail = tail.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-            lane.absorb(u64::from(length) << 56 | tail);
-            lane.v[2] ^= 0xff;
-        }
-        for _ in 0..2 {
-            lanes.iter_mut().for_each(|lane| *lane = lane.ended().begun());
-        }
-        let lanes = lanes.map(Lane::ended);
-        lanes.map(|Lane { v: [v0, v1, v2, v3] }| {
-            let [a, b, c, d, ..] = (v0 ^ v1 ^ v2 ^ v3).to_le_bytes();
-            u32::from_le_bytes([a, b, c, d])
-        })
+        let tail = tail.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        state.absorb(u64::from(length) << 56 | tail);
+        state.v[2] ^= 0xff;
+        let State { v: [v0, v1, v2, v3] } = state.ended().begun().ended().begun().ended();
+        let [a, b, c, d, ..] = (v0 ^ v1 ^ v2 ^ v3).to_le_bytes();
+        u32::from_le_bytes([a, b, c, d])
     }
 }
 
-/// The state of one hash among several; `siphasher` offers its own only one by one. The part of the next round that does not
-/// depend on the next word is done: of the first round it is done once for a key.
+/// The state of a hash. The part of the next round that does not depend on the next word is done: of the first round it is
+/// done once for a key.
 #[derive(Clone, Copy)]
-struct Lane {
+struct State {
     v: [u64; 4],
 }
 
-impl Lane {
+impl State {
     const fn new([k0, k1]: [u64; 2]) -> Self {
         let v = [
             k0 ^ 0x736f_6d65_7073_6575,

@@ -1,4 +1,4 @@
-//! From a parsed packet to labels: whose addresses count, and whether a reply is the same flow.
+//! From a parsed packet to labels: whose addresses count.
 
 use super::Labels;
 use crate::{FlowHasher, FlowKey, HostKey, Parsed, mix};
@@ -42,32 +42,6 @@ impl Nat for NoNat {
     }
 }
 
-/// Whether the two directions of a connection are one flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum Symmetry {
-    /// They are two flows: right for a scheduler of one direction of a link.
-    #[default]
-    Asymmetric,
-    /// They are one flow, by [`FlowKey::undirected`]: for a medium that both directions share, and
-    /// for tables of connections. Hosts stay what they are, source and destination of the packet.
-    Symmetric,
-}
-
-/// Whose hosts a packet in a tunnel counts for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum TunnelHosts {
-    /// The ends of the outermost tunnel. An inner address is the sender's word: with it the sender is
-    /// as many hosts as it likes.
-    #[default]
-    Outer,
-    /// The inner addresses: where the tunnels' ends are the operator's own and check them.
-    Inner,
-}
-
 /// Makes labels of parsed packets: the hash and the rules that go with it, in one place.
 ///
 /// Where a tunnel was followed, the flow of the packet is its inner key and the tunnel's ends. So no inner header
@@ -75,13 +49,15 @@ pub enum TunnelHosts {
 /// addresses. All packets with equal [`Parsed::key`] and
 /// [`Parsed::outer_key`] have equal labels, and so one queue.
 ///
-/// Cost: a hash for the flow and one for each host, and with [`TunnelHosts::Inner`] two more for a
-/// packet in a tunnel; one question to the [`Nat`].
+/// Its hosts are the ends of the outermost tunnel. An inner address is the sender's word: with it the sender
+/// would be as many hosts as it likes.
+///
+/// Cost: a hash for the flow and one for each host; one question to the [`Nat`].
 ///
 /// # Examples
 ///
 /// ```
-/// use flowhash::{Symmetry, FlowKey, HostKey, Labeller, Nat, SipHash13, parse};
+/// use flowhash::{FlowKey, HostKey, Labeller, Nat, SipHash13, parse};
 ///
 /// /// One inner host behind 192.0.2.33.
 /// struct OneHost;
@@ -102,7 +78,7 @@ pub enum TunnelHosts {
 ///     0x13, 0x8c, 0, 53, 0, 8, 0, 0,
 /// ];
 /// let hasher = SipHash13::new([42; 16]);
-/// let labeller = Labeller::new(hasher).with_nat(OneHost).with_symmetry(Symmetry::Symmetric);
+/// let labeller = Labeller::new(hasher).with_nat(OneHost);
 /// let labels = labeller.labels(&parse::ip(&packet));
 /// assert_eq!(labels.src_host, HostKey::V4([10, 0, 0, 7]).label(&hasher));
 /// ```
@@ -110,17 +86,14 @@ pub enum TunnelHosts {
 pub struct Labeller<H, N = NoNat> {
     hasher: H,
     nat: N,
-    symmetry: Symmetry,
-    tunnel_hosts: TunnelHosts,
 }
 
 impl<H: FlowHasher> Labeller<H> {
-    /// Labels by `hasher`, without translation, asymmetric, with the outer hosts of tunnels.
+    /// Labels by `hasher`, without translation.
     #[inline]
     #[must_use]
     pub fn new(hasher: H) -> Self {
-        let (symmetry, tunnel_hosts) = (Symmetry::Asymmetric, TunnelHosts::Outer);
-        Self { hasher, nat: NoNat, symmetry, tunnel_hosts }
+        Self { hasher, nat: NoNat }
     }
 }
 
@@ -130,22 +103,7 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     #[inline]
     #[must_use]
     pub fn with_nat<M: Nat>(self, nat: M) -> Labeller<H, M> {
-        let Self { hasher, symmetry, tunnel_hosts, .. } = self;
-        Labeller { hasher, nat, symmetry, tunnel_hosts }
-    }
-
-    /// The same with one label for both directions of a flow, or with two.
-    #[inline]
-    #[must_use]
-    pub fn with_symmetry(self, symmetry: Symmetry) -> Self {
-        Self { symmetry, ..self }
-    }
-
-    /// The same with the hosts of tunnels that `tunnel_hosts` says.
-    #[inline]
-    #[must_use]
-    pub fn with_tunnel_hosts(self, tunnel_hosts: TunnelHosts) -> Self {
-        Self { tunnel_hosts, ..self }
+        Labeller { hasher: self.hasher, nat }
     }
 
     /// The labels of a packet: a function of its [`Parsed::key`] and [`Parsed::outer_key`], as long
@@ -155,10 +113,11 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     pub fn labels(&self, parsed: &Parsed) -> Labels {
         self.outer(parsed, |outer| {
             let ends = self.ends(outer);
-            match &parsed.inner {
-                None => Labels { flow: self.flow_of(outer), ..ends },
-                Some(_) => self.tunnelled(&parsed.key, ends),
-            }
+            let flow = match &parsed.inner {
+                None => self.flow_of(outer),
+                Some(_) => self.flow_between(&parsed.key, ends),
+            };
+            Labels { flow, ..ends }
         })
     }
 
@@ -193,18 +152,18 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
         self.dst_key(parsed).label(&self.hasher)
     }
 
-    /// The source host that counts, before it is hashed: translated, and of the side of a tunnel that is asked for.
+    /// The source host that counts, before it is hashed: translated.
     #[inline]
     #[must_use]
     pub fn src_key(&self, parsed: &Parsed) -> HostKey {
-        self.with_hosts(parsed).src_host()
+        self.outer(parsed, FlowKey::src_host)
     }
 
     /// The destination host that counts, before it is hashed.
     #[inline]
     #[must_use]
     pub fn dst_key(&self, parsed: &Parsed) -> HostKey {
-        self.with_hosts(parsed).dst_host()
+        self.outer(parsed, FlowKey::dst_host)
     }
 
     /// The keyed hash.
@@ -222,15 +181,6 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
         of(translated.as_ref().unwrap_or(outer))
     }
 
-    /// The key whose hosts count.
-    #[inline]
-    fn with_hosts(&self, parsed: &Parsed) -> FlowKey {
-        match (parsed.inner, self.tunnel_hosts) {
-            (Some(_), TunnelHosts::Inner) => parsed.key,
-            _ => self.outer(parsed, |outer| *outer),
-        }
-    }
-
     #[inline]
     fn ends(&self, outer: &FlowKey) -> Labels {
         Labels {
@@ -240,43 +190,15 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
         }
     }
 
-    /// The labels of `key` between the hosts of `ends`.
-    #[inline(never)]
-    fn tunnelled(&self, key: &FlowKey, ends: Labels) -> Labels {
-        let flow = self.flow_between(key, ends);
-        match self.tunnel_hosts {
-            TunnelHosts::Outer => Labels { flow, ..ends },
-            TunnelHosts::Inner => Labels { flow, ..self.ends(key) },
-        }
-    }
-
     /// The flow of `key` between the hosts of `ends`.
     #[inline(never)]
     fn flow_between(&self, key: &FlowKey, ends: Labels) -> u32 {
-        let pair = match self.symmetry {
-            Symmetry::Asymmetric => ends.host_pair(),
-            Symmetry::Symmetric => Labels {
-                src_host: ends.src_host.min(ends.dst_host),
-                dst_host: ends.src_host.max(ends.dst_host),
-                ..ends
-            }
-            .host_pair(),
-        };
         // The sum of two keyed numbers; mixed, or the host pair of a tunnel in itself would cancel.
-        mix(pair).wrapping_add(self.flow_of(key))
+        mix(ends.host_pair()).wrapping_add(self.flow_of(key))
     }
 
     #[inline]
     fn flow_of(&self, key: &FlowKey) -> u32 {
-        match self.symmetry {
-            Symmetry::Asymmetric => key.label(&self.hasher),
-            Symmetry::Symmetric => self.flow_of_both(key),
-        }
-    }
-
-    /// The flow of both directions.
-    #[inline(never)]
-    fn flow_of_both(&self, key: &FlowKey) -> u32 {
-        key.undirected().label(&self.hasher)
+        key.label(&self.hasher)
     }
 }

@@ -9,5 +9,4 @@ mod rotation;
 mod spread;
 mod table;
 mod table_model;
-mod toeplitz;
 mod tunnels;

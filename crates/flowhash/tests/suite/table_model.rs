@@ -8,22 +8,19 @@ use std::time::Instant;
 use conformance::{Xorshift, scramble};
 use flowhash::{Counts, FlowTable, Lookup, MAX_QUEUES, Outcome, TagLine};
 
-/// What is no hash.
-const NO_FLOW: u64 = 1 << 32;
-
 /// What is known of a queue.
 #[derive(Clone, Copy, Default)]
 struct Way {
     /// The claim, from the lookup that made it to the release.
     claim: Option<Claim>,
-    /// The last flow that claimed the queue, or [`NO_FLOW`] for one that was taken from its flow.
-    last: Option<u64>,
+    /// The last flow that claimed the queue.
+    last: Option<u32>,
 }
 
 #[derive(Clone, Copy)]
 struct Claim {
-    /// Its hash, or [`NO_FLOW`].
-    flow: u64,
+    /// Its hash.
+    flow: u32,
     /// Made before the rotation under way.
     old: bool,
     /// A flow that found its set full was sent here.
@@ -32,7 +29,7 @@ struct Claim {
     old_shared: bool,
 }
 
-/// A table written from the documentation of `lookup`, `lookup_rotating`, `rotate`, `release` and `disown`.
+/// A table written from the documentation of `lookup`, `lookup_rotating`, `rotate` and `release`.
 struct Model {
     queues: u32,
     ways: u32,
@@ -60,8 +57,7 @@ impl Model {
     }
 
     fn lookup(&mut self, hash: u32) -> Lookup {
-        let claimed =
-            |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == u64::from(hash));
+        let claimed = |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == hash);
         if let Some(queue) = self.order(hash).find(claimed) {
             self.counts.hits += 1;
             return Lookup { queue: queue as u32, outcome: Outcome::Hit };
@@ -69,8 +65,8 @@ impl Model {
         if let Some(queue) = self.former(hash).or_else(|| self.first_free(hash, |_| false)) {
             self.counts.claims += 1;
             self.occupied += 1;
-            let claim = Claim { flow: hash.into(), old: false, shared: false, old_shared: false };
-            self.way[queue] = Way { claim: Some(claim), last: Some(hash.into()) };
+            let claim = Claim { flow: hash, old: false, shared: false, old_shared: false };
+            self.way[queue] = Way { claim: Some(claim), last: Some(hash) };
             return Lookup { queue: queue as u32, outcome: Outcome::Claimed };
         }
         self.counts.collisions += 1;
@@ -81,7 +77,7 @@ impl Model {
 
     /// The free queue that the flow with this hash had last.
     fn former(&self, hash: u32) -> Option<usize> {
-        let is_former = |way: &Way| way.claim.is_none() && way.last == Some(hash.into());
+        let is_former = |way: &Way| way.claim.is_none() && way.last == Some(hash);
         self.order(hash).find(|&queue| is_former(&self.way[queue]))
     }
 
@@ -100,13 +96,13 @@ impl Model {
         let queue = self.first_free(hash, is_spared)?;
         self.counts.claims += 1;
         self.occupied += 1;
-        let claim = Claim { flow: hash.into(), old: false, shared: false, old_shared: false };
-        self.way[queue] = Way { claim: Some(claim), last: Some(hash.into()) };
+        let claim = Claim { flow: hash, old: false, shared: false, old_shared: false };
+        self.way[queue] = Way { claim: Some(claim), last: Some(hash) };
         Some(Lookup { queue: queue as u32, outcome: Outcome::Claimed })
     }
 
     fn lookup_rotating(&mut self, old: u32, new: u32) -> Lookup {
-        let is = |claim: Claim| claim.old && claim.flow == u64::from(old);
+        let is = |claim: Claim| claim.old && claim.flow == old;
         let kept = self.order(old).find(|&queue| self.way[queue].claim.is_some_and(is));
         if let Some(queue) = kept {
             self.counts.hits += 1;
@@ -127,13 +123,6 @@ impl Model {
         claim.is_some()
     }
 
-    fn disown(&mut self, queue: u32) {
-        if let Some(way) = self.way.get_mut(queue as usize) {
-            way.last = Some(NO_FLOW);
-            way.claim.iter_mut().for_each(|claim| claim.flow = NO_FLOW);
-        }
-    }
-
     /// Makes all claims old or none.
     fn mark(&mut self, old: bool) {
         for claim in self.way.iter_mut().flat_map(|way| &mut way.claim) {
@@ -143,14 +132,13 @@ impl Model {
     }
 
     fn claimed(&self, hash: u32) -> Option<u32> {
-        let mine =
-            |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == u64::from(hash));
+        let mine = |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == hash);
         self.order(hash).find(mine).map(|queue| queue as u32)
     }
 
     /// A way that was never claimed has its own number.
     fn remembers(&self, hash: u32) -> bool {
-        self.order(hash).any(|queue| self.way[queue].last.unwrap_or(queue as u64) == hash.into())
+        self.order(hash).any(|queue| self.way[queue].last.unwrap_or(queue as u32) == hash)
     }
 }
 
@@ -196,14 +184,7 @@ impl Pair {
                 assert_eq!(self.table.find(new), self.model.claimed(new));
                 assert_eq!(self.table.remembers(new), self.model.remembers(new));
             }
-            60..62 => {
-                let any = (random >> 32) as u32 % (self.model.queues + 2);
-                let queue = self.model.claimed(new).unwrap_or(any);
-                self.table.disown(queue);
-                self.model.disown(queue);
-                assert_eq!(self.table.find(new), self.model.claimed(new));
-            }
-            62..99 => {
+            60..99 => {
                 // Now and then a queue that does not exist; half of the time one that is in use.
                 let any = (random >> 32) as u32 % (self.model.queues + 2);
                 let of_flow = self.model.claimed(if random & 256 == 0 { old } else { new });
