@@ -5,8 +5,8 @@ use core::fmt;
 use core::ops::Range;
 
 use sched_core::{
-    ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Hosted, Imbalance, Nanos, Needs,
-    RingFlow, Side, TinChoice,
+    ConfigError, FlowId, FlowScheduler, FlowState, Hosted, Imbalance, Nanos, Needs, RingFlow, Side,
+    TinChoice,
 };
 use shaper::Overhead;
 
@@ -549,16 +549,6 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         if head.is_none() {
             self.lose_flow(flow);
         }
-    }
-
-    /// The host that holds about the most gives way
-    /// ([`LongestHostDrop`](sched_core::LongestHostDrop)).
-    fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        None
-    }
-
-    fn gives_up(&self, _flow: FlowId) -> bool {
-        false
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -307,7 +307,6 @@ where
         Some((FlowId(flow), self.drop_from))
     }
 
-    /// No queue is given up whole.
     fn gives_up(&self, _scheduler: &O, _flow: FlowId) -> bool {
         false
     }

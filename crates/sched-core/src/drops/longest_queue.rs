@@ -33,7 +33,7 @@ mod lists;
 
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{DropFrom, FlowScheduler, FlowState, Table};
-use crate::{FlowId, Imbalance, Limits};
+use crate::{FlowId, Imbalance};
 use lists::Lists;
 pub use lists::LongestFlow;
 
@@ -100,10 +100,6 @@ impl<O: FlowScheduler + ?Sized, N: Table<LongestFlow>> DropPolicy<O> for Longest
     fn room(&self) -> Option<u32> {
         Some(self.room)
     }
-
-    /// Changes nothing: the classes are the same for all limits.
-    #[inline]
-    fn limits_changed(&mut self, _limits: Limits) {}
 
     #[inline]
     fn backlogged(&mut self, _scheduler: &O, flow: FlowId, len: u32) {

@@ -104,12 +104,6 @@ impl Bucket {
         lacks.saturating_add((fraction != 0) as u64) <= allowed
     }
 
-    /// Of two buckets of one rate the one that lacks more.
-    pub fn lacking_more(self, other: Self) -> Self {
-        let order = |bucket: &Self| (bucket.full_at, bucket.fraction);
-        if order(&other) > order(&self) { other } else { self }
-    }
-
     /// Lacks at most `most` ns at `now`.
     #[inline]
     pub const fn clamp(&mut self, now: u64, most: u64) {
