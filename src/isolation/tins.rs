@@ -7,11 +7,11 @@ use super::serve::Serving;
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
-/// What the label of a flow or of a host is XORed with in a tin, for each step of its number: 2^32 divided by the golden
-/// ratio. Tin 0 has the labels as they are.
+/// What the label of a flow is XORed with in a tin, for each step of the tin's number: 2^32 divided
+/// by the golden ratio. Tin 0 has the labels as they are.
 const SPREAD: u32 = 0x9e37_79b9;
 
-/// The label of a flow or of a host in a tin, where each has an entry of its own.
+/// The label of a flow in a tin: it has a queue in each. A host has one entry for all of them.
 #[inline(always)]
 const fn label_in(tin: u8, label: u32) -> u32 {
     label ^ (tin as u32).wrapping_mul(SPREAD)

@@ -143,7 +143,7 @@ fn tins_that_change_again_and_again_keep_their_packets_apart() {
 /// Goal: hosts are equal although one of them claimed its entry, while there was one tin, from a host that had one share in two.
 /// Method: host 0 sends in two tins and is idle again; eight hosts flood the only tin, then one of two.
 #[test]
-fn an_entry_taken_over_while_there_is_one_tin_is_no_sibling() {
+fn an_entry_taken_over_while_there_is_one_tin_inherits_no_share_in_two() {
     let of = |tin, host: u32| {
         let (flow, src_host) = (mix(64 * u32::from(tin) + host), 8 * host);
         InTin { labels: Labels { flow, src_host, dst_host: 0 }, tin }
