@@ -307,10 +307,6 @@ where
         Some((FlowId(flow), self.drop_from))
     }
 
-    fn gives_up(&self, _scheduler: &O, _flow: FlowId) -> bool {
-        false
-    }
-
     fn recount(&self, scheduler: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let bytes = |flow: FlowId| flows(flow).backlog.bytes;
         let mut backlogged = 0_u64;
