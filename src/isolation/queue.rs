@@ -33,7 +33,7 @@ type Engine<S, A> = FlowQueues<
     LongestHostDrop<
         <S as Storage>::Of<HeldFlow>,
         <S as Storage>::Of<HeldHost>,
-        [HostClass; HostClass::COUNT],
+        <S as Storage>::Of<HostClass>,
     >,
     Directory<S>,
 >;
@@ -189,9 +189,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         flow.place.set_quantum(quantum, max_len);
         serving.flows.as_mut().fill(flow);
         serving.begin_anew(isolation, None, host_quantum);
-        let classes = [HostClass::EMPTY; HostClass::COUNT];
-        let (held_flows, held_hosts) = (memory.held_flows, memory.held_hosts);
-        let drops = LongestHostDrop::new(&serving, limits, held_flows, held_hosts, classes)?;
+        let (flows, hosts, classes) = (memory.held_flows, memory.held_hosts, memory.classes);
+        let drops = LongestHostDrop::new(&serving, limits, flows, hosts, classes)?;
         let records = TinRecords { above: memory.records };
         let queues =
             FlowQueues::with_parts(serving, aqm, memory.queues, memory.packets, records, limits);

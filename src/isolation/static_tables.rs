@@ -3,7 +3,7 @@
 use core::fmt;
 
 use flowhash::TagLine;
-use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, Queue};
+use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, HostClass, Queue};
 
 use super::memory::{IsolatedMemory, RoundTables};
 use super::records::{Flow, Host, Turn};
@@ -24,7 +24,7 @@ const LINES: usize = QUEUES >> 3;
 ///
 /// One number says how many queues and hosts there are, so that no length has to be derived from
 /// another. `GROUPS` is a power of two, `TINS` 1, 2, 4 or 8; anything else does not compile.
-/// Memory: 16 bytes a packet, 168 a tin, and a group 2,984 bytes and 288 for each tin.
+/// Memory: 960 bytes, 16 a packet, 168 a tin, and a group 2,984 bytes and 288 for each tin.
 ///
 /// ```
 /// use freeboard::sched_core::Limits;
@@ -53,6 +53,7 @@ pub struct StaticTables<const PACKETS: usize, const GROUPS: usize, const TINS: u
     host_lines: [TagLine; GROUPS],
     hosts: [[Host; HOSTS]; GROUPS],
     held_hosts: [[HeldHost; HOSTS]; GROUPS],
+    classes: [HostClass; HostClass::COUNT],
     turns: [[[Turn; TINS]; HOSTS]; GROUPS],
     /// That of tin 0 is not used.
     records: [FlowRecord; TINS],
@@ -90,6 +91,7 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
             host_lines: [TagLine::EMPTY; GROUPS],
             hosts: [[Host::EMPTY; HOSTS]; GROUPS],
             held_hosts: [[HeldHost::EMPTY; HOSTS]; GROUPS],
+            classes: [HostClass::EMPTY; HostClass::COUNT],
             turns: [[[Turn::EMPTY; TINS]; HOSTS]; GROUPS],
             records: [FlowRecord::EMPTY; TINS],
         }
@@ -106,6 +108,7 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
             host_lines: &mut self.host_lines,
             hosts: self.hosts.as_flattened_mut(),
             held_hosts: self.held_hosts.as_flattened_mut(),
+            classes: &mut self.classes,
             turns: self.turns.as_flattened_mut().as_flattened_mut(),
             records: self.records.get_mut(1..).unwrap_or_default(),
             rates: [],
