@@ -40,7 +40,7 @@ pub use error::{SettingsError, SettingsProblem};
 /// | `ingress`, `egress` | [`ingress`](Self::ingress) |
 /// | `autorate-ingress`, `no-autorate-ingress` | [`autorate`](Self::autorate) |
 /// | `rtt 30ms`; `datacentre`, `lan`, `metro`, `regional`, `internet`, `oceanic`, `satellite` | [`rtt`](Self::rtt) |
-/// | `codel`, `cobalt`, `no-aqm` | [`aqm`](Self::aqm) |
+/// | `cobalt`, `codel`, `pie`, `pi2`, `red`, `blue`, `no-aqm` | [`aqm`](Self::aqm) |
 /// | `l4s`, `no-l4s` | [`l4s`](Self::l4s) |
 /// | `memlimit 4mb`, `memlimit by-rate` | [`memory_limit`](Self::memory_limit) |
 /// | `split-gso`, `no-split-gso` | [`split_gso`](Self::split_gso) |

@@ -407,7 +407,7 @@ fn blue(count: usize) -> Blue<Box<[BlueState]>> {
 /// RED with thresholds that no queue of the loop reaches.
 fn red(count: usize) -> Red<Box<[RedState]>> {
     let states = Boxes(count).of(RedState::EMPTY);
-    Red::new(states, RedParams::new(1 << 29, 1 << 30)).expect("in range")
+    Red::new(states, RedParams::new(1 << 29, 1 << 30), 1).expect("in range")
 }
 
 /// PIE with a target that no queue of the loop comes near: updates are due, and nothing is told.

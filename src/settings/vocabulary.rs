@@ -3,7 +3,7 @@
 use shaper::{KeywordProblem, Overhead};
 
 /// Each word of ours with the number of values behind it.
-pub(super) const OURS: [(&str, usize); 50] = [
+pub(super) const OURS: [(&str, usize); 54] = [
     ("bandwidth", 1),
     ("unlimited", 0),
     ("besteffort", 0),
@@ -48,6 +48,10 @@ pub(super) const OURS: [(&str, usize); 50] = [
     ("satellite", 0),
     ("codel", 0),
     ("cobalt", 0),
+    ("pie", 0),
+    ("pi2", 0),
+    ("red", 0),
+    ("blue", 0),
     ("no-aqm", 0),
     ("l4s", 0),
     ("no-l4s", 0),

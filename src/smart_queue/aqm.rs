@@ -12,9 +12,17 @@ use super::Rtt;
 ///
 /// | word | what it does | a sender that does not react |
 /// |---|---|---|
-/// | `codel` | tells the flow whose queue stands, by marks or drops ever closer | keeps its queue as long as the limits allow |
 /// | `cobalt`, the default | as CoDel, and drops packets of a flow that overflows the queue, ECN-capable or not ([`Cobalt`](sched_core::Cobalt)) | is dropped until its queue is short |
+/// | `codel` | tells the flow whose queue stands, by marks or drops ever closer | keeps its queue as long as the limits allow |
+/// | `pie` | tells arrivals by chance, so that the delay comes to its target ([`Pie`](sched_core::Pie)) | is turned away until its queue is short |
+/// | `pi2` | as PIE, twice as often for ECT(1) as for others ([`Pi2`](sched_core::Pi2)) | is turned away until its queue is short |
+/// | `red` | tells arrivals by chance that grows with the average queue in bytes ([`Red`](sched_core::Red)) | is turned away above a threshold |
+/// | `blue` | tells arrivals by chance that grows when packets wait too long or find no room ([`Blue`](sched_core::Blue)) | is turned away until its packets wait for less |
 /// | `none` | nothing: a queue is as long as its senders and the limits make it | as with any |
+///
+/// CoDel and COBALT speak when packets leave. The others turn arrivals away, which
+/// [`enqueue`](super::SmartQueue::enqueue) and [`push`](super::SmartQueue::push) return with
+/// [`RejectReason::Aqm`](sched_core::RejectReason::Aqm).
 ///
 /// ```
 /// use freeboard::{AqmKind, SmartQueue};
@@ -38,12 +46,27 @@ pub enum AqmKind {
     /// COBALT: CoDel and BLUE.
     #[default]
     Cobalt,
+    /// PIE (RFC 8033).
+    Pie,
+    /// PI2.
+    Pi2,
+    /// RED, adaptive and gentle.
+    Red,
+    /// BLUE.
+    Blue,
 }
 
 impl AqmKind {
     /// Each AQM with its word.
-    pub const WORDS: &'static [(&'static str, Self)] =
-        &[("cobalt", Self::Cobalt), ("codel", Self::CoDel), ("none", Self::None)];
+    pub const WORDS: &'static [(&'static str, Self)] = &[
+        ("cobalt", Self::Cobalt),
+        ("codel", Self::CoDel),
+        ("pie", Self::Pie),
+        ("pi2", Self::Pi2),
+        ("red", Self::Red),
+        ("blue", Self::Blue),
+        ("none", Self::None),
+    ];
 
     /// Its word.
     #[must_use]
@@ -52,14 +75,22 @@ impl AqmKind {
             Self::None => "none",
             Self::CoDel => "codel",
             Self::Cobalt => "cobalt",
+            Self::Pie => "pie",
+            Self::Pi2 => "pi2",
+            Self::Red => "red",
+            Self::Blue => "blue",
         }
     }
 
-    /// What was chosen; another AQM than the three is none.
+    /// What was chosen.
     pub(super) const fn of(choice: AqmChoice) -> Self {
         match choice {
             AqmChoice::Cobalt(_) => Self::Cobalt,
             AqmChoice::CoDel(_) => Self::CoDel,
+            AqmChoice::Pie(_) => Self::Pie,
+            AqmChoice::Pi2(_) => Self::Pi2,
+            AqmChoice::Red(_) => Self::Red,
+            AqmChoice::Blue(_) => Self::Blue,
             _ => Self::None,
         }
     }
@@ -98,13 +129,18 @@ impl FromStr for AqmKind {
 }
 
 impl Rtt {
-    /// This AQM for a line of this rate, by [`Rtt::codel`] or [`Rtt::cobalt`].
+    /// This AQM for a line of this rate, by [`Rtt::codel`], [`Rtt::cobalt`], [`Rtt::pie`], [`Rtt::pi2`], [`Rtt::red`] or
+    /// [`Rtt::blue`].
     #[must_use]
     pub fn aqm(self, kind: AqmKind, rate: Rate, max_len: u32) -> AqmChoice {
         match kind {
             AqmKind::None => AqmChoice::None,
             AqmKind::CoDel => AqmChoice::CoDel(self.codel(rate, max_len)),
             AqmKind::Cobalt => AqmChoice::Cobalt(self.cobalt(rate, max_len)),
+            AqmKind::Pie => AqmChoice::Pie(self.pie(rate, max_len)),
+            AqmKind::Pi2 => AqmChoice::Pi2(self.pi2(rate, max_len)),
+            AqmKind::Red => AqmChoice::Red(self.red(rate, max_len)),
+            AqmKind::Blue => AqmChoice::Blue(self.blue(rate, max_len)),
         }
     }
 

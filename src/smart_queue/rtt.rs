@@ -3,7 +3,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use sched_core::{CoDelParams, CobaltParams, ConfigError, Nanos};
+use sched_core::{
+    BlueParams, CoDelParams, CobaltParams, ConfigError, Nanos, Pi2Params, PieParams, RedParams,
+};
 use shaper::Rate;
 
 /// The round-trip time of the usual flow: it sets the AQM and the default limit.
@@ -43,6 +45,16 @@ const ROUND_TRIPS: u128 = 4;
 const FEWEST: u32 = 32;
 /// The most bytes that a queue holds unless the caller sets limits: 16 MiB.
 const MOST_BYTES: u32 = 1 << 24;
+/// The longest target, period and burst of PIE and PI2, and their greatest gain.
+const LONGEST_TARGET: u64 = 1_000_000_000;
+const LONGEST_BURST: u64 = 4_000_000_000;
+const GREATEST_MILLIHERTZ: u64 = 1_000_000;
+/// The fewest packets between which and three times as many RED tells by chance.
+const RED_PACKETS: u32 = 5;
+/// RED's thresholds are bytes: on a line without a rate they are those of one of 1 Gbit/s.
+const RED_BITS_PER_SECOND: u64 = 1_000_000_000;
+/// The longest packet time of RED.
+const LONGEST_PACKET_TIME: u64 = 1 << 30;
 
 impl Rtt {
     /// 100 µs.
@@ -174,6 +186,113 @@ impl Rtt {
     pub fn cobalt(self, rate: Rate, max_len: u32) -> CobaltParams {
         let mtu_time = rate.time_of(max_len).min(Nanos(Self::LONGEST));
         CobaltParams::new(self.target(), self.span()).with_mtu_time(mtu_time).with_mtu(max_len)
+    }
+
+    /// PIE for a line of this rate: RFC 8033's values for a round-trip time of 100 ms, and in proportion for others. Target
+    /// and period are 15 % of the round-trip time, the burst allowance one and a half of it, and the gains go with its
+    /// inverse. The target is the time of two of the line's longest packets where that is more.
+    ///
+    /// Target and period are at most 1 s, the burst allowance 4 s, and the gains 1 kHz.
+    ///
+    /// ```
+    /// use freeboard::Rtt;
+    /// use freeboard::sched_core::{Nanos, PieParams};
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let fast = Rate::megabits_per_second(100)?;
+    /// assert_eq!(Rtt::INTERNET.pie(fast, 1_514), PieParams::default());
+    /// let near = Rtt::METRO.pie(fast, 1_514);
+    /// assert_eq!((near.target, near.alpha_millihertz), (Nanos::from_micros(1_500), 1_250));
+    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// ```
+    #[must_use]
+    pub fn pie(self, rate: Rate, max_len: u32) -> PieParams {
+        let published = PieParams::default();
+        let burst = self.scaled(published.max_burst, LONGEST_BURST);
+        let period = self.scaled(published.period, LONGEST_TARGET);
+        let gains = [published.alpha_millihertz, published.beta_millihertz];
+        let [alpha, beta] = gains.map(|millihertz| self.gain(millihertz));
+        let params = PieParams::new(self.delay_target(rate, max_len)).with_period(period);
+        params.with_max_burst(burst).with_gains(alpha, beta).with_mtu(max_len)
+    }
+
+    /// PI2 for a line of this rate: RFC 9332's values for a round-trip time of 100 ms, and in proportion for others, as
+    /// [`Rtt::pie`] has those of RFC 8033.
+    #[must_use]
+    pub fn pi2(self, rate: Rate, max_len: u32) -> Pi2Params {
+        let published = Pi2Params::default();
+        let period = self.scaled(published.period, LONGEST_TARGET);
+        let gains = [published.alpha_millihertz, published.beta_millihertz];
+        let [alpha, beta] = gains.map(|millihertz| self.gain(millihertz));
+        let params = Pi2Params::new(self.delay_target(rate, max_len)).with_period(period);
+        params.with_gains(alpha, beta).with_mtu(max_len)
+    }
+
+    /// RED for a line of this rate, adaptive and gentle, as *Adaptive RED* sets it (Floyd and others, 2001): the first
+    /// threshold is half of what the rate carries in [`Rtt::target`], five of the longest packets at least, and the second
+    /// one three times the first. The average moves by one of the packets that the rate carries in a round-trip time, rounded
+    /// down to a power of two; in ten as published. A queue of one flow would be empty for long after an average so slow.
+    ///
+    /// On a line without a rate the thresholds are those of 1 Gbit/s; the second one is 1 GiB at most.
+    ///
+    /// ```
+    /// use freeboard::Rtt;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let red = Rtt::INTERNET.red(Rate::megabits_per_second(100)?, 1_514);
+    /// assert_eq!((red.min_threshold, red.max_threshold, red.weight), (31_250, 93_750, 9));
+    /// let red = Rtt::INTERNET.red(Rate::megabits_per_second(1)?, 1_514);
+    /// assert_eq!((red.min_threshold, red.max_threshold, red.weight), (7_570, 22_710, 3));
+    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// ```
+    #[must_use]
+    #[expect(clippy::integer_division, reason = "when a rate is set")]
+    pub fn red(self, rate: Rate, max_len: u32) -> RedParams {
+        const MOST: u64 = (RedParams::MAX_THRESHOLD / 3) as u64;
+        let bits = u128::from(rate.as_bits_per_second().unwrap_or(RED_BITS_PER_SECOND));
+        let carried = bits.saturating_mul(self.target().0.into()) / 8_000_000_000;
+        let half = u64::try_from(carried >> 1).unwrap_or(u64::MAX);
+        let first = half.max(max_len.saturating_mul(RED_PACKETS).into()).min(MOST);
+        let first = u32::try_from(first).unwrap_or(u32::MAX);
+        let packet_time = rate.time_of(max_len).0.clamp(1, LONGEST_PACKET_TIME);
+        let packets = self.0.0.checked_div(packet_time).unwrap_or(u64::MAX);
+        let weight = (u64::BITS - 1).saturating_sub(packets.leading_zeros());
+        let params = RedParams::new(first, first.saturating_mul(3)).gentle().adaptive();
+        let params = params.with_weight(weight.clamp(1, RedParams::MAX_WEIGHT));
+        params.with_packet_time(Nanos(packet_time))
+    }
+
+    /// BLUE for a line of this rate: a round-trip time between two changes of the probability, and a packet that waited for
+    /// longer than that, or than four of the line's longest packets take, counts as an overflow.
+    ///
+    /// BLUE was made for a queue of many connections. Its probability falls sixteen times more slowly than it rises, so that
+    /// one TCP connection that overflowed its queue once does not fill the line for seconds.
+    #[must_use]
+    pub fn blue(self, rate: Rate, max_len: u32) -> BlueParams {
+        let longest = self.span().max(rate.time_of(max_len.saturating_mul(4)));
+        BlueParams::DEFAULT.with_freeze(self.span()).with_longest_wait(longest)
+    }
+
+    /// The target of PIE and PI2.
+    fn delay_target(self, rate: Rate, max_len: u32) -> Nanos {
+        let two = rate.time_of(max_len.saturating_mul(2));
+        let target = self.scaled(PieParams::default().target, LONGEST_TARGET);
+        target.max(two).min(Nanos(LONGEST_TARGET))
+    }
+
+    /// A time that is published for 100 ms, in proportion to this round-trip time; at most `most` ns.
+    #[expect(clippy::integer_division, reason = "by a constant, when a rate is set")]
+    fn scaled(self, published: Nanos, most: u64) -> Nanos {
+        // Below 2^28 · 2^33.
+        let scaled = published.0.saturating_mul(self.0.0) / Self::INTERNET.0.0;
+        Nanos(scaled.min(most))
+    }
+
+    /// A gain that is published for 100 ms, in proportion to the inverse of this round-trip time.
+    fn gain(self, millihertz: u32) -> u32 {
+        let scaled = u64::from(millihertz).saturating_mul(Self::INTERNET.0.0);
+        let gain = scaled.checked_div(self.0.0).unwrap_or(GREATEST_MILLIHERTZ);
+        u32::try_from(gain.clamp(1, GREATEST_MILLIHERTZ)).unwrap_or(u32::MAX)
     }
 }
 

@@ -316,10 +316,7 @@ fn change(uplink: &mut Uplink, random: &mut Xorshift) {
         2 => uplink.queue.set_hosts_across_tins(value.is_multiple_of(2)),
         3 => uplink.set_isolation(Isolation::ALL[choice % 7]),
         4 => uplink.queue.set_ack_filter(AckFilter::ALL[choice % 3]),
-        5 => {
-            let kinds = [AqmKind::Cobalt, AqmKind::CoDel, AqmKind::None];
-            uplink.queue.set_aqm(kinds[choice % 3]);
-        }
+        5 => uplink.queue.set_aqm(AqmKind::WORDS[choice % AqmKind::WORDS.len()].1),
         6 => {
             let limits = match value % 4 {
                 0 => Limits::packets(value / 4 % 64),

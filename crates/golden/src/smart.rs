@@ -95,7 +95,6 @@ const TINS: [TinMode; 5] = [
 ];
 const ISOLATIONS: [Isolation; 4] =
     [Isolation::DualSrcHost, Isolation::DualDstHost, Isolation::Flows, Isolation::TripleIsolate];
-const AQMS: [AqmKind; 3] = [AqmKind::Cobalt, AqmKind::CoDel, AqmKind::None];
 const RTTS: [Rtt; 3] = [Rtt::LAN, Rtt::METRO, Rtt::INTERNET];
 const LINKS: [Overhead; 2] = [Overhead::RAW, Overhead::PPPOE_LLCSNAP];
 
@@ -128,7 +127,7 @@ impl ByNumber {
                 queue.set_isolation(isolation, |packet| labels_of(came, packet)).ok()?;
             }
             9..11 => queue.set_ack_filter(choose(AckFilter::ALL, random)?),
-            11 => queue.set_aqm(choose(&AQMS, random)?),
+            11 => queue.set_aqm(choose(AqmKind::WORDS, random)?.1),
             12 => queue.set_rtt(choose(&RTTS, random)?),
             13 => queue.set_overhead(choose(&LINKS, random)?),
             14 => queue.set_ingress(random & 1 == 0),

@@ -20,6 +20,7 @@ mod chosen;
 mod cobalt;
 mod codel;
 mod control_law;
+mod law;
 pub(crate) mod pi;
 mod pi2;
 mod pie;
@@ -58,11 +59,12 @@ pub enum Verdict {
     Unclear,
 }
 
-/// How closely an AQM looks at a packet about to be delivered.
+/// How closely an AQM looks at an arrival or at a packet about to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// In the middle of the dequeue, where most packets pass. An AQM that would need more than a few comparisons may
-    /// say [`Verdict::Unclear`], having changed nothing, and is asked again.
+    /// In the middle of the enqueue or dequeue, where most packets pass. An AQM that would need more than a few
+    /// comparisons may say [`Admission::Unclear`] or [`Verdict::Unclear`], having learned nothing but the time, and is asked
+    /// again.
     Glance,
     /// Out of the way of the packets that pass.
     Close,
@@ -78,6 +80,8 @@ pub enum Admission {
     Signal,
     /// Turn it away, ECN-capable or not.
     Refuse,
+    /// Not known at a [glance](Look::Glance): look again. After that it counts as [`Admission::Accept`].
+    Unclear,
 }
 
 /// What an AQM knows of a packet about to be delivered and its queue.
@@ -125,7 +129,7 @@ pub struct Offer {
 /// impl Aqm for TwoEach {
 ///     const MAX_DROPS: u32 = 0;
 ///
-///     fn admit(&mut self, _: FlowId, offer: Offer) -> Admission {
+///     fn admit(&mut self, _: FlowId, offer: Offer, _: Look) -> Admission {
 ///         if offer.held.packets < 2 { Admission::Accept } else { Admission::Refuse }
 ///     }
 ///     fn judge(&mut self, _: FlowId, _: Head, _: Look) -> Verdict {
@@ -157,9 +161,10 @@ pub trait Aqm {
 
     /// Says what is to become of an arrival of `flow`, and moves the queue's state on.
     ///
-    /// Asked once for each packet that has a flow, a length and a handle which are accepted, before room is made
-    /// for it. An arrival that was accepted here may still be turned away for want of room.
-    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission;
+    /// Asked for each packet that has a flow, a length and a handle which are accepted, before room is made for it, until
+    /// the answer is clear. An arrival that was accepted here may still be turned away for want of room. An AQM that always
+    /// decides at once need not care how it `looks`.
+    fn admit(&mut self, flow: FlowId, offer: Offer, look: Look) -> Admission;
 
     /// Judges the packet at the head of the queue of `flow`, which is about to be delivered, and moves the
     /// queue's state on. An AQM that always decides at once need not care how it `looks`.
@@ -209,7 +214,7 @@ impl Aqm for NoAqm {
     const MAX_DROPS: u32 = 0;
 
     #[inline]
-    fn admit(&mut self, _flow: FlowId, _offer: Offer) -> Admission {
+    fn admit(&mut self, _flow: FlowId, _offer: Offer, _look: Look) -> Admission {
         Admission::Accept
     }
 

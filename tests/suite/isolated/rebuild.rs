@@ -34,7 +34,7 @@ struct Diary {
 impl Aqm for Diary {
     const MAX_DROPS: u32 = 0;
 
-    fn admit(&mut self, queue: FlowId, offer: Offer) -> Admission {
+    fn admit(&mut self, queue: FlowId, offer: Offer, _: Look) -> Admission {
         let page = &mut self.pages[queue.index()];
         let flow = flow_of(offer.packet);
         page.is_mixed |= page.flow.replace(flow).is_some_and(|before| before != flow);

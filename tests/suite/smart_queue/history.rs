@@ -131,14 +131,13 @@ fn washed(shape: Shape, frame: &[u8]) -> Vec<u8> {
 /// Changes one setting, whatever is queued.
 fn set<'a>(queue: &mut StaticFrameQueue<'a>, setting: u8, value: u8, twin: &mut Twin) {
     let (on, number) = (value & 1 == 1, usize::from(value));
-    let kinds = [AqmKind::Cobalt, AqmKind::CoDel, AqmKind::None];
     let links = [Overhead::RAW, Overhead::PPPOE_LLCSNAP, Overhead::ETHERNET, Overhead::PPPOE_PTM];
     match setting {
         0 => queue.set_overhead(links[number % 4].for_frames(value % 16)),
         1 => queue.set_tins(TinMode::ALL[number % 5]).expect("room for eight"),
         2 => queue.set_hosts_across_tins(on),
         3 => queue.set_ack_filter(AckFilter::ALL[number % 3]),
-        4 => queue.set_aqm(kinds[number % 3]),
+        4 => queue.set_aqm(AqmKind::WORDS[number % AqmKind::WORDS.len()].1),
         5 => queue.set_l4s(on),
         6 => queue.set_ingress(on),
         7 => queue.set_limits(match value % 3 {

@@ -1,7 +1,7 @@
 //! When frames leave: the line, the device, and the AQM that is set for both.
 
 use conformance::effort::effort;
-use freeboard::sched_core::{AqmChoice, CoDelParams};
+use freeboard::sched_core::{AqmChoice, BlueParams, CoDelParams, Pi2Params, PieParams, RedParams};
 use freeboard::shaper::RateError;
 
 use super::*;
@@ -203,8 +203,44 @@ fn the_aqm_is_chosen_by_a_word_and_follows_the_rate() {
         assert!(queue.set_aqm_params(refused).is_err());
         assert_eq!(chosen(&queue), AqmChoice::CoDel(params));
     }
-    let error = "pie".parse::<AqmKind>().expect_err("not one of the three");
-    assert_eq!(error.to_string(), "an AQM must be one of cobalt codel none");
+    let error = "fq_pie".parse::<AqmKind>().expect_err("no word");
+    let accepted = "an AQM must be one of cobalt codel pie pi2 red blue none";
+    assert_eq!(error.to_string(), accepted);
+}
+
+/// Goal: every AQM has parameters that it accepts on every line, and those that are published on a fast line of 100 ms.
+/// Method: queues of each AQM and preset, at rates from none to unlimited, and with the longest packets.
+#[test]
+fn every_aqm_is_in_range_for_every_line() {
+    let spans = [20_480, (1 << 33) - 1].map(|span| Rtt::new(Nanos(span)).expect("in range"));
+    let presets = Rtt::PRESETS.iter().map(|&(_, rtt)| rtt);
+    for rtt in presets.chain(spans) {
+        for bits in [1_000, 56_000, 1_000_000, 100_000_000, 400_000_000_000] {
+            let limited = Rate::bits_per_second(bits).expect("in range");
+            for rate in [Rate::STOPPED, limited, Rate::UNLIMITED] {
+                for &(word, kind) in AqmKind::WORDS {
+                    for max_len in [1_522, 1 << 20] {
+                        let builder = SmartQueue::upload(rate).rtt(rtt).aqm(kind).max_len(max_len);
+                        let queue = builder.buffers(4).descriptors();
+                        let queue = queue.unwrap_or_else(|error| panic!("{word} {rtt}: {error}"));
+                        assert_eq!((queue.aqm(), kind.word()), (kind, word));
+                    }
+                }
+            }
+        }
+    }
+    let fast = mbit(100);
+    assert_eq!(Rtt::INTERNET.pie(fast, 1_514), PieParams::default());
+    assert_eq!(Rtt::INTERNET.pi2(fast, 1_514), Pi2Params::default());
+    let round_trip = Nanos::from_millis(100);
+    let blue = BlueParams::DEFAULT.with_freeze(round_trip).with_longest_wait(round_trip);
+    assert_eq!(Rtt::INTERNET.blue(fast, 1_514), blue);
+    // A packet takes 1.2112 ms at 10 Mbit/s, and the rate carries 82 of them in a round-trip time.
+    let red = RedParams::new(7_570, 22_710).gentle().adaptive().with_weight(6);
+    let red = red.with_packet_time(Nanos(1_211_200));
+    assert_eq!(Rtt::INTERNET.red(mbit(10), 1_514), red);
+    // Two packets take 24 ms at 1 Mbit/s.
+    assert_eq!(Rtt::INTERNET.pie(mbit(1), 1_514).target, Nanos::from_micros(24_224));
 }
 
 /// Goal: the threshold of L4S is 1 ms, less where the target is, more where two packets take longer; every preset has one
@@ -226,6 +262,7 @@ fn the_threshold_of_l4s_is_in_range_for_every_line() {
 struct Deaf {
     sent: u64,
     marked: u64,
+    /// By the AQM, when they left or when they came.
     dropped: u64,
     /// Of what left in the last 10 s, in ms.
     median_wait: u64,
@@ -235,13 +272,16 @@ fn deaf(kind: AqmKind, l4s: bool, ecn: u8) -> Deaf {
     let builder = SmartQueue::upload(mbit(10)).aqm(kind).l4s(l4s);
     let mut queue = builder.frames(KEY).expect("a queue");
     let shape = Shape { ecn, ..udp(1, 1, 1_000) };
-    let (mut number, mut waits) = (0_u32, Vec::new());
+    let (mut number, mut waits, mut refused) = (0_u32, Vec::new(), 0);
     // 1,042 bytes at 15 Mbit/s.
     let at = |number: u32| Nanos(555_733 * u64::from(number));
     let mut now = Nanos(0);
     while now < Nanos::from_secs(20) {
         while at(number) <= now {
-            queue.push(at(number), &frame(shape, number)).expect("the oldest gives way");
+            if let Err(error) = queue.push(at(number), &frame(shape, number)) {
+                assert_eq!(error, PushError::Rejected(RejectReason::Aqm), "the oldest gives way");
+                refused += 1;
+            }
             number += 1;
         }
         if let Some(bytes) = queue.pop(now) {
@@ -258,8 +298,28 @@ fn deaf(kind: AqmKind, l4s: bool, ecn: u8) -> Deaf {
     Deaf {
         sent: counters.delivered.packets,
         marked: counters.marked,
-        dropped: counters.dropped_for(DropReason::Aqm).packets,
+        dropped: counters.dropped_for(DropReason::Aqm).packets + refused,
         median_wait: waits[waits.len() / 2],
+    }
+}
+
+/// Goal: traffic that does not react cannot fill the queue under an AQM that turns arrivals away, ECN-capable or not, and the
+/// line is full all the same, but for BLUE; ECN-capable traffic is marked. Method: as above.
+#[test]
+fn arrivals_are_turned_away_of_deaf_traffic() {
+    for (kind, most, least) in [
+        (AqmKind::Pie, 40, 23_980),
+        (AqmKind::Pi2, 40, 23_980),
+        (AqmKind::Red, 40, 23_980),
+        // Its probability rises on until the queue is short.
+        (AqmKind::Blue, 250, 18_000),
+    ] {
+        for ecn in [0, 1, 2] {
+            let Deaf { sent, marked, dropped, median_wait } = deaf(kind, false, ecn);
+            let what = format!("{kind} {ecn}: {median_wait} ms, {sent} {dropped} {marked}");
+            assert!(median_wait <= most && sent > least && dropped > 10_000, "{what}");
+            assert_eq!(marked > 0, ecn != 0, "{what}");
+        }
     }
 }
 

@@ -42,6 +42,9 @@ impl AqmRecipe for CoDel {
     }
 }
 
+/// The seed of every AQM of the catalogue that draws.
+const SEED: u64 = 14;
+
 /// RED in each queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Red(pub RedParams);
@@ -50,12 +53,9 @@ impl AqmRecipe for Red {
     type Made<F: Memory> = core_::Red<F::Of<RedState>>;
 
     fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
-        core_::Red::new(flows.of(RedState::EMPTY), self.0).ok()
+        core_::Red::new(flows.of(RedState::EMPTY), self.0, SEED).ok()
     }
 }
-
-/// The seed of every AQM of the catalogue that draws.
-const SEED: u64 = 14;
 
 /// BLUE in each queue.
 #[derive(Clone, Copy, Debug)]

@@ -154,12 +154,7 @@ macro_rules! compositions {
             };
             drr_red: Queued {
                 of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
-                aqm: Red(
-                    RedParams::new(1_500, 4_500)
-                        .with_weight(1)
-                        .with_max_probability(Probability::from_raw(1 << 29))
-                        .with_packet_time(Nanos::from_micros(100))
-                ),
+                aqm: Red(QUICK_RED),
             };
             age_red_adaptive: Queued {
                 of: Age(AgeParams::two_levels(2_000).with_renewal(Nanos::from_millis(2))),
@@ -169,15 +164,11 @@ macro_rules! compositions {
                         .with_max_probability(Probability::from_raw(1 << 29))
                         .gentle()
                         .adaptive()
-                        .with_seed(1)
                 ),
             };
             drr_blue: Queued {
                 of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
-                aqm: Blue(BlueParams::DEFAULT
-                    .with_steps(Probability::from_raw(1 << 29), Probability::from_raw(1 << 26))
-                    .with_freeze(Nanos::from_millis(1))
-                    .with_longest_wait(Nanos::from_millis(4))),
+                aqm: Blue(QUICK_BLUE),
             };
             drr_cobalt: Queued {
                 of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
@@ -280,7 +271,23 @@ macro_rules! compositions {
                 of: IsolatedHosts { by: Isolation::DualSrcHost, aqm: WithoutAqm }, tins: FOUR_TINS,
                 limited: true,
             };
-            smart: Smart { rate: Rate::UNLIMITED };
+            isolated_chosen_pie: IsolatedHosts {
+                by: Isolation::DualSrcHost, aqm: ChosenAqm(AqmChoice::Pie(QUICK_PIE), None),
+            };
+            isolated_chosen_pi2: IsolatedHosts {
+                by: Isolation::DualSrcHost, aqm: ChosenAqm(AqmChoice::Pi2(QUICK_PI2), None),
+            };
+            isolated_chosen_red: IsolatedHosts {
+                by: Isolation::DualSrcHost, aqm: ChosenAqm(AqmChoice::Red(QUICK_RED), None),
+            };
+            isolated_chosen_blue: IsolatedHosts {
+                by: Isolation::DualSrcHost, aqm: ChosenAqm(AqmChoice::Blue(QUICK_BLUE), None),
+            };
+            smart: Smart { rate: Rate::UNLIMITED, aqm: AqmKind::Cobalt };
+            smart_pie: Smart { rate: Rate::UNLIMITED, aqm: AqmKind::Pie };
+            smart_pi2: Smart { rate: Rate::UNLIMITED, aqm: AqmKind::Pi2 };
+            smart_red: Smart { rate: Rate::UNLIMITED, aqm: AqmKind::Red };
+            smart_blue: Smart { rate: Rate::UNLIMITED, aqm: AqmKind::Blue };
             smart_tins: SmartTins {
                 rate: Rate::UNLIMITED, by: Isolation::DualSrcHost, tins: TinMode::Diffserv4,
                 across: false,
@@ -311,7 +318,7 @@ pub mod entry {
         ThresholdRange, TinConfig,
     };
     pub use freeboard::shaper::{Overhead, Rate};
-    pub use freeboard::{Isolation, TinMode};
+    pub use freeboard::{AqmKind, Isolation, TinMode};
 
     /// Tins by share for histories of packets that are a few microseconds to milliseconds apart: CAKE's `diffserv4` of
     /// 10 Mbit/s.
@@ -335,6 +342,18 @@ pub mod entry {
         .with_max_burst(Nanos::from_millis(4))
         .with_gains(1_000_000, 1_000_000)
         .with_mtu(100);
+
+    /// RED for such histories.
+    pub const QUICK_RED: RedParams = RedParams::new(1_500, 4_500)
+        .with_weight(1)
+        .with_max_probability(Probability::from_raw(1 << 29))
+        .with_packet_time(Nanos::from_micros(100));
+
+    /// BLUE for such histories.
+    pub const QUICK_BLUE: BlueParams = BlueParams::DEFAULT
+        .with_steps(Probability::from_raw(1 << 29), Probability::from_raw(1 << 26))
+        .with_freeze(Nanos::from_millis(1))
+        .with_longest_wait(Nanos::from_millis(4));
 
     /// COBALT for such histories, behind queues that are short.
     pub const QUICK_COBALT: Cobalt = Cobalt(

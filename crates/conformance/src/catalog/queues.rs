@@ -9,7 +9,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
 use freeboard::{
-    Allocate, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, SmartQueue,
+    Allocate, AqmKind, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
+    Rtt, SmartQueue,
 };
 
 use super::{
@@ -416,6 +417,8 @@ impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
 pub struct Smart {
     /// The rate of the line.
     pub rate: Rate,
+    /// The AQM, for round-trip times of 100 µs: with few packets it acts.
+    pub aqm: AqmKind,
 }
 
 impl Recipe for Smart {
@@ -430,7 +433,7 @@ impl Recipe for Smart {
         let packets = (descriptors.count() as usize).min(MOST);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 1, packets);
         let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
-        let builder = SmartQueue::upload(self.rate).max_len(room.max_len).limits(limits);
-        builder.descriptors_in(memory, aqm).ok()
+        let builder = SmartQueue::upload(self.rate).aqm(self.aqm).rtt(Rtt::DATACENTRE);
+        builder.max_len(room.max_len).limits(limits).descriptors_in(memory, aqm).ok()
     }
 }

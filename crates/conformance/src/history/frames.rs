@@ -132,13 +132,12 @@ fn set<S: Storage>(queue: &mut Played<S>, now: Nanos, setting: u8, value: u8, tw
         Overhead::ETHERNET,
         Overhead::CONSERVATIVE,
     ];
-    let kinds = [AqmKind::Cobalt, AqmKind::CoDel, AqmKind::None];
     match setting {
         0 => queue.set_overhead(links[number % links.len()]),
         1 => queue.set_tins(TinMode::ALL[number % TinMode::ALL.len()]).expect("room for eight"),
         2 => queue.set_hosts_across_tins(on),
         3 => queue.set_ack_filter(AckFilter::ALL[number % AckFilter::ALL.len()]),
-        4 => queue.set_aqm(kinds[number % kinds.len()]),
+        4 => queue.set_aqm(AqmKind::WORDS[number % AqmKind::WORDS.len()].1),
         5 => queue.set_l4s(on),
         6 => queue.set_ingress(on),
         7 => queue.set_limits(match value % 4 {

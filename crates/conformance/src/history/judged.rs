@@ -254,8 +254,8 @@ impl<A: Judge> Trial<A> {
             bytes: queue.iter().map(|packet| packet.0).sum(),
         };
         let offer = Offer { now, packet: Packet { ecn, ..Packet::new(0, len) }, held };
-        let admission = counted(|| self.subject.admit(flow, offer));
-        let other = self.other.admit(flow, Offer { now: self.shifted(now), ..offer });
+        let admission = counted(|| self.subject.admit(flow, offer, Look::Close));
+        let other = self.other.admit(flow, Offer { now: self.shifted(now), ..offer }, Look::Close);
         assert_eq!(admission, other, "{offer:?}, {} ns later", self.late);
         if place >= STATES {
             assert_eq!(admission, Admission::Accept, "a queue without a state");
@@ -386,16 +386,19 @@ fn play(bytes: &mut Bytes<'_>) -> Option<Told> {
             Trial::play(pi2, late, bytes)
         }
         7 | 8 => {
-            let mut params = red(bytes, is_usual)?.with_seed(seed);
+            let mut params = red(bytes, is_usual)?;
             (params.gentle, params.adaptive) = (shape & 4 > 0, kind % AQMS == 8);
-            let red = Red::new([RedState::EMPTY; STATES], params).ok()?;
+            let red = Red::new([RedState::EMPTY; STATES], params, seed).ok()?;
             Trial::play(red, late, bytes)
         }
         9 => {
-            let choice = if shape & 4 > 0 {
-                AqmChoice::CoDel(codel(bytes, is_usual)?)
-            } else {
-                AqmChoice::Cobalt(cobalt(bytes, is_usual)?)
+            let choice = match shape >> 2 & 7 {
+                0 | 2 => AqmChoice::Cobalt(cobalt(bytes, is_usual)?),
+                1 | 3 => AqmChoice::CoDel(codel(bytes, is_usual)?),
+                4 => AqmChoice::Red(red(bytes, is_usual)?),
+                5 => AqmChoice::Blue(blue(bytes, is_usual)?),
+                6 => AqmChoice::Pie(pie(bytes, is_usual)?),
+                _ => AqmChoice::Pi2(pi2(bytes, is_usual)?),
             };
             let l4s = L4sParams::new(bytes.nanos(34)?).with_mtu(bytes.number(21)? as u32);
             let mut chosen = ChosenAqm::new([ChosenAqmState::EMPTY; STATES], choice, seed).ok()?;

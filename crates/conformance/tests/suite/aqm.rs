@@ -31,7 +31,7 @@ const HIGH: u32 = 8_000;
 impl Aqm for EarlyDetection {
     const MAX_DROPS: u32 = 0;
 
-    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
+    fn admit(&mut self, flow: FlowId, offer: Offer, _look: Look) -> Admission {
         let since = &mut self.since[flow.index()];
         match offer.held.bytes {
             HIGH.. => Admission::Refuse,
@@ -109,7 +109,7 @@ impl BlueFlow {
 impl Aqm for Blue {
     const MAX_DROPS: u32 = 0;
 
-    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
+    fn admit(&mut self, flow: FlowId, offer: Offer, _look: Look) -> Admission {
         let state = &mut self.0[flow.index()];
         state.now = offer.now;
         if offer.held.packets == 0 {
@@ -228,7 +228,9 @@ fn every_flow_scheduler_keeps_the_contract_under_red() {
         .with_weight(1)
         .with_max_probability(Probability::ratio(1, 4).unwrap());
     for params in [plain, plain.gentle().adaptive()] {
-        with_every_flow_scheduler(&Contract(Red::new([RedState::EMPTY; FLOWS], params).unwrap()));
+        with_every_flow_scheduler(&Contract(
+            Red::new([RedState::EMPTY; FLOWS], params, 0).unwrap(),
+        ));
     }
 }
 
@@ -505,7 +507,7 @@ struct Script(Vec<Verdict>);
 impl Aqm for Script {
     const MAX_DROPS: u32 = 2;
 
-    fn admit(&mut self, _flow: FlowId, _offer: Offer) -> Admission {
+    fn admit(&mut self, _flow: FlowId, _offer: Offer, _look: Look) -> Admission {
         Admission::Accept
     }
 

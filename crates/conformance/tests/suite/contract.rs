@@ -194,7 +194,7 @@ impl EveryThird {
 impl Aqm for EveryThird {
     const MAX_DROPS: u32 = 2;
 
-    fn admit(&mut self, _flow: FlowId, _offer: Offer) -> Admission {
+    fn admit(&mut self, _flow: FlowId, _offer: Offer, _look: Look) -> Admission {
         Admission::Accept
     }
 

@@ -165,7 +165,7 @@ fn capable_traffic_that_does_not_react_cannot_fill_a_queue() {
             ("BLUE", deaf(Blue::new([BlueState::EMPTY], blue, 1).unwrap(), ecn)),
             ("PIE", deaf(Pie::new([PieState::EMPTY], pie, 1).unwrap(), ecn)),
             ("PI2", deaf(Pi2::new([Pi2State::EMPTY], Pi2Params::default(), 1).unwrap(), ecn)),
-            ("RED", deaf(Red::new([RedState::EMPTY], red).unwrap(), ecn)),
+            ("RED", deaf(Red::new([RedState::EMPTY], red, 0).unwrap(), ecn)),
         ];
         println!("{ecn:?}: {medians:?}");
         for (name, median) in medians {

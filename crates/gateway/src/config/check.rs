@@ -223,7 +223,7 @@ impl RawOptions {
             ))
         };
         match (aqm, l4s) {
-            (Some(AqmKind::CoDel | AqmKind::Cobalt), _) => refused("--aqm", &self.aqm, "none"),
+            (Some(aqm), _) if aqm != AqmKind::None => refused("--aqm", &self.aqm, "none"),
             (_, Some(Switch::On)) => refused("--l4s", &self.l4s, "off"),
             _ => Ok((AqmKind::None, false)),
         }

@@ -93,7 +93,10 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "queue = \"sqf\"\nflush-unserved = 60001",
             "--flush-unserved \"60001\": not accepted (expected 0 to 60000",
         ),
-        ("aqm = \"pie\"", "--aqm \"pie\": not accepted (expected cobalt, codel, none"),
+        (
+            "aqm = \"fq_pie\"",
+            "--aqm \"fq_pie\": not accepted (expected cobalt, codel, pie, pi2, red, blue, none",
+        ),
         ("l4s = \"yes\"", "--l4s \"yes\": not accepted (expected on, off"),
         (
             "queue = \"fifo\"\naqm = \"codel\"",

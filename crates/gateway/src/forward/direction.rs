@@ -614,6 +614,8 @@ impl Direction {
         let target = match share.rtt.aqm(share.aqm, rate, max_len) {
             AqmChoice::CoDel(params) => Some(params.target),
             AqmChoice::Cobalt(params) => Some(params.target_on_line()),
+            AqmChoice::Pie(params) => Some(params.target),
+            AqmChoice::Pi2(params) => Some(params.target),
             _ => None,
         };
         (rate, target)

@@ -16,6 +16,7 @@
 //! Transactions on Networking 10 (4), 2002; where this departs from it: `docs/disciplines/cobalt.md`.
 
 use super::control_law::MAX_INTERVAL;
+use super::law::{Law, Words, tells_arrivals};
 use super::random::{Probability, Random};
 use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
@@ -82,11 +83,12 @@ impl BlueParams {
         Self { longest_wait, ..self }
     }
 
-    fn law(&self) -> Result<BlueLaw, ConfigError> {
+    pub(super) fn law(&self) -> Result<BlueAlone, ConfigError> {
         let (freeze, longest) = (self.freeze.0, self.longest_wait.0);
         ConfigError::check_range("BLUE freeze time in ns", freeze, SHORTEST, MAX_INTERVAL.0)?;
         ConfigError::check_range("BLUE longest wait in ns", longest, SHORTEST, u64::MAX)?;
-        BlueLaw::new(self.increment, self.decrement, self.freeze)
+        let steps = BlueLaw::new(self.increment, self.decrement, self.freeze)?;
+        Ok(BlueAlone { steps, mark_up_to: self.mark_up_to, longest_wait: self.longest_wait })
     }
 }
 
@@ -193,6 +195,17 @@ impl BlueState {
     }
 }
 
+impl Words for BlueState {
+    fn to_words(self) -> [u64; 3] {
+        [self.thaw.0, self.chance.raw().into(), 0]
+    }
+
+    fn from_words([thaw, chance, _]: [u64; 3], _now: Nanos) -> Self {
+        let chance = u32::try_from(chance).unwrap_or(u32::MAX);
+        Self { thaw: Nanos(thaw), chance: Probability::from_raw(chance) }
+    }
+}
+
 impl Default for BlueState {
     fn default() -> Self {
         Self::EMPTY
@@ -223,7 +236,7 @@ impl Default for BlueState {
 pub struct Blue<T> {
     states: T,
     params: BlueParams,
-    law: BlueLaw,
+    law: BlueAlone,
     random: Random,
     /// The last arrival: an overflow has no time of its own.
     now: Nanos,
@@ -263,94 +276,66 @@ impl<T: Table<BlueState>> Blue<T> {
     pub fn probability(&self, flow: FlowId) -> Probability {
         self.states.as_ref().get(flow.index()).map_or(Probability::NEVER, |state| state.chance)
     }
-
-    fn state_mut(&mut self, flow: FlowId) -> Option<&mut BlueState> {
-        self.states.as_mut().get_mut(flow.index())
-    }
 }
 
-impl<T: Table<BlueState>> Aqm for Blue<T> {
-    /// BLUE speaks at arrival.
-    const MAX_DROPS: u32 = 0;
+/// The law of [`Blue`], beside how its probability moves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlueAlone {
+    steps: BlueLaw,
+    mark_up_to: Probability,
+    longest_wait: Nanos,
+}
+
+impl Law for BlueAlone {
+    type State = BlueState;
 
     #[inline]
-    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
-        self.now = offer.now;
-        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
-            return Admission::Accept;
-        };
+    fn admit(&self, state: &mut BlueState, random: &mut Random, offer: Offer) -> Admission {
         if state.chance == Probability::NEVER {
             return Admission::Accept;
         }
         if offer.held.packets == 0 {
-            self.law.catch_up(state.parts(), offer.now);
+            self.steps.catch_up(state.parts(), offer.now);
             if state.chance == Probability::NEVER {
                 return Admission::Accept;
             }
         }
-        let may_mark = state.chance <= self.params.mark_up_to;
-        match state.chance.draw(&mut self.random) {
+        let may_mark = state.chance <= self.mark_up_to;
+        match state.chance.draw(random) {
             false => Admission::Accept,
             true if may_mark => Admission::Signal,
             true => Admission::Refuse,
         }
     }
 
-    /// Passes every packet; a last one lowers the probability of its queue, a late one raises it.
     #[inline]
-    fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
-        let is_late = head.sojourn > self.params.longest_wait;
-        if head.bytes_behind > 0 && !is_late {
-            return Verdict::Pass;
-        }
-        let law = self.law;
-        let Some(state) = self.state_mut(flow) else { return Verdict::Pass };
-        if !is_late && state.chance == Probability::NEVER {
-            return Verdict::Pass;
-        }
-        if look == Look::Glance {
-            return Verdict::Unclear;
-        }
-        if is_late {
-            law.raise(state.parts(), head.now);
+    fn glance(&self, state: &mut BlueState, head: Head) -> Verdict {
+        let is_late = head.sojourn > self.longest_wait;
+        let may_fall = head.bytes_behind == 0 && state.chance != Probability::NEVER;
+        if is_late || may_fall { Verdict::Unclear } else { Verdict::Pass }
+    }
+
+    /// A last packet lowers the probability of its queue, a late one raises it.
+    fn judge(&self, state: &mut BlueState, _random: &mut Random, head: Head) -> Verdict {
+        if head.sojourn > self.longest_wait {
+            self.steps.raise(state.parts(), head.now);
         }
         if head.bytes_behind == 0 {
-            law.lower(state.parts(), head.now);
+            self.steps.lower(state.parts(), head.now);
         }
         Verdict::Pass
     }
 
-    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
-        |_| Verdict::Pass
+    fn overflowed(&self, state: &mut BlueState, now: Nanos) {
+        self.steps.raise(state.parts(), now);
     }
 
-    fn overflowed(&mut self, flow: FlowId) {
-        let (law, now) = (self.law, self.now);
-        if let Some(state) = self.state_mut(flow) {
-            law.raise(state.parts(), now);
-        }
-    }
-
-    fn emptied(&mut self, flow: FlowId) {
-        let (law, now) = (self.law, self.now);
-        if let Some(state) = self.state_mut(flow) {
-            law.lower(state.parts(), now);
-        }
-    }
-
-    fn forget(&mut self, flow: FlowId) {
-        if let Some(state) = self.state_mut(flow) {
-            *state = BlueState::EMPTY;
-        }
-    }
-
-    #[inline]
-    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
-
-    fn swap(&mut self, flow: FlowId, other: FlowId) {
-        swap_states(self.states.as_mut(), flow, other, BlueState::EMPTY);
+    fn emptied(&self, state: &mut BlueState, now: Nanos) {
+        self.steps.lower(state.parts(), now);
     }
 }
+
+tells_arrivals!(Blue<BlueState>);
 
 #[cfg(test)]
 mod tests;

@@ -110,8 +110,8 @@ impl<A: Aqm> Aqm for CeThreshold<A> {
     const MAX_DROPS: u32 = A::MAX_DROPS;
 
     #[inline]
-    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
-        self.inner.admit(flow, offer)
+    fn admit(&mut self, flow: FlowId, offer: Offer, look: Look) -> Admission {
+        self.inner.admit(flow, offer, look)
     }
 
     #[inline]

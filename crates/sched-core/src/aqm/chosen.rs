@@ -1,28 +1,35 @@
-//! An AQM that is chosen while the program runs: COBALT, CoDel or none, and a shallow threshold for L4S.
+//! An AQM that is chosen while the program runs: any of the others or none, and a shallow threshold for L4S.
 //!
-//! An assembled queue has one type, and its user says by a word which AQM is in it. The states of CoDel and of COBALT
-//! have three words each, and in both the first word is 0 while the queue is short and without a history. So a packet of such
-//! a queue is asked the same two questions, whatever was chosen.
+//! An assembled queue has one type, and its user says by a word which AQM is in it. What an AQM remembers of a queue fits
+//! into three words. With CoDel and COBALT the first is 0 while the queue is short and without a history, so that a packet
+//! of such a queue is asked the same two questions, whatever was chosen. RED, BLUE, PIE and PI2 are asked closely of each
+//! packet.
 //!
 //! Each queue is of a *tin* ([`Aqm::assign`]), and each of eight tins has a choice and a threshold of its own: a class of
 //! the line that has a part of the rate wants longer targets. Until one is set they are the same for all.
 //!
-//! **Promises.** CoDel and COBALT judge here as they do alone, verdict for verdict and draw for draw. Another choice
-//! begins with queues without a history; other parameters of the same AQM leave what was learned. The threshold for
-//! L4S marks packets with ECT(1) only, drops no packet, and leaves the AQM beside it as it would be without.
+//! **Promises.** Each AQM judges here as it does alone, verdict for verdict and draw for draw; RED and PIE do so of a queue
+//! that was not silent for more than 3.2 days. Another choice begins with queues without a history; other parameters of
+//! the same AQM leave what was learned. The threshold for L4S marks packets with ECT(1) only, drops no packet, and leaves
+//! the AQM beside it as it would be without.
 //!
-//! **Cost.** O(1): three comparisons for a packet of a short queue, which write nothing: it waited for less than the
-//! shortest target of all tins. Memory: 24 bytes a queue, and 1.1 kB for the tins.
+//! **Cost.** O(1): three comparisons for a packet of a short queue with CoDel, COBALT or none, which write nothing: it waited
+//! for less than the shortest target of all tins. Memory: 24 bytes a queue, and 1.1 kB for the tins.
 //!
 //! **Source.** RFC 9331 §5.2 and RFC 9332 §2.4 for the threshold; the AQMs have their own pages. Where the threshold
 //! departs from its sources: `docs/disciplines/cobalt.md`.
 
+use super::blue::BlueAlone;
 use super::cobalt::CobaltLaw;
 use super::control_law::MAX_INTERVAL;
+use super::law::{Law as _, Words};
+use super::pi2::Pi2Law;
+use super::pie::PieLaw;
 use super::random::Random;
+use super::red::RedLaw;
 use super::{
-    Admission, Aqm, CoDelParams, CoDelState, CobaltParams, CobaltState, Head, Look, Offer,
-    SHORTEST, Verdict, swap_states,
+    Admission, Aqm, BlueParams, CoDelParams, CobaltParams, CobaltState, Head, Look, Offer,
+    Pi2Params, PieParams, RedParams, SHORTEST, Verdict, swap_states,
 };
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{Ecn, FlowId, Nanos, Packet};
@@ -38,6 +45,14 @@ pub enum AqmChoice {
     CoDel(CoDelParams),
     /// [`Cobalt`](super::Cobalt).
     Cobalt(CobaltParams),
+    /// [`Red`](super::Red).
+    Red(RedParams),
+    /// [`Blue`](super::Blue).
+    Blue(BlueParams),
+    /// [`Pie`](super::Pie).
+    Pie(PieParams),
+    /// [`Pi2`](super::Pi2).
+    Pi2(Pi2Params),
 }
 
 impl AqmChoice {
@@ -49,6 +64,10 @@ impl AqmChoice {
             (Self::None, Self::None)
                 | (Self::CoDel(_), Self::CoDel(_))
                 | (Self::Cobalt(_), Self::Cobalt(_))
+                | (Self::Red(_), Self::Red(_))
+                | (Self::Blue(_), Self::Blue(_))
+                | (Self::Pie(_), Self::Pie(_))
+                | (Self::Pi2(_), Self::Pi2(_))
         )
     }
 
@@ -60,6 +79,10 @@ impl AqmChoice {
                 Law::CoDel(*params)
             }
             Self::Cobalt(params) => Law::Cobalt(params.law()?),
+            Self::Red(params) => Law::Red(params.law()?),
+            Self::Blue(params) => Law::Blue(params.law()?),
+            Self::Pie(params) => Law::Pie(params.law()?),
+            Self::Pi2(params) => Law::Pi2(params.law()?),
         })
     }
 }
@@ -114,8 +137,8 @@ impl L4sParams {
 /// What [`ChosenAqm`] remembers of one queue: 24 bytes, which only the AQM that was chosen can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenAqmState {
-    /// The first word is 0 if and only if the AQM has nothing to say of the queue while it is short. Above
-    /// [`TIN_SHIFT`] in the last one is the tin, which no AQM reads.
+    /// With CoDel and COBALT the first word is 0 if and only if the AQM has nothing to say of the queue while it is short.
+    /// Above [`TIN_SHIFT`] in the last one is the tin, which no AQM reads.
     words: [u64; 3],
 }
 
@@ -159,17 +182,10 @@ impl ChosenAqmState {
         [first, second, last & ((1 << TIN_SHIFT) - 1)]
     }
 
-    /// Lets `act` change the state as that of CoDel.
-    fn as_codel<R>(&mut self, act: impl FnOnce(&mut CoDelState) -> R) -> R {
-        let mut state = CoDelState::from_words(self.words());
-        let result = act(&mut state);
-        self.set_words(state.to_words());
-        result
-    }
-
-    /// Lets `act` change the state as that of COBALT.
-    fn as_cobalt<R>(&mut self, act: impl FnOnce(&mut CobaltState) -> R) -> R {
-        let mut state = CobaltState::from_words(self.words());
+    /// Lets `act` change the state, as that of an AQM at `now`.
+    #[inline(always)]
+    fn change<S: Words, R>(&mut self, now: Nanos, act: impl FnOnce(&mut S) -> R) -> R {
+        let mut state = S::from_words(self.words(), now);
         let result = act(&mut state);
         self.set_words(state.to_words());
         result
@@ -188,26 +204,59 @@ enum Law {
     None,
     CoDel(CoDelParams),
     Cobalt(CobaltLaw),
+    Red(RedLaw),
+    Blue(BlueAlone),
+    Pie(PieLaw),
+    Pi2(Pi2Law),
+}
+
+/// `$act` with the law that was chosen as `$of`; `$none` if there is none.
+macro_rules! by_law {
+    ($law:expr, $none:expr, $of:ident => $act:expr) => {
+        match $law {
+            Law::None => $none,
+            Law::CoDel($of) => $act,
+            Law::Cobalt($of) => $act,
+            Law::Red($of) => $act,
+            Law::Blue($of) => $act,
+            Law::Pie($of) => $act,
+            Law::Pi2($of) => $act,
+        }
+    };
 }
 
 impl Law {
-    /// A packet of a queue without a history that waited less passes.
+    /// A packet of a queue without a history that waited less passes, and the AQM need not know of it; 0 if and only if
+    /// arrivals may be told.
     const fn passes_below(&self) -> Nanos {
         match self {
             Self::None => Nanos::MAX,
             Self::CoDel(params) => params.target,
             Self::Cobalt(law) => law.acceptable.plus(Nanos(1)),
+            Self::Red(_) | Self::Blue(_) | Self::Pie(_) | Self::Pi2(_) => Nanos::ZERO,
         }
     }
 
     /// Judges a packet about to leave and moves its queue's state on.
     #[inline(always)]
     fn judge(&self, state: &mut ChosenAqmState, random: &mut Random, head: Head) -> Verdict {
-        match self {
-            Self::None => Verdict::Pass,
-            Self::CoDel(params) => state.as_codel(|state| params.judge(state, head)),
-            Self::Cobalt(law) => state.as_cobalt(|state| law.judge(state, random, head)),
-        }
+        by_law!(self, Verdict::Pass, law => {
+            state.change(head.now, |state| law.judge(state, random, head))
+        })
+    }
+
+    fn admit(&self, state: &mut ChosenAqmState, random: &mut Random, offer: Offer) -> Admission {
+        by_law!(self, Admission::Accept, law => {
+            state.change(offer.now, |state| law.admit(state, random, offer))
+        })
+    }
+
+    fn overflowed(&self, state: &mut ChosenAqmState, now: Nanos) {
+        by_law!(self, (), law => state.change(now, |state| law.overflowed(state, now)));
+    }
+
+    fn emptied(&self, state: &mut ChosenAqmState, now: Nanos) {
+        by_law!(self, (), law => state.change(now, |state| law.emptied(state, now)));
     }
 }
 
@@ -232,7 +281,7 @@ impl Setting {
     }
 }
 
-/// COBALT, CoDel or no AQM, and a threshold for L4S, for the queues whose states are in the memory `T`. The AQM lets every
+/// Any AQM or none, and a threshold for L4S, for the queues whose states are in the memory `T`. The AQM lets every
 /// packet of queues beyond its length pass.
 ///
 /// ```
@@ -256,7 +305,7 @@ pub struct ChosenAqm<T> {
     tins: [Setting; TINS],
     /// The least of all tins: a packet of a queue without a history that waited less passes, whatever it is.
     any_passes_below: Nanos,
-    /// The same, of packets without ECT(1).
+    /// The same, of packets without ECT(1); 0 if and only if arrivals may be told in any tin.
     passes_below: Nanos,
     random: Random,
     /// The last arrival: an overflow has no time of its own.
@@ -379,7 +428,7 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
         let Some(state) = self.states.as_ref().get(flow.index()) else { return false };
         let setting = self.tins.get(usize::from(self.tin_of(flow)));
         let is_cobalt = setting.is_some_and(|setting| matches!(setting.law, Law::Cobalt(_)));
-        is_cobalt && CobaltState::from_words(state.words()).is_unresponsive()
+        is_cobalt && CobaltState::from_words(state.words(), self.now).is_unresponsive()
     }
 
     fn setting_mut(&mut self, tin: u8) -> Result<&mut Setting, ConfigError> {
@@ -430,11 +479,19 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
         with_l4s(*l4s, verdict, head)
     }
 
+    #[cold]
+    fn admit_closely(&mut self, flow: FlowId, offer: Offer) -> Admission {
+        let Self { states, tins, random, .. } = self;
+        let setting = |state: &ChosenAqmState| tins.get(state.tin());
+        let Some(state) = states.as_mut().get_mut(flow.index()) else { return Admission::Accept };
+        setting(state).map_or(Admission::Accept, |set| set.law.admit(state, random, offer))
+    }
+
     /// The state of `flow` and what holds for it.
-    fn state_and_law(&mut self, flow: FlowId) -> Option<(&mut ChosenAqmState, Law)> {
+    fn state_and_law(&mut self, flow: FlowId) -> Option<(&mut ChosenAqmState, &Law)> {
         let Self { states, tins, .. } = self;
         let state = states.as_mut().get_mut(flow.index())?;
-        let law = tins.get(state.tin())?.law;
+        let law = &tins.get(state.tin())?.law;
         Some((state, law))
     }
 }
@@ -449,11 +506,15 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
     /// As for [`CoDel`](super::CoDel): after a pause one call may drop fewer than are due, and the next call goes on.
     const MAX_DROPS: u32 = 32;
 
-    /// Accepts: how long a packet waits is known when it leaves.
+    /// CoDel and COBALT accept: how long a packet waits is known when it leaves.
     #[inline]
-    fn admit(&mut self, _flow: FlowId, offer: Offer) -> Admission {
+    fn admit(&mut self, flow: FlowId, offer: Offer, look: Look) -> Admission {
         self.now = offer.now;
-        Admission::Accept
+        match look {
+            _ if self.passes_below > Nanos::ZERO => Admission::Accept,
+            Look::Glance => Admission::Unclear,
+            Look::Close => self.admit_closely(flow, offer),
+        }
     }
 
     #[inline]
@@ -484,18 +545,20 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
 
     fn overflowed(&mut self, flow: FlowId) {
         let now = self.now;
-        if let Some((state, Law::Cobalt(law))) = self.state_and_law(flow) {
-            state.as_cobalt(|state| law.overflow(state, now));
+        match self.state_and_law(flow) {
+            // In line: under overload each arrival makes a packet give way.
+            Some((state, Law::Cobalt(law))) => {
+                state.change(now, |state| law.overflowed(state, now));
+            }
+            Some((state, law)) => law.overflowed(state, now),
+            None => {}
         }
     }
 
     fn emptied(&mut self, flow: FlowId) {
         let now = self.now;
-        let Some((state, law)) = self.state_and_law(flow) else { return };
-        match law {
-            Law::None => {}
-            Law::CoDel(_) => state.as_codel(CoDelState::empty),
-            Law::Cobalt(law) => state.as_cobalt(|state| law.empty(state, now)),
+        if let Some((state, law)) = self.state_and_law(flow) {
+            law.emptied(state, now);
         }
     }
 

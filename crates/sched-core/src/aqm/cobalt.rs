@@ -27,6 +27,7 @@
 
 use super::blue::{BlueLaw, BlueParts};
 use super::control_law::{MAX_INTERVAL, spacing};
+use super::law::{Law, Words};
 use super::random::{Probability, Random};
 use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
@@ -194,36 +195,6 @@ impl CobaltState {
         phase: Phase::Quiet,
     };
 
-    /// The state in three words; the first is 0 if and only if the queue is without a history. The upper three bits of the
-    /// last are 0.
-    pub(super) fn to_words(self) -> [u64; 3] {
-        let [low @ .., high] = self.next.0.to_le_bytes();
-        let [a, b, c, d, e, f, g] = low;
-        let (chance, count) = (u64::from(self.chance.raw()), u64::from(self.count));
-        let history = match self.phase {
-            // `next` has no meaning then.
-            Phase::Quiet => 0,
-            phase => chance << 32 | count << 16 | u64::from(high) << 8 | u64::from(phase as u8),
-        };
-        [history, self.thaw.0, u64::from_le_bytes([a, b, c, d, e, f, g, 0])]
-    }
-
-    /// The state of which [`Self::to_words`] made these.
-    pub(super) const fn from_words([history, thaw, next]: [u64; 3]) -> Self {
-        let [phase, high, count @ .., c0, c1, c2, c3] = history.to_le_bytes();
-        let [a, b, c, d, e, f, g, _] = next.to_le_bytes();
-        let phase = match phase {
-            0 => Phase::Quiet,
-            1 => Phase::Idle,
-            2 => Phase::Below,
-            _ => Phase::Standing,
-        };
-        let count = u16::from_le_bytes(count);
-        let chance = Probability::from_raw(u32::from_le_bytes([c0, c1, c2, c3]));
-        let next = Nanos(u64::from_le_bytes([a, b, c, d, e, f, g, high]));
-        Self { next, thaw: Nanos(thaw), chance, count, phase }
-    }
-
     /// Whether BLUE's probability is above 0.
     pub(super) fn is_unresponsive(&self) -> bool {
         self.chance != Probability::NEVER
@@ -240,26 +211,74 @@ impl CobaltState {
     }
 }
 
+impl Words for CobaltState {
+    /// The first is 0 if and only if the queue is without a history. The upper three bits of the
+    /// last are 0.
+    fn to_words(self) -> [u64; 3] {
+        let [low @ .., high] = self.next.0.to_le_bytes();
+        let [a, b, c, d, e, f, g] = low;
+        let (chance, count) = (u64::from(self.chance.raw()), u64::from(self.count));
+        let history = match self.phase {
+            // `next` has no meaning then.
+            Phase::Quiet => 0,
+            phase => chance << 32 | count << 16 | u64::from(high) << 8 | u64::from(phase as u8),
+        };
+        [history, self.thaw.0, u64::from_le_bytes([a, b, c, d, e, f, g, 0])]
+    }
+
+    fn from_words([history, thaw, next]: [u64; 3], _now: Nanos) -> Self {
+        let [phase, high, count @ .., c0, c1, c2, c3] = history.to_le_bytes();
+        let [a, b, c, d, e, f, g, _] = next.to_le_bytes();
+        let phase = match phase {
+            0 => Phase::Quiet,
+            1 => Phase::Idle,
+            2 => Phase::Below,
+            _ => Phase::Standing,
+        };
+        let count = u16::from_le_bytes(count);
+        let chance = Probability::from_raw(u32::from_le_bytes([c0, c1, c2, c3]));
+        let next = Nanos(u64::from_le_bytes([a, b, c, d, e, f, g, high]));
+        Self { next, thaw: Nanos(thaw), chance, count, phase }
+    }
+}
+
 impl Default for CobaltState {
     fn default() -> Self {
         Self::EMPTY
     }
 }
 
-impl CobaltLaw {
-    /// Judges a packet about to leave and moves its queue's state on.
-    pub(super) fn judge(
-        &self,
-        state: &mut CobaltState,
-        random: &mut Random,
-        head: Head,
-    ) -> Verdict {
+impl Law for CobaltLaw {
+    type State = CobaltState;
+
+    fn judge(&self, state: &mut CobaltState, random: &mut Random, head: Head) -> Verdict {
         if head.sojourn <= self.acceptable && state.phase == Phase::Quiet {
             return Verdict::Pass;
         }
         self.judge_closely(state, random, head)
     }
 
+    fn overflowed(&self, state: &mut CobaltState, now: Nanos) {
+        self.blue.raise(state.blue(), now);
+        match state.phase {
+            // A queue that may be empty does not stand.
+            Phase::Quiet | Phase::Idle => state.enter(Phase::Idle),
+            Phase::Below | Phase::Standing => {
+                state.phase = Phase::Standing;
+                state.count = state.count.max(1);
+                state.next = now;
+            }
+        }
+    }
+
+    fn emptied(&self, state: &mut CobaltState, now: Nanos) {
+        self.blue.lower(state.blue(), now);
+        self.decay(state, now);
+        state.enter(Phase::Idle);
+    }
+}
+
+impl CobaltLaw {
     #[cold]
     fn judge_closely(&self, state: &mut CobaltState, random: &mut Random, head: Head) -> Verdict {
         // No instant lies further ahead, unless the clock has stepped back or the interval was longer.
@@ -277,7 +296,7 @@ impl CobaltLaw {
             state.next = state.next.max(head.now);
         }
         if head.bytes_behind == 0 {
-            self.empty(state, head.now);
+            self.emptied(state, head.now);
         } else {
             state.enter(state.phase);
         }
@@ -350,27 +369,6 @@ impl CobaltLaw {
 
     fn spacing(&self, count: u16) -> Nanos {
         spacing(self.interval, count.into())
-    }
-
-    /// The queue has become empty.
-    pub(super) fn empty(&self, state: &mut CobaltState, now: Nanos) {
-        self.blue.lower(state.blue(), now);
-        self.decay(state, now);
-        state.enter(Phase::Idle);
-    }
-
-    /// A packet of the queue gave way for want of room.
-    pub(super) fn overflow(&self, state: &mut CobaltState, now: Nanos) {
-        self.blue.raise(state.blue(), now);
-        match state.phase {
-            // A queue that may be empty does not stand.
-            Phase::Quiet | Phase::Idle => state.enter(Phase::Idle),
-            Phase::Below | Phase::Standing => {
-                state.phase = Phase::Standing;
-                state.count = state.count.max(1);
-                state.next = now;
-            }
-        }
     }
 }
 
@@ -447,7 +445,7 @@ impl<T: Table<CobaltState>> Aqm for Cobalt<T> {
 
     /// Accepts: how long a packet waits is known when it leaves.
     #[inline]
-    fn admit(&mut self, _flow: FlowId, offer: Offer) -> Admission {
+    fn admit(&mut self, _flow: FlowId, offer: Offer, _look: Look) -> Admission {
         self.now = offer.now;
         Admission::Accept
     }
@@ -478,14 +476,14 @@ impl<T: Table<CobaltState>> Aqm for Cobalt<T> {
     fn overflowed(&mut self, flow: FlowId) {
         let (law, now) = (self.law, self.now);
         if let Some(state) = self.state_mut(flow) {
-            law.overflow(state, now);
+            law.overflowed(state, now);
         }
     }
 
     fn emptied(&mut self, flow: FlowId) {
         let (law, now) = (self.law, self.now);
         if let Some(state) = self.state_mut(flow) {
-            law.empty(state, now);
+            law.emptied(state, now);
         }
     }
 

@@ -16,7 +16,8 @@
 //! **Source.** RFC 8289, in particular §5; where this departs from it: `docs/disciplines/codel.md`.
 
 use super::control_law::{MAX_INTERVAL, spacing};
-use super::{Admission, Aqm, Head, Look, Offer, Verdict, swap_states};
+use super::law::{Law, Words};
+use super::{Admission, Aqm, Head, Look, Offer, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
 
@@ -104,24 +105,25 @@ impl CoDelState {
     /// A queue that has not been above its target.
     pub const EMPTY: Self = Self { phase: BELOW, next: Nanos::ZERO, count: 0, count_at_start: 0 };
 
-    /// The state in three words; the first is 0 if and only if the last packet seen was below the target. The upper three
+    /// The queue has lost its last packet by a drop.
+    const fn empty(&mut self) {
+        self.phase = BELOW;
+    }
+}
+
+impl Words for CoDelState {
+    /// The first is 0 if and only if the last packet seen was below the target. The upper three
     /// bits of the last are 0, as [`MAX_COUNT`] says.
-    pub(super) fn to_words(self) -> [u64; 3] {
+    fn to_words(self) -> [u64; 3] {
         let counts = u64::from(self.count_at_start) << u32::BITS | u64::from(self.count);
         [self.phase.0, self.next.0, counts]
     }
 
-    /// The state of which [`Self::to_words`] made these.
-    pub(super) const fn from_words([phase, next, counts]: [u64; 3]) -> Self {
+    fn from_words([phase, next, counts]: [u64; 3], _now: Nanos) -> Self {
         let [a, b, c, d, e, f, g, h] = counts.to_le_bytes();
         let count = u32::from_le_bytes([a, b, c, d]);
         let count_at_start = u32::from_le_bytes([e, f, g, h]);
         Self { phase: Nanos(phase), next: Nanos(next), count, count_at_start }
-    }
-
-    /// The queue has lost its last packet by a drop.
-    pub(super) const fn empty(&mut self) {
-        self.phase = BELOW;
     }
 }
 
@@ -187,9 +189,22 @@ impl<T: Table<CoDelState>> CoDel<T> {
     }
 }
 
+impl Law for CoDelParams {
+    type State = CoDelState;
+
+    #[inline]
+    fn judge(&self, state: &mut CoDelState, _random: &mut Random, head: Head) -> Verdict {
+        self.verdict(state, head)
+    }
+
+    fn emptied(&self, state: &mut CoDelState, _now: Nanos) {
+        state.empty();
+    }
+}
+
 impl CoDelParams {
     /// Judges a packet about to leave and moves its queue's state on.
-    pub(super) fn judge(&self, state: &mut CoDelState, head: Head) -> Verdict {
+    fn verdict(&self, state: &mut CoDelState, head: Head) -> Verdict {
         if self.is_below(head) {
             state.phase = BELOW;
             return Verdict::Pass;
@@ -256,7 +271,7 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
 
     /// Accepts: how long a packet waits is known when it leaves.
     #[inline]
-    fn admit(&mut self, _flow: FlowId, _offer: Offer) -> Admission {
+    fn admit(&mut self, _flow: FlowId, _offer: Offer, _look: Look) -> Admission {
         Admission::Accept
     }
 
@@ -264,7 +279,7 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
     fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
         if look == Look::Close {
             let state = self.states.as_mut().get_mut(flow.index());
-            return state.map_or(Verdict::Pass, |state| self.params.judge(state, head));
+            return state.map_or(Verdict::Pass, |state| self.params.verdict(state, head));
         }
         // At a glance nothing is written, so that what the caller has read is still true after it.
         let passes = self
@@ -278,7 +293,7 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
     fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
         let (params, mut copy) = (self.params, self.states.as_ref().get(flow.index()).copied());
         move |head| match &mut copy {
-            Some(state) => params.judge(state, head),
+            Some(state) => params.verdict(state, head),
             None => Verdict::Pass,
         }
     }

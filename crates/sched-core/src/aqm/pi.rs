@@ -6,12 +6,13 @@
 //! **A fraction of 64 bits.** A probability here is a number `p` that stands for `p / 2^64`; the largest stands for 1.
 //! PIE divides a step by 2,048 while the probability is below 10^-6, so the least steps that matter are below
 //! 10^-9. In 32 bits that is one or two units, and the rounding would be half of the step; in 64 bits a step of 10^-9 has
-//! ten digits.
+//! ten digits. PIE keeps 42 bits from one update to the next.
 //!
 //! No float. A step takes two multiplications of 128 bits, once in a period; the only division is that of a long
 //! silence.
 
 use super::Probability;
+use super::law::bits;
 use crate::Nanos;
 use crate::flow_scheduler::ConfigError;
 
@@ -45,9 +46,22 @@ pub(crate) fn shortened(p: u64) -> Probability {
 /// Updates that one call makes up for, one by one. How a longer silence counts is said by each AQM.
 pub(crate) const MAX_UPDATES: u32 = 8;
 
-/// The longest delay that is told apart: 4.29 s.
+/// Bits of a delay in whole ticks of 1,024 ns.
+pub(crate) const DELAY_BITS: u32 = 22;
+
+/// The longest delay that is told apart: 4.29 s, in whole ticks of 1,024 ns as a sojourn time is.
 pub(crate) fn delay_of(sojourn: Nanos) -> u32 {
-    u32::try_from(sojourn.0).unwrap_or(u32::MAX)
+    u32::try_from(sojourn.0).unwrap_or(u32::MAX << 10)
+}
+
+/// A delay in [`DELAY_BITS`].
+pub(crate) const fn delay_in_bits(delay: u32) -> u64 {
+    (delay >> 10) as u64
+}
+
+/// The delay of which [`delay_in_bits`] made the low bits of `word`.
+pub(crate) const fn delay_from_bits(word: u64) -> u32 {
+    bits(word, 0, DELAY_BITS) << 10
 }
 
 /// What is set for a controller.
@@ -74,8 +88,8 @@ const BITS_BELOW: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gains {
     /// α and β in units of 2^-72 for each nanosecond: below 2^53.
-    alpha: i128,
-    beta: i128,
+    alpha: u64,
+    beta: u64,
     pub(crate) target: u32,
     pub(crate) period: Nanos,
 }
@@ -89,7 +103,7 @@ impl Gains {
         ConfigError::check_range(of_period, period.0, LEAST, MOST)?;
         ConfigError::check_range(of_alpha, alpha_millihertz.into(), 1, MOST_MILLIHERTZ)?;
         ConfigError::check_range(of_beta, beta_millihertz.into(), 1, MOST_MILLIHERTZ)?;
-        let gain = |millihertz: u32| i128::from(u64::from(millihertz).wrapping_mul(UNIT));
+        let gain = |millihertz: u32| u64::from(millihertz).wrapping_mul(UNIT);
         let (alpha, beta) = (gain(alpha_millihertz), gain(beta_millihertz));
         Ok(Self { alpha, beta, target: delay_of(target), period })
     }
@@ -106,7 +120,8 @@ impl Gains {
     pub(crate) fn step(&self, delay: u32, before: u32, shift: u32) -> i128 {
         // Each product is below 2^53 · 2^32.
         let (off, grown) = (difference(delay, self.target), difference(delay, before));
-        let step = self.alpha.wrapping_mul(off).wrapping_add(self.beta.wrapping_mul(grown));
+        let (alpha, beta) = (i128::from(self.alpha), i128::from(self.beta));
+        let step = alpha.wrapping_mul(off).wrapping_add(beta.wrapping_mul(grown));
         step >> BITS_BELOW.wrapping_add(shift & 31)
     }
 

@@ -18,7 +18,8 @@
 //! **Source.** K. De Schepper, O. Bondarenko, I. Tsang, B. Briscoe, *PI2: a linearized AQM for both classic and scalable
 //! TCP*, CoNEXT 2016; the controller and the overload rule of RFC 9332. `docs/disciplines/dualpi2.md`.
 
-use super::pi::{Gains, ONE, Pi, Settings, delay_of, shortened};
+use super::law::{Law, Words, tells_arrivals};
+use super::pi::{Gains, ONE, Pi, Settings, delay_from_bits, delay_in_bits, delay_of, shortened};
 use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{Ecn, FlowId, Nanos, Packet};
@@ -99,6 +100,11 @@ impl Pi2Params {
         ConfigError::check_range("PI2 MTU in bytes", self.mtu.into(), 1, longest)?;
         Ok(gains)
     }
+
+    pub(super) fn law(&self) -> Result<Pi2Law, ConfigError> {
+        let gains = self.check()?;
+        Ok(Pi2Law { gains, spared: self.mtu.saturating_mul(2), coupling: self.coupling })
+    }
 }
 
 impl Default for Pi2Params {
@@ -136,6 +142,20 @@ impl Pi2State {
     }
 }
 
+/// With delays as sojourn times have them, in whole ticks.
+impl Words for Pi2State {
+    fn to_words(self) -> [u64; 3] {
+        let (delay, before) = (delay_in_bits(self.delay), delay_in_bits(self.pi.before));
+        [self.pi.updated.0, self.pi.p, delay << u32::BITS | before]
+    }
+
+    fn from_words([updated, p, delays]: [u64; 3], _now: Nanos) -> Self {
+        let before = delay_from_bits(delays);
+        let pi = Pi { updated: Nanos(updated), p, before };
+        Self { pi, delay: delay_from_bits(delays >> u32::BITS) }
+    }
+}
+
 impl Default for Pi2State {
     fn default() -> Self {
         Self::EMPTY
@@ -159,10 +179,9 @@ impl Default for Pi2State {
 pub struct Pi2<T> {
     states: T,
     params: Pi2Params,
-    gains: Gains,
-    /// Two MTU in bytes.
-    spared: u32,
+    law: Pi2Law,
     random: Random,
+    now: Nanos,
 }
 
 crate::debug::short_debug!(Pi2<T> { params });
@@ -173,10 +192,9 @@ impl<T: Table<Pi2State>> Pi2<T> {
     /// # Errors
     /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
     pub fn new(mut states: T, params: Pi2Params, seed: u64) -> Result<Self, ConfigError> {
-        let gains = params.check()?;
+        let law = params.law()?;
         states.as_mut().fill(Pi2State::EMPTY);
-        let spared = params.mtu.saturating_mul(2);
-        Ok(Self { states, params, gains, spared, random: Random::new(seed) })
+        Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
     }
 
     /// What is set.
@@ -191,8 +209,8 @@ impl<T: Table<Pi2State>> Pi2<T> {
     /// # Errors
     /// As [`Pi2::new`]; nothing has changed then.
     pub fn set_params(&mut self, params: Pi2Params) -> Result<(), ConfigError> {
-        self.gains = params.check()?;
-        (self.params, self.spared) = (params, params.mtu.saturating_mul(2));
+        self.law = params.law()?;
+        self.params = params;
         Ok(())
     }
 
@@ -221,15 +239,20 @@ fn toss(pi: &Pi, coupling: u8, ecn: Ecn, random: &mut Random) -> Admission {
     }
 }
 
-impl<T: Table<Pi2State>> Aqm for Pi2<T> {
-    /// PI2 drops at arrival.
-    const MAX_DROPS: u32 = 0;
+/// Parameters, made ready.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pi2Law {
+    gains: Gains,
+    /// Two MTU in bytes.
+    spared: u32,
+    coupling: u8,
+}
+
+impl Law for Pi2Law {
+    type State = Pi2State;
 
     #[inline]
-    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
-        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
-            return Admission::Accept;
-        };
+    fn admit(&self, state: &mut Pi2State, random: &mut Random, offer: Offer) -> Admission {
         if offer.held.packets == 0 {
             state.begin(offer.now, &self.gains);
             return Admission::Accept;
@@ -240,50 +263,30 @@ impl<T: Table<Pi2State>> Aqm for Pi2<T> {
         if state.pi.p == 0 || offer.held.bytes <= self.spared {
             return Admission::Accept;
         }
-        toss(&state.pi, self.params.coupling, offer.packet.ecn, &mut self.random)
+        toss(&state.pi, self.coupling, offer.packet.ecn, random)
     }
 
-    /// Always passes: the packet was judged when it came. Its sojourn time is the delay of the queue.
     #[inline]
-    fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
-        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
-            return Verdict::Pass;
-        };
+    fn glance(&self, state: &mut Pi2State, head: Head) -> Verdict {
         if self.gains.is_due(state.pi.updated, head.now) {
-            if look == Look::Glance {
-                return Verdict::Unclear;
-            }
-            state.catch_up(head.now, &self.gains);
+            return Verdict::Unclear;
         }
         state.delay = delay_of(head.sojourn);
         Verdict::Pass
     }
 
-    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
-        |_| Verdict::Pass
-    }
-
-    /// PI2 takes no notice: a queue is judged by the time that its packets wait.
+    /// Its sojourn time is the delay of the queue.
     #[inline]
-    fn overflowed(&mut self, _flow: FlowId) {}
-
-    /// Nothing to do: the next packet finds an empty queue.
-    #[inline]
-    fn emptied(&mut self, _flow: FlowId) {}
-
-    fn forget(&mut self, flow: FlowId) {
-        if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
-            *state = Pi2State::EMPTY;
+    fn judge(&self, state: &mut Pi2State, _random: &mut Random, head: Head) -> Verdict {
+        if self.gains.is_due(state.pi.updated, head.now) {
+            state.catch_up(head.now, &self.gains);
         }
-    }
-
-    #[inline]
-    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
-
-    fn swap(&mut self, flow: FlowId, other: FlowId) {
-        swap_states(self.states.as_mut(), flow, other, Pi2State::EMPTY);
+        state.delay = delay_of(head.sojourn);
+        Verdict::Pass
     }
 }
+
+tells_arrivals!(Pi2<Pi2State>);
 
 #[cfg(test)]
 mod tests;

@@ -15,8 +15,10 @@
 //!
 //! **Source.** RFC 8033; where this departs from it: `docs/disciplines/pie.md`.
 
+use super::law::{Law, Words, bits, tells_arrivals, time_from_bits, time_in_bits};
 use super::pi::{
-    Gains, MAX_UPDATES, ONE, Settings, delay_of, fraction, moved, periods, product, shortened,
+    DELAY_BITS, Gains, MAX_UPDATES, ONE, Settings, delay_from_bits, delay_in_bits, delay_of,
+    fraction, moved, periods, product, shortened,
 };
 use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
@@ -94,7 +96,7 @@ impl PieParams {
         Self { mtu, ..self }
     }
 
-    fn check(&self) -> Result<Gains, ConfigError> {
+    pub(super) fn law(&self) -> Result<PieLaw, ConfigError> {
         let settings = Settings {
             target: self.target,
             period: self.period,
@@ -108,7 +110,14 @@ impl PieParams {
         ConfigError::check_range("PIE burst in ns", self.max_burst.0, 0, MAX_BURST)?;
         let longest = Packet::MAX_LEN.into();
         ConfigError::check_range("PIE MTU in bytes", self.mtu.into(), 1, longest)?;
-        Ok(gains)
+        let mark_up_to = match self.mark_up_to {
+            Probability::ALWAYS => ONE,
+            below => u64::from(below.raw()) << 32,
+        };
+        let burst = self.max_burst.0.div_ceil(self.period.0.max(1));
+        let burst = u32::try_from(burst).unwrap_or(u32::MAX);
+        let spared = self.mtu.saturating_mul(2);
+        Ok(PieLaw { gains, mark_up_to, burst, spared })
     }
 }
 
@@ -158,7 +167,7 @@ pub struct PieState {
     delay: u32,
     /// What `delay` was in the last update.
     before: u32,
-    /// How much of the burst allowance is spent, in ns.
+    /// How many periods of the burst allowance are spent: fewer than 2^22.
     spent: u32,
 }
 
@@ -166,7 +175,49 @@ impl PieState {
     /// A queue that has not held a packet.
     pub const EMPTY: Self =
         Self { updated: Nanos::ZERO, p: 0, sum: 0, delay: 0, before: 0, spent: 0 };
+
+    /// Bits of a probability that are not kept.
+    const BELOW: u32 = 22;
+    /// The largest probability in the bits that are kept.
+    const MOST: u64 = u64::MAX >> Self::BELOW;
+
+    /// `p` is as near to this as its bits allow; 1 stays 1.
+    const fn set_p(&mut self, p: u64) {
+        let kept = p >> Self::BELOW;
+        self.p = if kept == Self::MOST { ONE } else { kept << Self::BELOW };
+    }
 }
+
+/// With delays as sojourn times have them, in whole ticks.
+impl Words for PieState {
+    fn to_words(self) -> [u64; 3] {
+        let updated = time_in_bits(self.updated);
+        let (delay, before) = (delay_in_bits(self.delay), delay_in_bits(self.before));
+        [
+            self.p >> Self::BELOW << Self::BELOW | u64::from(self.spent),
+            updated << Self::BELOW | before,
+            updated >> (u64::BITS - Self::BELOW) << HIGH | delay << u32::BITS | u64::from(self.sum),
+        ]
+    }
+
+    fn from_words([first, second, last]: [u64; 3], now: Nanos) -> Self {
+        let low = second >> Self::BELOW;
+        let high = last >> HIGH << (u64::BITS - Self::BELOW);
+        let mut state = Self {
+            updated: time_from_bits(high | low, now),
+            sum: bits(last, 0, u32::BITS),
+            delay: delay_from_bits(last >> u32::BITS),
+            before: delay_from_bits(second),
+            spent: bits(first, 0, Self::BELOW),
+            ..Self::EMPTY
+        };
+        state.set_p(first);
+        state
+    }
+}
+
+/// Where in the last word of a [`PieState`] the upper bits of its instant begin.
+const HIGH: u32 = u32::BITS + DELAY_BITS;
 
 impl Default for PieState {
     fn default() -> Self {
@@ -190,36 +241,27 @@ impl Default for PieState {
 #[derive(Clone)]
 pub struct Pie<T> {
     states: T,
-    law: Law,
+    params: PieParams,
+    law: PieLaw,
     random: Random,
+    now: Nanos,
 }
 
-crate::debug::short_debug!(Pie<T> { law });
+crate::debug::short_debug!(Pie<T> { params });
 
 /// Parameters, made ready.
 #[derive(Clone, Copy, Debug)]
-struct Law {
-    params: PieParams,
+pub(super) struct PieLaw {
     gains: Gains,
-    /// `params.max_burst` in ns.
-    max_burst: u32,
-    /// `params.mark_up_to` as a fraction of 64 bits.
+    /// As a fraction of 64 bits.
     mark_up_to: u64,
+    /// The burst allowance in periods, rounded up: fewer than 2^22.
+    burst: u32,
     /// Two MTU in bytes.
     spared: u32,
 }
 
-impl Law {
-    fn new(params: PieParams) -> Result<Self, ConfigError> {
-        let gains = params.check()?;
-        let mark_up_to = match params.mark_up_to {
-            Probability::ALWAYS => ONE,
-            below => u64::from(below.raw()) << 32,
-        };
-        let spared = params.mtu.saturating_mul(2);
-        Ok(Self { params, gains, max_burst: delay_of(params.max_burst), mark_up_to, spared })
-    }
-
+impl PieLaw {
     /// A packet comes to an empty queue. A queue without a probability begins anew; else the updates of the time when it
     /// was empty are made up for.
     fn begin(&self, state: &mut PieState, now: Nanos) {
@@ -228,7 +270,7 @@ impl Law {
             let more = self.catch_up(state, now);
             // What remains of a long silence halves the probability every 32 updates: about what 0.98 each would.
             let halvings = u32::try_from(more >> 5).unwrap_or(u32::MAX);
-            state.p = state.p.checked_shr(halvings).unwrap_or(0);
+            state.set_p(state.p.checked_shr(halvings).unwrap_or(0));
         }
         if state.p == 0 {
             *state = PieState { updated: now, ..PieState::EMPTY };
@@ -268,13 +310,13 @@ impl Law {
         if delay > LONG_DELAY {
             step = step.wrapping_add(FIFTIETH.into());
         }
-        state.p = moved(p, step);
+        let mut p = moved(p, step);
         if delay == 0 && before == 0 {
             // A fiftieth off, without a division.
-            state.p = state.p.wrapping_sub(product(state.p, FIFTIETH));
+            p = p.wrapping_sub(product(p, FIFTIETH));
         }
-        let period = delay_of(self.gains.period);
-        state.spent = state.spent.saturating_add(period).min(self.max_burst);
+        state.set_p(p);
+        state.spent = state.spent.saturating_add(1).min(self.burst);
         let half = self.gains.target >> 1;
         if state.p == 0 && delay < half && before < half {
             state.spent = 0;
@@ -286,7 +328,7 @@ impl Law {
     #[inline]
     const fn spares(&self, state: &PieState, held: u32) -> bool {
         held <= self.spared
-            || state.spent < self.max_burst
+            || state.spent < self.burst
             || (state.p < FIFTH && state.before < self.gains.target >> 1)
     }
 
@@ -303,6 +345,49 @@ impl Law {
         }
         state.sum = 0;
         if state.p <= self.mark_up_to { Admission::Signal } else { Admission::Refuse }
+    }
+}
+
+impl Law for PieLaw {
+    type State = PieState;
+
+    #[inline]
+    fn admit(&self, state: &mut PieState, random: &mut Random, offer: Offer) -> Admission {
+        if offer.held.packets == 0 {
+            self.begin(state, offer.now);
+            return Admission::Accept;
+        }
+        if self.gains.is_due(state.updated, offer.now) {
+            self.catch_up(state, offer.now);
+        }
+        if self.spares(state, offer.held.bytes) {
+            return Admission::Accept;
+        }
+        self.toss(state, random)
+    }
+
+    #[inline]
+    fn glance(&self, state: &mut PieState, head: Head) -> Verdict {
+        if self.gains.is_due(state.updated, head.now) {
+            return Verdict::Unclear;
+        }
+        state.delay = delay_of(head.sojourn);
+        Verdict::Pass
+    }
+
+    /// Its sojourn time is the delay of the queue.
+    #[inline]
+    fn judge(&self, state: &mut PieState, _random: &mut Random, head: Head) -> Verdict {
+        if self.gains.is_due(state.updated, head.now) {
+            self.catch_up(state, head.now);
+        }
+        state.delay = delay_of(head.sojourn);
+        Verdict::Pass
+    }
+
+    /// The sum begins anew, as after any other loss.
+    fn overflowed(&self, state: &mut PieState, _now: Nanos) {
+        state.sum = 0;
     }
 }
 
@@ -323,15 +408,15 @@ impl<T: Table<PieState>> Pie<T> {
     /// # Errors
     /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
     pub fn new(mut states: T, params: PieParams, seed: u64) -> Result<Self, ConfigError> {
-        let law = Law::new(params)?;
+        let law = params.law()?;
         states.as_mut().fill(PieState::EMPTY);
-        Ok(Self { states, law, random: Random::new(seed) })
+        Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
     }
 
     /// What is set.
     #[must_use]
     pub const fn params(&self) -> PieParams {
-        self.law.params
+        self.params
     }
 
     /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the next packet meets the
@@ -340,7 +425,8 @@ impl<T: Table<PieState>> Pie<T> {
     /// # Errors
     /// As [`Pie::new`]; nothing has changed then.
     pub fn set_params(&mut self, params: PieParams) -> Result<(), ConfigError> {
-        self.law = Law::new(params)?;
+        self.law = params.law()?;
+        self.params = params;
         Ok(())
     }
 
@@ -352,72 +438,7 @@ impl<T: Table<PieState>> Pie<T> {
     }
 }
 
-impl<T: Table<PieState>> Aqm for Pie<T> {
-    /// PIE drops at arrival.
-    const MAX_DROPS: u32 = 0;
-
-    #[inline]
-    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
-        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
-            return Admission::Accept;
-        };
-        if offer.held.packets == 0 {
-            self.law.begin(state, offer.now);
-            return Admission::Accept;
-        }
-        if self.law.gains.is_due(state.updated, offer.now) {
-            self.law.catch_up(state, offer.now);
-        }
-        if self.law.spares(state, offer.held.bytes) {
-            return Admission::Accept;
-        }
-        self.law.toss(state, &mut self.random)
-    }
-
-    /// Always passes: the packet was judged when it came. Its sojourn time is the delay of the queue.
-    #[inline]
-    fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
-        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
-            return Verdict::Pass;
-        };
-        if self.law.gains.is_due(state.updated, head.now) {
-            if look == Look::Glance {
-                return Verdict::Unclear;
-            }
-            self.law.catch_up(state, head.now);
-        }
-        state.delay = delay_of(head.sojourn);
-        Verdict::Pass
-    }
-
-    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
-        |_| Verdict::Pass
-    }
-
-    /// The sum begins anew, as after any other loss.
-    fn overflowed(&mut self, flow: FlowId) {
-        if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
-            state.sum = 0;
-        }
-    }
-
-    /// Nothing to do: the next packet finds an empty queue.
-    #[inline]
-    fn emptied(&mut self, _flow: FlowId) {}
-
-    fn forget(&mut self, flow: FlowId) {
-        if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
-            *state = PieState::EMPTY;
-        }
-    }
-
-    #[inline]
-    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
-
-    fn swap(&mut self, flow: FlowId, other: FlowId) {
-        swap_states(self.states.as_mut(), flow, other, PieState::EMPTY);
-    }
-}
+tells_arrivals!(Pie<PieState>);
 
 #[cfg(test)]
 mod tests;

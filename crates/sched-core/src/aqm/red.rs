@@ -9,18 +9,18 @@
 //! - *adaptive*: the probability at the second threshold follows the average, so that this stays in the middle.
 //!
 //! **Promises.** An arrival is never told while the average is below the first threshold. At a constant average there are
-//! at most `1/p` arrivals from one signal to the next, where `p` is the probability at this average. No packet is told
+//! at most `1/p` arrivals from one signal to the next, where `p` is the probability at this average, 2^-24 at least. No packet is told
 //! at delivery. Above the second threshold ECN-capable packets are turned away and not marked: traffic that does not
 //! respond cannot fill the queue by being marked. Same parameters, seed and operations, same verdicts on every target.
 //!
-//! **Cost.** O(1): two multiplications for an arrival between the thresholds, and no division; one multiplication for each
-//! bit of the number of packets that could have left while the queue was empty, at most 21. Memory: 32 bytes a queue,
-//! and 220 for all.
+//! **Cost.** O(1): two multiplications for an arrival between the thresholds, and no division; two multiplications for each
+//! bit of the number of packets that could have left while the queue was empty, at most 21. Memory: 32 bytes a queue.
 //!
 //! **Source.** S. Floyd, V. Jacobson, *Random Early Detection Gateways for Congestion Avoidance*, IEEE/ACM Transactions on
 //! Networking 1 (4), 1993; S. Floyd, R. Gummadi, S. Shenker, *Adaptive RED*, 2001. Where this departs from them:
 //! `docs/disciplines/red.md`.
 
+use super::law::{Law, TIME_BITS, Words, bits, tells_arrivals, time_from_bits, time_in_bits};
 use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos};
@@ -55,8 +55,6 @@ pub struct RedParams {
     /// The probability at the second threshold follows the average of each queue, every
     /// [`RedParams::ADAPTS_AFTER`]. It starts at `max_probability`, and is kept in 0.01 to 0.5.
     pub adaptive: bool,
-    /// The seed of the draws.
-    pub seed: u64,
 }
 
 impl RedParams {
@@ -82,7 +80,6 @@ impl RedParams {
             packet_time: Nanos::from_micros(1_200),
             gentle: false,
             adaptive: false,
-            seed: 0,
         }
     }
 
@@ -116,12 +113,6 @@ impl RedParams {
         Self { adaptive: true, ..self }
     }
 
-    /// The same with the draws of this seed.
-    #[must_use]
-    pub const fn with_seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
-    }
-
     fn check(&self) -> Result<(), ConfigError> {
         let (low, high) = (self.min_threshold.into(), self.max_threshold.into());
         let highest = Self::MAX_THRESHOLD.into();
@@ -134,6 +125,11 @@ impl RedParams {
         let time = self.packet_time.0;
         ConfigError::check_range("RED packet time in ns", time, 1, Self::MAX_PACKET_TIME)
     }
+
+    pub(super) fn law(&self) -> Result<RedLaw, ConfigError> {
+        self.check()?;
+        Ok(RedLaw::of(self))
+    }
 }
 
 /// What [`Red`] remembers of one queue: 32 bytes.
@@ -144,23 +140,41 @@ pub struct RedState {
     /// When the queue became empty, or was last offered a packet while it was. Stale while it holds packets, and without
     /// meaning while the average is 0.
     idle_since: Nanos,
-    /// When the probability was last adapted; stale unless `probability` is above 0.
-    adapted: Nanos,
+    /// When the probability was last adapted, in ns modulo 2^32; stale unless `probability` is above 0.
+    adapted: u32,
     /// The adaptive probability at the second threshold; 0 before it is first needed.
     probability: u32,
-    /// Arrivals that passed since the last that was told; 0 if the average was below the first threshold since.
+    /// Arrivals that passed since the last that was told, at most [`MOST_COUNTED`]; 0 if the average was below the first
+    /// threshold since.
     count: u32,
 }
 
 impl RedState {
     /// A queue that has held nothing.
-    pub const EMPTY: Self = Self {
-        average: 0,
-        idle_since: Nanos::ZERO,
-        adapted: Nanos::ZERO,
-        probability: 0,
-        count: 0,
-    };
+    pub const EMPTY: Self =
+        Self { average: 0, idle_since: Nanos::ZERO, adapted: 0, probability: 0, count: 0 };
+}
+
+impl Words for RedState {
+    fn to_words(self) -> [u64; 3] {
+        let count = u64::from(self.count);
+        [
+            count << AVERAGE_BITS | self.average,
+            u64::from(self.adapted) << u32::BITS | u64::from(self.probability),
+            count >> COUNT_LOW << TIME_BITS | time_in_bits(self.idle_since),
+        ]
+    }
+
+    fn from_words([first, second, last]: [u64; 3], now: Nanos) -> Self {
+        let low = bits(first, AVERAGE_BITS, COUNT_LOW);
+        Self {
+            average: first & ((1 << AVERAGE_BITS) - 1),
+            idle_since: time_from_bits(last, now),
+            adapted: bits(second, u32::BITS, u32::BITS),
+            probability: bits(second, 0, u32::BITS),
+            count: bits(last, TIME_BITS, COUNT_LOW) << COUNT_LOW | low,
+        }
+    }
 }
 
 impl Default for RedState {
@@ -171,76 +185,111 @@ impl Default for RedState {
 
 /// Fraction bits of an average: below the rounding of the slowest one.
 const FRACTION: u32 = 20;
+/// Bits of an average of numbers below 2^32.
+const AVERAGE_BITS: u32 = u32::BITS + FRACTION;
+/// The low bits of a count that the word of the average has room for.
+const COUNT_LOW: u32 = u64::BITS - AVERAGE_BITS;
+/// The most arrivals that are counted between two that are told.
+const MOST_COUNTED: u32 = (1 << (2 * COUNT_LOW)) - 1;
 /// Fraction bits of the reciprocals of lengths, which are at least 1 and at most 2^30.
 const INVERSE: u32 = 62;
 /// Fraction bits of the reciprocal of the packet time.
 const PACKETS: u32 = 42;
 /// After `2^(weight + FORGOTTEN)` packet times an average is 0: e^-32 of what it was is less than its rounding.
 const FORGOTTEN: u32 = 5;
-/// The longest table of powers.
-const POWERS: usize = (RedParams::MAX_WEIGHT + FORGOTTEN) as usize;
 
-/// What follows from the parameters, so that no arrival divides.
+/// Parameters, and what follows from them, so that no arrival divides.
 #[derive(Clone, Copy, Debug)]
-struct Derived {
+pub(super) struct RedLaw {
+    min_threshold: u32,
+    max_threshold: u32,
+    max_probability: u32,
+    packet_time: u32,
     /// `2^INVERSE` over the distance of the thresholds, and over the second one.
     per_span: u64,
     per_threshold: u64,
     /// `2^PACKETS` over the packet time.
     per_packet_time: u64,
-    /// The average is 0 after as long.
-    forgotten_after: Nanos,
-    /// `(1 − 2^-weight)^(2^i)` in parts of 2^32.
-    powers: [u32; POWERS],
     /// The adaptive probability rises above this average and falls below that one: 6/10 and 4/10 of the way between the
     /// thresholds.
     rises_above: u32,
     falls_below: u32,
+    weight: u8,
+    gentle: bool,
+    adaptive: bool,
 }
 
-impl Derived {
+impl RedLaw {
     fn of(params: &RedParams) -> Self {
         let span = params.max_threshold.saturating_sub(params.min_threshold);
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let inverse = |bits: u32, of: u64| (1_u64 << bits).checked_div(of).unwrap_or(0);
         // Rounded up: whole packet times are whole packets.
         let packet_time = params.packet_time.0.max(1);
         let tenths = |n: u64| {
             let part = (u64::from(span) * n).checked_div(10).unwrap_or(0);
-            params.min_threshold.saturating_add(u32::try_from(part).unwrap_or(u32::MAX))
+            params.min_threshold.saturating_add(small(part))
         };
-        let packets = 1_u64 << params.weight.saturating_add(FORGOTTEN);
-        let mut powers = [0; POWERS];
-        let mut power = 0_u32.wrapping_sub(1_u32.wrapping_shl(32_u32.wrapping_sub(params.weight)));
-        for place in &mut powers {
-            *place = power;
-            power = upper(u64::from(power).wrapping_mul(power.into()));
-        }
         Self {
+            min_threshold: params.min_threshold,
+            max_threshold: params.max_threshold,
+            max_probability: params.max_probability.raw(),
+            packet_time: small(packet_time),
             per_span: inverse(INVERSE, span.into()),
             per_threshold: inverse(INVERSE, params.max_threshold.into()),
             per_packet_time: (1_u64 << PACKETS).div_ceil(packet_time),
-            forgotten_after: Nanos(params.packet_time.0.saturating_mul(packets)),
-            powers,
             rises_above: tenths(6),
             falls_below: tenths(4),
+            weight: u8::try_from(params.weight).unwrap_or(u8::MAX),
+            gentle: params.gentle,
+            adaptive: params.adaptive,
         }
     }
 
     /// `average`, after the queue was empty for `idle`: times `1 − 2^-weight` for each packet that could have left.
     fn decayed(&self, average: u64, idle: Nanos) -> u64 {
-        if idle >= self.forgotten_after {
+        let weight = u32::from(self.weight);
+        let forgotten = u64::from(self.packet_time) << weight.wrapping_add(FORGOTTEN);
+        if idle.0 >= forgotten {
             return 0;
         }
         // Below 2^(16 + 5) packet times of at most 2^30 ns, and a packet time times its reciprocal is at most 2^42 and that
         // time: no overflow.
-        let packets = idle.0.wrapping_mul(self.per_packet_time) >> PACKETS;
+        let mut packets = idle.0.wrapping_mul(self.per_packet_time) >> PACKETS;
+        // `(1 − 2^-weight)^(2^i)` in parts of 2^32.
+        let mut power = 0_u32.wrapping_sub(1_u32.wrapping_shl(u32::BITS.wrapping_sub(weight)));
         let mut left = average;
-        for (bit, &power) in self.powers.iter().enumerate() {
-            if packets >> bit & 1 == 1 {
+        while packets > 0 {
+            if packets & 1 == 1 {
                 left = part(left, power);
             }
+            power = upper(u64::from(power).wrapping_mul(power.into()));
+            packets >>= 1;
         }
         left
+    }
+
+    /// The adaptive probability at the second threshold, adapted if that is due.
+    fn adapt(&self, state: &mut RedState, now: Nanos) -> u32 {
+        /// 1/100, 1/2 and 9/10 in parts of 2^32.
+        const LEAST: u32 = 42_949_673;
+        const MOST: u32 = 1 << 31;
+        const NINE_TENTHS: u32 = 3_865_470_566;
+        let now = bits(now.0, 0, u32::BITS);
+        if state.probability == 0 {
+            state.probability = self.max_probability.clamp(LEAST, MOST);
+            state.adapted = now;
+        } else if u64::from(now.wrapping_sub(state.adapted)) >= RedParams::ADAPTS_AFTER.0 {
+            state.adapted = now;
+            let (average, before) = (state.bytes(), state.probability);
+            if average > self.rises_above {
+                state.probability = before.saturating_add(LEAST.min(before >> 2)).min(MOST);
+            } else if average < self.falls_below {
+                let lower = upper(u64::from(before).wrapping_mul(NINE_TENTHS.into()));
+                state.probability = lower.max(LEAST);
+            }
+        }
+        state.probability
     }
 }
 
@@ -265,7 +314,7 @@ const fn part(number: u64, fraction: u32) -> u64 {
 ///
 /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
 /// scheduler.add_all(1_514)?;
-/// let red = Red::new([RedState::EMPTY; 16], RedParams::new(15_000, 45_000).gentle())?;
+/// let red = Red::new([RedState::EMPTY; 16], RedParams::new(15_000, 45_000).gentle(), 7)?;
 /// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
 /// let fq_red = FlowQueues::with_parts(scheduler, red, queues, descriptors, [], Limits::NONE);
 /// # let _ = fq_red;
@@ -275,24 +324,23 @@ const fn part(number: u64, fraction: u32) -> u64 {
 pub struct Red<T> {
     states: T,
     params: RedParams,
-    derived: Derived,
+    law: RedLaw,
     random: Random,
-    /// The time of the last arrival or head.
+    /// The last arrival: an emptied queue has no time of its own.
     now: Nanos,
 }
 
 crate::debug::short_debug!(Red<T> { params });
 
 impl<T: Table<RedState>> Red<T> {
-    /// RED for `states.len()` queues. Cost: O(queues).
+    /// RED for `states.len()` queues, whose draws begin with `seed`. Cost: O(queues).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
-    pub fn new(mut states: T, params: RedParams) -> Result<Self, ConfigError> {
-        params.check()?;
+    pub fn new(mut states: T, params: RedParams, seed: u64) -> Result<Self, ConfigError> {
+        let law = params.law()?;
         states.as_mut().fill(RedState::EMPTY);
-        let (derived, random) = (Derived::of(&params), Random::new(params.seed));
-        Ok(Self { states, params, derived, random, now: Nanos::ZERO })
+        Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
     }
 
     /// What is set.
@@ -302,16 +350,12 @@ impl<T: Table<RedState>> Red<T> {
     }
 
     /// Changes the parameters, queues loaded or not; averages and adaptive probabilities stay, and the next arrival
-    /// is judged by the new parameters. The draws go on if the seed is the same, and begin anew if it is another.
+    /// is judged by the new parameters.
     ///
     /// # Errors
     /// As [`Red::new`]; nothing has changed then.
     pub fn set_params(&mut self, params: RedParams) -> Result<(), ConfigError> {
-        params.check()?;
-        if params.seed != self.params.seed {
-            self.random = Random::new(params.seed);
-        }
-        self.derived = Derived::of(&params);
+        self.law = params.law()?;
         self.params = params;
         Ok(())
     }
@@ -319,13 +363,6 @@ impl<T: Table<RedState>> Red<T> {
     /// The average of the bytes in the queue of `flow`, as of its last arrival; 0 beyond the states.
     pub fn average(&self, flow: FlowId) -> u32 {
         self.states.as_ref().get(flow.index()).map_or(0, RedState::bytes)
-    }
-
-    /// The queue of `flow` is empty from `now` on.
-    fn empty_since(&mut self, flow: FlowId, now: Nanos) {
-        if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
-            state.idle_since = now;
-        }
     }
 }
 
@@ -338,81 +375,47 @@ impl RedState {
 
     /// An arrival finds `bytes` queued.
     #[inline]
-    const fn average_in(&mut self, bytes: u32, weight: u32) {
+    const fn average_in(&mut self, bytes: u32, weight: u8) {
         let now = (bytes as u64) << FRACTION;
         // Below 2^52 on both sides; the shift rounds down, which costs less than 2^16 parts of 2^20 bytes.
         let step = now.cast_signed().wrapping_sub(self.average.cast_signed()) >> weight;
         self.average = self.average.wrapping_add_signed(step);
     }
-
-    /// The probability at the second threshold, adapted if that is due.
-    fn adapt(&mut self, now: Nanos, params: &RedParams, derived: &Derived) -> u32 {
-        /// 1/100, 1/2 and 9/10 in parts of 2^32.
-        const LEAST: u32 = 42_949_673;
-        const MOST: u32 = 1 << 31;
-        const NINE_TENTHS: u32 = 3_865_470_566;
-        if self.probability == 0 {
-            self.probability = params.max_probability.raw().clamp(LEAST, MOST);
-            self.adapted = now;
-        } else if now < self.adapted {
-            // The clock has stepped back.
-            self.adapted = now;
-        } else if now.since(self.adapted) >= RedParams::ADAPTS_AFTER {
-            self.adapted = now;
-            let (average, before) = (self.bytes(), self.probability);
-            if average > derived.rises_above {
-                self.probability = before.saturating_add(LEAST.min(before >> 2)).min(MOST);
-            } else if average < derived.falls_below {
-                let lower = upper(u64::from(before).wrapping_mul(NINE_TENTHS.into()));
-                self.probability = lower.max(LEAST);
-            }
-        }
-        self.probability
-    }
 }
 
-impl<T: Table<RedState>> Aqm for Red<T> {
-    const MAX_DROPS: u32 = 0;
+impl Law for RedLaw {
+    type State = RedState;
 
-    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
-        let Self { params, derived, .. } = self;
-        self.now = offer.now;
-        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
-            return Admission::Accept;
-        };
+    fn admit(&self, state: &mut RedState, random: &mut Random, offer: Offer) -> Admission {
         if offer.held.packets > 0 {
-            state.average_in(offer.held.bytes, params.weight);
+            state.average_in(offer.held.bytes, self.weight);
         } else {
             if state.average > 0 {
-                let idle = offer.now.since(state.idle_since);
-                state.average = derived.decayed(state.average, idle);
+                state.average = self.decayed(state.average, offer.now.since(state.idle_since));
             }
             // If the arrival is turned away, the queue stays empty, and its average has fallen up to now.
             state.idle_since = offer.now;
         }
-        let at_threshold = if params.adaptive {
-            state.adapt(offer.now, params, derived)
-        } else {
-            params.max_probability.raw()
-        };
+        let at_threshold =
+            if self.adaptive { self.adapt(state, offer.now) } else { self.max_probability };
         let average = state.bytes();
-        let Some(above) = average.checked_sub(params.min_threshold) else {
+        let Some(above) = average.checked_sub(self.min_threshold) else {
             state.count = 0;
             return Admission::Accept;
         };
-        let (probability, told) = if average < params.max_threshold {
-            (between(at_threshold, above, derived.per_span), Admission::Signal)
+        let (probability, told) = if average < self.max_threshold {
+            (between(at_threshold, above, self.per_span), Admission::Signal)
         } else {
-            let beyond = average.saturating_sub(params.max_threshold);
-            if !params.gentle || beyond >= params.max_threshold {
+            let beyond = average.saturating_sub(self.max_threshold);
+            if !self.gentle || beyond >= self.max_threshold {
                 state.count = 0;
                 return Admission::Refuse;
             }
-            let rest = between(!at_threshold, beyond, derived.per_threshold);
+            let rest = between(!at_threshold, beyond, self.per_threshold);
             (at_threshold.saturating_add(rest), Admission::Refuse)
         };
-        if !is_told(probability, state.count, self.random.next_u32()) {
-            state.count = state.count.saturating_add(1);
+        if !is_told(probability, state.count, random.next_u32()) {
+            state.count = state.count.saturating_add(1).min(MOST_COUNTED);
             return Admission::Accept;
         }
         state.count = 0;
@@ -420,43 +423,30 @@ impl<T: Table<RedState>> Aqm for Red<T> {
     }
 
     #[inline]
-    fn judge(&mut self, flow: FlowId, head: Head, _look: Look) -> Verdict {
-        self.now = head.now;
+    fn glance(&self, state: &mut RedState, head: Head) -> Verdict {
         if head.bytes_behind == 0 {
-            self.empty_since(flow, head.now);
+            state.idle_since = head.now;
         }
         Verdict::Pass
     }
 
+    /// A last packet leaves its queue empty.
     #[inline]
-    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
-        |_| Verdict::Pass
+    fn judge(&self, state: &mut RedState, _random: &mut Random, head: Head) -> Verdict {
+        self.glance(state, head)
     }
 
     /// A sender has been told: the count begins anew.
-    fn overflowed(&mut self, flow: FlowId) {
-        if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
-            state.count = 0;
-        }
+    fn overflowed(&self, state: &mut RedState, _now: Nanos) {
+        state.count = 0;
     }
 
-    fn emptied(&mut self, flow: FlowId) {
-        self.empty_since(flow, self.now);
-    }
-
-    fn forget(&mut self, flow: FlowId) {
-        if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
-            *state = RedState::EMPTY;
-        }
-    }
-
-    #[inline]
-    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
-
-    fn swap(&mut self, flow: FlowId, other: FlowId) {
-        swap_states(self.states.as_mut(), flow, other, RedState::EMPTY);
+    fn emptied(&self, state: &mut RedState, now: Nanos) {
+        state.idle_since = now;
     }
 }
+
+tells_arrivals!(Red<RedState>);
 
 /// The part of `most` that `above` is of a length whose reciprocal is `inverse`, in parts of 2^32; `above` is below that
 /// length.

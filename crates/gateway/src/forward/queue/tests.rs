@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::handling::Late;
-use freeboard::sched_core::{DropReason, Ecn};
+use freeboard::sched_core::{DropReason, Ecn, RejectReason};
 use freeboard::{AqmKind, Rtt};
 
 fn plan(kind: QueueKind, hosts: HostMode, heading: Heading) -> Plan {
@@ -341,7 +341,7 @@ fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
 }
 
 /// What becomes of 3,000 packets of 1,000 bytes, one each 555 µs, of one flow with this codepoint on a line of 10 Mbit/s:
-/// dropped by the AQM, and marked. From half of them on `later` is the plan, if there is one.
+/// dropped or turned away by the AQM, and marked. From half of them on `later` is the plan, if there is one.
 fn deaf(plan: Plan, ecn: Ecn, later: Option<Plan>) -> [u64; 2] {
     let mut queue = plan.build().unwrap();
     let mut gone = Vec::new();
@@ -356,7 +356,10 @@ fn deaf(plan: Plan, ecn: Ecn, later: Option<Plan>) -> [u64; 2] {
         let drops = &mut |packet: Packet, _| gone.push(packet.handle);
         if let Some(handle) = free.pop() {
             let packet = Packet { ecn, ..Packet::new(handle, 1_000) };
-            queue.offer(now, &seen(1, 1, plan.heading), packet, drops).unwrap();
+            if let Err(rejected) = queue.offer(now, &seen(1, 1, plan.heading), packet, drops) {
+                assert_eq!(rejected.reason, RejectReason::Aqm);
+                gone.push(rejected.packet.handle);
+            }
         }
         while let Some(packet) =
             queue.dequeue(now, &mut |packet: Packet, _| gone.push(packet.handle))
@@ -367,12 +370,13 @@ fn deaf(plan: Plan, ecn: Ecn, later: Option<Plan>) -> [u64; 2] {
     }
     queue.recount().unwrap();
     let counters = queue.counters();
-    [counters.dropped_for(DropReason::Aqm).packets, counters.marked]
+    let dropped = counters.dropped_for(DropReason::Aqm).packets + counters.rejected.packets;
+    [dropped, counters.marked]
 }
 
 /// Goal: the AQM that was asked for is in every queue but the FIFO, and another takes its place while packets are queued.
-/// Method: a flow that does not react. CoDel only marks ECN-capable packets, COBALT drops some too, none does neither; the
-/// threshold marks ECT(1) only.
+/// Method: a flow that does not react. CoDel only marks ECN-capable packets, COBALT and those that speak at arrival drop
+/// some too, none does neither; the threshold marks ECT(1) only.
 #[test]
 fn every_queue_has_the_aqm_that_was_asked_for() {
     let rate = Rate::megabits_per_second(10).unwrap();
@@ -393,6 +397,27 @@ fn every_queue_has_the_aqm_that_was_asked_for() {
         assert!(dropped == 0 && marked > 10, "{what}: {dropped} {marked}");
         let [dropped, marked] = deaf(cobalt, Ecn::Ect0, None);
         assert!(dropped > 50 && marked > 10, "{what}: {dropped} {marked}");
+        for aqm in [AqmKind::Pie, AqmKind::Pi2, AqmKind::Red, AqmKind::Blue] {
+            // Room for what comes until PIE has found its probability.
+            let plan = with(aqm, false);
+            let share = Sharing { limit: Limit::Packets(1_000), ..plan.share };
+            let plan = Plan { share, descriptors: 1_001, ..plan };
+            let [dropped, marked] = deaf(plan, Ecn::Ect0, None);
+            // The average is beyond RED's thresholds before a packet is marked, and the probability of BLUE does not
+            // reach a tenth, up to which it only marks.
+            let is_told = match aqm {
+                AqmKind::Red => dropped > 50,
+                AqmKind::Blue => dropped == 0 && marked > 50,
+                _ => dropped > 50 && marked > 5,
+            };
+            assert!(is_told, "{aqm} {what}: {dropped} {marked}");
+            let [dropped, marked] = deaf(
+                Plan { share: Sharing { aqm: AqmKind::None, ..share }, ..plan },
+                Ecn::NotEct,
+                Some(plan),
+            );
+            assert!(dropped > 15 && marked == 0, "{aqm} {what}: {dropped} {marked}");
+        }
         let [dropped, marked] = deaf(none, Ecn::Ect0, Some(cobalt));
         assert!(dropped > 20 && marked > 5, "{what}: {dropped} {marked}");
         let [dropped, marked] = deaf(with(AqmKind::None, true), Ecn::Ect1, None);

@@ -30,7 +30,7 @@ struct Always(Verdict);
 impl Aqm for Always {
     const MAX_DROPS: u32 = 3;
 
-    fn admit(&mut self, _flow: FlowId, _offer: Offer) -> Admission {
+    fn admit(&mut self, _flow: FlowId, _offer: Offer, _look: Look) -> Admission {
         Admission::Refuse
     }
 
@@ -78,7 +78,7 @@ fn a_mark_is_added_to_a_pass_and_to_nothing_else() {
     let held = Backlog { packets: 0, bytes: 0 };
     let offer = Offer { now: Nanos(0), packet: Packet::new(0, 1), held };
     let mut aqm = threshold(Always(Verdict::Pass), 2);
-    assert_eq!(aqm.admit(FlowId(0), offer), Admission::Refuse);
+    assert_eq!(aqm.admit(FlowId(0), offer, Look::Close), Admission::Refuse);
     assert_eq!(<CeThreshold<Always> as Aqm>::MAX_DROPS, 3);
 }
 

@@ -1,5 +1,8 @@
 use super::*;
-use crate::{CeThreshold, CoDel, Cobalt, NoAqm, Probability};
+use crate::{
+    Blue, BlueState, CeThreshold, CoDel, CoDelState, Cobalt, NoAqm, Pi2, Pi2State, Pie, PieState,
+    Probability, Red, RedState,
+};
 use conformance::Xorshift;
 use conformance::effort::effort;
 
@@ -21,6 +24,28 @@ fn cobalt_params() -> CobaltParams {
     params.with_mtu_time(Nanos(100_000)).with_mtu(300).with_steps(steps[0], steps[1])
 }
 
+fn red_params() -> RedParams {
+    let params = RedParams::new(2_000, 8_000).with_weight(2).gentle().adaptive();
+    params.with_max_probability(Probability::from_raw(1 << 29)).with_packet_time(Nanos(100_000))
+}
+
+fn blue_params() -> BlueParams {
+    let steps = [1 << 28, 1 << 26].map(Probability::from_raw);
+    let params = BlueParams::DEFAULT.with_steps(steps[0], steps[1]).with_freeze(Nanos(10 * MS));
+    params.with_longest_wait(Nanos(4 * MS))
+}
+
+fn pie_params() -> PieParams {
+    let params =
+        PieParams::new(Nanos(MS)).with_period(Nanos(3 * MS)).with_max_burst(Nanos(20 * MS));
+    params.with_gains(10_000, 100_000).with_mtu(300)
+}
+
+fn pi2_params() -> Pi2Params {
+    let params = Pi2Params::new(Nanos(MS)).with_period(Nanos(3 * MS));
+    params.with_gains(10_000, 100_000).with_mtu(300)
+}
+
 fn l4s() -> L4sParams {
     L4sParams::new(Nanos::from_millis(1)).with_mtu(1)
 }
@@ -32,23 +57,30 @@ fn head(now: u64, sojourn: u64, bytes_behind: u32, ecn: Ecn) -> Head {
 
 /// Both AQMs over one random history of arrivals, heads, overflows, emptied queues and removed flows: the same
 /// verdicts, the same glimpses of what comes, and no pass at a glance that is none. Queues are short and long in turn,
-/// with pauses. Returns passes, signals and drops, and passes at a glance.
+/// with pauses. Returns passes, signals and drops, passes at a glance, and arrivals that were told.
 fn lockstep<A: Aqm>(
     mut alone: A,
     mut chosen: ChosenAqm<[ChosenAqmState; FLOWS]>,
     seed: u64,
-) -> [u32; 4] {
-    let (mut rng, mut now, mut seen) = (Xorshift::new(seed), 0, [0; 4]);
+) -> [u32; 5] {
+    let (mut rng, mut now, mut seen) = (Xorshift::new(seed), 0, [0; 5]);
     for step in 0..effort(20_000, 400_000_u32) {
         now += u64::from(rng.below(4_000_000));
         if rng.below(2_000) == 0 {
-            now += u64::from(rng.below(1 << 30)) << rng.below(20);
+            now += u64::from(rng.below(1 << 30)) << rng.below(19);
         }
         // The last flow has no state.
         let flow = FlowId(rng.below(FLOWS as u32 + 1));
-        let held = crate::Backlog { packets: 1, bytes: 100 };
-        let offer = Offer { now: Nanos(now), packet: Packet::new(0, 100), held };
-        assert_eq!(alone.admit(flow, offer), chosen.admit(flow, offer));
+        let packets = rng.below(if step % 2_000 < 1_000 { 30 } else { 3 });
+        let held = crate::Backlog { packets, bytes: packets * 400 };
+        let packet = Packet { ecn: Ecn::from_bits(rng.byte()), ..Packet::new(0, 100) };
+        let offer = Offer { now: Nanos(now), packet, held };
+        let glance = chosen.admit(flow, offer, Look::Glance);
+        let [one, other] =
+            [alone.admit(flow, offer, Look::Close), chosen.admit(flow, offer, Look::Close)];
+        assert_eq!(one, other, "step {step}: {offer:?}");
+        assert!(glance == Admission::Unclear || glance == other, "step {step}: {offer:?}");
+        seen[4] += u32::from(one != Admission::Accept);
         match rng.below(64) {
             0 => {
                 alone.forget(flow);
@@ -86,15 +118,27 @@ fn lockstep<A: Aqm>(
 
 /// Goal: what was chosen judges as it does alone, in every verdict and draw.
 #[test]
-fn codel_and_cobalt_judge_as_they_do_alone() {
+fn each_judges_as_it_does_alone() {
     let codel = CoDel::new([CoDelState::EMPTY; FLOWS], codel_params()).unwrap();
     let seen = lockstep(codel, chosen(AqmChoice::CoDel(codel_params())), 1);
     assert!(seen[0] > 500 && seen[1] > 200 && seen[2] == 0 && seen[3] > 500, "{seen:?}");
     let cobalt = Cobalt::new([CobaltState::EMPTY; FLOWS], cobalt_params(), 5).unwrap();
     let seen = lockstep(cobalt, chosen(AqmChoice::Cobalt(cobalt_params())), 2);
-    assert!(seen.iter().all(|&of| of > 200), "{seen:?}");
+    assert!(seen[..4].iter().all(|&of| of > 200) && seen[4] == 0, "{seen:?}");
     let seen = lockstep(NoAqm, chosen(AqmChoice::None), 3);
-    assert!(seen[1..3] == [0; 2] && 4 * seen[3] > 2 * seen[0], "{seen:?}");
+    assert!(seen[1..3] == [0; 2] && 4 * seen[3] > 2 * seen[0] && seen[4] == 0, "{seen:?}");
+    let red = Red::new([RedState::EMPTY; FLOWS], red_params(), 5).unwrap();
+    let seen = lockstep(red, chosen(AqmChoice::Red(red_params())), 4);
+    assert!(seen[1..3] == [0; 2] && seen[4] > 500, "{seen:?}");
+    let blue = Blue::new([BlueState::EMPTY; FLOWS], blue_params(), 5).unwrap();
+    let seen = lockstep(blue, chosen(AqmChoice::Blue(blue_params())), 5);
+    assert!(seen[1..3] == [0; 2] && seen[4] > 500, "{seen:?}");
+    let pie = Pie::new([PieState::EMPTY; FLOWS], pie_params(), 5).unwrap();
+    let seen = lockstep(pie, chosen(AqmChoice::Pie(pie_params())), 6);
+    assert!(seen[1..3] == [0; 2] && seen[4] > 500, "{seen:?}");
+    let pi2 = Pi2::new([Pi2State::EMPTY; FLOWS], pi2_params(), 5).unwrap();
+    let seen = lockstep(pi2, chosen(AqmChoice::Pi2(pi2_params())), 7);
+    assert!(seen[1..3] == [0; 2] && seen[4] > 500, "{seen:?}");
 }
 
 /// Goal: the threshold is the one that stands beside any AQM, but for packets with few bytes behind. Method: both over one
@@ -104,8 +148,8 @@ fn the_threshold_marks_as_one_beside_the_aqm_does() {
     struct ButForLast<A>(CeThreshold<A>);
     impl<A: Aqm> Aqm for ButForLast<A> {
         const MAX_DROPS: u32 = A::MAX_DROPS;
-        fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
-            self.0.admit(flow, offer)
+        fn admit(&mut self, flow: FlowId, offer: Offer, look: Look) -> Admission {
+            self.0.admit(flow, offer, look)
         }
         fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
             if head.bytes_behind > 1 {

@@ -27,7 +27,7 @@ fn judge(aqm: &mut Four, head: Head) -> Verdict {
 
 /// The flow's queue overflows at `now`.
 fn overflow(aqm: &mut Four, now: u64) {
-    assert_eq!(aqm.admit(FlowId(0), offer(now, 9)), Admission::Accept);
+    assert_eq!(aqm.admit(FlowId(0), offer(now, 9), Look::Close), Admission::Accept);
     aqm.overflowed(FlowId(0));
 }
 
@@ -493,7 +493,7 @@ fn series(seed: u64, shift: u64, seen: &mut Seen) {
                     packet: Packet::new(0, 1),
                     held: crate::Backlog { packets: 1, bytes: 1 },
                 };
-                let _accepted = aqm.admit(FlowId(0), offer);
+                let _accepted = aqm.admit(FlowId(0), offer, Look::Close);
                 aqm.overflowed(FlowId(0));
             }
             twin.overflow(now as f64);

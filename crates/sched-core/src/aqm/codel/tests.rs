@@ -17,7 +17,7 @@ fn signals(aqm: &CoDel<[CoDelState; 4]>, start: u64, count: usize) -> Vec<u64> {
     let mut instants = Vec::new();
     let mut now = start;
     while instants.len() < count {
-        if aqm.params.judge(&mut state, standing(now, 6 * MS)) == Verdict::Signal {
+        if aqm.params.verdict(&mut state, standing(now, 6 * MS)) == Verdict::Signal {
             instants.push(now - start);
         }
         now += 1_000;
@@ -50,26 +50,26 @@ fn one_packet_below_the_target_starts_the_interval_anew() {
     let aqm = codel(1_514);
     let mut state = CoDelState::EMPTY;
     for now in 0..99 {
-        assert_eq!(aqm.params.judge(&mut state, standing(now * MS, 5 * MS)), Verdict::Pass);
+        assert_eq!(aqm.params.verdict(&mut state, standing(now * MS, 5 * MS)), Verdict::Pass);
     }
-    assert_eq!(aqm.params.judge(&mut state, standing(99 * MS, 5 * MS - 1)), Verdict::Pass);
+    assert_eq!(aqm.params.verdict(&mut state, standing(99 * MS, 5 * MS - 1)), Verdict::Pass);
     for now in 100..200 {
-        assert_eq!(aqm.params.judge(&mut state, standing(now * MS, 5 * MS)), Verdict::Pass);
+        assert_eq!(aqm.params.verdict(&mut state, standing(now * MS, 5 * MS)), Verdict::Pass);
     }
-    assert_eq!(aqm.params.judge(&mut state, standing(200 * MS, 5 * MS)), Verdict::Signal);
+    assert_eq!(aqm.params.verdict(&mut state, standing(200 * MS, 5 * MS)), Verdict::Signal);
 }
 
 #[test]
 fn a_signal_is_due_at_its_instant_and_not_before() {
     let aqm = codel(1_514);
     let mut state = CoDelState::EMPTY;
-    let _above = aqm.params.judge(&mut state, standing(0, 6 * MS));
-    assert_eq!(aqm.params.judge(&mut state, standing(100 * MS - 1, 6 * MS)), Verdict::Pass);
-    assert_eq!(aqm.params.judge(&mut state, standing(100 * MS, 6 * MS)), Verdict::Signal);
+    let _above = aqm.params.verdict(&mut state, standing(0, 6 * MS));
+    assert_eq!(aqm.params.verdict(&mut state, standing(100 * MS - 1, 6 * MS)), Verdict::Pass);
+    assert_eq!(aqm.params.verdict(&mut state, standing(100 * MS, 6 * MS)), Verdict::Signal);
     let due = state.next.0;
-    assert_eq!(aqm.params.judge(&mut state, standing(due - 1, 6 * MS)), Verdict::Pass);
-    assert_eq!(aqm.params.judge(&mut state, standing(due, 6 * MS)), Verdict::Signal);
-    assert_eq!(aqm.params.judge(&mut state, standing(due, 6 * MS)), Verdict::Pass);
+    assert_eq!(aqm.params.verdict(&mut state, standing(due - 1, 6 * MS)), Verdict::Pass);
+    assert_eq!(aqm.params.verdict(&mut state, standing(due, 6 * MS)), Verdict::Signal);
+    assert_eq!(aqm.params.verdict(&mut state, standing(due, 6 * MS)), Verdict::Pass);
 }
 
 /// Arrival and length.
@@ -196,7 +196,7 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
                     packets: queue.len() as u32,
                     ecn: Ecn::NotEct,
                 };
-                let verdict = aqm.params.judge(&mut state, head);
+                let verdict = aqm.params.verdict(&mut state, head);
                 let packet = queue.pop_front();
                 if verdict == Verdict::Pass {
                     break packet;
@@ -445,7 +445,7 @@ fn a_clock_that_steps_back_or_ends_is_legal() {
         (1_109, Verdict::Pass),
         (1_110, Verdict::Signal),
     ] {
-        assert_eq!(aqm.params.judge(&mut state, standing(ms * MS, 6 * MS)), expected, "at {ms}");
+        assert_eq!(aqm.params.verdict(&mut state, standing(ms * MS, 6 * MS)), expected, "at {ms}");
     }
     // A phase that begins with the wrong reading, and an interval that does.
     for first in [1_100, far - 1] {
@@ -457,15 +457,15 @@ fn a_clock_that_steps_back_or_ends_is_legal() {
             (99, Verdict::Pass),
             (100, Verdict::Signal),
         ] {
-            let judged = aqm.params.judge(&mut state, standing(ms * MS, 6 * MS));
+            let judged = aqm.params.verdict(&mut state, standing(ms * MS, 6 * MS));
             assert_eq!(judged, expected, "at {ms}");
         }
     }
     let mut state = CoDelState::EMPTY;
-    assert_eq!(aqm.params.judge(&mut state, standing(u64::MAX, 6 * MS)), Verdict::Pass);
+    assert_eq!(aqm.params.verdict(&mut state, standing(u64::MAX, 6 * MS)), Verdict::Pass);
     assert_ne!(state.phase, SIGNALLING, "one packet is not a standing queue");
     for (ms, expected) in [(0, Verdict::Pass), (99, Verdict::Pass), (100, Verdict::Signal)] {
-        assert_eq!(aqm.params.judge(&mut state, standing(ms * MS, 6 * MS)), expected, "at {ms}");
+        assert_eq!(aqm.params.verdict(&mut state, standing(ms * MS, 6 * MS)), expected, "at {ms}");
     }
 }
 

@@ -14,7 +14,7 @@ fn pie(params: PieParams) -> Pie<[PieState; 4]> {
 fn series(delay: u64, updates: usize) -> Vec<f64> {
     let mut aqm = pie(PieParams::default());
     let mut all = Vec::new();
-    assert_eq!(aqm.admit(FlowId(0), offer(0, 0)), Admission::Accept);
+    assert_eq!(aqm.admit(FlowId(0), offer(0, 0), Look::Close), Admission::Accept);
     assert_eq!(aqm.judge(FlowId(0), standing(1, delay), Look::Glance), Verdict::Pass);
     for update in 1..=updates as u64 {
         let now = update * 15 * MS;
@@ -60,7 +60,7 @@ fn a_long_delay_raises_the_probability_as_printed() {
         assert_eq!((p * 1e6).round(), f64::round(printed * 1e6), "{p}");
     }
     for pair in p[3..].windows(2) {
-        assert!((pair[1] - pair[0] - 0.04).abs() < 1e-15, "{pair:?}");
+        assert!((pair[1] - pair[0] - 0.04).abs() < 1e-12, "{pair:?}");
     }
 }
 
@@ -161,14 +161,8 @@ fn marks_end_at_their_threshold_and_steps_at_their_cap() {
 /// A queue that has long been standing, whose probability is `p`.
 fn at_probability(p: u64, sum: u32) -> Pie<[PieState; 4]> {
     let mut aqm = pie(PieParams::default());
-    aqm.states[0] = PieState {
-        p,
-        sum,
-        delay: 50_000_000,
-        before: 50_000_000,
-        spent: 150_000_000,
-        ..PieState::EMPTY
-    };
+    aqm.states[0] =
+        PieState { p, sum, delay: 50_000_000, before: 50_000_000, spent: 10, ..PieState::EMPTY };
     aqm
 }
 
@@ -180,14 +174,15 @@ fn the_sum_of_probabilities_bounds_the_distance_of_drops() {
         let mut aqm = at_probability(fraction(1, 100), 0);
         aqm.random = Random::new(seed);
         for arrival in 1..=84 {
-            let told = aqm.admit(FlowId(0), offer(1, 40));
+            let told = aqm.admit(FlowId(0), offer(1, 40), Look::Close);
             assert_eq!(told, Admission::Accept, "arrival {arrival}");
         }
-        let first = (85..=851).find(|_| aqm.admit(FlowId(0), offer(1, 40)) != Admission::Accept);
+        let first = (85..=851)
+            .find(|_| aqm.admit(FlowId(0), offer(1, 40), Look::Close) != Admission::Accept);
         assert!(first.is_some_and(|first| first >= 85), "{first:?}");
         assert_eq!(aqm.states[0].sum, 0, "begins anew");
         let mut aqm = at_probability(fraction(1, 1_000_000), SUM_MOST + SUM_MOST / 85);
-        assert_eq!(aqm.admit(FlowId(0), offer(1, 40)), Admission::Signal);
+        assert_eq!(aqm.admit(FlowId(0), offer(1, 40), Look::Close), Admission::Signal);
     }
     let edges =
         (as_float(u64::from(SUM_LEAST) << 36), as_float(u64::from(SUM_MOST - SUM_LEAST) << 36));
@@ -200,8 +195,9 @@ fn the_sum_of_probabilities_bounds_the_distance_of_drops() {
 #[test]
 fn a_probability_of_one_percent_is_one() {
     let mut aqm = at_probability(fraction(1, 100), 0);
-    let told =
-        (0..1_000_000).filter(|_| aqm.admit(FlowId(0), offer(1, 40)) != Admission::Accept).count();
+    let told = (0..1_000_000)
+        .filter(|_| aqm.admit(FlowId(0), offer(1, 40), Look::Close) != Admission::Accept)
+        .count();
     // A wait of 84 arrivals and a geometric one of 100 (99.5 up to the 850th): a standard deviation of 100 each.
     assert!((5_200..5_650).contains(&told), "{told}");
 }
@@ -210,11 +206,12 @@ fn a_probability_of_one_percent_is_one() {
 #[test]
 fn bursts_and_short_queues_are_spared() {
     let most = |aqm: &mut Pie<[PieState; 4]>, packets| {
-        (0..2_000).any(|_| aqm.admit(FlowId(0), offer(1, packets)) != Admission::Accept)
+        (0..2_000)
+            .any(|_| aqm.admit(FlowId(0), offer(1, packets), Look::Close) != Admission::Accept)
     };
     let mut aqm = at_probability(fraction(1, 2), 0);
     assert!(!most(&mut aqm, 2) && most(&mut aqm, 3));
-    aqm.states[0].spent = 149_999_999;
+    aqm.states[0].spent = 9;
     assert!(!most(&mut aqm, 40));
     for (p, before, spared) in [
         (fraction(199, 1_000), 7_499_999, true),
@@ -378,7 +375,8 @@ impl Rfc {
     fn begin_as(&mut self, state: &PieState, packet: (u64, u32)) -> Admission {
         (self.p, self.next) = (as_float(state.p), state.updated.0 + self.params.period.0);
         (self.delay, self.before) = (0.0, 0.0);
-        self.burst = f64::from(self.params.max_burst.0 as u32 - state.spent);
+        let spent = u64::from(state.spent) * self.params.period.0;
+        self.burst = self.params.max_burst.0.saturating_sub(spent) as f64;
         (self.sum, self.added) = (f64::from(state.sum) / 2_f64.powi(28), self.added);
         self.queue.push_back(packet);
         Admission::Accept
@@ -428,7 +426,7 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
                     bytes: twin.queue.iter().map(|packet| packet.1).sum(),
                 };
                 let offer = Offer { now: Nanos(now), packet: Packet::new(0, len), held };
-                let ours = aqm.admit(FlowId(0), offer);
+                let ours = aqm.admit(FlowId(0), offer, Look::Close);
                 let theirs = if twin.has_been_silent(now) {
                     silences += 1;
                     twin.begin_as(&aqm.states[0], (now, len))
@@ -479,7 +477,7 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
         let mut last = ONE;
         for updates in [1, 8, 9, 40, 100, 1_000, 10_000, 1 << 40] {
             let mut aqm = at_probability(p, 0);
-            aqm.admit(FlowId(0), offer(updates * 15 * MS, 0));
+            aqm.admit(FlowId(0), offer(updates * 15 * MS, 0), Look::Close);
             let state = aqm.states[0];
             assert!(state.p <= last, "{p} after {updates}");
             last = state.p;
@@ -492,8 +490,8 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
         // The link stood still: eight updates and no more.
         let mut stuck = at_probability(p, 0);
         let mut eight = at_probability(p, 0);
-        stuck.admit(FlowId(0), offer(u64::MAX - 1, 9));
-        eight.admit(FlowId(0), offer(8 * 15 * MS, 9));
+        stuck.admit(FlowId(0), offer(u64::MAX - 1, 9), Look::Close);
+        eight.admit(FlowId(0), offer(8 * 15 * MS, 9), Look::Close);
         assert_eq!(stuck.states[0].p, eight.states[0].p);
         assert_eq!(stuck.states[0].updated, Nanos(u64::MAX - 1));
     }
@@ -505,7 +503,7 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
 fn a_long_silence_decays_like_its_updates() {
     for updates in [8, 20, 40, 70, 100, 130] {
         let mut aqm = at_probability(ONE, 0);
-        aqm.admit(FlowId(0), offer(updates * 15 * MS, 0));
+        aqm.admit(FlowId(0), offer(updates * 15 * MS, 0), Look::Close);
         let mut twin = Rfc::new(PieParams::default(), 1);
         (twin.p, twin.before) = (1.0, 0.05);
         (0..updates).for_each(|_| twin.update());
@@ -513,7 +511,7 @@ fn a_long_silence_decays_like_its_updates() {
         let above = if updates <= 8 { 1e-9 } else { 0.3 };
         assert!(ours > exact - 1e-9 && ours < exact + above, "{updates}: {ours} and not {exact}");
     }
-    for (updates, is_over) in [(8 + 64 * 32 - 1, false), (8 + 64 * 32, true)] {
+    for (updates, is_over) in [(8 + 42 * 32 - 1, false), (8 + 42 * 32, true)] {
         let mut aqm = at_probability(ONE, 0);
         aqm.law.gains = Gains::new(
             Settings {
@@ -525,7 +523,7 @@ fn a_long_silence_decays_like_its_updates() {
             [""; 4],
         )
         .unwrap();
-        aqm.admit(FlowId(0), offer(updates * 15 * MS, 0));
+        aqm.admit(FlowId(0), offer(updates * 15 * MS, 0), Look::Close);
         assert_eq!(aqm.states[0].p == 0, is_over, "{updates}");
     }
 }
@@ -566,7 +564,7 @@ fn what_was_learned_stays_with_its_flow() {
         aqm.forget(flow);
         aqm.overflowed(flow);
         aqm.emptied(flow);
-        assert_eq!(aqm.admit(flow, offer(0, 99)), Admission::Accept);
+        assert_eq!(aqm.admit(flow, offer(0, 99), Look::Close), Admission::Accept);
         assert_eq!(aqm.judge(flow, standing(0, 99 * MS), Look::Glance), Verdict::Pass);
         assert_eq!(aqm.probability(flow), Probability::NEVER);
     }

@@ -1,7 +1,7 @@
 //! Packets that come: what [`Scheduler::enqueue`](crate::Scheduler::enqueue) does beyond joining a queue that stands.
 
 use super::{FlowQueues, longest};
-use crate::aqm::{Admission, Aqm, Offer};
+use crate::aqm::{Admission, Aqm, Look, Offer};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, Table};
 use crate::queues::counters::{FlowRecords, Ledger};
@@ -119,9 +119,10 @@ where
             self.enqueue_slow(now, flow, parts_of(packet), drops)?;
             return Ok(());
         }
-        let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
+        let offer = Offer { now, packet, held: queue.backlog() };
+        let admission = self.aqm.admit(flow, offer, Look::Glance);
         if admission != Admission::Accept {
-            self.enqueue_signalled(now, flow, parts_of(packet), admission, drops)?;
+            self.enqueue_asked(now, flow, parts_of(packet), admission, drops)?;
             return Ok(());
         }
         queue.append_first(descriptors, packet, now);
@@ -155,9 +156,10 @@ where
         {
             return Err(self.reject(flow, packet));
         }
-        let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
+        let offer = Offer { now, packet, held: queue.backlog() };
+        let admission = self.aqm.admit(flow, offer, Look::Glance);
         if admission != Admission::Accept {
-            return self.enqueue_signalled(now, flow, parts_of(packet), admission, drops);
+            return self.enqueue_asked(now, flow, parts_of(packet), admission, drops);
         }
         if !self.ledger.make_ready(packet.len) {
             return self.enqueue_crowded(now, flow, packet, packet.ecn, drops);
@@ -167,23 +169,33 @@ where
         Ok(())
     }
 
-    /// The rest of [`Scheduler::enqueue`], where the AQM has spoken of an acceptable packet.
+    /// The rest of [`Scheduler::enqueue`], where the AQM has said `glance` of an acceptable packet, which is not that it
+    /// accepts it.
     #[cold]
-    pub(super) fn enqueue_signalled(
+    pub(super) fn enqueue_asked(
         &mut self,
         now: Nanos,
         flow: FlowId,
         parts: Parts,
-        admission: Admission,
+        glance: Admission,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let packet = whole(parts);
-        if admission == Admission::Refuse || !packet.ecn.is_capable() {
-            return Err(self.turn_away(flow, packet, RejectReason::Aqm));
+        let (packet, mut admission) = (whole(parts), glance);
+        if glance == Admission::Unclear {
+            let offer = Offer { now, packet, held: self.flow_backlog(flow) };
+            admission = self.aqm.admit(flow, offer, Look::Close);
         }
-        self.enqueue_admitted(now, flow, packet, Ecn::Ce, drops)?;
+        let is_signalled = match admission {
+            Admission::Accept | Admission::Unclear => false,
+            Admission::Signal if packet.ecn.is_capable() => true,
+            Admission::Signal | Admission::Refuse => {
+                return Err(self.turn_away(flow, packet, RejectReason::Aqm));
+            }
+        };
+        let ecn = if is_signalled { Ecn::Ce } else { packet.ecn };
+        self.enqueue_admitted(now, flow, packet, ecn, drops)?;
         // A packet that came with a mark stays as it came.
-        if packet.ecn != Ecn::Ce {
+        if packet.ecn != ecn {
             self.count_mark(flow);
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::FlowQueues;
 use super::dequeue::{deliver, glance};
 use super::enqueue::{parts_of, takes, tell_grown};
 use super::touch::CHUNK;
-use crate::aqm::{Admission, Aqm, Offer, Verdict};
+use crate::aqm::{Admission, Aqm, Look, Offer, Verdict};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, FlowState, Table};
 use crate::queues::counters::{Counters, FlowRecords};
@@ -52,9 +52,10 @@ where
             self.enqueue_slow(now, flow, parts_of(packet), drops)?;
             return Ok(());
         }
-        let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
+        let offer = Offer { now, packet, held: queue.backlog() };
+        let admission = self.aqm.admit(flow, offer, Look::Glance);
         if admission != Admission::Accept {
-            self.enqueue_signalled(now, flow, parts_of(packet), admission, drops)?;
+            self.enqueue_asked(now, flow, parts_of(packet), admission, drops)?;
             return Ok(());
         }
         queue.append_behind(tail, descriptors, packet, now);

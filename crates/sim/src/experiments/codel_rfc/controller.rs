@@ -48,7 +48,7 @@ const fn head(now: u64, delay: u64) -> Head {
 /// PIE by the defaults of the RFC, with a queue that is not empty from 0 on.
 fn begun(seed: u64) -> Pie<[PieState; 1]> {
     let mut aqm = Pie::new([PieState::EMPTY], PieParams::default(), seed).expect("in range");
-    assert_eq!(aqm.admit(FlowId(0), offer(0, 0)), Admission::Accept);
+    assert_eq!(aqm.admit(FlowId(0), offer(0, 0), Look::Close), Admission::Accept);
     aqm
 }
 
@@ -125,7 +125,7 @@ fn spacing() -> Line {
     let mut first = true;
     for _ in 0..1_000_000 {
         distance += 1;
-        if aqm.admit(FlowId(0), offer(now, 40)) == Admission::Accept {
+        if aqm.admit(FlowId(0), offer(now, 40), Look::Close) == Admission::Accept {
             continue;
         }
         if !first {

@@ -1,7 +1,8 @@
 //! RED: its average after a burst, and the distances of its signals.
 
 use freeboard::sched_core::{
-    Admission, Aqm, Backlog, FlowId, Nanos, Offer, Packet, Probability, Red, RedParams, RedState,
+    Admission, Aqm, Backlog, FlowId, Look, Nanos, Offer, Packet, Probability, Red, RedParams,
+    RedState,
 };
 
 use super::{Line, Source};
@@ -20,9 +21,9 @@ fn offer(packets: u32, bytes: u32) -> Offer {
 /// The average, in packets, after a burst of [`BURST`] packets, with a weight of one of `2^weight`.
 fn after_a_burst(weight: u32) -> f64 {
     let params = RedParams::new(1 << 20, 1 << 21).with_weight(weight);
-    let mut red = Red::new([RedState::EMPTY], params).expect("in range");
+    let mut red = Red::new([RedState::EMPTY], params, 1).expect("in range");
     for held in 0..=BURST {
-        let told = red.admit(FlowId(0), offer(held, held * LEN));
+        let told = red.admit(FlowId(0), offer(held, held * LEN), Look::Close);
         assert_eq!(told, Admission::Accept, "far below the thresholds");
     }
     f64::from(red.average(FlowId(0))) / f64::from(LEN)
@@ -45,13 +46,12 @@ pub(super) fn lines() -> Vec<Line> {
     // The average stays where it is, in the middle between the thresholds: half of the largest probability.
     let params = RedParams::new(10_000, 30_000)
         .with_weight(1)
-        .with_max_probability(Probability::ratio(1, 50).expect("a probability"))
-        .with_seed(1);
-    let mut red = Red::new([RedState::EMPTY], params).expect("in range");
+        .with_max_probability(Probability::ratio(1, 50).expect("a probability"));
+    let mut red = Red::new([RedState::EMPTY], params, 1).expect("in range");
     let (mut distances, mut distance) = (Vec::new(), 0_u32);
     for _ in 0..10_000_000 {
         distance += 1;
-        if red.admit(FlowId(0), offer(20, 20_001)) != Admission::Accept {
+        if red.admit(FlowId(0), offer(20, 20_001), Look::Close) != Admission::Accept {
             distances.push(distance);
             distance = 0;
         }

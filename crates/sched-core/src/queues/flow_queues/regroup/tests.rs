@@ -15,7 +15,7 @@ struct Names([Option<u32>; FLOWS]);
 impl Aqm for Names {
     const MAX_DROPS: u32 = 0;
 
-    fn admit(&mut self, _flow: FlowId, _offer: Offer) -> Admission {
+    fn admit(&mut self, _flow: FlowId, _offer: Offer, _look: Look) -> Admission {
         Admission::Accept
     }
 

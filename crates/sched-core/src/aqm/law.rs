@@ -1,0 +1,133 @@
+//! The rules of an AQM apart from where its states lie: what an AQM alone and [`ChosenAqm`](super::ChosenAqm) share.
+
+use super::{Admission, Head, Offer, Random, Verdict};
+use crate::Nanos;
+
+/// The rules of an AQM, with parameters made ready. Unless it says otherwise it accepts every arrival, lets every packet
+/// pass, and takes no notice of losses.
+pub(super) trait Law: Copy {
+    /// What is remembered of a queue.
+    type State: Words;
+
+    /// [`Aqm::admit`](super::Aqm::admit).
+    #[inline]
+    fn admit(&self, _state: &mut Self::State, _random: &mut Random, _offer: Offer) -> Admission {
+        Admission::Accept
+    }
+
+    /// [`Aqm::judge`](super::Aqm::judge), at a glance.
+    #[inline]
+    fn glance(&self, _state: &mut Self::State, _head: Head) -> Verdict {
+        Verdict::Unclear
+    }
+
+    /// [`Aqm::judge`](super::Aqm::judge), looking closely.
+    #[inline]
+    fn judge(&self, _state: &mut Self::State, _random: &mut Random, _head: Head) -> Verdict {
+        Verdict::Pass
+    }
+
+    /// [`Aqm::overflowed`](super::Aqm::overflowed); `now` is the time of the last arrival.
+    #[inline]
+    fn overflowed(&self, _state: &mut Self::State, _now: Nanos) {}
+
+    /// [`Aqm::emptied`](super::Aqm::emptied); `now` is the time of the last arrival.
+    #[inline]
+    fn emptied(&self, _state: &mut Self::State, _now: Nanos) {}
+}
+
+/// A state that fits into three words. The upper three bits of the last are 0.
+pub(super) trait Words: Copy {
+    /// The state as words.
+    fn to_words(self) -> [u64; 3];
+
+    /// The state of which [`Self::to_words`] made these, with instants near to `now`.
+    fn from_words(words: [u64; 3], now: Nanos) -> Self;
+}
+
+/// The `count` bits of a word from bit `from` on, at most 32.
+#[expect(clippy::cast_possible_truncation, reason = "of as many bits")]
+pub(super) const fn bits(word: u64, from: u32, count: u32) -> u32 {
+    (word.wrapping_shr(from) & (1_u64.wrapping_shl(count)).wrapping_sub(1)) as u32
+}
+
+/// Bits of an instant in words where there is no room for more.
+pub(super) const TIME_BITS: u32 = 49;
+/// The others.
+const NOT_KEPT: u32 = u64::BITS - TIME_BITS;
+
+/// The low [`TIME_BITS`] of an instant.
+pub(super) const fn time_in_bits(instant: Nanos) -> u64 {
+    instant.0 << NOT_KEPT >> NOT_KEPT
+}
+
+/// The instant nearest to `now` of which [`time_in_bits`] made the low bits of `word`: right up to 2^48 ns (3.2 days) from
+/// `now`.
+pub(super) const fn time_from_bits(word: u64, now: Nanos) -> Nanos {
+    let since = (now.0.wrapping_sub(word) << NOT_KEPT).cast_signed() >> NOT_KEPT;
+    Nanos(now.0.wrapping_sub(since.cast_unsigned()))
+}
+
+/// [`Aqm`](super::Aqm) for an AQM that tells arrivals, whose law, generator and time of the last arrival are its fields.
+macro_rules! tells_arrivals {
+    ($aqm:ident<$state:ident>) => {
+        impl<T: Table<$state>> Aqm for $aqm<T> {
+            /// Speaks at arrival.
+            const MAX_DROPS: u32 = 0;
+
+            #[inline]
+            fn admit(&mut self, flow: FlowId, offer: Offer, _look: Look) -> Admission {
+                let Self { states, law, random, now, .. } = self;
+                *now = offer.now;
+                let state = states.as_mut().get_mut(flow.index());
+                state.map_or(Admission::Accept, |state| law.admit(state, random, offer))
+            }
+
+            /// Passes: the packet was judged when it came.
+            #[inline]
+            fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
+                let Self { states, law, random, .. } = self;
+                let Some(state) = states.as_mut().get_mut(flow.index()) else {
+                    return Verdict::Pass;
+                };
+                match look {
+                    Look::Glance => law.glance(state, head),
+                    Look::Close => law.judge(state, random, head),
+                }
+            }
+
+            #[inline]
+            fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
+                |_| Verdict::Pass
+            }
+
+            fn overflowed(&mut self, flow: FlowId) {
+                let Self { states, law, now, .. } = self;
+                if let Some(state) = states.as_mut().get_mut(flow.index()) {
+                    law.overflowed(state, *now);
+                }
+            }
+
+            fn emptied(&mut self, flow: FlowId) {
+                let Self { states, law, now, .. } = self;
+                if let Some(state) = states.as_mut().get_mut(flow.index()) {
+                    law.emptied(state, *now);
+                }
+            }
+
+            fn forget(&mut self, flow: FlowId) {
+                if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
+                    *state = $state::EMPTY;
+                }
+            }
+
+            #[inline]
+            fn assign(&mut self, _flow: FlowId, _tin: u8) {}
+
+            fn swap(&mut self, flow: FlowId, other: FlowId) {
+                swap_states(self.states.as_mut(), flow, other, $state::EMPTY);
+            }
+        }
+    };
+}
+pub(super) use tells_arrivals;
