@@ -159,7 +159,7 @@ impl Rtt {
     /// assert_eq!(threshold(Rtt::INTERNET, Rate::megabits_per_second(100)?), Nanos::from_millis(1));
     /// assert_eq!(threshold(Rtt::INTERNET, Rate::megabits_per_second(10)?), Nanos(2_422_400));
     /// assert_eq!(threshold(Rtt::LAN, Rate::megabits_per_second(1_000)?), Nanos::from_micros(50));
-    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// # Ok::<(), freeboard::sched_core::ConfigError>(())
     /// ```
     #[must_use]
     pub fn l4s(self, rate: Rate, max_len: u32) -> L4sParams {

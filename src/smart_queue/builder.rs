@@ -413,7 +413,7 @@ impl SmartQueueBuilder {
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).buffers(u32::MAX);
     /// let error = builder.frames([42; 16]).unwrap_err();
     /// assert_eq!(error.to_string(), "buffers 4294967295 is outside 1..=1048576");
-    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// # Ok::<(), freeboard::sched_core::ConfigError>(())
     /// ```
     #[cfg(feature = "alloc")]
     #[must_use]

@@ -131,7 +131,7 @@ impl Rtt {
     ///
     /// assert_eq!(Rtt::INTERNET.limit_bytes(Rate::megabits_per_second(10)?, 1_514), 500_000);
     /// assert_eq!(Rtt::INTERNET.limit_bytes(Rate::kilobits_per_second(500)?, 1_514), 32 * 1_514);
-    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// # Ok::<(), freeboard::sched_core::ConfigError>(())
     /// ```
     #[must_use]
     pub fn limit_bytes(self, rate: Rate, max_len: u32) -> u32 {
@@ -180,7 +180,7 @@ impl Rtt {
     /// let slow = Rtt::INTERNET.cobalt(Rate::megabits_per_second(1)?, 1_514);
     /// assert_eq!(slow.target_on_line(), Nanos::from_micros(18_168));
     /// assert_eq!(slow.interval_on_line(), Nanos::from_micros(113_168));
-    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// # Ok::<(), freeboard::sched_core::ConfigError>(())
     /// ```
     #[must_use]
     pub fn cobalt(self, rate: Rate, max_len: u32) -> CobaltParams {
@@ -203,7 +203,7 @@ impl Rtt {
     /// assert_eq!(Rtt::INTERNET.pie(fast, 1_514), PieParams::default());
     /// let near = Rtt::METRO.pie(fast, 1_514);
     /// assert_eq!((near.target, near.alpha_millihertz), (Nanos::from_micros(1_500), 1_250));
-    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// # Ok::<(), freeboard::sched_core::ConfigError>(())
     /// ```
     #[must_use]
     pub fn pie(self, rate: Rate, max_len: u32) -> PieParams {
@@ -243,7 +243,7 @@ impl Rtt {
     /// assert_eq!((red.min_threshold, red.max_threshold, red.weight), (31_250, 93_750, 9));
     /// let red = Rtt::INTERNET.red(Rate::megabits_per_second(1)?, 1_514);
     /// assert_eq!((red.min_threshold, red.max_threshold, red.weight), (7_570, 22_710, 3));
-    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// # Ok::<(), freeboard::sched_core::ConfigError>(())
     /// ```
     #[must_use]
     #[expect(clippy::integer_division, reason = "when a rate is set")]

@@ -324,7 +324,7 @@ impl TinPlan {
     /// let (plan, line) = (TinMode::Diffserv4.plan(), Rate::kilobits_per_second(128)?);
     /// let promised = [0, 1, 2, 3].map(|tin| plan.promised(tin, line));
     /// assert_eq!(promised, [3_000, 1_000, 8_000, 4_000].map(Some));
-    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// # Ok::<(), freeboard::sched_core::ConfigError>(())
     /// ```
     #[must_use]
     pub fn promised(&self, number: u8, line: Rate) -> Option<u64> {

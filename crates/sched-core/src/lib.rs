@@ -86,8 +86,10 @@ mod drops;
 mod flow_scheduler;
 mod hierarchy;
 mod hosts;
+mod notation;
 mod packet;
 mod queues;
+mod rate;
 mod scheduler;
 mod steps;
 #[cfg(test)]
@@ -127,6 +129,7 @@ pub use hosts::side::Side;
 pub use hosts::token_bucket::{AsBooked, WireLength};
 #[doc(hidden)]
 pub use hosts::token_bucket::{Bucket, Elapsed, TokenRate};
+pub use notation::{UnknownRate, UnknownTime};
 pub use packet::{Ecn, FlowId, Packet};
 pub use queues::counters::{Counters, FlowRecord, FlowRecords, Volume};
 pub use queues::delay_histogram::DelayHistogram;
@@ -134,6 +137,9 @@ pub use queues::fifo::Fifo;
 pub use queues::flow_directory::{FlowDirectory, NoDirectory};
 pub use queues::flow_queues::{FlowQueues, PACED_ROUNDS, Siblings};
 pub use queues::queue::{Descriptor, Queue};
+pub use rate::Rate;
+#[doc(hidden)]
+pub use rate::{FiniteRate, Tick, Work};
 pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
@@ -142,7 +148,7 @@ pub use steps::step;
 #[cfg(feature = "steps")]
 #[doc(hidden)]
 pub use steps::take_steps;
-pub use time::{Nanos, TickClock, UnknownTime};
+pub use time::{Nanos, TickClock};
 
 /// The examples of the package's README.
 #[cfg(doctest)]

@@ -3,9 +3,7 @@
 //! No code below the simulator reads a clock (`docs/decisions/0001-time-is-an-argument.md`). Any
 //! sequence of values is legal input: a clock that steps back counts as one that stood still.
 
-use core::fmt;
 use core::num::NonZeroU32;
-use core::str::FromStr;
 use core::time::Duration;
 
 /// Nanoseconds, as an instant since an epoch of the caller's choice or as a span between two.
@@ -152,126 +150,9 @@ impl TickClock {
     }
 }
 
-/// The units, the largest first, each with its power of ten.
-const UNITS: [(&str, u32); 4] = [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)];
-
-/// Prints a whole number of the largest unit that divides the time: `30ms`, `1500us`. It reads back
-/// to the same time.
-impl fmt::Display for Nanos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = |power| {
-            let unit = 10_u64.checked_pow(power)?;
-            self.0.checked_div(unit).filter(|_| self.0 > 0 && self.0.is_multiple_of(unit))
-        };
-        let found = UNITS.into_iter().find_map(|(unit, power)| Some((number(power)?, unit)));
-        let (number, unit) = found.unwrap_or((self.0, "ns"));
-        write!(f, "{number}{unit}")
-    }
-}
-
-/// A word that is not a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct UnknownTime;
-
-impl fmt::Display for UnknownTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "a time must be a number of whole nanoseconds with s, ms, us or ns behind it, as 1.5ms",
-        )
-    }
-}
-
-impl core::error::Error for UnknownTime {}
-
-/// Reads a time with its unit: `2s`, `1.5ms`, `100us`, `20480ns`. The case of the unit does not
-/// matter. A part of a nanosecond is refused, and so is a number without a unit, which `tc` takes
-/// for microseconds.
-///
-/// ```
-/// use sched_core::Nanos;
-///
-/// let time: Nanos = "1.5ms".parse()?;
-/// assert_eq!(time, Nanos::from_micros(1_500));
-/// assert_eq!(time.to_string(), "1500us");
-/// assert!("15".parse::<Nanos>().is_err());
-/// # Ok::<(), sched_core::UnknownTime>(())
-/// ```
-impl FromStr for Nanos {
-    type Err = UnknownTime;
-
-    fn from_str(word: &str) -> Result<Self, UnknownTime> {
-        nanoseconds(word).map(Self).ok_or(UnknownTime)
-    }
-}
-
-fn nanoseconds(word: &str) -> Option<u64> {
-    let unit_at = word.find(|c: char| c != '.' && !c.is_ascii_digit())?;
-    let (number, unit) = word.split_at_checked(unit_at)?;
-    let (_, power) = UNITS.into_iter().find(|(name, _)| unit.eq_ignore_ascii_case(name))?;
-    // A list of one: the search for a single character has an index that can panic where it is not
-    // inlined.
-    let (whole, fraction) = number.split_once(['.']).unwrap_or((number, ""));
-    let decimals = u32::try_from(fraction.len()).ok()?;
-    if whole.is_empty() || number.ends_with('.') || decimals > power {
-        return None;
-    }
-    let digits = whole.bytes().chain(fraction.bytes()).try_fold(0_u64, |sum, byte| {
-        let digit = byte.is_ascii_digit().then(|| byte.wrapping_sub(b'0'))?;
-        sum.checked_mul(10)?.checked_add(digit.into())
-    })?;
-    digits.checked_mul(10_u64.checked_pow(power.saturating_sub(decimals))?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::string::ToString;
-
-    /// Goal: what is printed reads back to the same time. Method: every power of two and of ten
-    /// with its neighbours, and their products with small numbers, up to the end of time.
-    #[test]
-    fn a_time_reads_back_as_it_is_printed() {
-        let powers = (0..64).map(|bit| 1_u64 << bit);
-        let tens = (0..20).map(|power| 10_u64.pow(power));
-        for base in powers.chain(tens).chain([0, u64::MAX]) {
-            for nanos in [base.wrapping_sub(1), base, base.wrapping_add(1), base.wrapping_mul(15)] {
-                let printed = Nanos(nanos).to_string();
-                assert_eq!(printed.parse(), Ok(Nanos(nanos)), "{printed}");
-            }
-        }
-        for (nanos, printed) in
-            [(0, "0ns"), (1_500_000, "1500us"), (30_000_000, "30ms"), (8_000_000_000, "8s")]
-        {
-            assert_eq!(Nanos(nanos).to_string(), printed);
-        }
-    }
-
-    #[test]
-    fn a_word_that_is_no_time_is_refused() {
-        for word in [
-            "",
-            "ms",
-            "15",
-            ".5ms",
-            "1.ms",
-            "1.5ns",
-            "1.0001us",
-            "-1ms",
-            "+1ms",
-            "1 ms",
-            "1h",
-            "1.2.3s",
-            "18446744073709551616ns",
-            "18446744074s",
-            "1\u{663}ms",
-        ] {
-            assert_eq!(word.parse::<Nanos>(), Err(UnknownTime), "{word}");
-        }
-        assert_eq!("18446744073709551615ns".parse(), Ok(Nanos::MAX));
-        assert_eq!("0.000000001S".parse(), Ok(Nanos(1)));
-    }
 
     /// Goal: no time is lost or gained, however often a counter is read and wraps around. Method:
     /// counters of several rates, read after random spans up to the longest, beside the ticks in

@@ -34,10 +34,7 @@
 //! Cost: constant; three multiplications a packet, no division, no loop. A change of the rate divides
 //! once, 128 bits by 64.
 
-use sched_core::Nanos;
-
-use crate::Rate;
-use crate::rate::{LONGEST, Limited, Tick, Work};
+use sched_core::{FiniteRate, Nanos, Rate, Tick, Work};
 
 /// When the next packet may leave a line of a given [`Rate`].
 ///
@@ -52,7 +49,7 @@ use crate::rate::{LONGEST, Limited, Tick, Work};
 /// assert_eq!(line.due(), now.plus(Nanos::from_millis(12)));
 /// assert!(!line.is_open(now.plus(Nanos(11_999_999))));
 /// assert!(line.is_open(line.due()));
-/// # Ok::<(), shaper::RateError>(())
+/// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shaper {
@@ -101,7 +98,7 @@ impl Shaper {
 
     /// When a line of this rate is open that owes nothing.
     const fn first(rate: Rate) -> Tick {
-        match rate.limited() {
+        match rate.finite() {
             Some(limited) => limited.at(Nanos::ZERO),
             None if rate.is_unlimited() => Tick::without_rate(Nanos::ZERO),
             None => Tick::without_rate(Nanos::MAX),
@@ -136,7 +133,7 @@ impl Shaper {
     /// assert_eq!((line.burst(), line.catch_up()), (Some(4_000), Nanos(3_999_999)));
     /// line.set_rate(Nanos::ZERO, Rate::megabits_per_second(16)?);
     /// assert_eq!(line.catch_up(), Nanos(1_999_999));
-    /// # Ok::<(), shaper::RateError>(())
+    /// # Ok::<(), sched_core::ConfigError>(())
     /// ```
     #[must_use]
     pub const fn with_burst(self, bytes: u32) -> Self {
@@ -146,7 +143,7 @@ impl Shaper {
 
     /// The catch-up that carries `bytes` at `rate`, with the nanosecond in which a line opens; `before`, if it has none.
     const fn span_of(rate: Rate, bytes: u32, before: Nanos) -> Nanos {
-        if rate.limited().is_none() { before } else { rate.time_of(bytes).since(Nanos(1)) }
+        if rate.finite().is_none() { before } else { rate.time_of(bytes).since(Nanos(1)) }
     }
 
     /// The same line, with this catch-up unless [`with_catch_up`](Self::with_catch_up) chose one.
@@ -201,22 +198,22 @@ impl Shaper {
 
     /// The rate, if it is finite.
     #[inline]
-    pub(crate) const fn limited(&self) -> Option<Limited> {
-        self.rate.limited()
+    pub(crate) const fn limited(&self) -> Option<FiniteRate> {
+        self.rate.finite()
     }
 
     /// [`Self::charge`], of a length that no `u32` may hold.
     #[inline]
     pub(crate) fn pay(&mut self, now: Nanos, wire_len: u64) {
-        match self.rate.limited() {
-            Some(limited) => self.pay_at(limited, now, wire_len.min(LONGEST)),
+        match self.rate.finite() {
+            Some(limited) => self.pay_at(limited, now, wire_len.min(FiniteRate::LONGEST)),
             None => self.owe(wire_len),
         }
     }
 
-    /// [`Self::pay`], at this rate, which is finite, of no more bytes than [`LONGEST`].
+    /// [`Self::pay`], at this rate, which is finite, of no more bytes than [`FiniteRate::LONGEST`].
     #[inline]
-    fn pay_at(&mut self, limited: Limited, now: Nanos, wire_len: u64) {
+    fn pay_at(&mut self, limited: FiniteRate, now: Nanos, wire_len: u64) {
         if now >= self.next.ns {
             self.pay_open(limited, now, wire_len);
         } else {
@@ -226,7 +223,7 @@ impl Shaper {
 
     /// [`Self::pay_at`], of a line that is open.
     #[inline]
-    pub(crate) fn pay_open(&mut self, limited: Limited, now: Nanos, wire_len: u64) {
+    pub(crate) fn pay_open(&mut self, limited: FiniteRate, now: Nanos, wire_len: u64) {
         let due = self.next.ns;
         // Most packets leave by a clock that goes on, while there has been something to send since the line was free.
         if now >= self.since && self.backlog_since <= due {
@@ -243,7 +240,7 @@ impl Shaper {
 
     /// A packet leaves at `now`, on an open line, and lateness that is not made up is lost.
     #[inline(never)]
-    fn forget_lateness(&mut self, limited: Limited, now: Nanos) {
+    fn forget_lateness(&mut self, limited: FiniteRate, now: Nanos) {
         // A clock that stepped back stands: time before the last change is not time at this rate.
         let now = now.max(self.since);
         // Less than a nanosecond late is not late: the exact instant stays.
@@ -259,7 +256,7 @@ impl Shaper {
     #[cold]
     fn owe(&mut self, wire_len: u64) {
         if !self.rate.is_unlimited() {
-            self.owed = self.owed.plus(wire_len);
+            self.owed = self.owed.plus(wire_len.min(FiniteRate::LONGEST));
         }
     }
 
@@ -277,7 +274,7 @@ impl Shaper {
     #[inline(never)]
     fn rebased(&self, now: Nanos) -> Self {
         let mut line = Self { since: now, backlog_since: now, ..self.clone() };
-        match self.rate.limited() {
+        match self.rate.finite() {
             Some(_) => line.next.ns = now.plus(self.next.ns.since(self.since)),
             None => line.paid = now.plus(self.paid.since(self.since)),
         }
@@ -301,8 +298,8 @@ impl Shaper {
 
     /// The line carries `wire_len` bytes in idle time, which lasts until `now`.
     pub(crate) fn carry_idle(&mut self, now: Nanos, wire_len: u64) {
-        if let Some(limited) = self.rate.limited() {
-            self.next = limited.after_packet(self.next, wire_len.min(LONGEST));
+        if let Some(limited) = self.rate.finite() {
+            self.next = limited.after_packet(self.next, wire_len.min(FiniteRate::LONGEST));
             self.since = self.since.max(now);
         }
     }
@@ -333,7 +330,7 @@ impl Shaper {
             return;
         }
         self.owed = Work::NONE;
-        match (rate.limited(), work) {
+        match (rate.finite(), work) {
             (Some(limited), Some(work)) => self.be_due(limited, due, limited.after(now, work), now),
             (_, work) => {
                 // In whole nanoseconds, and open: what is owed is kept apart, or is no more.
@@ -350,12 +347,12 @@ impl Shaper {
 
     /// The instant up to which all is paid, but for what is owed.
     fn paid(&self) -> Nanos {
-        if self.rate.limited().is_some() { self.next.ns } else { self.paid }
+        if self.rate.finite().is_some() { self.next.ns } else { self.paid }
     }
 
     /// All is paid up to `at`, in whole nanoseconds, at the rate that is now in force.
     fn be_paid(&mut self, at: Nanos) {
-        (self.next, self.paid) = match self.rate.limited() {
+        (self.next, self.paid) = match self.rate.finite() {
             Some(limited) => (limited.at(at), Nanos::ZERO),
             None => (Self::first(self.rate), at),
         };
@@ -364,7 +361,7 @@ impl Shaper {
     /// What is owed at `now`, or less than nothing for lateness that may be caught up; `None` on a line
     /// that owes nothing and has nothing to catch up.
     fn work_at(&self, now: Nanos) -> Option<Work> {
-        match self.rate.limited() {
+        match self.rate.finite() {
             Some(limited) => {
                 let is_in_time = self.earliest(now) <= self.next.ns;
                 is_in_time.then(|| limited.work_between(now, self.next))
@@ -374,7 +371,7 @@ impl Shaper {
     }
 
     /// The next packet may leave from `next` on, as it turns out at `now`; so far it was `before`.
-    fn be_due(&mut self, limited: Limited, before: Nanos, next: Tick, now: Nanos) {
+    fn be_due(&mut self, limited: FiniteRate, before: Nanos, next: Tick, now: Nanos) {
         let floor = now.since(self.catch_up);
         self.paid = Nanos::ZERO;
         self.next = if next.ns < floor { limited.at(floor) } else { next };

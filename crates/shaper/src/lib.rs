@@ -60,10 +60,8 @@ mod autorate;
 mod clock;
 mod keywords;
 mod layer;
-mod notation;
 mod overhead;
 mod quoted_word;
-mod rate;
 mod segments;
 mod shaped;
 
@@ -73,10 +71,9 @@ pub use autorate::{
 pub use clock::Shaper;
 pub use keywords::{KeywordError, KeywordProblem};
 pub use layer::Layer;
-pub use notation::UnknownRate;
 pub use overhead::{Framing, Overhead, OverheadError};
 pub use quoted_word::QuotedWord;
-pub use rate::{Rate, RateError};
+pub use sched_core::{Rate, UnknownRate};
 pub use segments::{Segmentation, Segments, SegmentsError, SplitPolicy};
 pub use shaped::Shaped;
 

@@ -175,7 +175,7 @@ impl Segmentation for Whole {
 /// assert!(!policy.splits(Rate::UNLIMITED));
 /// // The word of `tc`.
 /// assert_eq!(SplitPolicy::from_split_gso(true), SplitPolicy::Always);
-/// # Ok::<(), shaper::RateError>(())
+/// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -1,11 +1,10 @@
 //! Any scheduler behind a line of a given rate.
 
 use sched_core::{
-    Backlog, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected,
-    Scheduler,
+    Backlog, Counters, DropReason, DropSink, FiniteRate, FlowId, Imbalance, Limits, Nanos, Packet,
+    Rejected, Scheduler,
 };
 
-use crate::rate::LONGEST;
 use crate::segments::Whole;
 use crate::{Overhead, Rate, Segmentation, Shaper};
 
@@ -124,11 +123,11 @@ impl Debt {
     /// first payment on.
     fn add(&mut self, lost: u64, queued: impl FnOnce() -> u32) {
         // Bytes of a counter: below 2⁶³.
-        let lost = lost.min(LONGEST).cast_signed();
+        let lost = lost.min(FiniteRate::LONGEST).cast_signed();
         if self.owed < 0 {
             self.bound_credit(lost.wrapping_add(queued().into()));
         }
-        self.owed = self.owed.wrapping_add(lost).min(LONGEST.cast_signed());
+        self.owed = self.owed.wrapping_add(lost).min(FiniteRate::LONGEST.cast_signed());
     }
 
     /// No more than what is queued may be dropped for nothing.
@@ -200,7 +199,7 @@ fn wire_len_of_lost(link: &Overhead, packet: Packet, of: &impl Segmentation) -> 
 fn wire_len(link: &Overhead, packet: Packet, of: &impl Segmentation) -> u64 {
     match of.segments(packet) {
         None => link.on_wire(packet.len),
-        Some(segments) => link.wire_len_of(segments).min(LONGEST),
+        Some(segments) => link.wire_len_of(segments).min(FiniteRate::LONGEST),
     }
 }
 
@@ -532,7 +531,11 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
             let Self { debt, inner, .. } = self;
             let pay = |debt: &mut Debt| debt.payment(now, wire_len, || inner.backlog().bytes);
             let paid = debt.as_mut().map_or(0, pay);
-            self.line.pay_open(limited, now, wire_len.saturating_add(paid).min(LONGEST));
+            self.line.pay_open(
+                limited,
+                now,
+                wire_len.saturating_add(paid).min(FiniteRate::LONGEST),
+            );
         }
         Some(packet)
     }

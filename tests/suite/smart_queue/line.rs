@@ -1,8 +1,9 @@
 //! When frames leave: the line, the device, and the AQM that is set for both.
 
 use conformance::effort::effort;
-use freeboard::sched_core::{AqmChoice, BlueParams, CoDelParams, Pi2Params, PieParams, RedParams};
-use freeboard::shaper::RateError;
+use freeboard::sched_core::{
+    AqmChoice, BlueParams, CoDelParams, ConfigError, Pi2Params, PieParams, RedParams,
+};
 
 use super::*;
 
@@ -160,7 +161,7 @@ fn a_device_takes_no_more_than_it_says() {
 /// Goal: the words of the link reach the line, for frames and for packets. Method: VDSL with a tag, whose figures the
 /// shaper's documents give.
 #[test]
-fn the_words_of_the_link_reach_the_line() -> Result<(), RateError> {
+fn the_words_of_the_link_reach_the_line() -> Result<(), ConfigError> {
     let builder = SmartQueue::upload(Rate::megabits_per_second(10)?);
     let builder = builder.framing("pppoe-ptm ether-vlan").expect("known words");
     let queue = builder.frames(KEY).expect("a queue");

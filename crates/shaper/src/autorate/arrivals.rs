@@ -58,7 +58,7 @@ const STEADY: u32 = 32;
 /// // A little below what comes, or a little above to see whether there is more.
 /// let bps = shaper.rate().as_bits_per_second().unwrap_or(0);
 /// assert!((11_250_000..12_400_000).contains(&bps));
-/// # Ok::<(), shaper::RateError>(())
+/// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivalRate {
