@@ -39,8 +39,6 @@ const MAIN: [(&str, &[&str]); 4] = [
             "CoDel",
             "CoDelParams",
             "Guarantee",
-            "WfiMeter",
-            "Metered",
         ],
     ),
     (

@@ -2,6 +2,7 @@
 //!
 //! Without an operating system and without an allocator:
 //! - [`catalog`]: every discipline, how it is assembled, and the lists that name them
+//! - [`wfi`]: meters that compare what was sent with what is promised
 //! - [`Xorshift`]: random numbers for tests and benches
 //!
 //! With the feature `std`, which is on unless it is turned off:
@@ -10,7 +11,7 @@
 //! - [`history`]: one language of operations, and a match of two sides that must agree
 //! - [`sides`]: every discipline beside its twin, at any size
 //! - [`targets`]: what the fuzzer runs
-//! - [`bounds`]: histories made to exceed the proven bounds, and meters that tell
+//! - [`bounds`]: histories made to exceed the proven bounds
 //! - [`paper`]: the harness of QFQ Fig. 8, for the bench `paper` and the paths of QFQ
 //! - `worst_call`: the most that a call does, in turns of loops, with the feature `steps`
 //! - [`effort`]: how much a test tries
@@ -22,6 +23,7 @@ pub mod catalog;
 #[doc(hidden)]
 pub mod forward;
 mod random;
+pub mod wfi;
 
 #[cfg(feature = "std")]
 pub mod acks;

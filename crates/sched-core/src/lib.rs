@@ -13,8 +13,7 @@
 //!    to leave; [`CeThreshold`] stands beside any, and [`ChosenAqm`] is what the caller chooses.
 //! 4. [`Scheduler::dequeue`] gives the packet back, marked if the AQM said so.
 //!
-//! A [`Guarantee`] says in bytes what a flow scheduler promises a flow; a [`WfiMeter`], or [`Metered`] around a
-//! whole scheduler, measures whether it is kept.
+//! A [`Guarantee`] says in bytes what a flow scheduler promises a flow.
 //!
 //! [`Counters`] say what has become of packets, a [`DelayHistogram`] how long they waited.
 //!
@@ -79,11 +78,11 @@
 extern crate std;
 
 mod aqm;
-mod bounds;
 mod debug;
 mod disciplines;
 mod drops;
 mod flow_scheduler;
+mod guarantee;
 mod hierarchy;
 mod hosts;
 mod notation;
@@ -102,8 +101,6 @@ pub use aqm::{Blue, BlueParams, BlueState, CeThreshold, Cobalt, CobaltParams, Co
 pub use aqm::{Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState};
 pub use aqm::{Probability, Random};
 pub use aqm::{Red, RedParams, RedState};
-pub use bounds::guarantee::{Guarantee, Share};
-pub use bounds::wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};
 pub use disciplines::age::{AgeDrr, AgeFlow, AgeParams, ThresholdRange};
 pub use disciplines::drr::ring::{OnRing, Ring, RingFlow};
 pub use disciplines::drr::{Drr, DrrFlow};
@@ -121,6 +118,7 @@ pub use drops::drop_policy::{DropPolicy, OwnVictim};
 pub use drops::longest_host::{HeldFlow, HeldHost, HostClass, LongestHostDrop};
 pub use drops::longest_queue::{LongestFlow, LongestQueueDrop};
 pub use flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
+pub use guarantee::{Guarantee, Share};
 pub use hierarchy::classes::{ClassState, Classes, Classify, LongestClass, LowBits, Member};
 pub use hosts::ceiling::Ceiling;
 pub use hosts::committed_rate::CommittedRate;

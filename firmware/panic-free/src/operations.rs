@@ -4,13 +4,13 @@ mod buffers;
 mod catalog;
 mod flow_schedulers;
 mod flowhash;
+mod guarantees;
 mod hierarchy;
 mod labelled;
 mod schedulers;
 mod shaper;
 mod smart_queue;
 mod tins;
-mod wfi;
 
 /// A number that the compiler knows nothing of.
 fn any() -> u32 {

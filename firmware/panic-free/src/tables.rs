@@ -16,7 +16,6 @@ macro_rules! tables {
 
 tables! {
     AGGREGATES: core_::Aggregate,
-    ARRIVALS: core_::Arrival,
     BUFFERS: BufferState,
     CHOSEN_AQM_STATES: core_::ChosenAqmState,
     CLASS_STATES: core_::ClassState,
@@ -40,7 +39,6 @@ tables! {
     TAG_LINES: TagLine,
     WAITING_FLOWS: core_::WaitingFlow,
     WF2Q_FLOWS: core_::Wf2qFlow,
-    WFI_FLOWS: core_::WfiFlow,
 }
 
 #[used]

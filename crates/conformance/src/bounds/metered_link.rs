@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use freeboard::sched_core::{
-    Arrival, Backlog, FlowId, FlowState, Guarantee, Imbalance, PairMeter, WfiFlow, WfiMeter,
-};
+use crate::wfi::{Arrival, PairMeter, WfiFlow, WfiMeter};
+use freeboard::sched_core::{Backlog, FlowId, FlowState, Guarantee, Imbalance};
 
 use super::{Bound, Outcome, Promising, Trial, Worst};
 

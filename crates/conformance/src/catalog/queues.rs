@@ -1,11 +1,12 @@
 //! Schedulers of packets.
 
+use crate::wfi::{Arrival, Metered, WfiFlow, WfiMeter};
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    Aqm, Arrival, ChosenAqmState, ClassState, Classes, Descriptor, DropFrom, DualPi2Params, FlowId,
-    FlowQueues, FlowRecord, FlowScheduler, LengthFlow, Limits, LongestClass, LowBits, Metered,
-    Nanos, NoAqm, Queue, Sqf, SqfFlow, SqfMemory, WaitingFlow, WfiFlow, WfiMeter,
+    Aqm, ChosenAqmState, ClassState, Classes, Descriptor, DropFrom, DualPi2Params, FlowId,
+    FlowQueues, FlowRecord, FlowScheduler, LengthFlow, Limits, LongestClass, LowBits, Nanos, NoAqm,
+    Queue, Sqf, SqfFlow, SqfMemory, WaitingFlow,
 };
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
 use freeboard::{

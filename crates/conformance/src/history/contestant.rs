@@ -1,11 +1,12 @@
 //! What a history can be played on.
 
 use crate::catalog::{ByNumber, Dial, Setting};
+use crate::wfi::{Arrival, Metered, WfiFlow};
 use freeboard::flowhash::TagLine;
 use freeboard::sched_core::{
-    Aqm, Arrival, ClassState, Classes, Classify, ConfigError, Descriptor, DropPolicy, DropSink,
-    DualPi2, Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler, LengthFlow,
-    LongestClass, Metered, Nanos, Queue, Scheduler, Sqf, SqfFlow, Table, WaitingFlow, WfiFlow,
+    Aqm, ClassState, Classes, Classify, ConfigError, Descriptor, DropPolicy, DropSink, DualPi2,
+    Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler, LengthFlow, LongestClass,
+    Nanos, Queue, Scheduler, Sqf, SqfFlow, Table, WaitingFlow,
 };
 use freeboard::shaper::Shaped;
 use freeboard::{Descriptors, Hashed, Isolated, LabelledScheduler, SmartQueue, Storage};

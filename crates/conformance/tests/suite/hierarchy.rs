@@ -9,11 +9,12 @@ use conformance::history::{Contestant, Operation, Operations, Setting};
 use conformance::sides::hierarchy::node;
 use conformance::sides::{self, DESCRIPTORS, MAX_LEN};
 use conformance::twin::{NaiveClasses, NaiveDrr, NaiveFifo, NaiveQfq, NaiveShortestQueue};
+use conformance::wfi::{Arrival, Metered, WfiFlow, WfiMeter};
 use freeboard::sched_core::{
-    Arrival, ClassState, Classes, CoDel, CoDelParams, CoDelState, Descriptor, DropFrom, DropReason,
+    ClassState, Classes, CoDel, CoDelParams, CoDelState, Descriptor, DropFrom, DropReason,
     DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Guarantee, LengthFlow, Limits,
-    LowBits, Metered, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, RejectReason, Rejected,
-    Scheduler, ShortestQueue, WfiFlow, WfiMeter,
+    LowBits, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, RejectReason, Rejected, Scheduler,
+    ShortestQueue,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 

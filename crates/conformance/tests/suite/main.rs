@@ -22,3 +22,4 @@ mod known_failures;
 mod pie;
 mod qfq_rules;
 mod weights;
+mod wf2q_bounds;

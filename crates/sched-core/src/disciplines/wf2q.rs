@@ -51,8 +51,8 @@ mod tree;
 
 use core::num::NonZeroU64;
 
-use crate::bounds::guarantee::{ceil_wide, floor_wide};
 use crate::flow_scheduler::{ConfigError, FlowScheduler, FlowState, Needs, Table};
+use crate::guarantee::{ceil_wide, floor_wide};
 use crate::{FlowId, Imbalance};
 use tree::{NIL, Tree};
 

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU64;
 
-use crate::bounds::guarantee::ceil;
+use crate::guarantee::ceil;
 use crate::{ConfigError, Nanos};
 
 /// Bits in a byte × nanoseconds in a second.

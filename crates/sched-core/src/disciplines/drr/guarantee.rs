@@ -1,8 +1,8 @@
 //! What DRR promises a flow (`docs/guarantees.md` has the derivations).
 
 use super::{Drr, DrrFlow};
-use crate::bounds::guarantee::ceil;
 use crate::flow_scheduler::Table;
+use crate::guarantee::ceil;
 use crate::{FlowId, Guarantee, Share};
 
 impl<N: Table<DrrFlow>> Drr<N> {

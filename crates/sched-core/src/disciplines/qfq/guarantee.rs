@@ -5,8 +5,8 @@ use core::num::{NonZeroU32, NonZeroU64};
 use super::Qfq;
 use super::group::QfqFlow;
 use super::virtual_time::Width;
-use crate::bounds::guarantee::ceil;
 use crate::flow_scheduler::Table;
+use crate::guarantee::ceil;
 use crate::{FlowId, Guarantee, Share};
 
 impl<N: Table<QfqFlow>> Qfq<N> {

@@ -3,8 +3,8 @@
 use core::num::NonZeroU64;
 
 use super::TinConfig;
-use crate::bounds::guarantee::ceil;
 use crate::disciplines::drr::ring::RingFlow;
+use crate::guarantee::ceil;
 use crate::{Nanos, Volume};
 
 /// Time is in units of 2⁻¹⁶ ns. It does not wrap: from [`LATEST`] on all instants are moved back together.

@@ -3,8 +3,8 @@
 use core::num::NonZeroU64;
 
 use super::{Wf2q, Wf2qFlow};
-use crate::bounds::guarantee::ceil;
 use crate::flow_scheduler::Table;
+use crate::guarantee::ceil;
 use crate::{FlowId, Guarantee, Share};
 
 impl<N: Table<Wf2qFlow>> Wf2q<N> {

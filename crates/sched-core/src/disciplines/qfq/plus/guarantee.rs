@@ -4,8 +4,8 @@ use core::num::NonZeroU64;
 
 use super::super::virtual_time::Width;
 use super::{Aggregate, PlusFlow, QfqFlow, QfqPlus};
-use crate::bounds::guarantee::ceil;
 use crate::flow_scheduler::Table;
+use crate::guarantee::ceil;
 use crate::{FlowId, Guarantee, Share};
 
 impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q> {

@@ -12,8 +12,8 @@
 //!   intervals in which both stay backlogged, service being charged at the dequeue.
 //!
 //! [`WfiMeter`] measures the first two for every flow of any scheduler, [`PairMeter`] the third for a
-//! pair, [`Metered`] is a scheduler that tells the meter by itself. A [`Guarantee`] is what the
-//! measurements are compared with.
+//! pair, [`Metered`] is a scheduler that tells the meter by itself. The measurements are compared with a
+//! [`Guarantee`](freeboard::sched_core::Guarantee).
 //!
 //! **When is a flow backlogged?** In the view of the scheduler: from the arrival that finds its queue
 //! empty until the dequeue that empties it. A packet that comes while the last one is on the wire
@@ -37,9 +37,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use crate::bounds::guarantee::Share;
-use crate::flow_scheduler::{ConfigError, Table};
-use crate::{FlowId, Guarantee};
+use freeboard::sched_core::{ConfigError, FlowId, Share, Table};
 
 pub use metered::Metered;
 pub use pair::PairMeter;
@@ -113,7 +111,7 @@ impl Arrival {
     pub const EMPTY: Self = Self { link: 0, backlog: 0, flow: FlowId(0) };
 
     /// No packet.
-    pub(super) const NONE: Self = Self { flow: FlowId(u32::MAX), ..Self::EMPTY };
+    const NONE: Self = Self { flow: FlowId(u32::MAX), ..Self::EMPTY };
 
     /// The flow of the packet.
     #[must_use]
@@ -142,7 +140,8 @@ struct OnWire {
 /// Tell it of every packet: [`WfiMeter::arrived`], [`WfiMeter::dequeued`] and [`WfiMeter::lost`].
 ///
 /// ```
-/// use sched_core::{Drr, DrrFlow, FlowId, FlowScheduler, WfiFlow, WfiMeter};
+/// use conformance::wfi::{WfiFlow, WfiMeter};
+/// use sched_core::{Drr, DrrFlow, FlowId, FlowScheduler};
 ///
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// drr.add_all(1_500)?;
@@ -171,15 +170,13 @@ struct OnWire {
 /// assert!(report.against(&guarantee).iter().all(|compared| compared.holds()));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct WfiMeter<N> {
     flows: N,
     /// Bytes of the packets before the one on the wire.
     completed: u64,
     wire: OnWire,
 }
-
-crate::debug::short_debug!(WfiMeter<N> { completed });
 
 impl<N: Table<WfiFlow>> WfiMeter<N> {
     /// A meter for `flows.len()` flows, none of which is measured. Cost: O(flows).
@@ -286,11 +283,11 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
             share,
             packets: k.sent,
             shortest: k.shortest,
-            b_wfi: share.own_bytes(lag),
-            b_wfi_at_completion: share.own_bytes(k.lag_at_completion),
-            t_wfi: share.link_bytes(k.delay),
-            lag: share.link_bytes(lag),
-            lead: share.link_bytes(k.lead),
+            b_wfi: own_bytes(share, lag),
+            b_wfi_at_completion: own_bytes(share, k.lag_at_completion),
+            t_wfi: link_bytes(share, k.delay),
+            lag: link_bytes(share, lag),
+            lead: link_bytes(share, k.lead),
         })
     }
 }
@@ -331,4 +328,19 @@ impl OnWire {
 fn excess(share: Share, link: u64, own: u64) -> i128 {
     let part = i128::from(share.numerator()).wrapping_mul(link.into());
     part.wrapping_sub(i128::from(share.denominator()).wrapping_mul(own.into()))
+}
+
+/// `⌈scaled / denominator⌉`, 0 if negative: bytes of the flow from the units of the meters.
+fn own_bytes(share: Share, scaled: i128) -> u64 {
+    ceil(u128::try_from(scaled).unwrap_or(0), share.denominator())
+}
+
+/// `⌈scaled / numerator⌉`, 0 if negative: bytes of the link from the units of the meters.
+fn link_bytes(share: Share, scaled: i128) -> u64 {
+    ceil(u128::try_from(scaled).unwrap_or(0), share.numerator())
+}
+
+/// `⌈dividend / divisor⌉`, saturating.
+fn ceil(dividend: u128, divisor: u64) -> u64 {
+    u64::try_from(dividend.div_ceil(divisor.into())).unwrap_or(u64::MAX)
 }

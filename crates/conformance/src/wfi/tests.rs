@@ -1,10 +1,10 @@
 use super::*;
-use crate::{
+use crate::Xorshift;
+use crate::effort::effort;
+use freeboard::sched_core::{
     Descriptor, DropFrom, Drr, DrrFlow, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos,
     Packet, Queue, Scheduler,
 };
-use conformance::Xorshift;
-use conformance::effort::effort;
 use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;

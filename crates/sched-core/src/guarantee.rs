@@ -1,5 +1,4 @@
-//! What a flow scheduler promises, in numbers: the bounds that a [`WfiMeter`](crate::WfiMeter)
-//! measures against.
+//! What a flow scheduler promises, in numbers.
 //!
 //! Everything is in bytes. Where time is meant it is *link time*: the bytes that the link sends in it,
 //! so that a bound of `n` link bytes is `n/R` seconds at rate `R`. `docs/guarantees.md` has definitions
@@ -14,7 +13,7 @@ use crate::ConfigError;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Share {
     /// At most the denominator.
-    pub(crate) numerator: NonZeroU64,
+    numerator: NonZeroU64,
     /// At most [`Share::MAX_DENOMINATOR`].
     denominator: NonZeroU64,
 }
@@ -90,13 +89,13 @@ impl Share {
         ceil(u128::from(own) * u128::from(self.denominator()), self.numerator)
     }
 
-    /// `⌈scaled / denominator⌉`, 0 if negative: bytes of the flow from the units of the meters.
-    pub(crate) fn own_bytes(self, scaled: i128) -> u64 {
+    /// `⌈scaled / denominator⌉`, 0 if negative: bytes of the flow.
+    fn own_bytes(self, scaled: i128) -> u64 {
         ceil(u128::try_from(scaled).unwrap_or(0), self.denominator)
     }
 
-    /// `⌈scaled / numerator⌉`, 0 if negative: bytes of the link from the units of the meters.
-    pub(crate) fn link_bytes(self, scaled: i128) -> u64 {
+    /// `⌈scaled / numerator⌉`, 0 if negative: bytes of the link.
+    fn link_bytes(self, scaled: i128) -> u64 {
         ceil(u128::try_from(scaled).unwrap_or(0), self.numerator)
     }
 }

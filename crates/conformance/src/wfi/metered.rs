@@ -1,10 +1,9 @@
 //! A scheduler that is measured while it works.
 
 use super::{Arrival, WfiFlow, WfiMeter};
-use crate::flow_scheduler::Table;
-use crate::{
+use freeboard::sched_core::{
     Backlog, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected,
-    Scheduler,
+    Scheduler, Table,
 };
 
 /// The scheduler `S` with a [`WfiMeter`] of its flows in the memory `N`; `P` remembers the [`Arrival`]
@@ -12,13 +11,13 @@ use crate::{
 /// served and not measured.
 ///
 /// The meter does not see the wire: a packet that comes while another is sent is measured as if it had come
-/// at the worst instant of that ([`wfi`](crate::WfiMeter)). A dequeue that gives nothing says that
+/// at the worst instant of that ([`WfiMeter`]). A dequeue that gives nothing says that
 /// everything has been sent. Cost: O(1) a packet.
 ///
 /// ```
+/// use conformance::wfi::{Arrival, Metered, WfiFlow, WfiMeter};
 /// use sched_core::{
-///     Arrival, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, Metered, Nanos, Packet,
-///     Queue, Scheduler, WfiFlow, WfiMeter,
+///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, Nanos, Packet, Queue, Scheduler,
 /// };
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// drr.add_all(1_500)?;
@@ -46,14 +45,12 @@ use crate::{
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Metered<S, N, P> {
     inner: S,
     meter: WfiMeter<N>,
     arrivals: P,
 }
-
-crate::debug::short_debug!(Metered < S, N, P > { meter });
 
 impl<S, N: Table<WfiFlow>, P: Table<Arrival>> Metered<S, N, P> {
     /// Measures `inner`, which is empty, with `meter`, which has seen no packet.

@@ -1,7 +1,8 @@
 //! The relative fairness of two flows, exactly.
 
-use crate::FlowId;
-use crate::bounds::guarantee::Share;
+use freeboard::sched_core::{FlowId, Share};
+
+use super::ceil;
 
 /// Measures `|W_a/φ_a − W_b/φ_b|` over all intervals in which two flows both stay backlogged, service
 /// charged at the dequeue: the relative fairness bound (Golestani 1994; QFQ eq. 28).
@@ -11,7 +12,8 @@ use crate::bounds::guarantee::Share;
 /// below 2^127 in one joint backlog, and saturating beyond: with shares of 2^30 parts, 2^67 bytes.
 ///
 /// ```
-/// use sched_core::{FlowId, PairMeter, Share};
+/// use conformance::wfi::PairMeter;
+/// use sched_core::{FlowId, Share};
 /// let mut pair = PairMeter::new((FlowId(0), Share::new(1, 4)?), (FlowId(1), Share::new(3, 4)?));
 /// pair.backlogged(FlowId(0));
 /// pair.backlogged(FlowId(1));
@@ -84,8 +86,7 @@ impl PairMeter {
     pub fn measured(&self) -> u64 {
         let [a, b] = self.shares;
         // Rounded up twice is rounded up once: ⌈⌈x/m⌉/n⌉ = ⌈x/mn⌉.
-        let once = crate::bounds::guarantee::ceil_wide(self.widest, a.numerator);
-        crate::bounds::guarantee::ceil(once, b.numerator)
+        ceil(self.widest.div_ceil(a.numerator().into()), b.numerator())
     }
 
     fn set(&mut self, flow: FlowId, backlogged: bool) {

@@ -1,11 +1,11 @@
 //! What was measured, beside what is promised.
 
-use super::Guarantee;
-use crate::bounds::guarantee::Share;
+use freeboard::sched_core::{Guarantee, Share};
 
-/// What a [`WfiMeter`](crate::WfiMeter) has measured of a flow; fractions of bytes are rounded up.
+use super::ceil;
+
+/// What a [`WfiMeter`](super::WfiMeter) has measured of a flow; fractions of bytes are rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct WfiReport {
     /// The share it was measured against.
     pub share: Share,
@@ -28,7 +28,6 @@ pub struct WfiReport {
 
 /// A measurement and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Compared {
     /// What it is.
     pub what: &'static str,
@@ -48,8 +47,7 @@ impl Compared {
     /// `measured / bound` in thousandths, rounded up and saturating; 0 if nothing was measured.
     #[must_use]
     pub fn per_mille(&self) -> u32 {
-        let bound = core::num::NonZeroU64::new(self.bound).unwrap_or(core::num::NonZeroU64::MIN);
-        let ratio = crate::bounds::guarantee::ceil(u128::from(self.measured) * 1_000, bound);
+        let ratio = ceil(u128::from(self.measured) * 1_000, self.bound.max(1));
         u32::try_from(ratio).unwrap_or(u32::MAX)
     }
 }
@@ -76,7 +74,7 @@ impl WfiReport {
 
     /// An upper estimate of the relative fairness of this flow and another, in bytes of the link:
     /// what one ran ahead of the link and the other fell behind it. Close while all shares are in use;
-    /// a [`PairMeter`](crate::PairMeter) measures it. Where packets of the two are dropped, it may be
+    /// a [`PairMeter`](super::PairMeter) measures it. Where packets of the two are dropped, it may be
     /// too low.
     #[must_use]
     pub fn fairness_at_most(&self, other: &Self) -> u64 {
