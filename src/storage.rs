@@ -21,6 +21,7 @@ use sched_core::Table;
 ///
 /// impl Storage for Boxes {
 ///     type Of<T: Debug + 'static> = Box<[T]>;
+///     type One<T: Debug + 'static> = Box<[T]>;
 ///     type Rates<T: Debug + 'static> = Box<[T]>;
 ///     type Rounds<T: Debug + 'static> = [T; 0];
 /// }
@@ -28,6 +29,8 @@ use sched_core::Table;
 pub trait Storage {
     /// A table of `T`.
     type Of<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
+    /// A table with one element, for what there is one of in a queue.
+    type One<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
     /// A table for committed rates and ceilings of hosts: `[T; 0]` where no host has one, so that
     /// nothing of them is compiled.
     type Rates<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
@@ -50,6 +53,7 @@ pub trait Storage {
 ///
 /// impl Storage for Boxes {
 ///     type Of<T: Debug + 'static> = Box<[T]>;
+///     type One<T: Debug + 'static> = Box<[T]>;
 ///     type Rates<T: Debug + 'static> = [T; 0];
 ///     type Rounds<T: Debug + 'static> = [T; 0];
 /// }
@@ -57,6 +61,10 @@ pub trait Storage {
 /// impl Allocate for Boxes {
 ///     fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
 ///         vec![empty; len].into()
+///     }
+///
+///     fn one<T: Clone + Debug + 'static>(empty: T) -> Box<[T]> {
+///         Self::table(empty, 1)
 ///     }
 ///
 ///     fn rates<T: Clone + Debug + 'static>(_: T, _: usize) -> [T; 0] {
@@ -77,6 +85,9 @@ pub trait Allocate: Storage {
     /// A table of `len` times `empty`.
     fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Of<T>;
 
+    /// A table with `empty` alone.
+    fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> Self::One<T>;
+
     /// A table of `len` times `empty` for rates of hosts, or none.
     fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Rates<T>;
 
@@ -90,6 +101,7 @@ pub struct Slices<'a>(core::marker::PhantomData<&'a mut ()>);
 
 impl<'a> Storage for Slices<'a> {
     type Of<T: fmt::Debug + 'static> = &'a mut [T];
+    type One<T: fmt::Debug + 'static> = &'a mut [T];
     type Rates<T: fmt::Debug + 'static> = [T; 0];
     type Rounds<T: fmt::Debug + 'static> = [T; 0];
 }
@@ -102,6 +114,7 @@ pub enum Heap {}
 #[cfg(feature = "alloc")]
 impl Storage for Heap {
     type Of<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+    type One<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
     type Rates<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
     type Rounds<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
 }
@@ -110,6 +123,10 @@ impl Storage for Heap {
 impl Allocate for Heap {
     fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {
         alloc::vec![empty; len]
+    }
+
+    fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> alloc::vec::Vec<T> {
+        Self::table(empty, 1)
     }
 
     fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {

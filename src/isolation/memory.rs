@@ -3,7 +3,7 @@
 use core::fmt;
 
 use flowhash::TagLine;
-use sched_core::{ConfigError, Descriptor, FlowRecord, HeldFlow, HeldHost, HostClass, Queue};
+use sched_core::{ConfigError, Descriptor, FlowRecord, HeldFlow, HeldHost, HostClasses, Queue};
 
 use super::calendar::{FEWEST, List, MOST, TinRounds};
 use super::rates::{ExcessTurn, HostRate};
@@ -16,7 +16,7 @@ use crate::storage::{Allocate, Slices, Storage};
 /// The tables of an [`Isolated`](super::Isolated); what they contain does not matter.
 ///
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
-/// two. Memory: 960 bytes, 16 a packet, 64 a queue, and for each host 117 with its spare queue and
+/// two. Memory: 992 bytes, 16 a packet, 64 a queue, and for each host 117 with its spare queue and
 /// 36 for each tin that there is room for, a power of two. A tin beyond the first takes 168. An AQM
 /// takes room for each queue beside this, spare ones included: 24 bytes for
 /// [`ChosenAqm`](sched_core::ChosenAqm).
@@ -41,8 +41,8 @@ pub struct IsolatedMemory<S: Storage> {
     pub(super) hosts: S::Of<Host>,
     /// As many: the bytes of each host, for longest-queue drop.
     pub(super) held_hosts: S::Of<HeldHost>,
-    /// [`HostClass::COUNT`].
-    pub(super) classes: S::Of<HostClass>,
+    /// One for all of them.
+    pub(super) classes: S::One<HostClasses>,
     /// One for each host in each tin.
     pub(super) turns: S::Of<Turn>,
     /// One for each tin beyond the first.
@@ -114,7 +114,7 @@ impl<S: Allocate> IsolatedMemory<S> {
             host_lines: S::table(TagLine::EMPTY, hosts.div_ceil(8)),
             hosts: S::table(Host::EMPTY, hosts),
             held_hosts: S::table(HeldHost::EMPTY, hosts),
-            classes: S::table(HostClass::EMPTY, HostClass::COUNT),
+            classes: S::one(HostClasses::EMPTY),
             turns: S::table(Turn::EMPTY, hosts.saturating_mul(tins)),
             records: S::table(FlowRecord::EMPTY, tins.saturating_sub(1)),
             rates: S::rates(HostRate::EMPTY, 0),
@@ -166,7 +166,7 @@ impl<S: Storage> IsolatedMemory<S> {
             ("flows", self.flows.as_ref().len(), queues),
             ("bytes of flows", self.held_flows.as_ref().len(), queues),
             ("bytes of hosts", self.held_hosts.as_ref().len(), hosts),
-            ("classes of hosts", self.classes.as_ref().len(), HostClass::COUNT),
+            ("classes of hosts", self.classes.as_ref().len(), 1),
             ("turns", turns, hosts),
             ("records of tins", self.records.as_ref().len(), tins.saturating_sub(1)),
         ];
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(bytes(2_048, 64, 1), whole + 1_024 * 64);
         assert_eq!(bytes(1_024, 128, 1), whole + 64 * (117 + 36));
         assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 36 + 168));
-        assert_eq!(whole, 76_288);
+        assert_eq!(whole, 76_320);
 
         let (few, many) = (StaticTables::<0, 8, 2>::new(), StaticTables::<0, 16, 2>::new());
         assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_984 + 2 * 288));
@@ -284,7 +284,7 @@ mod tests {
             ("flows", 80, |memory| shorten(&mut memory.flows)),
             ("bytes of flows", 80, |memory| shorten(&mut memory.held_flows)),
             ("bytes of hosts", 16, |memory| shorten(&mut memory.held_hosts)),
-            ("classes of hosts", 240, |memory| shorten(&mut memory.classes)),
+            ("classes of hosts", 1, |memory| shorten(&mut memory.classes)),
             ("turns", 16, |memory| shorten(&mut memory.turns)),
             ("records of tins", 3, |memory| shorten(&mut memory.records)),
         ];

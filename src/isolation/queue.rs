@@ -5,8 +5,8 @@ use core::fmt;
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
     Aqm, Backlog, ConfigError, Counters, Descriptor, DropReason, DropSink, FlowId, FlowQueues,
-    FlowScheduler, HeldFlow, HeldHost, HostClass, Imbalance, Limits, LongestHostDrop, Nanos, NoAqm,
-    Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
+    FlowScheduler, HeldFlow, HeldHost, HostClasses, Imbalance, Limits, LongestHostDrop, Nanos,
+    NoAqm, Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
 };
 use shaper::Overhead;
 
@@ -33,7 +33,7 @@ type Engine<S, A> = FlowQueues<
     LongestHostDrop<
         <S as Storage>::Of<HeldFlow>,
         <S as Storage>::Of<HeldHost>,
-        <S as Storage>::Of<HostClass>,
+        <S as Storage>::One<HostClasses>,
     >,
     Directory<S>,
 >;

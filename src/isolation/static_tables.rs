@@ -3,7 +3,7 @@
 use core::fmt;
 
 use flowhash::TagLine;
-use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, HostClass, Queue};
+use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, HostClasses, Queue};
 
 use super::memory::{IsolatedMemory, RoundTables};
 use super::records::{Flow, Host, Turn};
@@ -24,7 +24,7 @@ const LINES: usize = QUEUES >> 3;
 ///
 /// One number says how many queues and hosts there are, so that no length has to be derived from
 /// another. `GROUPS` is a power of two, `TINS` 1, 2, 4 or 8; anything else does not compile.
-/// Memory: 960 bytes, 16 a packet, 168 a tin, and a group 2,984 bytes and 288 for each tin.
+/// Memory: 992 bytes, 16 a packet, 168 a tin, and a group 2,984 bytes and 288 for each tin.
 ///
 /// ```
 /// use freeboard::sched_core::Limits;
@@ -53,7 +53,7 @@ pub struct StaticTables<const PACKETS: usize, const GROUPS: usize, const TINS: u
     host_lines: [TagLine; GROUPS],
     hosts: [[Host; HOSTS]; GROUPS],
     held_hosts: [[HeldHost; HOSTS]; GROUPS],
-    classes: [HostClass; HostClass::COUNT],
+    classes: [HostClasses; 1],
     turns: [[[Turn; TINS]; HOSTS]; GROUPS],
     /// That of tin 0 is not used.
     records: [FlowRecord; TINS],
@@ -91,7 +91,7 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
             host_lines: [TagLine::EMPTY; GROUPS],
             hosts: [[Host::EMPTY; HOSTS]; GROUPS],
             held_hosts: [[HeldHost::EMPTY; HOSTS]; GROUPS],
-            classes: [HostClass::EMPTY; HostClass::COUNT],
+            classes: [HostClasses::EMPTY],
             turns: [[[Turn::EMPTY; TINS]; HOSTS]; GROUPS],
             records: [FlowRecord::EMPTY; TINS],
         }

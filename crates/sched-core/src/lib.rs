@@ -115,7 +115,7 @@ pub use disciplines::tin_choice::{TinChoice, TinConfig};
 pub use disciplines::tournament::{Ranked, RankedFlow, Tournament};
 pub use disciplines::wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
 pub use drops::drop_policy::{DropPolicy, OwnVictim};
-pub use drops::longest_host::{HeldFlow, HeldHost, HostClass, LongestHostDrop};
+pub use drops::longest_host::{HeldFlow, HeldHost, HostClasses, LongestHostDrop};
 pub use drops::longest_queue::{LongestFlow, LongestQueueDrop};
 pub use flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 pub use guarantee::{Guarantee, Share};

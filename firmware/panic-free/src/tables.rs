@@ -25,7 +25,7 @@ tables! {
     FLOW_RECORDS: core_::FlowRecord,
     HELD_FLOWS: core_::HeldFlow,
     HELD_HOSTS: core_::HeldHost,
-    HOST_CLASSES: core_::HostClass,
+    HOST_CLASSES: core_::HostClasses,
     LENGTH_CLASSES: core_::LengthClass,
     LENGTH_FLOWS: core_::LengthFlow,
     LONGEST_CLASSES: core_::LongestClass,

@@ -81,6 +81,7 @@ impl<const N: usize> Memory for Parts<N> {
 
 impl<const N: usize> Storage for Parts<N> {
     type Of<T: Debug + 'static> = Part<T, N>;
+    type One<T: Debug + 'static> = [T; 1];
     type Rates<T: Debug + 'static> = Part<T, N>;
     type Rounds<T: Debug + 'static> = Part<T, N>;
 }
@@ -88,6 +89,10 @@ impl<const N: usize> Storage for Parts<N> {
 impl<const N: usize> Allocate for Parts<N> {
     fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, N> {
         Part { all: core::array::from_fn(|_| empty.clone()), used: len.min(N) }
+    }
+
+    fn one<T: Clone + Debug + 'static>(empty: T) -> [T; 1] {
+        [empty]
     }
 
     fn rates<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, N> {
@@ -120,6 +125,7 @@ impl Memory for Boxes {
 #[cfg(feature = "std")]
 impl Storage for Boxes {
     type Of<T: Debug + 'static> = Box<[T]>;
+    type One<T: Debug + 'static> = Box<[T]>;
     type Rates<T: Debug + 'static> = Box<[T]>;
     type Rounds<T: Debug + 'static> = Box<[T]>;
 }
@@ -128,6 +134,10 @@ impl Storage for Boxes {
 impl Allocate for Boxes {
     fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
         vec![empty; len].into_boxed_slice()
+    }
+
+    fn one<T: Clone + Debug + 'static>(empty: T) -> Box<[T]> {
+        Self::table(empty, 1)
     }
 
     fn rates<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {

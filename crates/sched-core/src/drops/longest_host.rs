@@ -25,8 +25,8 @@
 //! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no host holds anything. No books of
 //! hosts are kept for them.
 //!
-//! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 16 bytes a flow, 52 a host, 960 for the classes
-//! of hosts, and 32 for their bits.
+//! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 16 bytes a flow, 52 a host, and 992 for the classes
+//! of hosts.
 //!
 //! **Source.** Longest-queue drop by flow: SQF §2. Hosts before flows: the isolation of CAKE §III. Longest-queue drop with a
 //! bounded error: Hahne et al., SPAA 2001; Antoniadis et al., ICALP 2021. The classes and their marks are this library's.
@@ -36,7 +36,7 @@ mod held_host;
 mod ring;
 
 pub use held_flow::HeldFlow;
-pub use held_host::{HeldHost, HostClass};
+pub use held_host::{HeldHost, HostClasses};
 
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowState, Table};
@@ -54,7 +54,7 @@ use ring::Head;
 ///
 /// ```
 /// use sched_core::{
-///     DropFrom, DropPolicy, FlowId, HeldFlow, HeldHost, HostClass, Hosted, Limits, LongestHostDrop,
+///     DropFrom, DropPolicy, FlowId, HeldFlow, HeldHost, HostClasses, Hosted, Limits, LongestHostDrop,
 /// };
 ///
 /// /// Flows 0 to 2 are of host 0, flow 3 is of host 1.
@@ -69,7 +69,7 @@ use ring::Head;
 ///     }
 /// }
 ///
-/// let (hosts, classes) = ([HeldHost::EMPTY; 2], [HostClass::EMPTY; HostClass::COUNT]);
+/// let (hosts, classes) = ([HeldHost::EMPTY; 2], [HostClasses::EMPTY]);
 /// let limits = Limits { packets: 8, bytes: 100_000 };
 /// let mut policy = LongestHostDrop::new(&Houses, limits, [HeldFlow::EMPTY; 4], hosts, classes)?;
 /// for (flow, bytes) in [(0, 20_000), (1, 20_000), (2, 25_000), (3, 40_000)] {
@@ -95,14 +95,14 @@ impl<F, H, C> LongestHostDrop<F, H, C>
 where
     F: Table<HeldFlow>,
     H: Table<HeldHost>,
-    C: Table<HostClass>,
+    C: Table<HostClasses>,
 {
     /// Longest-queue drop by host beside `scheduler`, for as many flows as `flows` is long, within `limits`. Packets give way
     /// at the head. Cost: O(flows + hosts).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if `hosts` are fewer than the hosts of `scheduler`, or `classes` fewer than
-    /// [`HostClass::COUNT`].
+    /// [`ConfigError::OutOfRange`] if `hosts` are fewer than the hosts of `scheduler`, or there is no
+    /// room for classes.
     pub fn new(
         scheduler: &impl Hosted,
         limits: Limits,
@@ -252,7 +252,7 @@ where
     O: Hosted + ?Sized,
     F: Table<HeldFlow>,
     H: Table<HeldHost>,
-    C: Table<HostClass>,
+    C: Table<HostClasses>,
 {
     fn room(&self) -> Option<u32> {
         Some(u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX))

@@ -80,6 +80,7 @@ enum Counted {}
 
 impl Storage for Counted {
     type Of<T: fmt::Debug + 'static> = Vec<T>;
+    type One<T: fmt::Debug + 'static> = Vec<T>;
     type Rates<T: fmt::Debug + 'static> = Vec<T>;
     type Rounds<T: fmt::Debug + 'static> = Vec<T>;
 }
@@ -88,6 +89,10 @@ impl Allocate for Counted {
     fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
         BYTES.set(BYTES.get() + len * size_of::<T>());
         vec![empty; len]
+    }
+
+    fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> Vec<T> {
+        Self::table(empty, 1)
     }
 
     fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {

@@ -69,16 +69,38 @@ impl Linked for HeldHost {
     }
 }
 
-/// Room for one class of hosts of [`LongestHostDrop`](super::LongestHostDrop): 4 bytes, all zero while no host is in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostClass(Head);
+/// Room for the classes of hosts of [`LongestHostDrop`](super::LongestHostDrop): 992 bytes, all zero while no host is in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostClasses {
+    /// Bit `c` of word `w` is set if and only if a host is in class `32·w + c`.
+    used: [u32; WORDS as usize],
+    lists: [Head; CLASSES as usize],
+}
 
-impl HostClass {
-    /// A class without hosts.
-    pub const EMPTY: Self = Self(Head::EMPTY);
+impl HostClasses {
+    /// Classes without hosts.
+    pub const EMPTY: Self =
+        Self { used: [0; WORDS as usize], lists: [Head::EMPTY; CLASSES as usize] };
 
-    /// How many classes there are, whatever the hosts are: 240.
-    pub const COUNT: usize = CLASSES as usize;
+    /// The list of `class`, and the word that has its bit.
+    #[inline]
+    fn of(&mut self, class: u32) -> Option<(&mut Head, &mut u32)> {
+        self.lists.get_mut(class as usize).zip(self.used.get_mut(word_of(class)))
+    }
+
+    /// The host of the highest class in use that came to it, or lost a packet there, least recently.
+    fn first(&self) -> Option<u32> {
+        let mut words = (0..WORDS).zip(&self.used).rev();
+        let (word, used) = words.find(|(_, used)| **used != 0)?;
+        let class = (word * u32::BITS).wrapping_add(used.checked_ilog2()?);
+        self.lists.get(class as usize)?.first()
+    }
+}
+
+impl Default for HostClasses {
+    fn default() -> Self {
+        Self::EMPTY
+    }
 }
 
 /// The marks of the class that a host of `bytes` bytes, more than 0, comes to, where a unit is `2^unit_bits` bytes.
@@ -119,28 +141,27 @@ const fn word_of(class: u32) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct HostIndex<H, C> {
-    /// Bit `c` of word `w` is set if and only if a host is in class `32·w + c`.
-    used: [u32; WORDS as usize],
-    hosts: H,
-    classes: C,
-    unit_bits: u32,
     /// The backlogged flows of no host, by their classes.
     hostless: [Head; FLOW_CLASSES],
+    hosts: H,
+    /// One element.
+    classes: C,
+    unit_bits: u32,
 }
 
-impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
+impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
     /// As many hosts as `hosts` is long, with nothing; a unit is what `limit` bytes ask for ([`Self::set_unit`]).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if there are fewer classes than [`HostClass::COUNT`].
+    /// [`ConfigError::OutOfRange`] if there is no room for classes.
     pub(super) fn new(mut hosts: H, mut classes: C, limit: u32) -> Result<Self, ConfigError> {
-        let (count, least) = (classes.as_ref().len() as u64, HostClass::COUNT as u64);
-        ConfigError::check_range("classes of hosts", count, least, u64::MAX)?;
+        let room = classes.as_ref().len() as u64;
+        ConfigError::check_range("room for classes of hosts", room, 1, u64::MAX)?;
         hosts.as_mut().fill(HeldHost::EMPTY);
-        classes.as_mut().fill(HostClass::EMPTY);
+        classes.as_mut().fill(HostClasses::EMPTY);
         let unit_bits = unit_bits(limit, hosts.as_ref().len());
         let hostless = [Head::EMPTY; FLOW_CLASSES];
-        Ok(Self { hosts, classes, used: [0; WORDS as usize], unit_bits, hostless })
+        Ok(Self { hostless, hosts, classes, unit_bits })
     }
 
     /// A unit is an eighth of the part of a host, where all hosts there is room for share `limit` bytes, or the next power of two
@@ -257,9 +278,9 @@ impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
         let Some(host) = hosts.get_mut(at as usize) else { return };
         (host.low, host.high) = marks_of(host.bytes.max(1), self.unit_bits);
         let class = class_at(host.high);
-        let Some(HostClass(list)) = self.classes.as_mut().get_mut(class as usize) else { return };
-        list.append(hosts, at);
-        if let Some(used) = self.used.get_mut(word_of(class)) {
+        let classes = self.classes.as_mut().first_mut();
+        if let Some((list, used)) = classes.and_then(|classes| classes.of(class)) {
+            list.append(hosts, at);
             *used |= 1 << (class % u32::BITS);
         }
     }
@@ -271,20 +292,21 @@ impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
         let Some(host) = hosts.get_mut(at as usize) else { return };
         let (links, class) = (host.links, class_at(host.high));
         (host.low, host.high) = (0, 0);
-        let Some(HostClass(list)) = self.classes.as_mut().get_mut(class as usize) else { return };
-        list.unlink(hosts, at, links);
-        if list.is_empty()
-            && let Some(used) = self.used.get_mut(word_of(class))
-        {
-            *used &= !(1 << (class % u32::BITS));
+        let classes = self.classes.as_mut().first_mut();
+        if let Some((list, used)) = classes.and_then(|classes| classes.of(class)) {
+            list.unlink(hosts, at, links);
+            if list.is_empty() {
+                *used &= !(1 << (class % u32::BITS));
+            }
         }
     }
 
     /// Puts host `at`, if it is in a class, behind the others there.
     pub(super) fn turn(&mut self, at: u32) {
         let Some(&HeldHost { high, links, .. }) = self.get(at) else { return };
+        let classes = self.classes.as_mut().first_mut();
         if high != 0
-            && let Some(HostClass(list)) = self.classes.as_mut().get_mut(class_at(high) as usize)
+            && let Some((list, _)) = classes.and_then(|classes| classes.of(class_at(high)))
         {
             list.turn(self.hosts.as_mut(), at, links);
         }
@@ -297,18 +319,16 @@ impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
 
     /// The number of [`Self::first`].
     fn first_number(&self) -> Option<u32> {
-        let mut words = (0..WORDS).zip(&self.used).rev();
-        let (word, used) = words.find(|(_, used)| **used != 0)?;
-        let class = (word * u32::BITS).wrapping_add(used.checked_ilog2()?);
-        self.classes.as_ref().get(class as usize)?.0.first()
+        self.classes.as_ref().first()?.first()
     }
 
     /// Walks all classes, and checks that the marks of each host are those of its class, with the bytes of the host between
     /// them. O(hosts + classes).
     pub(super) fn recount(&self) -> Result<(), Imbalance> {
         let mut found = 0_u64;
-        for (class, HostClass(list)) in (0_u32..).zip(self.classes.as_ref()) {
-            let used = self.used.get(word_of(class)).copied().unwrap_or(0);
+        let Some(classes) = self.classes.as_ref().first() else { return Ok(()) };
+        for (class, list) in (0_u32..).zip(&classes.lists) {
+            let used = classes.used.get(word_of(class)).copied().unwrap_or(0);
             let bit = used >> (class % u32::BITS) & 1;
             Imbalance::check("a class is used", class, bit.into(), (!list.is_empty()).into())?;
             list.recount(self.hosts.as_ref(), &mut |at, host| {
@@ -368,7 +388,7 @@ mod tests {
                 assert!(wide_high - wide_low <= slack, "{bytes}: {low}..{high}, unit {unit}");
                 assert!(8 * wide_low >= wide_high, "{bytes}: {low}..{high}, unit {unit}");
                 let class = class_at(high);
-                assert!((class as usize) < HostClass::COUNT);
+                assert!(class < CLASSES);
                 assert!((class == before.0) == (high == before.1), "{bytes}: class {class}");
                 assert!(class >= before.0 && high >= before.1, "{bytes}: {low}..{high}");
                 before = (class, high);
@@ -379,7 +399,7 @@ mod tests {
     #[test]
     fn a_unit_is_an_eighth_of_a_part_or_the_power_of_two_below() {
         let grain = |limit, hosts: usize| {
-            let classes = vec![HostClass::EMPTY; HostClass::COUNT];
+            let classes = [HostClasses::EMPTY];
             HostIndex::new(vec![HeldHost::EMPTY; hosts], classes, limit).unwrap().grain()
         };
         assert_eq!([grain(0, 0), grain(0, 1), grain(63, 4), grain(64, 4)], [2, 2, 2, 4]);
@@ -391,16 +411,16 @@ mod tests {
     /// Method: three hosts, two of them in one class; one field broken at a time.
     #[test]
     fn a_recount_sees_damage() {
-        type Index = HostIndex<Vec<HeldHost>, Vec<HostClass>>;
-        let classes = vec![HostClass::EMPTY; HostClass::COUNT];
+        type Index = HostIndex<Vec<HeldHost>, [HostClasses; 1]>;
+        let classes = [HostClasses::EMPTY];
         let mut index = HostIndex::new(vec![HeldHost::EMPTY; 4], classes, 1 << 10).unwrap();
         for (host, bytes) in [(0, 1_000), (1, 5), (2, 1_010)] {
             index.raise(host, bytes);
         }
         assert_eq!(index.recount(), Ok(()));
         let damages: [fn(&mut Index); 13] = [
-            |index| index.used[0] ^= 1,
-            |index| *index.used.iter_mut().find(|word| **word != 0).unwrap() = 0,
+            |index| index.classes[0].used[0] ^= 1,
+            |index| *index.classes[0].used.iter_mut().find(|word| **word != 0).unwrap() = 0,
             |index| index.unit_bits += 2,
             |index| index.hosts[0].bytes = 0,
             |index| index.hosts[0].bytes = 5,
@@ -413,7 +433,7 @@ mod tests {
             |index| index.hosts[2].links = index.hosts[1].links,
             |index| {
                 let class = class_at(index.hosts[1].high) as usize;
-                index.classes[class] = HostClass::EMPTY;
+                index.classes[0].lists[class] = Head::EMPTY;
             },
         ];
         for (at, damage) in damages.iter().enumerate() {

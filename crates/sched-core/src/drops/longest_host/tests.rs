@@ -3,7 +3,7 @@ use conformance::Xorshift;
 use std::vec;
 use std::vec::Vec;
 
-type Longest = LongestHostDrop<Vec<HeldFlow>, Vec<HeldHost>, Vec<HostClass>>;
+type Longest = LongestHostDrop<Vec<HeldFlow>, Vec<HeldHost>, [HostClasses; 1]>;
 
 /// The host of each flow, of four.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ impl World {
     fn of(hosts: &[u32], limit: u32) -> Self {
         let houses = Houses(hosts.to_vec());
         let flows = vec![HeldFlow::EMPTY; hosts.len()];
-        let (held, classes) = (vec![HeldHost::EMPTY; 4], vec![HostClass::EMPTY; HostClass::COUNT]);
+        let (held, classes) = (vec![HeldHost::EMPTY; 4], [HostClasses::EMPTY]);
         let policy = LongestHostDrop::new(&houses, Limits::bytes(limit), flows, held, classes);
         let (policy, queues) = (policy.unwrap(), vec![Vec::new(); hosts.len()]);
         Self { houses, policy, queues, served: 0 }
@@ -341,16 +341,16 @@ fn too_little_room_is_refused_or_hides_flows() {
     let houses = Houses(vec![0; 3]);
     let make = |flows, hosts, classes| {
         let (flows, hosts) = (vec![HeldFlow::EMPTY; flows], vec![HeldHost::EMPTY; hosts]);
-        let classes = vec![HostClass::EMPTY; classes];
+        let classes = vec![HostClasses::EMPTY; classes];
         LongestHostDrop::new(&houses, Limits::NONE, flows, hosts, classes)
     };
     let (what, max) = ("room for hosts", HeldFlow::NO_HOST.into());
     let refused = ConfigError::OutOfRange { what, value: 3, min: 4, max };
-    assert_eq!(make(3, 3, HostClass::COUNT), Err(refused));
-    let (what, max) = ("classes of hosts", u64::MAX);
-    let refused = ConfigError::OutOfRange { what, value: 239, min: 240, max };
-    assert_eq!(make(3, 4, HostClass::COUNT - 1), Err(refused));
-    let policy = make(2, 4, HostClass::COUNT).unwrap();
+    assert_eq!(make(3, 3, 1), Err(refused));
+    let (what, max) = ("room for classes of hosts", u64::MAX);
+    let refused = ConfigError::OutOfRange { what, value: 0, min: 1, max };
+    assert_eq!(make(3, 4, 0), Err(refused));
+    let policy = make(2, 4, 1).unwrap();
     assert_eq!(DropPolicy::<Houses>::room(&policy), Some(2));
 }
 
@@ -392,7 +392,10 @@ fn a_recount_sees_damage() {
 
 #[test]
 fn a_flow_is_16_bytes_and_a_host_52() {
-    assert_eq!((size_of::<HeldFlow>(), size_of::<HeldHost>(), size_of::<HostClass>()), (16, 52, 4));
+    assert_eq!(
+        (size_of::<HeldFlow>(), size_of::<HeldHost>(), size_of::<HostClasses>()),
+        (16, 52, 992)
+    );
 }
 
 /// Goal: `recount` sees damage to the lists of flows without a host. Method: three flows that the flow scheduler does not know, in two
@@ -400,7 +403,7 @@ fn a_flow_is_16_bytes_and_a_host_52() {
 #[test]
 fn a_recount_sees_damage_to_flows_without_a_host() {
     let (scheduler, held) = (Houses(Vec::new()), [40, 50, 3_000]);
-    let (hosts, classes) = (vec![HeldHost::EMPTY; 4], vec![HostClass::EMPTY; HostClass::COUNT]);
+    let (hosts, classes) = (vec![HeldHost::EMPTY; 4], [HostClasses::EMPTY]);
     let flows = vec![HeldFlow::EMPTY; 3];
     let policy = LongestHostDrop::new(&scheduler, Limits::NONE, flows, hosts, classes);
     let mut policy: Longest = policy.unwrap();
