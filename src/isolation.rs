@@ -48,6 +48,7 @@ mod directory;
 mod memory;
 mod mode;
 mod parts;
+mod quanta;
 mod queue;
 mod rates;
 mod rebuild;

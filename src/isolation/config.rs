@@ -17,6 +17,11 @@ pub struct IsolatedConfig {
     /// The longest packet in bytes.
     pub max_len: u32,
     /// The quantum of a queue in bytes, from `max_len` on.
+    ///
+    /// Quanta are shares, not sizes. To permit long packets does not make turns longer: a quantum
+    /// of `max_len` is worth less than two of the longest packets sent so far, or of frames of
+    /// 1,514 bytes. To send a long one does, until the next [rebuild](crate::Isolated::rebuild) or
+    /// [key](crate::Isolated::relabel).
     pub quantum: u32,
     /// The quantum of a host that [`Labelled::host_quantum`](crate::Labelled::host_quantum) gives no other, from `max_len` on.
     pub host_quantum: u32,
@@ -32,6 +37,9 @@ pub struct IsolatedConfig {
 }
 
 impl IsolatedConfig {
+    /// An Ethernet frame of 1,500 bytes with its header.
+    pub(crate) const A_FRAME: u32 = 1_514;
+
     /// Source hosts and then flows, quanta of the longest packet, sets of eight ways; the source is the local side.
     #[must_use]
     pub const fn new(max_len: u32, limits: Limits) -> Self {

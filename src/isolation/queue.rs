@@ -15,6 +15,7 @@ use super::directory::{Directory, host_label};
 use super::memory::IsolatedMemory;
 use super::mode::{Isolation, Level};
 use super::parts::{OwnHost, Parts, parts_of};
+use super::quanta::Quanta;
 use super::rates::Rates;
 use super::records::{Flow, Tin};
 use super::serve::{Charged, Serving, TINS};
@@ -181,6 +182,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
             tin_bits: 0,
             charged: Charged::Turn,
             max_len,
+            quanta: Quanta::new(max_len),
             is_across: false,
             was_across: false,
             rates: Rates::new(memory.rates, memory.excess),

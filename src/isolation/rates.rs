@@ -440,7 +440,7 @@ impl<S: Storage> Serving<S> {
     #[inline(never)]
     pub(super) fn charge_limited(&mut self, len: u32) {
         self.tell_time();
-        let (turn, max_len) = (self.selected, self.max_len);
+        let (turn, cost, max_len) = (self.selected, self.quanta.cost(len), self.max_len);
         let (host, tin) = (self.host_of_turn(turn), self.tin_of_turn(turn));
         let wire_len = self.rates.link.wire_len(len).max(1);
         let (longest, stays_backlogged) = (self.rates.longest(max_len), self.holds_flows(turn));
@@ -463,16 +463,16 @@ impl<S: Storage> Serving<S> {
             self.choice.count(tin, len);
             let Rates { turns, excess, .. } = &mut self.rates;
             if stays {
-                excess.charge(turns.as_mut(), len, max_len, |_| ());
+                excess.charge(turns.as_mut(), cost, max_len, |_| ());
             } else {
-                excess.leave_front(turns.as_mut(), len, max_len);
+                excess.leave_front(turns.as_mut(), cost, max_len);
             }
         } else if self.choice.is_one() {
             let ([of, ..], turns) = (&mut self.tins, self.turns.as_mut());
             if stays {
-                of.turns.charge(turns, len, max_len, |_| ());
+                of.turns.charge(turns, cost, max_len, |_| ());
             } else {
-                of.turns.leave_front(turns, len, max_len);
+                of.turns.leave_front(turns, cost, max_len);
             }
         } else if stays {
             self.charge_stays(len);

@@ -8,6 +8,7 @@ use sched_core::{
 use shaper::Overhead;
 
 use super::mode::Isolation;
+use super::quanta::Quanta;
 use super::queue::Isolated;
 use super::records::{Flow, Host, Tin, Turn};
 use super::serve::{Serving, TINS};
@@ -193,6 +194,7 @@ impl<S: Storage> Serving<S> {
         self.tins = [Tin::EMPTY; TINS];
         self.rounds.begin(self.choice.tins());
         self.rates.begin(host_quantum, self.max_len);
+        self.quanta = Quanta::new(self.max_len);
         self.renew_quanta(1);
         self.was_across |= self.is_across && !self.choice.is_one();
         self.note_charged();

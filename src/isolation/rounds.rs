@@ -259,7 +259,7 @@ impl<S: Storage> Serving<S> {
         } else {
             let Some(of) = self.flows.as_mut().get_mut(flow.index()) else { return };
             let (turn, was_first, next) = (of.turn, of.place.is_new(), of.place.next);
-            if of.place.charge(len, max_len) {
+            if of.place.charge(self.quanta.cost(len), max_len) {
                 self.end_turn(tin, flow, turn, (was_first, next));
             } else {
                 let due = self.rounds.dues.as_ref().get(flow.index());
@@ -302,7 +302,7 @@ impl<S: Storage> Serving<S> {
         let (rounds, flows, max_len) = (&mut self.rounds, self.flows.as_mut(), self.max_len);
         rounds.unlink(flows, tin, round, flow.0, place.is_new());
         if let Some(flow) = flows.get_mut(flow.index()) {
-            flow.place.unlist(sent, max_len);
+            flow.place.unlist(sent.map(|len| self.quanta.cost(len)), max_len);
         }
         // A turn that has begun is as if the flow had been emptied by service: it keeps the rest,
         // or what it owes.

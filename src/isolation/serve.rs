@@ -12,6 +12,7 @@ use shaper::Overhead;
 
 use super::calendar::Rounds;
 use super::mode::{Isolation, Level};
+use super::quanta::Quanta;
 use super::rates::Rates;
 use super::records::{Flow, Host, Tin, Turn};
 use crate::storage::Storage;
@@ -57,6 +58,7 @@ pub(super) struct Serving<S: Storage> {
     pub(super) charged: Charged,
     /// The longest packet, which is the least quantum.
     pub(super) max_len: u32,
+    pub(super) quanta: Quanta,
     /// Whether what a host is sent in one tin counts for its turns in the others.
     pub(super) is_across: bool,
     /// Whether that has been so: turns may have been charged before they began.
@@ -281,10 +283,10 @@ impl<S: Storage> Serving<S> {
     /// What is rare is in functions of its own, called last: few registers are kept.
     #[inline(never)]
     fn charge_on_wire(&mut self, len: u32, wire_len: u32) {
-        let (selected, at, max_len) = (self.selected, self.choice.front(), self.max_len);
+        let (selected, at, cost) = (self.selected, self.choice.front(), self.quanta.cost(len));
         let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
         let Some(tin) = self.tins.get_mut(at as usize) else { return };
-        let _is_over = tin.turns.charge_front(turn, selected, len, max_len);
+        let _is_over = tin.turns.charge_front(turn, selected, cost, self.max_len);
         if !self.choice.borrowed(at, len, wire_len) {
             return self.choose_anew(len, wire_len, false);
         }
@@ -317,9 +319,9 @@ impl<S: Storage> Serving<S> {
     /// The selected turn was sent `len` bytes, and holds nothing more if it `is_idle`.
     #[inline(never)]
     fn end_flow(&mut self, len: u32) {
-        let (selected, max_len) = (self.selected, self.max_len);
+        let (selected, cost, max_len) = (self.selected, self.quanta.cost(len), self.max_len);
         let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
-        turn.flows.leave_front(self.flows.as_mut(), len, max_len);
+        turn.flows.leave_front(self.flows.as_mut(), cost, max_len);
         turn.count = turn.count.wrapping_sub(1);
         if self.rates.are_set() {
             return self.charge_limited(len);
@@ -328,7 +330,7 @@ impl<S: Storage> Serving<S> {
         if turn.flows.front() != NONE {
             match self.charged {
                 Charged::Turn => {
-                    let _is_over = tin.turns.charge_front(turn, selected, len, max_len);
+                    let _is_over = tin.turns.charge_front(turn, selected, cost, max_len);
                     self.selected = tin.turns.front();
                 }
                 Charged::Nothing => {}
@@ -343,9 +345,9 @@ impl<S: Storage> Serving<S> {
     /// The selected turn, which was sent `len` bytes, leaves the ring of its tin.
     #[inline(always)]
     pub(super) fn leave_tin(&mut self, len: u32) {
-        let (selected, max_len) = (self.selected, self.max_len);
+        let (selected, cost) = (self.selected, self.quanta.cost(len));
         let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
-        tin.turns.leave_front(self.turns.as_mut(), len, max_len);
+        tin.turns.leave_front(self.turns.as_mut(), cost, self.max_len);
         let front = tin.turns.front();
         if self.charged != Charged::Tin {
             self.selected = front;
@@ -365,12 +367,12 @@ impl<S: Storage> Serving<S> {
     /// O(tins).
     #[inline(never)]
     fn charge_elsewhere(&mut self, turn: u32, len: u32) {
-        let all = self.turns_of(self.host_of_turn(turn));
+        let (all, cost) = (self.turns_of(self.host_of_turn(turn)), self.quanta.cost(len));
         let Some(turns) = self.turns.as_mut().get_mut(all.clone()) else { return };
         for (other, at) in turns.iter_mut().zip(all) {
             sched_core::step();
             if at != turn as usize {
-                other.place.charge_elsewhere(len);
+                other.place.charge_elsewhere(cost);
             }
         }
     }
@@ -521,7 +523,9 @@ impl<S: Storage> FlowScheduler for Serving<S> {
 
     #[inline(always)] // for each packet, from one place
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let Self { turns, flows, tins, selected, max_len, .. } = self;
+        let Self { turns, flows, tins, selected, max_len, quanta, .. } = self;
+        quanta.note(len, *max_len);
+        let cost = quanta.cost(len);
         let Some(turn) = turns.as_mut().get_mut(*selected as usize) else {
             return self.serve_in_rounds(flow, len, next_head);
         };
@@ -531,11 +535,11 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         if next_head.is_none() {
             return self.end_flow(len);
         }
-        turn.flows.charge(flows.as_mut(), len, *max_len, |_| ());
+        turn.flows.charge(flows.as_mut(), cost, *max_len, |_| ());
         match self.charged {
             Charged::Turn => {
                 let [tin, ..] = tins;
-                if tin.turns.charge_front(turn, *selected, len, *max_len) {
+                if tin.turns.charge_front(turn, *selected, cost, *max_len) {
                     *selected = tin.turns.front();
                 }
             }

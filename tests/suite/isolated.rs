@@ -7,6 +7,7 @@ mod rates;
 mod rebuild;
 mod sets;
 mod shares;
+mod turns;
 
 use conformance::Xorshift;
 use conformance::effort::effort;

@@ -23,6 +23,7 @@ mod load_drr;
 mod longest_host;
 pub mod parser;
 mod qfq;
+mod quanta;
 mod queues;
 pub mod segments;
 pub mod shaper_clock;

@@ -46,6 +46,8 @@ pub struct Seen {
     pub across: u64,
     /// Packets accepted under `triple-isolate`.
     pub in_rounds: u64,
+    /// Packets accepted that are longer than most.
+    pub long: u64,
     /// Other numbers of tins, set and refused.
     pub set_tins: [u64; 2],
     /// Rebuilds while packets were queued, done and refused.
@@ -122,6 +124,8 @@ impl Both {
             Shape::OwnEntries => (256, 256, 16),
             _ => (small, hosts, ways),
         };
+        // What is permitted is mostly not sent.
+        let max_len = [MAX_LEN, 40 * MAX_LEN][usize::from(start / 8 % 2)];
         let sizes = Sizes {
             queues,
             hosts,
@@ -132,15 +136,15 @@ impl Both {
                 Shape::Tins | Shape::Rebuilds => [2, 9, 24, 100][usize::from(shape / 32 % 4)],
                 Shape::OwnEntries => [16, 600][usize::from(shape / 32 % 2)],
             },
-            max_len: MAX_LEN,
-            quantum: [MAX_LEN, 3_500][usize::from(shape / 128)],
-            host_quantum: [MAX_LEN, 2_500, 4_500][usize::from(start / 32 % 3)],
+            max_len,
+            quantum: [max_len, 2 * max_len + 500][usize::from(shape / 128)],
+            host_quantum: [max_len, 2 * max_len - 500, 3 * max_len][usize::from(start / 32 % 3)],
             rates: terms != Terms::None,
             local_side: [Side::Source, Side::Destination][usize::from(shape / 64 % 2)],
         };
         let limits =
             [Limits::NONE, Limits { packets: 20, bytes: 12_000 }][usize::from(start / 128)];
-        let mut config = IsolatedConfig::new(MAX_LEN, limits).isolated_by(isolation);
+        let mut config = IsolatedConfig::new(max_len, limits).isolated_by(isolation);
         config.quantum = sizes.quantum;
         config.host_quantum = sizes.host_quantum;
         config.ways = sizes.ways;
@@ -191,6 +195,7 @@ impl Both {
             let in_tins = u64::from(self.subject.tins() > 1);
             self.seen.in_tins += in_tins;
             self.seen.across += in_tins * u64::from(self.across);
+            self.seen.long += u64::from(packet.len > MAX_LEN);
             self.seen.in_rounds += u64::from(self.subject.isolation() == Isolation::TripleIsolate);
             let inside = self.inside.get_mut(packet.handle as usize).ok_or("no such handle")?;
             if core::mem::replace(inside, true) {

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
+use super::quanta::NaiveQuanta;
 use crate::history::Setting;
 
 /// The largest quantum, in bytes.
@@ -48,6 +49,7 @@ enum Place {
 pub struct NaiveDrr {
     max_len: u32,
     sparse_first: bool,
+    quanta: NaiveQuanta,
     flows: Vec<Option<NaiveDrrFlow>>,
     new: VecDeque<FlowId>,
     old: VecDeque<Place>,
@@ -60,10 +62,16 @@ impl NaiveDrr {
         Self {
             max_len,
             sparse_first,
+            quanta: NaiveQuanta::default(),
             flows: vec![None; flows as usize],
             new: VecDeque::new(),
             old: VecDeque::new(),
         }
+    }
+
+    /// Packets cost what `quanta` say.
+    pub(super) fn with_quanta(self, quanta: &NaiveQuanta) -> Self {
+        Self { quanta: quanta.clone(), ..self }
     }
 
     fn unlist(&mut self, flow: FlowId) {
@@ -102,9 +110,10 @@ impl NaiveDrr {
         if !self.new.contains(&flow) && !self.old.contains(&Place::Of(flow)) {
             return;
         }
+        let cost = self.quanta.cost(len);
         let state = self.flow_mut(flow);
         let left = i64::from(state.quantum) - 1 - state.debt - state.sent.unwrap_or(0);
-        state.debt += left.clamp(0, len.into());
+        state.debt += left.clamp(0, cost);
     }
 
     fn flow_mut(&mut self, flow: FlowId) -> &mut NaiveDrrFlow {
@@ -173,9 +182,10 @@ impl NaiveFlowScheduler for NaiveDrr {
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let max_len = self.max_len;
+        self.quanta.note(len);
+        let (max_len, cost) = (self.max_len, self.quanta.cost(len));
         let state = self.flow_mut(flow);
-        state.sent = Some(state.sent.unwrap_or(0) + i64::from(len));
+        state.sent = Some(state.sent.unwrap_or(0) + cost);
         if next_head.is_none() {
             return self.finish(flow);
         }

@@ -7,6 +7,7 @@ use freeboard::sched_core::{ConfigError, FlowId, Nanos};
 use super::drr::NaiveDrr;
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
 use super::host_rates::NaiveHostRates;
+use super::quanta::NaiveQuanta;
 use crate::history::Setting;
 
 /// What one host holds.
@@ -30,9 +31,15 @@ pub(super) struct NaiveHostDrr {
 
 impl NaiveHostDrr {
     /// No flow added yet, of `flows` at most, in `hosts` hosts under `scheduler`; no packet is longer than
-    /// `max_len` bytes.
-    pub(super) fn new(scheduler: NaiveHostRates, hosts: u32, flows: u32, max_len: u32) -> Self {
-        let ring = NaiveDrr::new(flows, max_len, true);
+    /// `max_len` bytes. Packets cost what `quanta` say.
+    pub(super) fn new(
+        scheduler: NaiveHostRates,
+        hosts: u32,
+        flows: u32,
+        max_len: u32,
+        quanta: &NaiveQuanta,
+    ) -> Self {
+        let ring = NaiveDrr::new(flows, max_len, true).with_quanta(quanta);
         let house = House { ring, backlogged: BTreeSet::new() };
         Self {
             scheduler,

@@ -16,6 +16,7 @@ use super::host_drr::NaiveHostDrr;
 use super::host_rates::NaiveHostRates;
 use super::load_drr::NaiveLoadDrr;
 use super::longest_host::{NaiveHosted, NaiveLongestHostDrop};
+use super::quanta::NaiveQuanta;
 use super::queues::NaiveQueues;
 use super::tins::NaiveTins;
 use crate::history::Setting;
@@ -163,7 +164,7 @@ impl NaiveFlowScheduler for NaiveTurns {
 ///
 /// The twin asks the tables which way of its set a label has (`flowhash`). Which flow holds a queue, which host an entry, and for how long, it counts anew each
 /// time.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct NaiveIsolated {
     sizes: Sizes,
     queues: NaiveQueues<NaiveLongestHostDrop<NaiveTurns>>,
@@ -178,6 +179,7 @@ pub struct NaiveIsolated {
     /// The number of tins, and the most that there is room for.
     tins: [u32; 2],
     across: bool,
+    costs: NaiveQuanta,
     /// The quantum of each turn where a host has a share in each tin, in bytes.
     quanta: Vec<u32>,
 }
@@ -191,16 +193,19 @@ impl NaiveIsolated {
     pub fn new(sizes: Sizes, tins: u32, isolation: Isolation, limits: Limits) -> Self {
         let Sizes { queues, hosts, ways, packets, max_len, .. } = sizes;
         let (all, turns, within) = (queues + hosts, hosts * TINS, "sizes that are accepted");
-        let mut of_turns = NaiveTins::new(turns, max_len, &[TinConfig::by_weight(1)], 64, true);
+        let costs = NaiveQuanta::new(max_len);
+        let of_turns = NaiveTins::new(turns, max_len, &[TinConfig::by_weight(1)], 64, true);
+        let mut of_turns = of_turns.with_quanta(&costs);
         for turn in (0..turns).map(FlowId) {
             of_turns.configure(turn, setting(sizes.host_quantum), None).expect(within);
         }
         let of_hosts = NaiveHostRates::new(of_turns, TINS, max_len);
-        let mut levels = NaiveHostDrr::new(of_hosts, turns, all, max_len);
+        let mut levels = NaiveHostDrr::new(of_hosts, turns, all, max_len, &costs);
         for flow in (0..all).map(FlowId) {
             levels.configure(flow, setting(sizes.quantum), None).expect(within);
         }
-        let mut rounds = NaiveLoadDrr::new(all, turns, sizes.rounds, max_len, sizes.local_side);
+        let rounds = NaiveLoadDrr::new(all, turns, sizes.rounds, max_len, sizes.local_side);
+        let mut rounds = rounds.with_quanta(&costs);
         for flow in (0..all).map(FlowId) {
             rounds.configure(flow, setting(sizes.quantum), None).expect(within);
         }
@@ -220,6 +225,7 @@ impl NaiveIsolated {
             far: BTreeMap::new(),
             tins: [1, tins],
             across: false,
+            costs,
             quanta: vec![sizes.host_quantum; turns as usize],
         }
     }
@@ -484,6 +490,7 @@ impl NaiveIsolated {
             (true, false) => of_levels.tins_mut().take_over(turns.rounds.choice_mut()),
             _ => {}
         }
+        self.costs.begin_anew();
         self.held.clear();
         self.far.clear();
         if let Some(tins) = tins {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use freeboard::sched_core::{ConfigError, FlowId, Nanos, Side, TinConfig};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
+use super::quanta::NaiveQuanta;
 use super::tins::NaiveTins;
 use crate::history::Setting;
 
@@ -63,6 +64,7 @@ impl NaiveRounds {
 #[derive(Clone, Debug)]
 pub(super) struct NaiveLoadDrr {
     max_len: u32,
+    quanta: NaiveQuanta,
     /// How many rounds all tins have places for together.
     rounds: u32,
     flows: Vec<NaiveLoadDrrFlow>,
@@ -91,6 +93,7 @@ impl NaiveLoadDrr {
         }
         Self {
             max_len,
+            quanta: NaiveQuanta::default(),
             rounds,
             flows: vec![NaiveLoadDrrFlow::default(); flows as usize],
             tins: vec![NaiveRounds::default()],
@@ -99,6 +102,11 @@ impl NaiveLoadDrr {
             is_across: false,
             local,
         }
+    }
+
+    /// Packets cost what `quanta` say.
+    pub(super) fn with_quanta(self, quanta: &NaiveQuanta) -> Self {
+        Self { quanta: quanta.clone(), ..self }
     }
 
     /// Other tins, as many as now or while no flow is backlogged.
@@ -339,7 +347,8 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
         let of = &mut self.tins[tin];
         of.round = turn.map_or(of.round, |round| round.max(of.round));
         let state = &mut self.flows[flow.index()];
-        let sent = state.sent.unwrap_or(0) + i64::from(len);
+        self.quanta.note(len);
+        let sent = state.sent.unwrap_or(0) + self.quanta.cost(len);
         state.sent = Some(sent);
         let quantum = i64::from(state.quantum.expect("added"));
         if next_head.is_none() || state.debt + sent >= quantum {

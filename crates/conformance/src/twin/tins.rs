@@ -7,6 +7,7 @@ use freeboard::shaper::Overhead;
 
 use super::NaiveDrr;
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, unknown};
+use super::quanta::NaiveQuanta;
 use super::token_bucket::wire_len;
 use crate::history::Setting;
 
@@ -46,6 +47,7 @@ impl NaiveTin {
 #[derive(Clone, Debug)]
 pub(super) struct NaiveTins {
     max_len: u32,
+    quanta: NaiveQuanta,
     /// What rates count.
     link: Overhead,
     floor: u64,
@@ -88,6 +90,7 @@ impl NaiveTins {
         let floor = (u64::from(floor) * u64::from(max_len)).min(1 << 28);
         Self {
             max_len,
+            quanta: NaiveQuanta::default(),
             link: Overhead::RAW,
             floor,
             tins: tins.iter().map(tin).collect(),
@@ -103,6 +106,14 @@ impl NaiveTins {
             mark: 0,
             now: 0,
         }
+    }
+
+    /// Packets cost what `quanta` say, except of the shares of tins.
+    pub(super) fn with_quanta(mut self, quanta: &NaiveQuanta) -> Self {
+        for tin in &mut self.tins {
+            tin.flows = tin.flows.clone().with_quanta(quanta);
+        }
+        Self { quanta: quanta.clone(), ..self }
     }
 
     /// What a flow is sent counts, or does not, for those of its eight, numbered from a multiple of eight on.
@@ -142,7 +153,7 @@ impl NaiveTins {
         let (flows, sparse_first) = (self.tin_of.len() as u32, self.sparse_first);
         self.tins.resize_with(gone, || NaiveTin {
             config: tins[0],
-            flows: NaiveDrr::new(flows, max_len, sparse_first),
+            flows: NaiveDrr::new(flows, max_len, sparse_first).with_quanta(&self.quanta),
             backlogged: BTreeSet::new(),
             clock: now,
             served_at: 0,

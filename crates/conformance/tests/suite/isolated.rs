@@ -27,6 +27,7 @@ fn play(tables: Shape, trials: u64, len: u64) -> Seen {
         all.rebuilds.iter_mut().zip(seen.rebuilds).for_each(|(sum, count)| *sum += count);
         all.moved += seen.moved;
         all.in_rounds += seen.in_rounds;
+        all.long += seen.long;
     }
     println!("{all:?}");
     all
@@ -37,11 +38,12 @@ fn play(tables: Shape, trials: u64, len: u64) -> Seen {
 fn one_tin_is_its_twin() {
     let trials = effort(16, 200);
     let seen = play(Shape::OneTin, trials, 8_000);
-    let Seen { outcomes, in_spares, overflows, in_rounds, places, .. } = seen;
+    let Seen { outcomes, in_spares, overflows, in_rounds, places, long, .. } = seen;
     assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
     assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
     assert!(in_rounds > 100 * trials, "{in_rounds}");
     assert!(places.iter().all(|&count| count > 50 * trials), "{places:?}");
+    assert!(long > trials, "{long}");
 }
 
 /// Goal: with several tins the queue is its twin, whatever collides. Method: as above.

@@ -194,8 +194,9 @@ fn run(seeds: u32, progress: &Progress) -> Report {
 fn measure(load: Load, row: Row, seeds: u32, progress: &Progress) -> Measured {
     let Load { megabits, own, others, round_trip, .. } = load;
     let one = |seed| {
-        let queueing = row.queueing;
-        let setup = Setup { queueing, megabits, own, others, round_trip, measured: MEASURED, seed };
+        let (queueing, permitted, measured) = (row.queueing, scenario::MTU, MEASURED);
+        let setup =
+            Setup { queueing, megabits, own, others, permitted, round_trip, measured, seed };
         let outcome = scenario::run(&setup);
         progress.done();
         outcome.expect("lengths and parameters are within their ranges")

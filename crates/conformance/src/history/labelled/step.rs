@@ -99,7 +99,7 @@ pub(super) enum Step {
 }
 
 const LENGTHS: [u32; 8] = [1, 60, 64, 500, 700, 1_000, 1_500, 1_500];
-const ODD_LENGTHS: [u32; 4] = [0, 1_501, 65_536, u32::MAX];
+const ODD_LENGTHS: [u32; 8] = [0, 1_501, 65_536, u32::MAX, 3_000, 7_000, 20_000, 60_000];
 const QUANTA: [Option<u32>; 8] =
     [None, None, None, None, Some(0), Some(3_000), Some(7_500), Some(u32::MAX)];
 /// Isolations; those with a level of hosts, which may have rates, as often as all others.

@@ -59,6 +59,8 @@ pub struct Setup {
     pub own: u8,
     /// Other hosts, with an upload each.
     pub others: u8,
+    /// The longest packet that the queue permits, though no packet is longer than [`MTU`].
+    pub permitted: u32,
     /// There and back, without what is queued: [`ROUND_TRIP`] unless a scenario is about another.
     pub round_trip: Nanos,
     /// How long is measured.
@@ -224,7 +226,7 @@ fn queue(
         Queueing::PlainDrr => (drr_with_codel(codel, line, overhead, LIMITS, MTU)?, LIMITS),
         Queueing::Isolated(isolation) => {
             let drops = Drops::CoDel(codel);
-            (isolated(isolation, drops, line, overhead, LIMITS, MTU)?, LIMITS)
+            (isolated(isolation, drops, line, overhead, LIMITS, setup.permitted)?, LIMITS)
         }
         Queueing::Sqf(floor) => (sqf_with_codel(floor, codel, line, overhead, LIMITS)?, LIMITS),
         Queueing::UsersSqf(floor) => {
@@ -281,8 +283,9 @@ mod tests {
         ] {
             let measured = Nanos::from_secs(1);
             let round_trip = ROUND_TRIP;
-            let (own, others) = (0, 0);
-            let setup = Setup { queueing, megabits: 1, own, others, round_trip, measured, seed: 1 };
+            let (own, others, permitted, seed) = (0, 0, MTU, 1);
+            let setup =
+                Setup { queueing, megabits: 1, own, others, permitted, round_trip, measured, seed };
             let outcome = run(&setup).unwrap();
             assert_eq!(outcome.loss, Loss { sent: 50, lost: 0 });
             // Rounding of the line's times, and the microseconds of the hosts' clocks.
@@ -296,8 +299,18 @@ mod tests {
         let run = |seed| {
             let queueing = Queueing::Isolated(Isolation::TripleIsolate);
             let measured = Nanos::from_secs(2);
-            let (own, others, round_trip) = (2, 2, ROUND_TRIP);
-            run(&Setup { queueing, megabits: 10, own, others, round_trip, measured, seed }).unwrap()
+            let (own, others, permitted, round_trip) = (2, 2, MTU, ROUND_TRIP);
+            let setup = Setup {
+                queueing,
+                megabits: 10,
+                own,
+                others,
+                permitted,
+                round_trip,
+                measured,
+                seed,
+            };
+            run(&setup).unwrap()
         };
         let first = run(1);
         assert_eq!(first, run(1));
