@@ -23,7 +23,6 @@ const MAIN: [(&str, &[&str]); 4] = [
             "QfqPlus",
             "Wf2q",
             "ShortestQueue",
-            "Sqf",
             "TinChoice",
             "CommittedRate",
             "Ceiling",

@@ -29,8 +29,7 @@ pub use memory::{Arrays, Memory, Part, Parts, Room};
 #[cfg(feature = "std")]
 pub use memory::{Boxes, Vecs};
 pub use queues::{
-    ByHash, DualPi2, Fifo, FlooredVirtualQueues, IsolatedHosts, Measured, OneQueue, Queued, Shaped,
-    Smart, Tree, VirtualQueues, queues,
+    ByHash, DualPi2, Fifo, IsolatedHosts, Measured, OneQueue, Queued, Shaped, Smart, Tree, queues,
 };
 pub use setting::{Dial, Setting};
 pub use tins::{ByNumber, IsolatedTins, SmartTins};

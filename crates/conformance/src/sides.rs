@@ -4,9 +4,8 @@ pub mod hierarchy;
 mod twinned;
 
 use crate::catalog::{
-    Arrays, Drr, Fifo, Floor, FlooredShortestQueue, FlooredVirtualQueues, FlowRecipe, LongestQueue,
-    Qfq, QfqPlus, QueuesRecipe, Recipe, Room, SchedulerOf, ShortestQueue, VirtualQueues, Wf2q,
-    queues,
+    Arrays, Drr, Fifo, Floor, FlooredShortestQueue, FlowRecipe, LongestQueue, Qfq, QfqPlus,
+    QueuesRecipe, Recipe, Room, SchedulerOf, ShortestQueue, Wf2q, queues,
 };
 use crate::history::Contestant;
 use crate::twin::{Exercised, NaiveFifo, NaiveQfq, NaiveQueues};
@@ -177,34 +176,15 @@ pub fn sqf_flushing<const F: usize, const S: usize>(
     flows::<F, S, _>(recipe, MAX_LEN, limits)
 }
 
-/// `F` labels over `Q` queues, of which the last is the default queue.
-pub fn virtual_queues<const F: usize, const S: usize, const Q: usize>(
-    end: DropFrom,
-    limits: Limits,
-) -> (impl Side, impl Side) {
-    let recipe = VirtualQueues { queues: Arrays::<Q>, end, default_takes_longest: false };
-    packets::<F, S, _>(recipe, MAX_LEN, limits)
-}
-
-/// As [`virtual_queues`], where the default queue takes the longest flow instead of the latest.
-pub fn takes_longest<const F: usize, const S: usize, const Q: usize>(
-    end: DropFrom,
-    limits: Limits,
-) -> (impl Side, impl Side) {
-    let recipe = VirtualQueues { queues: Arrays::<Q>, end, default_takes_longest: true };
-    packets::<F, S, _>(recipe, MAX_LEN, limits)
-}
-
-/// As [`takes_longest`], with a floor of one of `2^exponent` bytes and with flushes.
-pub fn repaired<const F: usize, const S: usize, const Q: usize>(
+/// With a floor of one of `2^exponent` bytes and with flushes.
+pub fn sqf_repaired<const F: usize, const S: usize>(
     end: DropFrom,
     exponent: u32,
     flush: Nanos,
     limits: Limits,
 ) -> (impl Side, impl Side) {
-    let of = VirtualQueues { queues: Arrays::<Q>, end, default_takes_longest: true };
-    let floor = Floor { exponent, after: AFTER };
-    packets::<F, S, _>(FlooredVirtualQueues { of, floor, flush }, MAX_LEN, limits)
+    let floor = Some(Floor { exponent, after: AFTER });
+    flows::<F, S, _>(FlooredShortestQueue { end, floor, flush: Some(flush) }, MAX_LEN, limits)
 }
 
 /// QFQ.

@@ -119,17 +119,18 @@ pub fn ops_drr(bytes: &[u8]) {
     }
 }
 
-/// SQF with longest-queue drop at either end, with a queue for each flow or with three virtual queues
-/// and the default queue, with both repairs or without, against its twin.
+/// SQF with longest-queue drop at either end, with a floor, flushes, both repairs or none, against its twin.
 pub fn ops_sqf(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
     match (history.bit(2), history.bit(3)) {
         (false, false) => history.agree(|| sides::sqf::<F, S>(end, limits)),
-        (true, false) => history.agree(|| sides::virtual_queues::<F, S, 4>(end, limits)),
+        (true, false) => {
+            history.agree(|| sides::sqf_flushing::<F, S>(end, sides::MILLISECOND, limits))
+        }
         (false, true) => history.agree(|| sides::sqf_with_floor::<F, S>(end, 3, limits)),
         (true, true) => {
-            history.agree(|| sides::repaired::<F, S, 4>(end, 3, sides::MILLISECOND, limits))
+            history.agree(|| sides::sqf_repaired::<F, S>(end, 3, sides::MILLISECOND, limits))
         }
     }
 }

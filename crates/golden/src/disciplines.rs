@@ -2,8 +2,7 @@
 
 use conformance::catalog::{
     AqmRecipe, Arrays, ByHash, CoDel, Drr, Fifo, LongestQueue, Qfq, QfqPlus, Queued, QueuesRecipe,
-    Recipe, Room, SchedulerOf, Setting, Shaped, ShortestQueue, Tree, VirtualQueues, Wf2q,
-    WithoutAqm,
+    Recipe, Room, SchedulerOf, Setting, Shaped, ShortestQueue, Tree, Wf2q, WithoutAqm,
 };
 use freeboard::AckFilter;
 use freeboard::flowhash::{Ack, FlowHasher, FlowKey, SackBlocks, SipHash13, Transport};
@@ -23,8 +22,6 @@ pub(crate) const OPERATIONS: u32 = 50_000;
 
 pub(crate) const DESCRIPTORS: usize = HANDLES as usize;
 pub(crate) const QUEUES: usize = FLOWS as usize;
-/// Virtual queues of the SQF run, and the default queue.
-const SQF_QUEUES: usize = 6;
 
 /// A run and what must come of it.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +45,6 @@ pub const ALL: &[Run] = &[
         pinned: 0xf45c_10c6_f8b0_74a5,
     },
     Run { name: "shortest queue", hash: shortest_queue, pinned: 0xaaab_ac3e_9174_da4e },
-    Run { name: "sqf", hash: sqf, pinned: 0x109f_4805_67d6_6fd6 },
     Run { name: "qfq", hash: qfq, pinned: 0x61c4_0389_2c5b_7692 },
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x64b4_582c_78bb_2bdb },
     Run {
@@ -99,23 +95,6 @@ fn quantum(random: u32) -> u32 {
 
 fn shortest_queue() -> u64 {
     queues(ShortestQueue { end: Tail }, WithoutAqm, 5, |_| ())
-}
-
-fn sqf() -> u64 {
-    let virtual_queues =
-        VirtualQueues { queues: Arrays::<SQF_QUEUES>, end: Head, default_takes_longest: false };
-    let Some(mut sqf) = virtual_queues.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE) else {
-        return 0;
-    };
-    run(&mut sqf, OPERATIONS, 6, |sqf, flow, random, hash| {
-        if removes(random) {
-            let mut gone = *hash;
-            sqf.remove_flow(flow, &mut |packet: Packet, reason| gone.drop(packet, reason));
-            *hash = gone;
-        } else {
-            hash.word(sqf.add_flow(flow).is_ok().into());
-        }
-    })
 }
 
 fn qfq() -> u64 {

@@ -7,8 +7,8 @@
 //!    [`Rejected`]. Whatever has to give way for it goes to the [`DropSink`].
 //! 2. [`FlowQueues`] is the scheduler for every flow scheduler: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
 //!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] beside it, a flow that
-//!    holds about the most gives way, with [`LongestHostDrop`] a host. [`Sqf`] puts labels over virtual queues and a
-//!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow scheduler.
+//!    holds about the most gives way, with [`LongestHostDrop`] a host. [`Fifo`] is the baseline. [`Classes`] puts
+//!    schedulers of any kind under a flow scheduler.
 //! 3. An [`Aqm`] such as [`CoDel`] or [`Cobalt`] is asked about each packet that arrives, and about each that is about
 //!    to leave; [`CeThreshold`] stands beside any, and [`ChosenAqm`] is what the caller chooses.
 //! 4. [`Scheduler::dequeue`] gives the packet back, marked if the AQM said so.
@@ -107,9 +107,7 @@ pub use disciplines::drr::{Drr, DrrFlow};
 pub use disciplines::dual_pi2::{DualPi2, DualPi2Params};
 pub use disciplines::length_index::{LengthClass, LengthFlow, SUB_CLASS_BITS};
 pub use disciplines::qfq::{Aggregate, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus};
-pub use disciplines::sqf::{
-    FloorShare, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES, WaitingFlow,
-};
+pub use disciplines::sqf::{FloorShare, ShortestQueue, WaitingFlow};
 pub use disciplines::tin_choice::{TinChoice, TinConfig};
 #[doc(hidden)]
 pub use disciplines::tournament::{Ranked, RankedFlow, Tournament};

@@ -35,7 +35,6 @@ tables! {
     PLUS_FLOWS: core_::PlusFlow,
     QFQ_FLOWS: core_::QfqFlow,
     QUEUES: core_::Queue,
-    SQF_FLOWS: core_::SqfFlow,
     TAG_LINES: TagLine,
     WAITING_FLOWS: core_::WaitingFlow,
     WF2Q_FLOWS: core_::Wf2qFlow,

@@ -75,31 +75,6 @@ macro_rules! schedulers {
         $crate::flow_schedulers! { @entries $each $($with)?;
             fifo: Fifo { end: Tail };
             fifo_head: Fifo { end: Head };
-            virtual_queue: VirtualQueues {
-                queues: Arrays::<2>, end: Head, default_takes_longest: false,
-            };
-            virtual_queues: VirtualQueues {
-                queues: Arrays::<4>, end: Head, default_takes_longest: false,
-            };
-            virtual_queues_tail: VirtualQueues {
-                queues: Arrays::<4>, end: Tail, default_takes_longest: false,
-            };
-            virtual_queues_for_all: VirtualQueues {
-                queues: Arrays::<9>, end: Head, default_takes_longest: false,
-            };
-            virtual_queue_takes_longest: VirtualQueues {
-                queues: Arrays::<2>, end: Tail, default_takes_longest: true,
-            };
-            virtual_queues_take_longest: VirtualQueues {
-                queues: Arrays::<4>, end: Head, default_takes_longest: true,
-            };
-            virtual_queues_floor_flush: FlooredVirtualQueues {
-                of: VirtualQueues {
-                    queues: Arrays::<4>, end: Head, default_takes_longest: true,
-                },
-                floor: Floor { exponent: 1, after: 200 },
-                flush: Nanos::from_millis(1),
-            };
         }
     };
 }

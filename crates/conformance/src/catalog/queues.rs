@@ -5,8 +5,7 @@ use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
     Aqm, ChosenAqmState, ClassState, Classes, Descriptor, DropFrom, DualPi2Params, FlowId,
-    FlowQueues, FlowRecord, FlowScheduler, LengthFlow, Limits, LongestClass, LowBits, Nanos, NoAqm,
-    Queue, Sqf, SqfFlow, SqfMemory, WaitingFlow,
+    FlowQueues, FlowRecord, FlowScheduler, Limits, LongestClass, LowBits, Nanos, NoAqm, Queue,
 };
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
 use freeboard::{
@@ -15,8 +14,7 @@ use freeboard::{
 };
 
 use super::{
-    AqmRecipe, Arrays, Dial, Floor, FlowRecipe, Memory, Parts, QueuesRecipe, Recipe, Room,
-    SchedulerOf,
+    AqmRecipe, Arrays, Dial, FlowRecipe, Memory, Parts, QueuesRecipe, Recipe, Room, SchedulerOf,
 };
 
 /// Queues with their tables in `F`, `S` and `R`.
@@ -145,88 +143,6 @@ impl Recipe for DualPi2 {
         limits: Limits,
     ) -> Option<Self::Made<F, S>> {
         core_::DualPi2::new(descriptors.of(Descriptor::EMPTY), self.0, limits).ok()
-    }
-}
-
-/// Shortest queue first over virtual queues: labels share as many queues as `queues` has room for, of which the last is
-/// the default queue.
-#[derive(Clone, Copy, Debug)]
-pub struct VirtualQueues<Q> {
-    /// The queues.
-    pub queues: Q,
-    /// Which packet of the longest queue gives way.
-    pub end: DropFrom,
-    /// The default queue takes the longest flow instead of the latest.
-    pub default_takes_longest: bool,
-}
-
-/// Virtual queues in `Q`, of labels in `F`, of packets in `S`, with a floor in `W`.
-type MadeSqf<Q, F, S, W> = Sqf<
-    <Q as Memory>::Of<LengthFlow>,
-    <Q as Memory>::Of<Queue>,
-    <S as Memory>::Of<Descriptor>,
-    <F as Memory>::Of<SqfFlow>,
-    <S as Memory>::Of<u32>,
-    <Q as Memory>::Of<u32>,
-    <F as Memory>::Of<FlowRecord>,
-    W,
->;
-
-impl<Q: Memory> Recipe for VirtualQueues<Q> {
-    type Made<F: Memory, S: Memory> = MadeSqf<Q, F, S, [WaitingFlow; 0]>;
-
-    fn scheduler<F: Memory, S: Memory>(
-        self,
-        room: Room<F>,
-        descriptors: S,
-        limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
-        let memory = SqfMemory {
-            scheduler: self.queues.of(LengthFlow::EMPTY),
-            queues: self.queues.of(Queue::EMPTY),
-            descriptors: descriptors.of(Descriptor::EMPTY),
-            flows: room.flows.of(SqfFlow::EMPTY),
-            labels: descriptors.of(0),
-            free: self.queues.of(0),
-            records: room.flows.of(FlowRecord::EMPTY),
-        };
-        let made = Sqf::new(memory, self.end, limits).ok()?;
-        Some(if self.default_takes_longest { made.default_takes_longest() } else { made })
-    }
-
-    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
-        (0..room.flows.count()).try_for_each(|flow| made.add_flow(FlowId(flow)).ok())
-    }
-}
-
-/// [`VirtualQueues`] with a service floor and flushes.
-#[derive(Clone, Copy, Debug)]
-pub struct FlooredVirtualQueues<Q> {
-    /// The virtual queues.
-    pub of: VirtualQueues<Q>,
-    /// The floor.
-    pub floor: Floor,
-    /// A queue that gives way and was not served for as long loses all it holds.
-    pub flush: Nanos,
-}
-
-impl<Q: Memory> Recipe for FlooredVirtualQueues<Q> {
-    type Made<F: Memory, S: Memory> = MadeSqf<Q, F, S, Q::Of<WaitingFlow>>;
-
-    fn scheduler<F: Memory, S: Memory>(
-        self,
-        room: Room<F>,
-        descriptors: S,
-        limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
-        let plain = self.of.scheduler(room, descriptors, limits)?;
-        let (share, waiting) =
-            (Floor::share(Some(self.floor))?, self.of.queues.of(WaitingFlow::EMPTY));
-        plain.service_floor(share, waiting).ok()?.flush_unserved(self.flush).ok()
-    }
-
-    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
-        (0..room.flows.count()).try_for_each(|flow| made.add_flow(FlowId(flow)).ok())
     }
 }
 

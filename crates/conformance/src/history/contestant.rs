@@ -5,8 +5,8 @@ use crate::wfi::{Arrival, Metered, WfiFlow};
 use freeboard::flowhash::TagLine;
 use freeboard::sched_core::{
     Aqm, ClassState, Classes, Classify, ConfigError, Descriptor, DropPolicy, DropSink, DualPi2,
-    Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler, LengthFlow, LongestClass,
-    Nanos, Queue, Scheduler, Sqf, SqfFlow, Table, WaitingFlow,
+    Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler, LongestClass, Nanos, Queue,
+    Scheduler, Table,
 };
 use freeboard::shaper::Shaped;
 use freeboard::{Descriptors, Hashed, Isolated, LabelledScheduler, SmartQueue, Storage};
@@ -178,31 +178,6 @@ where
 
     fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> Option<bool> {
         Some(FlowQueues::filter_out(self, flow, younger, drops))
-    }
-}
-
-/// The labels of SQF have nothing that could be set.
-impl<N, Q, S, F, L, V, R, W> Contestant for Sqf<N, Q, S, F, L, V, R, W>
-where
-    N: Table<LengthFlow>,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    F: Table<SqfFlow>,
-    L: Table<u32>,
-    V: Table<u32>,
-    R: Table<FlowRecord>,
-    W: Table<WaitingFlow>,
-{
-    fn configure(&mut self, flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
-        self.add_flow(flow)
-    }
-
-    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
-        self.remove_flow(flow, drops);
-    }
-
-    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
-        self.has_flow(flow).then_some([0; 2])
     }
 }
 

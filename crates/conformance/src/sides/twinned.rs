@@ -1,13 +1,13 @@
 //! The twin of each recipe.
 
 use crate::catalog::{
-    Age, CoarseShortestQueue, Drr, Fifo, FlooredShortestQueue, FlooredVirtualQueues, FlowRecipe,
-    LongestQueue, Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, ShortestQueue, VirtualQueues, Wf2q,
+    Age, CoarseShortestQueue, Drr, Fifo, FlooredShortestQueue, FlowRecipe, LongestQueue, Qfq,
+    QfqPlus, QueuesRecipe, Recipe, ShortestQueue, Wf2q,
 };
 use crate::history::Contestant;
 use crate::twin::{
     NaiveAge, NaiveDrr, NaiveFifo, NaiveFlowScheduler, NaiveLongestQueueDrop, NaiveQfq,
-    NaiveQfqPlus, NaiveQueues, NaiveShortestQueue, NaiveWf2q,
+    NaiveQfqPlus, NaiveShortestQueue, NaiveWf2q,
 };
 use freeboard::sched_core::Limits;
 
@@ -124,38 +124,5 @@ impl TwinnedPackets for Fifo {
 
     fn twin(self, size: Size, limits: Limits) -> NaiveFifo {
         NaiveFifo::new(self.end, size.descriptors, limits)
-    }
-}
-
-/// `scheduler` over virtual queues.
-fn virtual_queues<Q: Memory>(
-    recipe: VirtualQueues<Q>,
-    scheduler: NaiveShortestQueue,
-    size: Size,
-    limits: Limits,
-) -> NaiveQueues<NaiveShortestQueue> {
-    let (queues, flows) = (recipe.queues.count() - 1, size.flows);
-    let twin =
-        NaiveQueues::with_virtual_queues(scheduler, queues, flows, size.descriptors, flows, limits);
-    if recipe.default_takes_longest { twin.default_takes_longest() } else { twin }
-}
-
-impl<Q: Memory> TwinnedPackets for VirtualQueues<Q> {
-    type Twin = NaiveQueues<NaiveShortestQueue>;
-
-    fn twin(self, size: Size, limits: Limits) -> Self::Twin {
-        let scheduler = NaiveShortestQueue::new(self.queues.count(), self.end);
-        virtual_queues(self, scheduler, size, limits)
-    }
-}
-
-impl<Q: Memory> TwinnedPackets for FlooredVirtualQueues<Q> {
-    type Twin = NaiveQueues<NaiveShortestQueue>;
-
-    fn twin(self, size: Size, limits: Limits) -> Self::Twin {
-        let scheduler = NaiveShortestQueue::new(self.of.queues.count(), self.of.end)
-            .with_service_floor(1 << self.floor.exponent, self.floor.after.into())
-            .flushing(self.flush);
-        virtual_queues(self.of, scheduler, size, limits)
     }
 }

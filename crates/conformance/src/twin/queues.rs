@@ -1,6 +1,6 @@
 //! Queues as deques, books as plain sums.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use freeboard::sched_core::{
     Backlog, ConfigError, Counters, DropFrom, DropReason, DropSink, Ecn, FlowId, Imbalance, Limits,
@@ -14,29 +14,10 @@ use crate::history::{Contestant, Setting};
 /// bytes.
 const MAX_VICTIMS: u32 = 256;
 
-/// Which queue a flow's packets wait in.
-#[derive(Clone, Debug)]
-enum Placement {
-    /// Each flow in its own.
-    Own,
-    /// A flow takes a free virtual queue while it holds packets, or the default queue behind the last.
-    Virtual {
-        taken: BTreeMap<FlowId, FlowId>,
-        /// The one to take next is last.
-        free: Vec<FlowId>,
-        /// Which flows may send, with the setting of each.
-        added: BTreeMap<FlowId, Setting>,
-        flows: u32,
-        /// A flow that finds none free gets that of the longest, which moves to the default queue.
-        longest_moves: bool,
-    },
-}
-
 /// Queues under a flow scheduler. The books are sums over events, and what is queued is counted each time.
 #[derive(Clone, Debug)]
 pub struct NaiveQueues<O> {
     scheduler: O,
-    placement: Placement,
     queues: Vec<VecDeque<Held>>,
     descriptors: u32,
     limits: Limits,
@@ -63,51 +44,12 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         scheduler.limits_changed(limits, &queues);
         Self {
             scheduler,
-            placement: Placement::Own,
             queues,
             descriptors,
             limits,
             total: Counters::default(),
             records: vec![Counters::default(); records as usize],
         }
-    }
-
-    /// `flows` flows over `virtual_queues` virtual queues and the default queue behind them; `scheduler`
-    /// is a flow scheduler of queues.
-    #[must_use]
-    pub fn with_virtual_queues(
-        mut scheduler: O,
-        virtual_queues: u32,
-        flows: u32,
-        descriptors: u32,
-        records: u32,
-        limits: Limits,
-    ) -> Self {
-        for queue in 0..=virtual_queues {
-            let setting = Setting { weight: 1, max_len: Packet::MAX_LEN };
-            scheduler
-                .configure(FlowId(queue), setting, None)
-                .expect("a virtual queue takes anything");
-        }
-        Self {
-            placement: Placement::Virtual {
-                taken: BTreeMap::new(),
-                free: (0..virtual_queues).rev().map(FlowId).collect(),
-                added: BTreeMap::new(),
-                flows,
-                longest_moves: false,
-            },
-            ..Self::new(scheduler, virtual_queues + 1, descriptors, records, limits)
-        }
-    }
-
-    /// The same, where the default queue takes the longest flow instead of the latest.
-    #[must_use]
-    pub fn default_takes_longest(mut self) -> Self {
-        if let Placement::Virtual { longest_moves, .. } = &mut self.placement {
-            *longest_moves = true;
-        }
-        self
     }
 
     /// The flow scheduler, for what is its own, and what all queues hold.
@@ -133,20 +75,11 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
     }
 
     fn max_len(&self, flow: FlowId) -> Option<u32> {
-        match &self.placement {
-            Placement::Own if flow.index() < self.queues.len() => self.scheduler.max_len(flow),
-            Placement::Own => None,
-            Placement::Virtual { added, .. } => {
-                added.contains_key(&flow).then_some(Packet::MAX_LEN)
-            }
-        }
+        self.scheduler.max_len(flow).filter(|_| flow.index() < self.queues.len())
     }
 
     fn flows(&self) -> u32 {
-        match self.placement {
-            Placement::Own => u32::try_from(self.queues.len()).expect("as constructed"),
-            Placement::Virtual { flows, .. } => flows,
-        }
+        u32::try_from(self.queues.len()).expect("as constructed")
     }
 
     fn obstacle(&self, flow: FlowId, packet: Packet) -> Option<RejectReason> {
@@ -175,64 +108,11 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         Rejected { packet, reason }
     }
 
-    /// Moves the longest of the flows with a virtual queue to the default queue, if `flow` needs one and
-    /// there is none.
-    fn make_way(&mut self, flow: FlowId) {
-        let Placement::Virtual { taken, free, longest_moves: true, .. } = &mut self.placement
-        else {
-            return;
-        };
-        if taken.contains_key(&flow) || !free.is_empty() {
-            return;
-        }
-        let mut virtual_queues = self.queues.clone();
-        virtual_queues.last_mut().expect("the default queue").clear();
-        let Some((longest, _)) = self.scheduler.victim(&virtual_queues) else { return };
-        let packets = core::mem::take(&mut self.queues[longest.index()]);
-        let default = FlowId(u32::try_from(self.queues.len() - 1).expect("as constructed"));
-        taken.insert(packets[0].flow, default);
-        free.push(longest);
-        self.scheduler.lost(longest, None);
-        let head_len = packets[0].packet.len;
-        let was_empty = self.queues[default.index()].is_empty();
-        self.queues[default.index()].extend(packets);
-        if was_empty {
-            self.scheduler.backlogged(default, head_len);
-        }
-        self.scheduler.settle(&self.queues);
-    }
-
-    /// The queue of `flow`, which it takes now if it has none.
-    fn place(&mut self, flow: FlowId) -> FlowId {
-        let default = FlowId(u32::try_from(self.queues.len() - 1).expect("as constructed"));
-        match &mut self.placement {
-            Placement::Own => flow,
-            Placement::Virtual { taken, free, .. } => {
-                *taken.entry(flow).or_insert_with(|| free.pop().unwrap_or(default))
-            }
-        }
-    }
-
-    /// Gives up the queue of `flow` if its last packet has left.
-    fn release(&mut self, flow: FlowId) {
-        if self.flow_backlog(flow).packets > 0 {
-            return;
-        }
-        let virtual_queues = self.queues.len() - 1;
-        if let Placement::Virtual { taken, free, .. } = &mut self.placement
-            && let Some(queue) = taken.remove(&flow)
-            && queue.index() < virtual_queues
-        {
-            free.push(queue);
-        }
-    }
-
     /// Takes the packet at `place` out of `queue` without service.
     fn take(&mut self, queue: FlowId, place: usize) -> Option<Held> {
         let held = self.queues[queue.index()].remove(place)?;
         self.scheduler.lost(queue, self.head_len(queue));
         self.scheduler.settle(&self.queues);
-        self.release(held.flow);
         Some(held)
     }
 
@@ -257,7 +137,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
     }
 
     fn take_from(&mut self, queue: FlowId, end: DropFrom) -> Option<Held> {
-        let newest = self.queues[queue.index()].len().checked_sub(1)?;
+        let newest = self.queues.get(queue.index())?.len().checked_sub(1)?;
         self.take(queue, if end == DropFrom::Head { 0 } else { newest })
     }
 
@@ -310,11 +190,9 @@ impl<O: NaiveFlowScheduler> Scheduler for NaiveQueues<O> {
         if !fits && (!fits_alone || self.scheduler.victim(&self.queues).is_none()) {
             return Err(self.reject(flow, packet, full));
         }
-        self.make_way(flow);
-        let queue = self.place(flow);
-        self.queues[queue.index()].push_back(Held { flow, packet });
-        if self.queues[queue.index()].len() == 1 {
-            self.scheduler.backlogged(queue, packet.len);
+        self.queues[flow.index()].push_back(Held { flow, packet });
+        if self.queues[flow.index()].len() == 1 {
+            self.scheduler.backlogged(flow, packet.len);
         }
         self.scheduler.settle(&self.queues);
         let mut victims = 0;
@@ -353,7 +231,6 @@ impl<O: NaiveFlowScheduler> Scheduler for NaiveQueues<O> {
         let held = self.queues[queue.index()].pop_front().expect("a selected flow holds packets");
         self.scheduler.served(queue, held.packet.len, self.head_len(queue));
         self.scheduler.settle(&self.queues);
-        self.release(held.flow);
         self.total.delivered.add(held.packet.len);
         if let Some(record) = self.records.get_mut(held.flow.index()) {
             record.delivered.add(held.packet.len);
@@ -434,34 +311,17 @@ impl<O: NaiveFlowScheduler> Contestant for NaiveQueues<O> {
             return Err(ConfigError::UnknownFlow { flow, flows });
         }
         let head_len = self.head_len(flow);
-        match &mut self.placement {
-            Placement::Own => self.scheduler.configure(flow, setting, head_len),
-            Placement::Virtual { added, .. } => {
-                added.insert(flow, setting);
-                Ok(())
-            }
-        }
+        self.scheduler.configure(flow, setting, head_len)
     }
 
     fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
-        for queue in (0..).map(FlowId).take(self.queues.len()) {
-            let of_flow = |held: &Held| held.flow == flow;
-            while let Some(place) = self.queues[queue.index()].iter().position(of_flow) {
-                let held = self.take(queue, place).expect("just found");
-                self.drop(held, DropReason::FlowRemoved, drops);
-            }
+        while let Some(held) = self.take_from(flow, DropFrom::Head) {
+            self.drop(held, DropReason::FlowRemoved, drops);
         }
-        match &mut self.placement {
-            Placement::Own => self.scheduler.remove(flow),
-            Placement::Virtual { added, .. } => drop(added.remove(&flow)),
-        }
+        self.scheduler.remove(flow);
     }
 
-    /// Virtual queues have no such operation.
     fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> Option<bool> {
-        if !matches!(self.placement, Placement::Own) {
-            return None;
-        }
         let place = self.queues.get(flow.index()).and_then(|queue| {
             usize::try_from(younger).ok().and_then(|younger| queue.len().checked_sub(younger + 1))
         });
@@ -474,10 +334,7 @@ impl<O: NaiveFlowScheduler> Contestant for NaiveQueues<O> {
     }
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
-        match &self.placement {
-            Placement::Own => self.scheduler.setting(flow),
-            Placement::Virtual { added, .. } => added.get(&flow).map(|_| [0; 2]),
-        }
+        self.scheduler.setting(flow)
     }
 }
 

@@ -163,15 +163,13 @@ fn names_are_unique_and_every_entry_can_be_made() {
 const PROVIDED: [&str; 2] = ["enqueue_burst", "dequeue_burst"];
 
 /// Schedulers that take or give the packets of a burst one by one: what the body of the trait does.
-const PACKET_BY_PACKET: [(&str, [bool; 2]); 4] = [
+const PACKET_BY_PACKET: [(&str, [bool; 2]); 3] = [
     // The class of each packet is found anew, and its flow scheduler is told of each.
     ("Classes", [true, true]),
     // Two queues: the next is known when the one before has left.
     ("DualPi2", [true, true]),
     // One queue: nothing to know ahead.
     ("Fifo", [true, true]),
-    // The label of each packet is looked up, and given back when it leaves.
-    ("Sqf", [true, true]),
 ];
 
 /// Which of the provided methods each implementor of `Scheduler` in the text lacks.

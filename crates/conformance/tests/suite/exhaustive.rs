@@ -190,22 +190,6 @@ fn every_short_history_of_sqf_with_tail_drop() {
     play(sides::sqf::<FLOWS, DESCRIPTORS>(DropFrom::Tail, Limits::packets(3)), &letters);
 }
 
-/// Three labels, one virtual queue, and the default queue for the others.
-#[test]
-fn every_short_history_of_sqf_with_a_default_queue() {
-    let letters = [
-        enqueue(0, 100),
-        enqueue(0, 300),
-        enqueue(1, 100),
-        enqueue(2, 200),
-        DEQUEUE,
-        Operation::Remove { flow: 1 },
-        set(1, 1),
-    ];
-    let limits = Limits { packets: 4, bytes: 700 };
-    play(sides::virtual_queues::<FLOWS, DESCRIPTORS, 2>(DropFrom::Head, limits), &letters);
-}
-
 #[test]
 fn every_short_history_of_sqf_with_a_service_floor() {
     let letters = [
@@ -238,22 +222,6 @@ fn every_short_history_of_sqf_that_flushes() {
         sides::sqf_flushing::<FLOWS, DESCRIPTORS>(DropFrom::Tail, after, Limits::packets(4)),
         &letters,
     );
-}
-
-/// Three labels and one virtual queue, which the longest flow leaves to the latest.
-#[test]
-fn every_short_history_of_sqf_whose_default_queue_takes_the_longest() {
-    let letters = [
-        enqueue(0, 100),
-        enqueue(0, 300),
-        enqueue(1, 100),
-        enqueue(2, 500),
-        DEQUEUE,
-        Operation::Remove { flow: 0 },
-        set(0, 1),
-    ];
-    let limits = Limits { packets: 4, bytes: 700 };
-    play(sides::takes_longest::<FLOWS, DESCRIPTORS, 2>(DropFrom::Tail, limits), &letters);
 }
 
 /// Plays every string of letters after `prelude`; every one of `rules` must have been applied.

@@ -230,9 +230,6 @@ fn the_smallest_of_everything_works() {
     small(1, &|limits| pair(sides::drr::<2, 1>(MAX_LEN, false, limits)));
     small(1, &|limits| pair(sides::sqf::<1, 1>(Head, limits)));
     small(2, &|limits| pair(sides::sqf::<2, 2>(Tail, limits)));
-    small(1, &|limits| pair(sides::virtual_queues::<1, 1, 1>(Head, limits)));
-    small(2, &|limits| pair(sides::virtual_queues::<2, 2, 1>(Tail, limits)));
-    small(2, &|limits| pair(sides::virtual_queues::<2, 2, 2>(Head, limits)));
 }
 
 /// CVE-2023-31436, CVE-2023-3611 (qfq): lengths and weights whose group does not exist.

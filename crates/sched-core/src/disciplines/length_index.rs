@@ -296,30 +296,6 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         self.oldest(self.highest()?)
     }
 
-    /// As [`Self::longest`], as if `other` were not listed.
-    pub(crate) fn longest_beside(&self, other: FlowId) -> Option<FlowId> {
-        let class = self.highest()?;
-        let oldest = self.oldest(class)?;
-        if oldest != other {
-            return Some(oldest);
-        }
-        let second = self.flow(other)?.newer;
-        if second != NONE {
-            return Some(FlowId(second));
-        }
-        // `other` is alone in the highest class. The next class in use is in the same word or in a lower one.
-        let (word, bit) = place_of(class);
-        let lower = self.used.get(word as usize)? & (bit - 1);
-        let (word, lower) = if lower != 0 {
-            (word, lower)
-        } else {
-            let words = self.used_words & ((1 << (word % u32::BITS)) - 1);
-            let word = words.checked_ilog2()?;
-            (word, *self.used.get(word as usize)?)
-        };
-        self.oldest((word * u32::BITS).wrapping_add(lower.checked_ilog2()?))
-    }
-
     /// The highest class in use.
     #[inline]
     fn highest(&self) -> Option<u32> {

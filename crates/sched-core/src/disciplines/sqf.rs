@@ -17,9 +17,6 @@
 //! - a [flush](ShortestQueue::flush_unserved): when the flow that has to give way has not been served for a
 //!   time, it loses its whole queue. It then holds least, and is preferred again.
 //!
-//! [`ShortestQueue`] is the flow scheduler, one queue a flow; [`Sqf`] is the scheduler of the paper, with a fixed
-//! number of virtual queues and a default queue.
-//!
 //! **To within 1/32.** Lengths are told apart by classes ([`LengthClass`]). The flow that is served holds less than 33/32 of
 //! the fewest bytes, the flow that gives way more than 32/33 of the most. A flow that holds less than 32/33 of what every
 //! other flow holds is always served first.
@@ -28,10 +25,8 @@
 //! option, and 3.7 KB of classes. Source: SQF §2; SQF-VBR §III-B, Algorithm 1; the options and the classes are ours.
 
 mod floor;
-mod virtual_queues;
 
 pub use floor::{FloorShare, WaitingFlow};
-pub use virtual_queues::{Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 
 use crate::disciplines::length_index::{LengthClass, LengthFlow, LengthIndex, SUB_CLASS_BITS};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
@@ -221,11 +216,6 @@ where
 
     fn added(&self, flow: FlowId) -> Option<&LengthFlow> {
         self.index.flow(flow).filter(|entry| entry.is_added())
-    }
-
-    /// The flow that would give way if `other` were idle.
-    pub(crate) fn longest_beside(&self, other: FlowId) -> Option<FlowId> {
-        self.index.longest_beside(other)
     }
 }
 

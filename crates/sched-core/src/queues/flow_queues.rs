@@ -347,17 +347,6 @@ where
         let (policy, directory) = (most(self.policy.room()), most(self.directory.room()));
         self.scheduler.flows().min(queues).min(policy).min(directory)
     }
-
-    /// The same queues under the flow scheduler that `make` makes of theirs, which knows of the same flows the same.
-    #[expect(clippy::type_complexity, reason = "the parts are named one by one, as everywhere")]
-    pub(crate) fn with_scheduler<P, E>(
-        self,
-        make: impl FnOnce(O) -> Result<P, E>,
-    ) -> Result<FlowQueues<P, Q, S, A, R, D, T>, E> {
-        let Self { scheduler, policy, aqm, directory, queues, descriptors, records, ledger } = self;
-        let scheduler = make(scheduler)?;
-        Ok(FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger })
-    }
 }
 
 /// Whether the drop policy has room for `flow`.

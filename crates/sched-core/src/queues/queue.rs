@@ -306,38 +306,6 @@ impl Queue {
         Some(len)
     }
 
-    /// The handle of the packet behind `before`, or of the oldest if `before` is [`NONE`].
-    pub(crate) fn after(&self, descriptors: &[Descriptor], before: u32) -> Option<u32> {
-        let handle =
-            if before == NONE { self.head } else { descriptors.get(before as usize)?.next };
-        (handle != NONE).then_some(handle)
-    }
-
-    /// Takes out the packet behind `before`, which is in this queue, or the oldest if `before` is
-    /// [`NONE`].
-    pub(crate) fn take_after(
-        &mut self,
-        descriptors: &mut [Descriptor],
-        before: u32,
-    ) -> Option<Packet> {
-        if before == NONE {
-            return self.pop_head(descriptors);
-        }
-        let handle = self.after(descriptors, before)?;
-        let descriptor = descriptors.get_mut(handle as usize)?;
-        let (packet, behind) = (descriptor.packet(handle), descriptor.next);
-        descriptor.len_ecn = 0;
-        if let Some(descriptor) = descriptors.get_mut(before as usize) {
-            descriptor.next = behind;
-        }
-        match descriptors.get_mut(behind as usize) {
-            Some(descriptor) => descriptor.prev = before,
-            None => self.tail = before,
-        }
-        self.held.sub(packet.len);
-        Some(packet)
-    }
-
     /// The handle of the packet before the one with `handle`, which is in this queue; `None` if it is the oldest.
     pub(crate) fn before(&self, descriptors: &[Descriptor], handle: u32) -> Option<u32> {
         if handle == self.head {
@@ -364,8 +332,20 @@ impl Queue {
         if handle == self.tail {
             return self.pop_tail(descriptors);
         }
-        let before = self.before(descriptors, handle).unwrap_or(NONE);
-        self.take_after(descriptors, before)
+        let Some(before) = self.before(descriptors, handle) else {
+            return self.pop_head(descriptors);
+        };
+        let descriptor = descriptors.get_mut(handle as usize)?;
+        let (packet, behind) = (descriptor.packet(handle), descriptor.next);
+        descriptor.len_ecn = 0;
+        if let Some(descriptor) = descriptors.get_mut(before as usize) {
+            descriptor.next = behind;
+        }
+        if let Some(descriptor) = descriptors.get_mut(behind as usize) {
+            descriptor.prev = before;
+        }
+        self.held.sub(packet.len);
+        Some(packet)
     }
 
     /// Counts the chain and compares; returns the packets found. O(packets).
@@ -445,35 +425,6 @@ mod tests {
                 assert_eq!(queue.head_len(&descriptors), model.front().map(|p| p.len));
                 assert_eq!(queue.backlog().bytes, model.iter().map(|p| p.len).sum::<u32>());
             }
-        }
-    }
-
-    /// Goal: a packet can be taken out of any place, and the chain stays whole from both ends.
-    /// Method: every subset of six packets is taken out from the head on; what remains leaves from
-    /// alternate ends.
-    #[test]
-    fn any_packets_can_be_taken_out_of_the_middle() {
-        for chosen in 0..1_u32 << 6 {
-            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 6], Queue::IDLE);
-            for handle in 0..6 {
-                queue.append(&mut descriptors, Packet::new(handle, 64 + handle), Nanos(0));
-            }
-            let mut before = NONE;
-            while let Some(handle) = queue.after(&descriptors, before) {
-                if chosen >> handle & 1 == 1 {
-                    let packet = queue.take_after(&mut descriptors, before);
-                    assert_eq!(packet, Some(Packet::new(handle, 64 + handle)));
-                } else {
-                    before = handle;
-                }
-                assert!(queue.recount(0, &descriptors).is_ok(), "{chosen:#b} at {handle}");
-            }
-            let mut left: VecDeque<u32> = (0..6).filter(|h| chosen >> h & 1 == 0).collect();
-            while !left.is_empty() {
-                assert_eq!(queue.pop_tail(&mut descriptors).map(|p| p.handle), left.pop_back());
-                assert_eq!(queue.pop_head(&mut descriptors).map(|p| p.handle), left.pop_front());
-            }
-            assert!(queue.is_empty());
         }
     }
 

@@ -3,15 +3,11 @@
 
 use core::hint::black_box;
 
-use conformance::catalog::{
-    Arrays, ByHash, Dial, Drr, Floor, FlooredVirtualQueues, Parts, Recipe, ShortestQueue,
-    VirtualQueues,
-};
+use conformance::catalog::{Arrays, ByHash, Dial, Drr, Parts, Recipe, ShortestQueue};
 use freeboard::flowhash::{Ack, FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
-    Aqm, Ceiling, CommittedRate, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, FlowId,
-    FlowRecord, FlowScheduler, LengthFlow, Nanos, Packet, Queue, Side, Sqf, SqfFlow,
-    Table as Memory, TinConfig, WaitingFlow,
+    Aqm, Ceiling, CommittedRate, Descriptor, DropFrom, DropPolicy, DropReason, DropSink,
+    FlowRecord, FlowScheduler, Packet, Queue, Side, Table as Memory, TinConfig,
 };
 use freeboard::shaper::Overhead;
 use freeboard::{
@@ -25,7 +21,7 @@ use super::schedulers::{limits, now, scheduler, sink};
 use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static LABELLED: &[fn()] = sizes![sqf hashed isolated buffers];
+static LABELLED: &[fn()] = sizes![hashed isolated buffers];
 
 /// Each table on the stack is as long as the number says: no frame is beyond what the compilers of all targets can lay out.
 #[unsafe(no_mangle)]
@@ -37,51 +33,6 @@ static ISOLATED_WITH_ALL: &[fn()] = &[
     isolated_with_both::<1>,
     isolated_with_both::<64>,
 ];
-
-fn sqf<const N: usize>() {
-    let of = VirtualQueues {
-        queues: Arrays::<N>,
-        end: black_box(DropFrom::Head),
-        default_takes_longest: any() == 0,
-    };
-    if let Some(mut sqf) = of.scheduler(room(Arrays::<64>), Arrays::<64>, limits()) {
-        by_label(&mut sqf);
-    }
-    let floor = Floor { exponent: any(), after: any() };
-    let floored = FlooredVirtualQueues { of, floor, flush: Nanos(any().into()) };
-    if let Some(mut sqf) = floored.scheduler(room(Arrays::<N>), Arrays::<N>, limits()) {
-        by_label(&mut sqf);
-    }
-    let queues = Parts::<2>(black_box(2));
-    let in_parts = VirtualQueues { queues, ..black_box(IN_PARTS) };
-    if let Some(mut sqf) = in_parts.scheduler(room(queues), queues, limits()) {
-        by_label(&mut sqf);
-    }
-}
-
-const IN_PARTS: VirtualQueues<Parts<2>> =
-    VirtualQueues { queues: Parts(2), end: DropFrom::Head, default_takes_longest: false };
-
-/// What `Sqf` offers.
-fn by_label<N, Q, S, F, L, V, R, W>(sqf: &mut Sqf<N, Q, S, F, L, V, R, W>)
-where
-    N: Memory<LengthFlow>,
-    Q: Memory<Queue>,
-    S: Memory<Descriptor>,
-    F: Memory<SqfFlow>,
-    L: Memory<u32>,
-    V: Memory<u32>,
-    R: Memory<FlowRecord>,
-    W: Memory<WaitingFlow>,
-{
-    scheduler(sqf);
-    let flow = FlowId(any());
-    one_of!(sqf;
-        sqf.add_flow(flow);
-        sqf.remove_flow(flow, sink!());
-        (sqf.has_flow(flow), sqf.flow_backlog(flow), sqf.queue_of(flow), sqf.default_queue());
-    );
-}
 
 fn hashed<const N: usize>() {
     let lines = Arrays::<N>;

@@ -20,13 +20,8 @@ where
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
-    /// Whether `packet` could be accepted, by a flow that takes any length, if nothing else were queued.
-    pub(crate) fn could_accept(&self, packet: Packet) -> bool {
-        is_acceptable(packet, self.descriptors.as_ref()) && self.ledger.could_fit(packet.len)
-    }
-
     /// Books a packet that was not accepted; its flow may be unknown.
-    pub(crate) const fn count_rejected(&mut self, packet: Packet) {
+    const fn count_rejected(&mut self, packet: Packet) {
         self.ledger.totals.rejected.add(packet.len);
     }
 

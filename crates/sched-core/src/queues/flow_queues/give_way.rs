@@ -6,7 +6,7 @@ use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{DropFrom, FlowScheduler, Table};
 use crate::queues::counters::FlowRecords;
 use crate::queues::flow_directory::FlowDirectory;
-use crate::queues::queue::{Descriptor, NONE, Queue};
+use crate::queues::queue::{Descriptor, Queue};
 use crate::scheduler::{DropReason, DropSink, Rejected};
 use crate::{FlowId, Packet};
 
@@ -20,36 +20,6 @@ where
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
-    /// Puts what `from` holds behind what `to` holds, O(1). Statistics of single flows stay as they are.
-    pub(crate) fn append_all(&mut self, from: FlowId, to: FlowId) {
-        let (queues, descriptors) = (self.queues.as_mut(), self.descriptors.as_mut());
-        if queues.get(to.index()).is_none() {
-            return;
-        }
-        let Some(moved) =
-            queues.get_mut(from.index()).map(|queue| core::mem::replace(queue, Queue::IDLE))
-        else {
-            return;
-        };
-        let Some(head_len) = moved.head_len(descriptors) else { return };
-        let bytes = moved.backlog().bytes;
-        let Some(queue) = queues.get_mut(to.index()) else { return };
-        let was_idle = queue.is_empty();
-        queue.append_all(descriptors, moved);
-        let held = queue.backlog().bytes;
-        self.tell_lost(from, bytes, None);
-        let grown = if was_idle {
-            self.tell_backlogged(to, head_len);
-            bytes.wrapping_sub(head_len)
-        } else {
-            bytes
-        };
-        if grown > 0 {
-            self.scheduler.grew(to, grown);
-            self.policy.grew(to, grown, held);
-        }
-    }
-
     /// Drops from the victims of the policy until the limits hold, or rejects the arrival because
     /// it is itself the packet that has to go. A victim that the policy gives up loses all packets
     /// but the arrival, as far as [`Self::MAX_VICTIMS`] allows.
@@ -98,7 +68,8 @@ where
 
     /// Whether `flow` holds packets that came before `arrival`, the latest of all.
     fn holds_older_than(&self, flow: FlowId, arrival: Packet) -> bool {
-        self.after(flow, NONE).is_some_and(|head| head != arrival.handle)
+        let queue = self.queues.as_ref().get(flow.index());
+        queue.is_some_and(|queue| !queue.is_empty() && queue.head() != arrival.handle)
     }
 
     /// Undoes the acceptance of an arrival that has been taken out of its queue again.
@@ -157,33 +128,6 @@ where
             record.drop(packet.len, reason);
         }
         drops.dropped(packet, reason);
-    }
-
-    /// The handle of the packet behind `before` in the queue of `flow`, the oldest if that is
-    /// [`NONE`](crate::queues::queue::NONE).
-    pub(crate) fn after(&self, flow: FlowId, before: u32) -> Option<u32> {
-        self.queues.as_ref().get(flow.index())?.after(self.descriptors.as_ref(), before)
-    }
-
-    /// The length of the packet with this handle, 0 if it is not queued.
-    pub(crate) fn len_of(&self, handle: u32) -> u32 {
-        self.descriptors.as_ref().get(handle as usize).map_or(0, Descriptor::len)
-    }
-
-    /// Drops the packet behind `before`, which is in the queue of `flow`, or the oldest.
-    pub(crate) fn drop_after(
-        &mut self,
-        flow: FlowId,
-        before: u32,
-        reason: DropReason,
-        drops: &mut dyn DropSink,
-    ) {
-        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return };
-        let descriptors = self.descriptors.as_mut();
-        let Some(packet) = queue.take_after(descriptors, before) else { return };
-        let head = queue.head_len(descriptors);
-        self.tell_lost(flow, packet.len, head);
-        self.book_drop(flow, packet, reason, drops);
     }
 
     /// The packets that `flow` holds, the newest first; nothing if there is no such flow.
