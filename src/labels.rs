@@ -4,7 +4,7 @@ mod identified;
 mod in_tin;
 
 use flowhash::{FlowHasher, FlowKey, Labeller, Labels, Nat, NoNat, Parsed};
-use sched_core::{Ceiling, CommittedRate};
+use sched_core::TokenBucket;
 
 pub use identified::Identified;
 pub use in_tin::InTin;
@@ -104,7 +104,7 @@ pub trait Labelled {
     }
 
     /// The committed rate of the packet's host: above it the host is served while no other conforms
-    /// to its own or has none ([`CommittedRate`]). Asked for as the
+    /// to its own or has none ([`TokenBucket`]). Asked for as the
     /// quantum is; in the other modes, and without [room](crate::IsolatedMemory::with_rates), it
     /// has no effect. A burst below the longest packet counts as one of the longest packet. A host
     /// that comes back to its entry has the bucket that it left. Until the bucket is full, other
@@ -114,15 +114,15 @@ pub trait Labelled {
     /// there are several tins, the rate holds over all of them together, and what is in excess of
     /// it is served after all tins.
     #[inline]
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
         None
     }
 
     /// The ceiling of the packet's host: above it the host is not served, even if the line is idle
-    /// ([`Ceiling`]). It holds over all tins together. Everything else as for
+    /// ([`TokenBucket`]). It holds over all tins together. Everything else as for
     /// [`Labelled::host_committed_rate`].
     #[inline]
-    fn host_ceiling(&self) -> Option<Ceiling> {
+    fn host_ceiling(&self) -> Option<TokenBucket> {
         None
     }
 }
@@ -278,12 +278,12 @@ impl<B: Labelled, A: Labelled> Labelled for Rekeyed<B, A> {
     }
 
     #[inline]
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
         self.after.host_committed_rate()
     }
 
     #[inline]
-    fn host_ceiling(&self) -> Option<Ceiling> {
+    fn host_ceiling(&self) -> Option<TokenBucket> {
         self.after.host_ceiling()
     }
 }
@@ -327,12 +327,12 @@ mod tests {
             Some(self.own + 4)
         }
 
-        fn host_committed_rate(&self) -> Option<CommittedRate> {
-            CommittedRate::new(u64::from(self.own) * 1_000, 3_000).ok()
+        fn host_committed_rate(&self) -> Option<TokenBucket> {
+            TokenBucket::new(u64::from(self.own) * 1_000, 3_000).ok()
         }
 
-        fn host_ceiling(&self) -> Option<Ceiling> {
-            Ceiling::new(u64::from(self.own) * 2_000, 3_000).ok()
+        fn host_ceiling(&self) -> Option<TokenBucket> {
+            TokenBucket::new(u64::from(self.own) * 2_000, 3_000).ok()
         }
     }
 

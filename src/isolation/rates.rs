@@ -12,8 +12,8 @@
 //!
 //! - *Rate.* While it conforms a host is sent at most `r·t + b + L`. That is all that it is sent
 //!   while another host conforms.
-//! - *Ceiling.* A host is sent at most `r·t + b`; one that is alone is sent `r`, up to 12 in 10⁹,
-//!   if the queue is asked no later than the time of `b − L` bytes after it may send.
+//! - *Ceiling.* A host is sent at most `r·t + b`; one that is alone is sent `r` if the
+//!   queue is asked no later than the time of `b − L` bytes after it may send.
 //! - *No waste.* A packet leaves unless all hosts that hold packets wait.
 //! - *Return.* Hosts that are due leave excess or waiting in the calls that follow, [`RETURNS`] of
 //!   them a call, the one that is due longest first. A call puts one host there at most, so that
@@ -22,12 +22,12 @@
 //!   comes anew: what it owes is kept, what is left of its turn is not.
 //!
 //! **Borrowing is charged**: what a host sends in excess is taken out of its bucket, until that is
-//! overdrawn by a burst. With [free borrowing](CommittedRate::with_free_borrowing) it is not.
+//! overdrawn by a burst. With [free borrowing](TokenBucket::with_free_borrowing) it is not.
 //!
 //! **Time.** The time for which the clock has gone on. After a step back of more than a second time
 //! goes on from the new reading.
 //!
-//! **Cost.** O(1) for a packet of a host that stays where it is: two multiplications a bucket.
+//! **Cost.** O(1) for a packet of a host that stays where it is: three multiplications a bucket.
 //! O(log hosts + tins) where a host moves, at most three moves a call. Nothing while no host has a
 //! rate or a ceiling.
 //!
@@ -35,8 +35,8 @@
 //! *Link-sharing and resource management models for packet networks*, 1995.
 
 use sched_core::{
-    Bucket, Ceiling, CommittedRate, Elapsed, FlowId, FlowState, Imbalance, Nanos, OnRing, Ranked,
-    RankedFlow, Ring, RingFlow, Tournament,
+    Bucket, Elapsed, FlowId, FlowState, Imbalance, Nanos, OnRing, Ranked, RankedFlow, Ring,
+    RingFlow, TokenBucket, Tournament,
 };
 use shaper::Overhead;
 
@@ -67,12 +67,10 @@ pub(super) enum Place {
 /// What one host may send: 112 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostRate {
-    committed: Option<CommittedRate>,
-    /// What is left of the committed rate.
-    of_rate: Bucket,
-    ceiling: Option<Ceiling>,
-    /// What is left below the ceiling.
-    of_ceiling: Bucket,
+    /// What is left of its committed rate.
+    committed: Bucket,
+    /// What is left below its ceiling.
+    ceiling: Bucket,
     /// The time of the longest packet at the ceiling.
     pace: Nanos,
     /// When it is due, unless it conforms.
@@ -100,15 +98,15 @@ pub(super) struct Rates<S: Storage> {
     returning: u32,
     link: Overhead,
     clock: Elapsed,
+    /// From here on all buckets are full.
+    all_full_at: Nanos,
 }
 
 impl HostRate {
     /// A host without a rate and a ceiling.
     pub(super) const EMPTY: Self = Self {
-        committed: None,
-        of_rate: Bucket::full(0),
-        ceiling: None,
-        of_ceiling: Bucket::full(0),
+        committed: Bucket::NONE,
+        ceiling: Bucket::NONE,
         pace: Nanos::ZERO,
         due: RankedFlow::EMPTY,
         place: Place::Conforming,
@@ -116,28 +114,26 @@ impl HostRate {
     };
 
     const fn is_limited(&self) -> bool {
-        self.committed.is_some() || self.ceiling.is_some()
+        self.committed.of().is_some() || self.ceiling.of().is_some()
     }
 
-    /// Whether a bucket is not full.
-    fn is_short(&self, now: u64) -> bool {
-        let lacks = |bucket: &Bucket| !bucket.lacks_at_most(now, 0);
-        self.committed.is_some() && lacks(&self.of_rate)
-            || self.ceiling.is_some() && lacks(&self.of_ceiling)
+    /// When both buckets are full.
+    fn full_at(&self) -> Nanos {
+        self.committed.full_at().max(self.ceiling.full_at())
     }
 
     /// When the host is below its ceiling again, by a packet of the `longest` length.
-    fn opens_at(&self, longest: u32) -> u64 {
-        self.ceiling.map_or(0, |ceiling| self.of_ceiling.due(ceiling.allowed(longest)))
+    fn opens_at(&self, longest: u32) -> Nanos {
+        self.ceiling.holds_at(longest)
     }
 
     /// When the host conforms to its rate again.
-    fn conforms_at(&self) -> u64 {
-        self.committed.map_or(0, |rate| self.of_rate.due(rate.allowed()))
+    fn conforms_at(&self) -> Nanos {
+        self.committed.holds_at(0)
     }
 
     /// Where it should be.
-    fn place_at(&self, now: u64, longest: u32) -> Place {
+    fn place_at(&self, now: Nanos, longest: u32) -> Place {
         if self.opens_at(longest) > now {
             Place::Waiting
         } else if self.conforms_at() > now {
@@ -148,48 +144,20 @@ impl HostRate {
     }
 
     /// It was sent `wire_len` bytes.
-    fn take(&mut self, clock: &mut Elapsed, wire_len: u32) {
-        if let Some(ceiling) = &self.ceiling {
-            self.of_ceiling.take(clock, &ceiling.token_rate(), wire_len);
-        }
+    fn take(&mut self, now: Nanos, wire_len: u32) {
+        self.ceiling.take(now, wire_len);
         let borrows = self.place == Place::Excess;
-        if let Some(rate) = &self.committed
-            && !(borrows && rate.borrows_free())
-        {
-            self.of_rate.take(clock, &rate.token_rate(), wire_len);
+        if !(borrows && self.committed.of().is_some_and(|rate| rate.borrows_free())) {
+            self.committed.take(now, wire_len);
             if borrows {
-                self.of_rate.clamp(clock.now(), rate.most());
+                self.committed.clamp(now, 2);
             }
         }
     }
 
-    fn set_committed(&mut self, rate: Option<CommittedRate>, clock: &mut Elapsed) {
-        self.of_rate = match (&self.committed, &rate) {
-            (Some(before), Some(after)) => {
-                let rates = (before.token_rate(), after.token_rate());
-                self.of_rate.at_rate(clock, &rates.0, &rates.1, after.most())
-            }
-            _ => Bucket::full(clock.now()),
-        };
-        self.committed = rate;
-    }
-
-    /// Notes the time of a packet of the `longest` length.
-    fn note_pace(&mut self, longest: u32) {
-        let pace = self.ceiling.map(|ceiling| ceiling.token_rate().time_of(longest, 0).0);
-        self.pace = Nanos(pace.unwrap_or(0));
-    }
-
-    fn set_ceiling(&mut self, ceiling: Option<Ceiling>, clock: &mut Elapsed) {
-        self.of_ceiling = match (&self.ceiling, &ceiling) {
-            (Some(before), Some(after)) => {
-                let rates = (before.token_rate(), after.token_rate());
-                let (most, _) = rates.1.time_of(after.burst(), 0);
-                self.of_ceiling.at_rate(clock, &rates.0, &rates.1, most)
-            }
-            _ => Bucket::full(clock.now()),
-        };
-        self.ceiling = ceiling;
+    /// The time of a packet of the `longest` length.
+    fn pace(&self, longest: u32) -> Nanos {
+        self.ceiling.of().map_or(Nanos::ZERO, |ceiling| ceiling.time_of(longest))
     }
 }
 
@@ -228,8 +196,9 @@ impl<S: Storage> Rates<S> {
 
     /// The tables, to be [set up](Self::begin).
     pub(super) const fn new(hosts: S::Rates<HostRate>, turns: S::Rates<ExcessTurn>) -> Self {
-        let (link, clock) = (Overhead::RAW, Elapsed::START);
-        Self { hosts, turns, excess: Ring::IDLE, limited: 0, returning: NONE, link, clock }
+        let (link, clock, all_full_at) = (Overhead::RAW, Elapsed::START, Nanos::ZERO);
+        let (excess, limited, returning) = (Ring::IDLE, 0, NONE);
+        Self { hosts, turns, excess, limited, returning, link, clock, all_full_at }
     }
 
     /// Whether hosts may have rates.
@@ -265,7 +234,7 @@ impl<S: Storage> Rates<S> {
     /// Whether a bucket of the host that had this entry last is not full: with new ones it would
     /// have more.
     pub(super) fn is_short(&self, host: u32) -> bool {
-        self.host(host).is_some_and(|host| host.is_short(self.clock.now()))
+        self.host(host).is_some_and(|host| host.full_at() > self.clock.now())
     }
 
     fn longest(&self, max_len: u32) -> u32 {
@@ -303,10 +272,10 @@ impl<S: Storage> Rates<S> {
             Place::Waiting => of.opens_at(longest),
         };
         of.set_bytes(1);
-        of.set_stamp(due);
-        if !booked || due < stamp {
+        of.set_stamp(due.0);
+        if !booked || due.0 < stamp {
             Due::gained(self.hosts.as_mut(), FlowId(host));
-        } else if due > stamp {
+        } else if due.0 > stamp {
             Due::lost(self.hosts.as_mut(), FlowId(host));
         }
     }
@@ -314,14 +283,15 @@ impl<S: Storage> Rates<S> {
     /// The host that is due first, if it is due.
     fn first_due(&self) -> Option<u32> {
         let first = Due::first(self.hosts.as_ref())?;
-        self.host(first.0).filter(|host| host.stamp() <= self.clock.now()).map(|_| first.0)
+        self.host(first.0).filter(|host| host.stamp() <= self.clock.now().0).map(|_| first.0)
     }
 }
 
 impl<S: Storage> Serving<S> {
     /// Advances the buckets to the time that the choice among tins has.
     pub(super) fn tell_time(&mut self) {
-        self.rates.clock.advance(self.choice.told());
+        let Rates { clock, all_full_at, .. } = &mut self.rates;
+        clock.advance(self.choice.told(), *all_full_at);
     }
 
     /// The numbers of the turns of `host`, which are as many as there are tins.
@@ -444,11 +414,12 @@ impl<S: Storage> Serving<S> {
         let (host, tin) = (self.host_of_turn(turn), self.tin_of_turn(turn));
         let wire_len = self.rates.link.wire_len(len).max(1);
         let (longest, stays_backlogged) = (self.rates.longest(max_len), self.holds_flows(turn));
-        let Rates { hosts, clock, .. } = &mut self.rates;
+        let Rates { hosts, clock, all_full_at, .. } = &mut self.rates;
         let (mut before, mut after) = (Place::Conforming, Place::Conforming);
         if let Some(of) = hosts.as_mut().get_mut(host as usize) {
             if of.is_limited() {
-                of.take(clock, wire_len);
+                of.take(clock.now(), wire_len);
+                *all_full_at = of.full_at().max(*all_full_at);
                 of.tin = u8::try_from(tin).unwrap_or(0);
             }
             before = of.place;
@@ -526,7 +497,7 @@ impl<S: Storage> Serving<S> {
     /// in the order of their tins, one packet at a time, where nothing else is.
     #[cold]
     #[inline(never)]
-    pub(super) fn first_waiting(&self) -> Option<(u32, u64)> {
+    pub(super) fn first_waiting(&self) -> Option<(u32, Nanos)> {
         if !self.rates.are_set() || self.selected != NONE {
             return None;
         }
@@ -534,7 +505,7 @@ impl<S: Storage> Serving<S> {
         let of = self.rates.host(host)?;
         let behind = self.turn_numbers(host).filter(|turn| self.tin_of_turn(*turn) > of.tin.into());
         let turn = behind.chain(self.turn_numbers(host)).find(|turn| self.holds_flows(*turn))?;
-        Some((turn, of.stamp()))
+        Some((turn, Nanos(of.stamp())))
     }
 
     /// When the first host that waits may send.
@@ -594,7 +565,7 @@ impl<S: Storage> Serving<S> {
         if is_new {
             *of = HostRate { due: of.due, ..HostRate::EMPTY };
         }
-        let (had_rate, had_ceiling) = (of.committed, of.ceiling);
+        let (had_rate, had_ceiling) = (of.committed.of(), of.ceiling.of());
         // While none has a rate, all conform.
         self.rates.limited = self.rates.limited.wrapping_add((!had).into());
         if had_rate != rate {
@@ -608,24 +579,26 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    fn set_committed(&mut self, host: u32, rate: Option<CommittedRate>) {
+    fn set_committed(&mut self, host: u32, rate: Option<TokenBucket>) {
         if self.rates.place(host) == Place::Excess {
             self.move_host(host, Place::Conforming);
         }
-        let Rates { hosts, clock, .. } = &mut self.rates;
+        let Rates { hosts, clock, all_full_at, .. } = &mut self.rates;
         let Some(of) = hosts.as_mut().get_mut(host as usize) else { return };
-        of.set_committed(rate, clock);
+        of.committed.set(clock.now(), rate, 2);
+        *all_full_at = of.full_at().max(*all_full_at);
         if of.place == Place::Conforming && of.conforms_at() > clock.now() {
             self.move_host(host, Place::Excess);
         }
     }
 
-    fn set_ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) {
+    fn set_ceiling(&mut self, host: u32, ceiling: Option<TokenBucket>) {
         let longest = self.rates.longest(self.max_len);
-        let Rates { hosts, clock, .. } = &mut self.rates;
+        let Rates { hosts, clock, all_full_at, .. } = &mut self.rates;
         let Some(of) = hosts.as_mut().get_mut(host as usize) else { return };
-        of.set_ceiling(ceiling, clock);
-        of.note_pace(longest);
+        of.ceiling.set(clock.now(), ceiling, 1);
+        *all_full_at = of.full_at().max(*all_full_at);
+        of.pace = of.pace(longest);
         let is_closed = of.opens_at(longest) > clock.now();
         if of.place == Place::Waiting {
             self.move_host(host, self.place_after(host));
@@ -646,7 +619,7 @@ impl<S: Storage> Serving<S> {
         let (now, longest) = (self.rates.clock.now(), self.rates.longest(self.max_len));
         for host in 0..u32::try_from(self.rates.hosts.as_ref().len()).unwrap_or(u32::MAX) {
             let Some(of) = self.rates.host_mut(host) else { break };
-            of.note_pace(longest);
+            of.pace = of.pace(longest);
             let waits = of.opens_at(longest) > now;
             if self.is_idle(host) {
                 continue;
@@ -668,14 +641,13 @@ impl<S: Storage> Serving<S> {
             Imbalance::check("a host is due", at, is_booked.into(), of.bytes().into())?;
             let idle = self.is_idle(at) && is_booked;
             Imbalance::check("an idle host conforms", at, 0, idle.into())?;
-            let pace = of.ceiling.map_or(0, |ceiling| ceiling.token_rate().time_of(longest, 0).0);
-            Imbalance::check("the pace of a host", at, pace, of.pace.0)?;
+            Imbalance::check("the pace of a host", at, of.pace(longest).0, of.pace.0)?;
             let due = match of.place {
                 Place::Conforming => continue,
                 Place::Excess => of.conforms_at(),
                 Place::Waiting => of.opens_at(longest),
             };
-            Imbalance::check("when a host is due", at, due, of.stamp())?;
+            Imbalance::check("when a host is due", at, due.0, of.stamp())?;
         }
         Imbalance::check("hosts with rates", 0, has_rates.into(), (*limited).into())?;
         for (at, turn) in (0..).zip(turns.as_ref()) {

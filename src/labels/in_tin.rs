@@ -1,6 +1,6 @@
 //! Labels of a packet that is in a tin.
 
-use sched_core::{Ceiling, CommittedRate};
+use sched_core::TokenBucket;
 
 use super::Labelled;
 
@@ -59,12 +59,12 @@ impl<L: Labelled> Labelled for InTin<L> {
     }
 
     #[inline]
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
         self.labels.host_committed_rate()
     }
 
     #[inline]
-    fn host_ceiling(&self) -> Option<Ceiling> {
+    fn host_ceiling(&self) -> Option<TokenBucket> {
         self.labels.host_ceiling()
     }
 }

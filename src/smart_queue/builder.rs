@@ -482,7 +482,7 @@ impl SmartQueueBuilder {
     /// [`SmartQueueError`], with what was given and what is accepted.
     ///
     /// ```
-    /// use freeboard::sched_core::{Ceiling, ChosenAqmState};
+    /// use freeboard::sched_core::{TokenBucket, ChosenAqmState};
     /// use freeboard::shaper::Rate;
     /// use freeboard::{BufferState, Heap, HostTerms, IsolatedMemory, SmartQueue};
     ///
@@ -493,7 +493,7 @@ impl SmartQueueBuilder {
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?);
     /// let queue = builder.frames_over(memory, aqm, vec![0; 512 * 1_522], states, [42; 16])?;
     /// // No host gets more than 5 Mbit/s.
-    /// let ceiling = Some(Ceiling::new(5_000_000, 15_000)?);
+    /// let ceiling = Some(TokenBucket::new(5_000_000, 15_000)?);
     /// let queue = queue.with_host_rules(move |_| HostTerms { ceiling, ..HostTerms::default() });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

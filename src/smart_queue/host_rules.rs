@@ -1,7 +1,7 @@
 //! What single hosts get of a smart queue with frames, and the labels of a frame.
 
 use flowhash::{FlowHasher, HostIdentity, HostKey, Labeller, LinkHeader, Nat, Parsed, SipHash13};
-use sched_core::{Ceiling, CommittedRate, Side};
+use sched_core::{Side, TokenBucket};
 
 use crate::isolation::Isolation;
 use crate::labels::{Identified, Labelled};
@@ -18,10 +18,10 @@ pub struct HostTerms {
     /// Above this rate the host has what others leave: [`Labelled::host_committed_rate`]. Ignored
     /// where the tables have no [room for rates](crate::IsolatedMemory::with_rates), as in a queue
     /// built with [`frames`](crate::SmartQueueBuilder::frames).
-    pub committed_rate: Option<CommittedRate>,
+    pub committed_rate: Option<TokenBucket>,
     /// Above this rate the host is not served, whatever its committed rate is:
     /// [`Labelled::host_ceiling`]. Ignored where the committed rate is.
-    pub ceiling: Option<Ceiling>,
+    pub ceiling: Option<TokenBucket>,
 }
 
 /// Says what a host gets of a [`SmartQueue`](crate::SmartQueue) with frames:
@@ -119,11 +119,11 @@ impl<N: Nat, R: HostRules, I: HostIdentity> Labelled for FrameLabels<'_, N, R, I
         self.terms().quantum
     }
 
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
         self.terms().committed_rate
     }
 
-    fn host_ceiling(&self) -> Option<Ceiling> {
+    fn host_ceiling(&self) -> Option<TokenBucket> {
         self.terms().ceiling
     }
 }
@@ -157,11 +157,11 @@ impl Labelled for OneHost {
         self.terms.quantum
     }
 
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
         self.terms.committed_rate
     }
 
-    fn host_ceiling(&self) -> Option<Ceiling> {
+    fn host_ceiling(&self) -> Option<TokenBucket> {
         self.terms.ceiling
     }
 }
@@ -208,11 +208,11 @@ impl<N: Nat, R: HostRules, I: HostIdentity> Labelled for Queued<'_, N, R, I> {
         self.labels().host_quantum()
     }
 
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
         self.labels().host_committed_rate()
     }
 
-    fn host_ceiling(&self) -> Option<Ceiling> {
+    fn host_ceiling(&self) -> Option<TokenBucket> {
         self.labels().host_ceiling()
     }
 }

@@ -23,7 +23,7 @@ impl Change {
         for ((number, tin), config) in (0..).zip(to.tins()).zip(&mut configs) {
             let by_weight = TinConfig::by_weight(tin.weight().into());
             let bits = to.threshold(number, rate).map(|bytes| bytes.saturating_mul(8));
-            let (least, most) = (TinConfig::MIN_BITS_PER_SECOND, TinConfig::MAX_BITS_PER_SECOND);
+            let (least, most) = (Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND);
             *config = bits.map_or(by_weight, |bits| by_weight.with_rate(bits.max(least).min(most)));
         }
         Self { from, to, configs }

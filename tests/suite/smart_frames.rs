@@ -9,9 +9,7 @@ use freeboard::flowhash::{
     ByAddress, FlowKey, FlowLabels, HostBy, HostKey, HostMap, HostMember, Nat, Parser,
     PrefixLengths, Tunnels, parse,
 };
-use freeboard::sched_core::{
-    Ceiling, ChosenAqmState, CommittedRate, DropReason, Limits, Nanos, RejectReason,
-};
+use freeboard::sched_core::{ChosenAqmState, DropReason, Limits, Nanos, RejectReason, TokenBucket};
 use freeboard::shaper::Rate;
 use freeboard::{
     AckFilter, BufferState, FoundEntries, FrameQueue, Heap, HostRules, HostTerms, IsolatedError,
@@ -215,7 +213,7 @@ fn terms_of_a_host_change_after_a_key_rotation() {
     let even = of_host_1(&mut || queue.pop(Nanos(0)).map(|frame| frame[29]), 60);
     assert!((28..=32).contains(&even), "{even} of 60");
 
-    weight.set((1, Some(Ceiling::new(8_000_000, LEN as u32).expect("in range"))));
+    weight.set((1, Some(TokenBucket::new(8_000_000, LEN as u32).expect("in range"))));
     assert!(queue.update_host(Nanos(0), host(1)));
     let bound = of_host_1(&mut || queue.pop(Nanos(0)).map(|frame| frame[29]), 60);
     assert!(bound <= 1, "{bound} of 60 at one instant");
@@ -236,9 +234,9 @@ fn ceilings_and_rates_of_hosts_bind() {
         let rules = move |of| if of == host(1) { terms } else { HostTerms::default() };
         queue.with_host_rules(rules)
     };
-    let ceiling = Some(Ceiling::new(8_000_000, 2_000).expect("in range"));
+    let ceiling = Some(TokenBucket::new(8_000_000, 2_000).expect("in range"));
     // Of a rate ten times the ceiling, the ceiling is what the host gets.
-    let above = CommittedRate::new(80_000_000, 2_000).expect("in range");
+    let above = TokenBucket::new(80_000_000, 2_000).expect("in range");
     for committed_rate in [None, Some(above)] {
         let mut bound = queue(HostTerms { ceiling, committed_rate, ..HostTerms::default() });
         for number in 0..20 {
@@ -256,7 +254,7 @@ fn ceilings_and_rates_of_hosts_bind() {
         bound.recount().expect("the counters are right");
     }
 
-    let committed_rate = Some(CommittedRate::new(8_000, 1_000).expect("in range"));
+    let committed_rate = Some(TokenBucket::new(8_000, 1_000).expect("in range"));
     let mut shared = queue(HostTerms { committed_rate, ..HostTerms::default() });
     for number in 0..40 {
         shared.push(Nanos(0), &frame(1 + number % 2, 1, number)).expect("there is room");

@@ -174,7 +174,7 @@ pub trait FlowScheduler {
     }
 
     /// Whether backlogged flows may have to wait although the link is idle, as above a
-    /// [ceiling](crate::Ceiling). If so, `select` may return `None` while flows are backlogged.
+    /// [ceiling](crate::TokenBucket). If so, `select` may return `None` while flows are backlogged.
     #[inline]
     fn waits(&self) -> bool {
         false
@@ -199,7 +199,7 @@ pub trait FlowScheduler {
     #[inline]
     fn open(&mut self) {}
 
-    /// How long a round of the flows that share the [ceiling](crate::Ceiling) of `flow` takes, with one of
+    /// How long a round of the flows that share the [ceiling](crate::TokenBucket) of `flow` takes, with one of
     /// the longest packets each; zero without a ceiling. A wait below a ceiling is no standing queue:
     /// [`FlowQueues`](crate::FlowQueues) takes [`PACED_ROUNDS`](crate::PACED_ROUNDS) of these rounds off the
     /// sojourn time that it tells the AQM.

@@ -65,7 +65,7 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 /// stops the link. Rates and ceilings of hosts have the same rule.
 ///
 /// **The rule of idle time** stands here and nowhere else. Time is idle, and not late, while the queue is empty, and
-/// while none of its packets may leave: above a [ceiling](sched_core::Ceiling), or behind a line of their own. Every
+/// while none of its packets may leave: above a [ceiling](sched_core::TokenBucket), or behind a line of their own. Every
 /// way in and out keeps the rule:
 /// [`Scheduler::enqueue`], bursts, [`Shaped::arrival`] for queues that are told more than a flow,
 /// [`Scheduler::dequeue`] and [`Shaped::inner_mut`].

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::AckFilter;
 use freeboard::flowhash::{Ack, FlowKey, Transport};
-use freeboard::sched_core::{Ceiling, CommittedRate};
+use freeboard::sched_core::TokenBucket;
 
 use super::*;
 
@@ -50,12 +50,12 @@ impl Labelled for Limited {
         self.of.tin()
     }
 
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
-        (self.host == 1).then(|| CommittedRate::new(100_000, 1_500).expect("in range"))
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
+        (self.host == 1).then(|| TokenBucket::new(100_000, 1_500).expect("in range"))
     }
 
-    fn host_ceiling(&self) -> Option<Ceiling> {
-        (self.host == 2).then(|| Ceiling::new(500_000, 1_500).expect("in range"))
+    fn host_ceiling(&self) -> Option<TokenBucket> {
+        (self.host == 2).then(|| TokenBucket::new(500_000, 1_500).expect("in range"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Weights, committed rates and ceilings of hosts.
 
 use conformance::history::WithTerms;
-use freeboard::sched_core::{Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate};
+use freeboard::sched_core::{CoDel, CoDelParams, CoDelState, TokenBucket};
 use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
 use freeboard::{HostTerms, LabelledScheduler};
 
@@ -13,11 +13,11 @@ const NONE: HostTerms = HostTerms { quantum: None, committed_rate: None, ceiling
 
 /// In bits per second and bytes.
 fn rate(bits: u64, burst: u32) -> HostTerms {
-    HostTerms { committed_rate: Some(CommittedRate::new(bits, burst).expect("in range")), ..NONE }
+    HostTerms { committed_rate: Some(TokenBucket::new(bits, burst).expect("in range")), ..NONE }
 }
 
 fn ceiling(bits: u64, burst: u32) -> HostTerms {
-    HostTerms { ceiling: Some(Ceiling::new(bits, burst).expect("in range")), ..NONE }
+    HostTerms { ceiling: Some(TokenBucket::new(bits, burst).expect("in range")), ..NONE }
 }
 
 /// Of a flow of `host`, the same on both sides.
@@ -183,7 +183,7 @@ fn hosts_have_committed_rates() {
 #[test]
 fn what_a_host_borrows_is_charged_unless_it_is_free() {
     let charged = rate(800_000, 20 * LEN);
-    let free = charged.committed_rate.map(CommittedRate::with_free_borrowing);
+    let free = charged.committed_rate.map(TokenBucket::with_free_borrowing);
     for (committed_rate, expected) in [(charged.committed_rate, 0..=2), (free, 19..=22)] {
         let mut queue = queue(Isolation::DualSrcHost, 1, false);
         let host = of(1, 0, HostTerms { committed_rate, ..NONE });

@@ -1,8 +1,8 @@
 //! Tins in the assembled queues.
 
 use freeboard::sched_core::{
-    Ceiling, ChosenAqmState, CommittedRate, DropSink, FlowId, Limits, Nanos, Packet, Rejected,
-    Scheduler, TinConfig,
+    ChosenAqmState, DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler, TinConfig,
+    TokenBucket,
 };
 use freeboard::shaper::Rate;
 use freeboard::{
@@ -116,15 +116,15 @@ impl Labelled for Numbered {
 
     /// Of the even sources: less than what they send, or with every other of them a rate whose bytes take no whole number
     /// of nanoseconds.
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
         let rate = [Some(200_000), None, Some(99_991), None][(self.source() & 3) as usize];
-        CommittedRate::new(rate.filter(|_| self.limited)?, 3_000).ok()
+        TokenBucket::new(rate.filter(|_| self.limited)?, 3_000).ok()
     }
 
     /// Below what the sources send, and far above it.
-    fn host_ceiling(&self) -> Option<Ceiling> {
+    fn host_ceiling(&self) -> Option<TokenBucket> {
         let rate = [None, Some(100_000), Some(5_000_011), None][(self.source() & 3) as usize];
-        Ceiling::new(rate.filter(|_| self.limited)?, 3_000).ok()
+        TokenBucket::new(rate.filter(|_| self.limited)?, 3_000).ok()
     }
 }
 

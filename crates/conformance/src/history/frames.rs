@@ -1,7 +1,7 @@
 //! Histories of a smart queue with frames of any bytes and settings that change, beside a twin that keeps the frames in a list.
 
 use freeboard::flowhash::{FlowKey, HostKey, NoNat, Parsed, parse};
-use freeboard::sched_core::{Ceiling, ChosenAqmState, CommittedRate, Limits, Nanos, Volume};
+use freeboard::sched_core::{ChosenAqmState, Limits, Nanos, TokenBucket, Volume};
 use freeboard::shaper::{Overhead, Rate};
 use freeboard::{
     AckFilter, AqmKind, BufferState, DeviceRoom, Frames, Fwmark, Heap, HostRules, HostTerms,
@@ -26,8 +26,8 @@ impl HostRules for Rules {
             _ => 0,
         };
         let bits = |mbit: u64| mbit * 1_000_000;
-        let rate = || CommittedRate::new(bits(10), 400).expect("in range");
-        let ceiling = |burst| Ceiling::new(bits(20), burst).expect("in range");
+        let rate = || TokenBucket::new(bits(10), 400).expect("in range");
+        let ceiling = |burst| TokenBucket::new(bits(20), burst).expect("in range");
         let terms = HostTerms::default();
         match last.wrapping_add(self.0) % 8 {
             0 => HostTerms { quantum: Some(700), ..terms },

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use freeboard::sched_core::{Ceiling, CommittedRate, ConfigError, FlowId, Nanos};
+use freeboard::sched_core::{ConfigError, FlowId, Nanos, TokenBucket};
 use freeboard::shaper::Overhead;
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
@@ -23,8 +23,8 @@ enum Place {
 
 #[derive(Clone, Debug)]
 struct Host {
-    committed: Option<(CommittedRate, Bucket)>,
-    ceiling: Option<(Ceiling, Bucket)>,
+    committed: Option<(TokenBucket, Bucket)>,
+    ceiling: Option<(TokenBucket, Bucket)>,
     place: Place,
     /// The tin of the turn that was served last.
     last: u32,
@@ -230,7 +230,7 @@ impl NaiveHostRates {
         behind.or_else(|| turns.first()).copied()
     }
 
-    fn set_committed(&mut self, host: u32, rate: Option<CommittedRate>) {
+    fn set_committed(&mut self, host: u32, rate: Option<TokenBucket>) {
         let before = self.hosts.get(&host).and_then(|host| host.committed);
         if before.map(|(rate, _)| rate) == rate {
             return;
@@ -242,8 +242,8 @@ impl NaiveHostRates {
             let mut bucket = Bucket::full(rate.bits_per_second());
             if let Some((_, before)) = before {
                 bucket = bucket.lacking_as(&before);
-                self.clock.look_ahead(&bucket);
                 bucket.clamp(2 * bucket.time_of(rate.burst()));
+                self.clock.look_ahead(&bucket);
             }
             (rate, bucket)
         });
@@ -253,7 +253,7 @@ impl NaiveHostRates {
         }
     }
 
-    fn set_ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) {
+    fn set_ceiling(&mut self, host: u32, ceiling: Option<TokenBucket>) {
         let before = self.hosts.get(&host).and_then(|host| host.ceiling);
         if before.map(|(ceiling, _)| ceiling) == ceiling {
             return;
@@ -262,8 +262,8 @@ impl NaiveHostRates {
             let mut bucket = Bucket::full(ceiling.bits_per_second());
             if let Some((_, before)) = before {
                 bucket = bucket.lacking_as(&before);
-                self.clock.look_ahead(&bucket);
                 bucket.clamp(bucket.time_of(ceiling.burst()));
+                self.clock.look_ahead(&bucket);
             }
             (ceiling, bucket)
         });
@@ -277,7 +277,12 @@ impl NaiveHostRates {
     }
 
     /// The host has this rate and this ceiling from now on.
-    pub(super) fn set(&mut self, host: u32, rate: Option<CommittedRate>, ceiling: Option<Ceiling>) {
+    pub(super) fn set(
+        &mut self,
+        host: u32,
+        rate: Option<TokenBucket>,
+        ceiling: Option<TokenBucket>,
+    ) {
         self.tell_time();
         let longest = self.longest();
         self.set_committed(host, rate.map(|rate| rate.with_burst_of_at_least(longest)));
@@ -305,10 +310,10 @@ impl NaiveHostRates {
             && !(borrows && rate.borrows_free())
         {
             bucket.take(wire);
-            self.clock.look_ahead(bucket);
             if borrows {
                 bucket.clamp(2 * bucket.time_of(rate.burst()));
             }
+            self.clock.look_ahead(bucket);
         }
     }
 

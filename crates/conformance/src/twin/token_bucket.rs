@@ -8,51 +8,47 @@ pub(super) fn wire_len(link: Overhead, len: u32) -> u32 {
     WireLength::wire_len(&link, len).max(1)
 }
 
-/// What a bucket lacks. Time is counted in 2⁻³² ns, in which a byte takes a whole number, rounded up.
+/// What a bucket lacks, in units of 10⁻⁹ bit: what its rate sends in a nanosecond is a whole number.
 ///
 /// A full bucket lacks nothing. It remembers since when, because the flow that is due longest returns first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
-    per_byte: i128,
+    bits_per_second: i128,
     /// Below zero: for how long it has been full.
     lacks: i128,
 }
 
 impl Bucket {
     pub(super) fn full(bits_per_second: u64) -> Self {
-        let rate = i128::from(bits_per_second);
-        let byte = 8_000_000_000 << 32;
-        Self { per_byte: byte / rate + i128::from(byte % rate != 0), lacks: 0 }
+        Self { bits_per_second: bits_per_second.into(), lacks: 0 }
     }
 
     /// The time that `bytes` bytes take, in whole nanoseconds.
     pub(super) fn time_of(&self, bytes: u32) -> i128 {
-        (i128::from(bytes) * self.per_byte) >> 32
+        i128::from(bytes) * 8_000_000_000 / self.bits_per_second
     }
 
     pub(super) fn pass(&mut self, nanos: i128) {
-        self.lacks -= nanos << 32;
+        self.lacks -= nanos * self.bits_per_second;
     }
 
     pub(super) fn take(&mut self, bytes: u32) {
-        self.lacks = self.lacks.max(0) + i128::from(bytes) * self.per_byte;
+        self.lacks = self.lacks.max(0) + i128::from(bytes) * 8_000_000_000;
     }
 
     /// The bucket lacks at most `nanos` ns.
     pub(super) fn clamp(&mut self, nanos: i128) {
-        self.lacks = self.lacks.min(nanos << 32);
+        self.lacks = self.lacks.min(nanos * self.bits_per_second);
     }
 
     /// The nanoseconds until it lacks at most `allowed` ns, both of them whole; not above zero if it does.
     pub(super) fn wait(&self, allowed: i128) -> i128 {
-        ((self.lacks + ((1 << 32) - 1)) >> 32) - allowed
+        -(-self.lacks).div_euclid(self.bits_per_second) - allowed
     }
 
-    /// Lacks as many bytes as `before` did, rounded up.
-    pub(super) fn lacking_as(mut self, before: &Self) -> Self {
-        let bytes = (before.lacks.max(0) + before.per_byte - 1) / before.per_byte;
-        self.lacks = bytes.min(u32::MAX.into()) * self.per_byte;
-        self
+    /// Lacks as many bits as `before` did.
+    pub(super) fn lacking_as(self, before: &Self) -> Self {
+        Self { lacks: before.lacks.max(0), ..self }
     }
 }
 
@@ -62,7 +58,7 @@ impl Bucket {
 pub(super) struct Forward {
     latest: Nanos,
     pub(super) sum: i128,
-    /// Every bucket is full from here on, and from the nanosecond before.
+    /// Every bucket is full from here on.
     all_full: i128,
 }
 
@@ -77,7 +73,7 @@ impl Forward {
 
     /// Something was taken out of `bucket`.
     pub(super) fn look_ahead(&mut self, bucket: &Bucket) {
-        self.all_full = self.all_full.max(self.sum + (bucket.lacks >> 32) + 1);
+        self.all_full = self.all_full.max(self.sum + bucket.wait(0));
     }
 
     /// How far it would go on.

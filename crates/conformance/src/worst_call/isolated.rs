@@ -1,7 +1,7 @@
 //! Isolated queues, where a call may move a host with its turns in all tins.
 
 use freeboard::sched_core::{
-    Ceiling, CommittedRate, DropSink, FlowId, Nanos, Packet, Rejected, Scheduler, TinConfig,
+    DropSink, FlowId, Nanos, Packet, Rejected, Scheduler, TinConfig, TokenBucket,
 };
 use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled};
 
@@ -40,12 +40,12 @@ impl Labelled for OfHost {
         (self.flow % TinConfig::MAX_TINS) as u8
     }
 
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
-        CommittedRate::new(100_000 << (self.host % 8), MAX_LEN).ok()
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
+        TokenBucket::new(100_000 << (self.host % 8), MAX_LEN).ok()
     }
 
-    fn host_ceiling(&self) -> Option<Ceiling> {
-        Ceiling::new(400_000 << (self.host % 8), MAX_LEN).ok()
+    fn host_ceiling(&self) -> Option<TokenBucket> {
+        TokenBucket::new(400_000 << (self.host % 8), MAX_LEN).ok()
     }
 }
 

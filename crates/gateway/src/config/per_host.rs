@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use freeboard::sched_core::{Ceiling, CommittedRate};
+use freeboard::sched_core::TokenBucket;
 use freeboard::shaper::Rate;
 
 use crate::config::Config;
@@ -12,8 +12,8 @@ use crate::config::hosts::{ByHost, Host};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) weight: u32,
-    pub(crate) rate: Option<CommittedRate>,
-    pub(crate) ceiling: Option<Ceiling>,
+    pub(crate) rate: Option<TokenBucket>,
+    pub(crate) ceiling: Option<TokenBucket>,
 }
 
 impl Terms {
@@ -64,15 +64,15 @@ struct Said {
 ///
 /// A burst must be longer than the pauses of a TCP rival under an AQM, because what is borrowed is charged up to a
 /// burst only. Beside one such rival a host of 4 Mbit/s had 1.07 of its rate with 20 ms, and 1.00 with 100 ms (`crates/sim/tests/suite/host_rates.rs`).
-fn committed(rate: Rate, max_len: u32) -> Option<CommittedRate> {
+fn committed(rate: Rate, max_len: u32) -> Option<TokenBucket> {
     let (bits, burst) = bucket(rate, 10, max_len)?;
-    CommittedRate::new(bits, burst).ok()
+    TokenBucket::new(bits, burst).ok()
 }
 
 /// A ceiling with a burst of 20 ms. `None` for an unlimited rate, which is no ceiling.
-fn ceiling(rate: Rate, max_len: u32) -> Option<Ceiling> {
+fn ceiling(rate: Rate, max_len: u32) -> Option<TokenBucket> {
     let (bits, burst) = bucket(rate, 50, max_len)?;
-    Ceiling::new(bits, burst).ok()
+    TokenBucket::new(bits, burst).ok()
 }
 
 /// Bits per second, whose range is the same for lines, rates and ceilings, and a burst in bytes: what the rate carries
@@ -90,7 +90,7 @@ mod tests {
     fn every_rate_but_unlimited_has_room_for_two_frames() {
         let [least, most] = [Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND];
         for (bits, of_rate, of_ceiling) in
-            [(least, 3_044, 3_044), (5_000_000, 62_500, 12_500), (most, u32::MAX, 1_000_000_000)]
+            [(least, 3_044, 3_044), (5_000_000, 62_500, 12_500), (most, 1 << 31, 1_000_000_000)]
         {
             let rate = Rate::bits_per_second(bits).unwrap();
             let committed = committed(rate, 1_522).unwrap();

@@ -7,10 +7,10 @@ use core::fmt;
 
 use freeboard::flowhash::{self, Outcome, TagLine};
 use freeboard::sched_core::{
-    Aqm as _, AqmChoice, Ceiling, ChosenAqm, ChosenAqmState, CommittedRate, Descriptor, DropPolicy,
-    DropSink, Fifo, FloorShare, FlowId, FlowRecord, FlowScheduler, L4sParams, LengthFlow, Limits,
-    LongestFlow, LongestQueueDrop, Nanos, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow,
-    Queue as Empty, Rejected, Scheduler, ShortestQueue, WaitingFlow,
+    Aqm as _, AqmChoice, ChosenAqm, ChosenAqmState, Descriptor, DropPolicy, DropSink, Fifo,
+    FloorShare, FlowId, FlowRecord, FlowScheduler, L4sParams, LengthFlow, Limits, LongestFlow,
+    LongestQueueDrop, Nanos, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow, Queue as Empty, Rejected,
+    Scheduler, ShortestQueue, TokenBucket, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
@@ -67,9 +67,9 @@ pub(crate) struct Seen {
     /// The quantum that this weight gives the host.
     pub(crate) quantum: u32,
     /// Of the host too.
-    pub(crate) rate: Option<CommittedRate>,
+    pub(crate) rate: Option<TokenBucket>,
     /// Of the host too.
-    pub(crate) ceiling: Option<Ceiling>,
+    pub(crate) ceiling: Option<TokenBucket>,
 }
 
 impl Labelled for Seen {
@@ -93,11 +93,11 @@ impl Labelled for Seen {
         Some(self.quantum)
     }
 
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
         self.rate
     }
 
-    fn host_ceiling(&self) -> Option<Ceiling> {
+    fn host_ceiling(&self) -> Option<TokenBucket> {
         self.ceiling
     }
 }

@@ -46,7 +46,7 @@ pub use config::TinConfig;
 
 use crate::disciplines::drr::ring::debt;
 use crate::flow_scheduler::ConfigError;
-use crate::hosts::token_bucket::{AsBooked, WireLength};
+use crate::hosts::wire_length::{AsBooked, WireLength};
 use crate::{Imbalance, Nanos, Packet, Volume};
 use tin::{A_SHORT_PACKET, LATEST, NEVER, Tin, TinTime, bits};
 

@@ -32,7 +32,7 @@ use crate::queues::flow_directory::{FlowDirectory, NoDirectory};
 use crate::queues::queue::{Descriptor, Queue};
 use crate::scheduler::{Backlog, DropReason, DropSink, Limits};
 
-/// What an AQM does not hold against a packet that waited for a [ceiling](crate::Ceiling): the time of this
+/// What an AQM does not hold against a packet that waited for a [ceiling](crate::TokenBucket): the time of this
 /// many rounds of the flows that share the ceiling, a packet each.
 ///
 /// A flow below a ceiling sees a slower line. An AQM that is set for the real line would take the wait for a

@@ -6,8 +6,8 @@ use conformance::effort::effort;
 use conformance::rng::Streams;
 use freeboard::flowhash::{self, mix};
 use freeboard::sched_core::{
-    Backlog, Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, DropSink, FlowId, Limits,
-    Nanos, Packet, Rejected, Scheduler,
+    Backlog, CoDel, CoDelParams, CoDelState, DropSink, FlowId, Limits, Nanos, Packet, Rejected,
+    Scheduler, TokenBucket,
 };
 use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
 use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, LabelledScheduler};
@@ -52,12 +52,12 @@ type Queue = Isolated<Heap, CoDel<Vec<CoDelState>>>;
 /// A queue in which a number says the flow and its host; host 0 has a rate and a ceiling, or none.
 struct Numbered {
     queue: Shaped<Queue>,
-    rate: Option<CommittedRate>,
-    ceiling: Option<Ceiling>,
+    rate: Option<TokenBucket>,
+    ceiling: Option<TokenBucket>,
 }
 
 impl Numbered {
-    fn behind(line: Shaper, rate: Option<CommittedRate>, ceiling: Option<Ceiling>) -> Self {
+    fn behind(line: Shaper, rate: Option<TokenBucket>, ceiling: Option<TokenBucket>) -> Self {
         let packets = LIMITS.packets as usize + 1;
         let memory = IsolatedMemory::<Heap>::allocate(16, 8, 1, packets).with_rates();
         let codel =
@@ -112,7 +112,7 @@ impl Bottleneck for Numbered {
 
 /// Mbit/s on the wire of each host, from `flows` TCP transfers each through a line of `line` Mbit/s.
 fn megabits(
-    (rate, ceiling): (Option<CommittedRate>, Option<Ceiling>),
+    (rate, ceiling): (Option<TokenBucket>, Option<TokenBucket>),
     line: u64,
     flows: [u32; HOSTS],
     seed: u64,
@@ -148,13 +148,13 @@ fn megabits(
 }
 
 /// A rate with a burst of 100 ms.
-fn rate(kbit: u64) -> CommittedRate {
-    CommittedRate::new(kbit * 1_000, 3_000.max((kbit * 1_000 / 80) as u32)).unwrap()
+fn rate(kbit: u64) -> TokenBucket {
+    TokenBucket::new(kbit * 1_000, 3_000.max((kbit * 1_000 / 80) as u32)).unwrap()
 }
 
 /// A ceiling with a burst of 20 ms.
-fn ceiling(kbit: u64) -> Ceiling {
-    Ceiling::new(kbit * 1_000, 3_000.max((kbit * 1_000 / 400) as u32)).unwrap()
+fn ceiling(kbit: u64) -> TokenBucket {
+    TokenBucket::new(kbit * 1_000, 3_000.max((kbit * 1_000 / 400) as u32)).unwrap()
 }
 
 /// Goal: beside busy TCP flows under CoDel a host with a TCP flow has its rate where borrowing is charged, and
@@ -208,8 +208,8 @@ fn beside_another_a_host_has_its_rate_and_less_than_its_ceiling() {
 struct Of {
     host: u32,
     flow: u32,
-    rate: Option<CommittedRate>,
-    ceiling: Option<Ceiling>,
+    rate: Option<TokenBucket>,
+    ceiling: Option<TokenBucket>,
 }
 
 impl Labelled for Of {
@@ -225,11 +225,11 @@ impl Labelled for Of {
         0
     }
 
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
         self.rate
     }
 
-    fn host_ceiling(&self) -> Option<Ceiling> {
+    fn host_ceiling(&self) -> Option<TokenBucket> {
         self.ceiling
     }
 }
@@ -260,7 +260,7 @@ proptest! {
         let link = if atm { Overhead::new(Framing::Atm, 32, 0).unwrap() } else { Overhead::RAW };
         let longest = link.wire_len(MTU);
         let ceilings: Vec<_> = kbit.iter()
-            .map(|&(kbit, burst)| Ceiling::new(kbit * 1_000, burst.max(longest)).unwrap())
+            .map(|&(kbit, burst)| TokenBucket::new(kbit * 1_000, burst.max(longest)).unwrap())
             .collect();
         let mut queue = limited(link);
         let mut sent: Vec<(u64, u32, u32)> = Vec::new();
@@ -320,14 +320,14 @@ fn a_host_that_stays_backlogged_is_updated_at_once() {
     }
     let now = Nanos::from_secs(1);
     assert!(queue.dequeue(now, drops).is_some());
-    assert!(queue.update_host(now, &of(Some(Ceiling::new(1_000_000, MTU).unwrap()))));
+    assert!(queue.update_host(now, &of(Some(TokenBucket::new(1_000_000, MTU).unwrap()))));
     assert!(queue.dequeue(now, drops).is_some(), "the first ceiling has a full bucket");
     assert_eq!((queue.dequeue(now, drops), queue.peek(now)), (None, None));
     let next = now.plus(Nanos::from_millis(12));
     assert_eq!(queue.poll_at(now), Some(next));
     assert!(queue.peek(next).is_some());
     // Ten times as fast: what is owed is paid ten times as fast.
-    assert!(queue.update_host(now, &of(Some(Ceiling::new(10_000_000, MTU).unwrap()))));
+    assert!(queue.update_host(now, &of(Some(TokenBucket::new(10_000_000, MTU).unwrap()))));
     assert_eq!(queue.poll_at(now), Some(now.plus(Nanos(1_200_000))));
     assert!(queue.update_host(now, &of(None)));
     let sent = (0..20).filter(|_| queue.dequeue(now, drops).is_some());

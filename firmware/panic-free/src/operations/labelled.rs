@@ -6,8 +6,8 @@ use core::hint::black_box;
 use conformance::catalog::{Arrays, ByHash, Dial, Drr, Parts, Recipe, ShortestQueue};
 use freeboard::flowhash::{Ack, FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
-    Aqm, Ceiling, CommittedRate, Descriptor, DropFrom, DropPolicy, DropReason, DropSink,
-    FlowRecord, FlowScheduler, Packet, Queue, Side, Table as Memory, TinConfig,
+    Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, FlowRecord, FlowScheduler, Packet,
+    Queue, Side, Table as Memory, TinConfig, TokenBucket,
 };
 use freeboard::shaper::Overhead;
 use freeboard::{
@@ -128,15 +128,15 @@ impl Labelled for Limited {
         black_box(Some(any()))
     }
 
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
-        let rate = CommittedRate::new(any().into(), any()).ok()?;
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
+        let rate = TokenBucket::new(any().into(), any()).ok()?;
         let rate = if any() == 0 { rate } else { rate.with_free_borrowing() };
         seen((rate.bits_per_second(), rate.burst(), rate.borrows_free()));
         Some(rate.with_burst_of_at_least(any()))
     }
 
-    fn host_ceiling(&self) -> Option<Ceiling> {
-        let ceiling = Ceiling::new(any().into(), any()).ok()?;
+    fn host_ceiling(&self) -> Option<TokenBucket> {
+        let ceiling = TokenBucket::new(any().into(), any()).ok()?;
         seen((ceiling.bits_per_second(), ceiling.burst()));
         Some(ceiling.with_burst_of_at_least(any()))
     }

@@ -7,7 +7,7 @@ use freeboard::flowhash::{
     Ack, HostBy, HostIdentity, HostKey, HostMap, HostMember, Labels, Nat, NoNat, PrefixLengths,
     parse,
 };
-use freeboard::sched_core::{AqmChoice, Ceiling, ChosenAqmState, DropReason, Packet};
+use freeboard::sched_core::{AqmChoice, TokenBucket, ChosenAqmState, DropReason, Packet};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
     AckFilter, Allocate, AqmKind, BufferState, DeviceRoom, Frames, HostRules, HostTerms, InTin,
@@ -47,7 +47,7 @@ fn frames<const N: usize>() {
     let states = Parts::<N>::table(BufferState::EMPTY, any() as usize);
     let built = builder().frames_over(memory, aqm, bytes, states, [0; 16]);
     if let Ok(queue) = built {
-        let ceiling = Ceiling::new(any().into(), any()).ok();
+        let ceiling = TokenBucket::new(any().into(), any()).ok();
         let rules = move |_| HostTerms { ceiling, ..HostTerms::default() };
         let queue = queue.with_nat(NoNat).with_host_rules(rules);
         let by = *black_box(&HostBy::Prefix(PrefixLengths::SUBNETS));

@@ -1,7 +1,7 @@
 //! What can be done to the isolated queue, where packets have labels.
 
 use freeboard::flowhash::Labels;
-use freeboard::sched_core::{Ceiling, CommittedRate, Limits, Nanos, TinConfig};
+use freeboard::sched_core::{Limits, Nanos, TinConfig, TokenBucket};
 use freeboard::shaper::{Framing, Layer, Overhead, OverheadError};
 use freeboard::{HostTerms, Isolation, Labelled};
 
@@ -43,11 +43,11 @@ impl Labelled for WithTerms {
         self.terms.quantum
     }
 
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
+    fn host_committed_rate(&self) -> Option<TokenBucket> {
         self.terms.committed_rate
     }
 
-    fn host_ceiling(&self) -> Option<Ceiling> {
+    fn host_ceiling(&self) -> Option<TokenBucket> {
         self.terms.ceiling
     }
 }
@@ -194,10 +194,11 @@ fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<WithTerms> {
     let of_host = source.wrapping_add(hosts / 200);
     let bits = |mbit: u64| mbit * 1_000_000;
     let rate = pick(&RATES, of_host);
-    let rate = rate.map(|(mbit, burst)| CommittedRate::new(bits(mbit), burst).expect("in range"));
+    let rate = rate.map(|(mbit, burst)| TokenBucket::new(bits(mbit), burst).expect("in range"));
     let rate = rate.map(|rate| if hosts % 4 == 3 { rate.with_free_borrowing() } else { rate });
     let ceiling = pick(&CEILINGS, of_host);
-    let ceiling = ceiling.map(|(mbit, burst)| Ceiling::new(bits(mbit), burst).expect("in range"));
+    let ceiling =
+        ceiling.map(|(mbit, burst)| TokenBucket::new(bits(mbit), burst).expect("in range"));
     let terms = HostTerms { quantum: pick(&QUANTA, quantum), committed_rate: rate, ceiling };
     // The tins of a flow are two, and one in eight packets is in another.
     let tin = if hosts % 8 < 7 { flow % 4 + hosts / 8 % 2 } else { hosts / 16 };

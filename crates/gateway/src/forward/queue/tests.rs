@@ -162,7 +162,7 @@ fn weights_are_those_of_the_hosts() {
 fn a_rate_is_that_of_the_host_on_the_lan_side() {
     for heading in [Heading::Up, Heading::Down] {
         let mut queue = plan(QueueKind::Drr, HostMode::Lan, heading).build().unwrap();
-        let rate = Some(CommittedRate::new(1_000_000, 3_000).unwrap());
+        let rate = Some(TokenBucket::new(1_000_000, 3_000).unwrap());
         let offer = |queue: &mut Box<dyn Queue>, now, handle| {
             let host = handle % 2;
             let of = Seen { rate: rate.filter(|_| host == 0), ..seen(host, 0, heading) };

@@ -1,7 +1,6 @@
 //! What is set for a tin.
 
-use crate::ConfigError;
-use crate::hosts::token_bucket::{MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND};
+use crate::{ConfigError, FiniteRate};
 
 /// What a tin has of the line: a rate up to which it goes before the tins below, and a weight for lines
 /// where no tin has a rate.
@@ -15,8 +14,8 @@ use crate::hosts::token_bucket::{MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TinConfig {
-    /// The threshold rate on the wire, from [`TinConfig::MIN_BITS_PER_SECOND`] to [`TinConfig::MAX_BITS_PER_SECOND`]. Without one a tin
-    /// is always within its share, where other tins have a rate.
+    /// The threshold rate on the wire, in the range of [`Rate`](crate::Rate::bits_per_second). Without one a tin is
+    /// always within its share, where other tins have a rate.
     pub bits_per_second: Option<u64>,
     /// What it has beside the others where no tin has a rate, from 1 to [`TinConfig::MAX_WEIGHT`]. Without effect otherwise.
     pub weight: u32,
@@ -27,10 +26,6 @@ impl TinConfig {
     pub const MAX_TINS: u32 = 8;
     /// The largest weight.
     pub const MAX_WEIGHT: u32 = 65_535;
-    /// The slowest rate that can be set, in bits per second.
-    pub const MIN_BITS_PER_SECOND: u64 = MIN_BITS_PER_SECOND;
-    /// The fastest rate that can be set, in bits per second.
-    pub const MAX_BITS_PER_SECOND: u64 = MAX_BITS_PER_SECOND;
 
     /// No rate, and this weight.
     #[must_use]
@@ -55,8 +50,6 @@ impl TinConfig {
             1,
             Self::MAX_WEIGHT.into(),
         )?;
-        let (least, most) = (Self::MIN_BITS_PER_SECOND, Self::MAX_BITS_PER_SECOND);
-        let rate = self.bits_per_second.unwrap_or(least);
-        ConfigError::check_range("rate of a tin in bits per second", rate, least, most)
+        self.bits_per_second.map_or(Ok(()), |bits| FiniteRate::new(bits).map(|_| ()))
     }
 }

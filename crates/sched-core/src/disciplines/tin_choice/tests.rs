@@ -1,5 +1,6 @@
 use super::tin::BEGIN;
 use super::*;
+use crate::Rate;
 use conformance::Xorshift;
 use std::collections::VecDeque;
 use std::string::{String, ToString};
@@ -212,7 +213,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     let weight = TinConfig::by_weight(0);
     assert_eq!(refused(&mut tins, &[weight]), "weight of a tin 0 is outside 1..=65535");
     let slow = share(1_000).with_rate(999);
-    let text = "rate of a tin in bits per second 999 is outside 1000..=400000000000";
+    let text = "rate in bits per second 999 is outside 1000..=400000000000";
     assert_eq!(refused(&mut tins, &[share(1), slow]), text);
     assert_eq!((tins.tins(), tins.tin(0)), (1, Some(TinConfig::by_weight(1))));
     assert_eq!((size_of::<Tin>(), size_of::<TinChoice>()), (64, 648));
@@ -418,8 +419,8 @@ fn the_floor_of_the_longest_packets_ends_at_2_to_the_28() {
     for floor in [200, 256, 257, 1_024] {
         let mut choice = TinChoice::new(LONGEST, AsBooked).unwrap().with_floor(floor);
         let of_rate = |rate| TinConfig::by_weight(1).with_rate(rate);
-        let mut tins = [of_rate(TinConfig::MIN_BITS_PER_SECOND); 8];
-        tins[7] = of_rate(TinConfig::MAX_BITS_PER_SECOND);
+        let mut tins = [of_rate(Rate::MIN_BITS_PER_SECOND); 8];
+        tins[7] = of_rate(Rate::MAX_BITS_PER_SECOND);
         choice.set_tins(&tins, 0xff).unwrap();
         let (mut waited, mut worst) = ([0_u64; 8], 0);
         for _ in 0..20_000 {
