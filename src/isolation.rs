@@ -61,7 +61,8 @@ mod tin_counters;
 mod tins;
 
 pub use config::{IsolatedConfig, IsolatedError};
-pub use memory::IsolatedMemory;
+pub(crate) use memory::is_long_enough;
+pub use memory::{AqmMemory, IsolatedMemory};
 pub use mode::{Isolation, UnknownIsolation};
 pub use queue::Isolated;
 pub use static_tables::StaticTables;

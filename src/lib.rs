@@ -108,8 +108,8 @@ pub use ack_filter::{AckFilter, Acks, UnknownAckFilter, supersedes};
 pub use buffers::Buffers;
 pub use hashed::{HashDirectory, Hashed};
 pub use isolation::{
-    Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, StaticTables, TinCounters,
-    UnknownIsolation,
+    AqmMemory, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, StaticTables,
+    TinCounters, UnknownIsolation,
 };
 pub use labelled_scheduler::LabelledScheduler;
 pub use labels::{ByLabeller, Identified, InTin, Labelled, OnDemand, Rekeyed};

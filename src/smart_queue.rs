@@ -25,8 +25,8 @@ mod without_heap;
 use core::fmt;
 
 use sched_core::{
-    AqmChoice, Backlog, ChosenAqm, ChosenAqmState, ConfigError, Counters, DropReason, DropSink,
-    FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
+    AqmChoice, Backlog, ConfigError, Counters, DropReason, DropSink, FlowId, Imbalance, Limits,
+    Nanos, Packet, Rejected, Scheduler,
 };
 use shaper::{Overhead, Rate, Shaper};
 
@@ -55,7 +55,7 @@ use crate::statistics::NonIpFrames;
 use crate::storage::{Slices, Storage};
 use crate::tins::TinPlan;
 use memory_limit::{Buffered, Memory};
-use outlet::Outlet;
+use outlet::{Outlet, SmartAqm};
 
 /// Isolated flows and hosts, sparse flows first, an AQM, a rate, back-pressure, and buffers if wanted.
 ///
@@ -340,7 +340,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
     pub fn set_l4s(&mut self, on: bool) {
         let (plan, rate) = (self.tins, self.outlet.line.line().rate());
         let (rtt, max_len) = (self.rtt, self.outlet.max_len);
-        for tin in (0..).take(TinPlan::MAX_TINS) {
+        for tin in 0..self.chosen().tins() {
             let l4s = on.then(|| rtt.l4s(plan.rate(tin, rate), max_len));
             let _in_range = self.chosen_mut().set_l4s_in(tin, l4s);
             debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
@@ -365,11 +365,11 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.ack_filter
     }
 
-    fn chosen(&self) -> &ChosenAqm<S::Of<ChosenAqmState>> {
+    fn chosen(&self) -> &SmartAqm<S> {
         self.isolated().aqm()
     }
 
-    fn chosen_mut(&mut self) -> &mut ChosenAqm<S::Of<ChosenAqmState>> {
+    fn chosen_mut(&mut self) -> &mut SmartAqm<S> {
         self.outlet.line.inner_mut().aqm_mut()
     }
 
@@ -463,7 +463,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
 
     /// The isolated queues, to look at.
     #[must_use]
-    pub const fn isolated(&self) -> &Isolated<S, ChosenAqm<S::Of<ChosenAqmState>>> {
+    pub const fn isolated(&self) -> &Isolated<S, SmartAqm<S>> {
         self.outlet.line.inner()
     }
 }

@@ -6,11 +6,11 @@ use conformance::catalog::{
 };
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
-    Aqm, Blue, BlueParams, BlueState, CeThreshold, ChosenAqmState, ClassState, Classes, CoDel,
-    CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, Descriptor, DropFrom, DrrFlow,
-    DualPi2, DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
-    LongestQueueDrop, LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState,
-    Queue, Red, RedParams, RedState, Scheduler, TinConfig,
+    Aqm, Blue, BlueParams, BlueState, CeThreshold, ClassState, Classes, CoDel, CoDelParams,
+    CoDelState, Cobalt, CobaltParams, CobaltState, Descriptor, DropFrom, DrrFlow, DualPi2,
+    DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop,
+    LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState, Queue, Red,
+    RedParams, RedState, Scheduler, TinConfig,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
@@ -351,7 +351,7 @@ fn smart_queue_in(
     tins: TinPlan,
 ) -> SmartQueue<Boxes> {
     let memory = IsolatedMemory::<Boxes>::allocate(queues, hosts, tins.count().into(), packets);
-    let aqm = Boxes(memory.queues()).of(ChosenAqmState::EMPTY);
+    let aqm = memory.aqm();
     builder.tins(tins).descriptors_in(memory, aqm).expect("powers of two")
 }
 

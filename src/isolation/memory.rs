@@ -3,7 +3,10 @@
 use core::fmt;
 
 use flowhash::TagLine;
-use sched_core::{ConfigError, Descriptor, FlowRecord, HeldFlow, HeldHost, HostClasses, Queue};
+use sched_core::{
+    AqmSetting, ChosenAqmState, ConfigError, Descriptor, FlowRecord, HeldFlow, HeldHost,
+    HostClasses, Queue,
+};
 
 use super::calendar::{FEWEST, List, MOST, TinRounds};
 use super::rates::{ExcessTurn, HostRate};
@@ -19,7 +22,7 @@ use crate::storage::{Allocate, Slices, Storage};
 /// two. Memory: 992 bytes, 16 a packet, 64 a queue, and for each host 117 with its spare queue and
 /// 36 for each tin that there is room for, a power of two. A tin beyond the first takes 168. An AQM
 /// takes room for each queue beside this, spare ones included: 24 bytes for
-/// [`ChosenAqm`](sched_core::ChosenAqm).
+/// [`ChosenAqm`](sched_core::ChosenAqm) ([`AqmMemory`]).
 ///
 /// Two groups of tables are there only if they are asked for: [rates](Self::with_rates) of hosts, and
 /// [`triple-isolate`](Self::with_triple), which is refused without them. Where the [storage](Storage)
@@ -52,6 +55,15 @@ pub struct IsolatedMemory<S: Storage> {
     /// One for each turn, or none.
     pub(super) excess: S::Rates<ExcessTurn>,
     pub(super) rounds: RoundTables<S>,
+}
+
+/// The tables of the AQM of a [`SmartQueue`](crate::SmartQueue); what they contain does not matter.
+#[derive(Debug)]
+pub struct AqmMemory<S: Storage> {
+    /// One for each queue, spare ones included.
+    pub states: S::Of<ChosenAqmState>,
+    /// One for each tin that there is room for.
+    pub settings: S::Of<AqmSetting>,
 }
 
 /// `triple-isolate`; all are empty without it.
@@ -123,6 +135,13 @@ impl<S: Allocate> IsolatedMemory<S> {
         }
     }
 
+    /// Allocates tables for the AQM of a [`SmartQueue`](crate::SmartQueue) over these.
+    #[must_use]
+    pub fn aqm(&self) -> AqmMemory<S> {
+        let states = S::table(ChosenAqmState::EMPTY, self.queues());
+        AqmMemory { states, settings: S::table(AqmSetting::EMPTY, self.tins()) }
+    }
+
     /// Returns the same with room for a committed rate and a ceiling of every host: 112 bytes a
     /// host, and 20 for each of its turns.
     #[must_use]
@@ -151,6 +170,12 @@ impl<S: Storage> IsolatedMemory<S> {
         self.queues.as_ref().len()
     }
 
+    /// How many tins there is room for.
+    pub(crate) fn tins(&self) -> usize {
+        let (turns, hosts) = (self.turns.as_ref().len(), self.hosts.as_ref().len());
+        turns.checked_div(hosts).unwrap_or(1).min(TINS)
+    }
+
     /// How many packets there are descriptors for.
     pub(crate) fn packets(&self) -> usize {
         self.packets.as_ref().len()
@@ -161,14 +186,13 @@ impl<S: Storage> IsolatedMemory<S> {
     pub(super) fn check(&self) -> Result<(), IsolatedError> {
         let (queues, hosts) = (self.queues.as_ref().len(), self.hosts.as_ref().len());
         let turns = self.turns.as_ref().len();
-        let tins = turns.checked_div(hosts).unwrap_or(1).min(TINS);
         let tables = [
             ("flows", self.flows.as_ref().len(), queues),
             ("bytes of flows", self.held_flows.as_ref().len(), queues),
             ("bytes of hosts", self.held_hosts.as_ref().len(), hosts),
             ("classes of hosts", self.classes.as_ref().len(), 1),
             ("turns", turns, hosts),
-            ("records of tins", self.records.as_ref().len(), tins.saturating_sub(1)),
+            ("records of tins", self.records.as_ref().len(), self.tins().saturating_sub(1)),
         ];
         tables.into_iter().try_for_each(is_long_enough)?;
         // The label of a host decides which entry it gets: there are rates for all, or for none.
@@ -205,7 +229,7 @@ impl<S: Storage> IsolatedMemory<S> {
 }
 
 /// Whether a table of `given` elements has as many as are needed.
-fn is_long_enough(
+pub(crate) fn is_long_enough(
     (what, given, needed): (&'static str, usize, usize),
 ) -> Result<(), IsolatedError> {
     if given < needed {

@@ -5,7 +5,7 @@ use core::fmt;
 use flowhash::Parser;
 #[cfg(feature = "alloc")]
 use flowhash::{DEFAULT_WAYS, MAX_QUEUES, TableError};
-use sched_core::{ChosenAqm, ChosenAqmState, ConfigError, Limits, Nanos, Packet, Side};
+use sched_core::{ChosenAqm, ConfigError, Limits, Nanos, Packet, Side};
 use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 
 use super::frames::{FrameConfig, Frames, LinkLayer};
@@ -14,7 +14,9 @@ use super::outlet::{Outlet, ShapedIsolated};
 use super::pool::Pool;
 use super::{AqmKind, BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
 use crate::ack_filter::AckFilter;
-use crate::isolation::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation};
+use crate::isolation::{
+    AqmMemory, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, is_long_enough,
+};
 use crate::statistics::NonIpFrames;
 use crate::storage::Storage;
 use crate::tins::{Fwmark, TinBy, TinMode, TinPlan};
@@ -459,15 +461,15 @@ impl SmartQueueBuilder {
         planned.max(self.max_tins.into())
     }
 
-    /// A queue by descriptor over tables of the caller's. `aqm` is as long as there are queues, spare ones included;
-    /// handles are below the packets of `memory`. Limits are those that were set, or none but the descriptors.
+    /// A queue by descriptor over tables of the caller's, with [those of its AQM](IsolatedMemory::aqm); handles are below
+    /// the packets of `memory`. Limits are those that were set, or none but the descriptors.
     ///
     /// # Errors
     /// [`SmartQueueError`], with what was given and what is accepted.
     pub fn descriptors_in<S: Storage>(
         self,
         memory: IsolatedMemory<S>,
-        aqm: S::Of<ChosenAqmState>,
+        aqm: AqmMemory<S>,
     ) -> Result<SmartQueue<S, Descriptors>, SmartQueueError> {
         let limits = self.limits.unwrap_or(Limits::NONE);
         self.build(memory, aqm, limits, false, self.longest(), Descriptors)
@@ -482,13 +484,13 @@ impl SmartQueueBuilder {
     /// [`SmartQueueError`], with what was given and what is accepted.
     ///
     /// ```
-    /// use freeboard::sched_core::{TokenBucket, ChosenAqmState};
+    /// use freeboard::sched_core::TokenBucket;
     /// use freeboard::shaper::Rate;
     /// use freeboard::{BufferState, Heap, HostTerms, IsolatedMemory, SmartQueue};
     ///
     /// // 512 frames of up to 1,522 bytes, 1,024 queues, 256 hosts, one tin, with rates.
     /// let memory = IsolatedMemory::<Heap>::allocate(1_024, 256, 1, 512).with_rates();
-    /// let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
+    /// let aqm = memory.aqm();
     /// let states = vec![BufferState::EMPTY; 512];
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?);
     /// let queue = builder.frames_over(memory, aqm, vec![0; 512 * 1_522], states, [42; 16])?;
@@ -500,7 +502,7 @@ impl SmartQueueBuilder {
     pub fn frames_over<S: Storage>(
         self,
         memory: IsolatedMemory<S>,
-        aqm: S::Of<ChosenAqmState>,
+        aqm: AqmMemory<S>,
         bytes: S::Of<u8>,
         states: S::Of<BufferState>,
         key: [u8; 16],
@@ -509,12 +511,8 @@ impl SmartQueueBuilder {
         if buffers == 0 {
             return Err(SmartQueueError::NoBuffers);
         }
-        let at_least = |what, given, needed| match given < needed {
-            true => Err(IsolatedError::Memory { what, given, needed }),
-            false => Ok(()),
-        };
-        at_least("packets", memory.packets(), buffers)?;
-        at_least("bytes", bytes.as_ref().len(), buffers.saturating_mul(max_len as usize))?;
+        is_long_enough(("packets", memory.packets(), buffers))?;
+        is_long_enough(("bytes", bytes.as_ref().len(), buffers.saturating_mul(max_len as usize)))?;
         let pool = Pool::new(bytes, states, max_len as usize);
         let frames = Frames::new(pool, self.frame_config(), key);
         let limits = self.limits.unwrap_or(Limits::NONE);
@@ -574,14 +572,13 @@ impl SmartQueueBuilder {
     pub(super) fn build<S: Storage, P: Buffered>(
         self,
         memory: IsolatedMemory<S>,
-        aqm: S::Of<ChosenAqmState>,
+        aqm: AqmMemory<S>,
         limits: Limits,
         is_by_rate: bool,
         max_len: u32,
         packets: P,
     ) -> Result<SmartQueue<S, P>, SmartQueueError> {
         let Self { rate, isolation, local_side, rtt, ack_filter, layer, tins, .. } = self;
-        let queues = memory.queues();
         let buffer = packets.own_buffer_len().or(self.buffer_len);
         if let Some(buffer) = buffer.filter(|&buffer| buffer < max_len) {
             let (what, value) = ("buffer of a packet in bytes", buffer.into());
@@ -593,10 +590,9 @@ impl SmartQueueBuilder {
             .map(|limit| Memory::new(limit, (rate, rtt), (buffer, max_len), limits));
         let held = held.transpose().map_err(SmartQueueError::MemoryLimit)?;
         let limits = held.map_or(limits, |held| held.limits());
-        let (given, needed) = (aqm.as_ref().len(), queues);
-        if given < needed {
-            return Err(IsolatedError::Memory { what: "AQM states", given, needed }.into());
-        }
+        let AqmMemory { states, settings } = aqm;
+        is_long_enough(("AQM states", states.as_ref().len(), memory.queues()))?;
+        is_long_enough(("AQM settings", settings.as_ref().len(), memory.tins()))?;
         let config = IsolatedConfig::new(max_len, limits);
         let config = config.isolated_by(isolation).with_local_side(local_side);
         let link = match layer {
@@ -605,7 +601,7 @@ impl SmartQueueBuilder {
         };
         // Before the AQM, so that a length out of range is named as such.
         let within = max_len.clamp(1, Packet::MAX_LEN);
-        let mut aqm = ChosenAqm::new(aqm, rtt.aqm(self.aqm, rate, within), SEED)?;
+        let mut aqm = ChosenAqm::new(states, settings, rtt.aqm(self.aqm, rate, within), SEED)?;
         aqm.set_l4s(self.l4s.then(|| rtt.l4s(rate, within)))?;
         let mut queues = Isolated::with_aqm(memory, aqm, config)?;
         queues.set_overhead(link);

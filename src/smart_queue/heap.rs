@@ -1,10 +1,8 @@
 //! Smart queues on the heap.
 
-use sched_core::ChosenAqmState;
-
 use super::pool::Pool;
 use super::{BufferState, Descriptors, Frames, SmartQueue, SmartQueueBuilder, SmartQueueError};
-use crate::isolation::{IsolatedMemory, Isolation};
+use crate::isolation::{AqmMemory, IsolatedMemory, Isolation};
 use crate::storage::{Allocate, Heap};
 
 /// A [`SmartQueue`] on the heap that owns its buffers: frames go in by [`push`](SmartQueue::push)
@@ -150,10 +148,10 @@ impl SmartQueueBuilder {
     }
 
     /// Tables for `packets` descriptors; those of `triple-isolate` if it is asked for.
-    fn allocate(&self, packets: usize) -> (IsolatedMemory<Heap>, alloc::vec::Vec<ChosenAqmState>) {
+    fn allocate(&self, packets: usize) -> (IsolatedMemory<Heap>, AqmMemory<Heap>) {
         let (queues, hosts, tins) = (self.queues, self.hosts, self.room_for_tins());
         let memory = IsolatedMemory::<Heap>::allocate(queues, hosts, tins, packets);
-        let aqm = Heap::table(ChosenAqmState::EMPTY, memory.queues());
+        let aqm = memory.aqm();
         let memory = match self.isolation {
             Isolation::TripleIsolate => memory.with_triple(ROUNDS),
             _ => memory,

@@ -1,15 +1,18 @@
 //! What may leave when: the line and the device behind it.
 
-use sched_core::{ChosenAqm, ChosenAqmState, DropSink, Nanos, Packet, Scheduler};
+use sched_core::{AqmSetting, ChosenAqm, ChosenAqmState, DropSink, Nanos, Packet, Scheduler};
 use shaper::{Rate, Segmentation, Shaped};
 
 use super::device::DeviceRoom;
 use crate::isolation::Isolated;
 use crate::storage::Storage;
 
+/// Any AQM, chosen while the program runs.
+pub(super) type SmartAqm<S> =
+    ChosenAqm<<S as Storage>::Of<ChosenAqmState>, <S as Storage>::Of<AqmSetting>>;
+
 /// Isolated queues with an AQM behind a line.
-pub(super) type ShapedIsolated<S> =
-    Shaped<Isolated<S, ChosenAqm<<S as Storage>::Of<ChosenAqmState>>>>;
+pub(super) type ShapedIsolated<S> = Shaped<Isolated<S, SmartAqm<S>>>;
 
 /// A line and the device that it ends at.
 #[derive(Debug)]

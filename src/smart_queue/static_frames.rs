@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-use sched_core::{ChosenAqmState, Limits, Packet};
+use sched_core::{AqmSetting, ChosenAqmState, Limits, Packet};
 
 use super::pool::Pool;
 use super::{BufferState, Frames, SmartQueue, SmartQueueBuilder, SmartQueueError};
-use crate::isolation::{ALL, StaticTables};
+use crate::isolation::{ALL, AqmMemory, StaticTables};
 use crate::storage::Slices;
 
 /// A [`SmartQueue`] with frames in [`StaticFrames`].
@@ -44,6 +44,7 @@ pub struct StaticFrames<
 > {
     tables: StaticTables<FRAMES, GROUPS, TINS>,
     aqm: [[ChosenAqmState; ALL]; GROUPS],
+    settings: [AqmSetting; TINS],
     bytes: [[u8; LEN]; FRAMES],
     states: [BufferState; FRAMES],
 }
@@ -74,6 +75,7 @@ impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usi
         Self {
             tables: StaticTables::new(),
             aqm: [[ChosenAqmState::EMPTY; ALL]; GROUPS],
+            settings: [AqmSetting::EMPTY; TINS],
             bytes: [[0; LEN]; FRAMES],
             states: [BufferState::EMPTY; FRAMES],
         }
@@ -107,12 +109,13 @@ impl SmartQueueBuilder {
         memory: &mut StaticFrames<FRAMES, LEN, GROUPS, TINS>,
         key: [u8; 16],
     ) -> Result<StaticFrameQueue<'_>, SmartQueueError> {
-        let StaticFrames { tables, aqm, bytes, states } = memory;
+        let StaticFrames { tables, aqm, settings, bytes, states } = memory;
+        let aqm = AqmMemory { states: aqm.as_flattened_mut(), settings: &mut settings[..] };
         let states: &mut [BufferState] = states;
         let pool = Pool::new(bytes.as_flattened_mut(), states, LEN);
         let frames = Frames::new(pool, self.frame_config(), key);
         let limits = self.limits.unwrap_or(Limits::NONE);
         let max_len = u32::try_from(LEN).unwrap_or(Packet::MAX_LEN);
-        self.build(tables.memory(), aqm.as_flattened_mut(), limits, false, max_len, frames)
+        self.build(tables.memory(), aqm, limits, false, max_len, frames)
     }
 }

@@ -1,6 +1,6 @@
 //! Tins of a smart queue: which there are, what they get of the rate, and what has happened in them.
 
-use sched_core::{ConfigError, Imbalance, Packet, TinConfig};
+use sched_core::{Imbalance, Packet, TinConfig};
 use shaper::Rate;
 
 use super::{AqmKind, Descriptors, SmartQueue};
@@ -154,19 +154,11 @@ impl<S: Storage, P> SmartQueue<S, P> {
         let (plan, rate) = (self.tins, self.outlet.line.line().rate());
         let (rtt, max_len) = (self.rtt, self.outlet.max_len);
         let aqm = self.chosen_mut();
-        let _in_range = set_up(&plan, rate, |tin, rate| {
+        let _in_range = (0..aqm.tins()).try_for_each(|tin| {
+            let rate = plan.rate(tin, rate);
             aqm.set_choice_in(tin, rtt.aqm(kind, rate, max_len))?;
             aqm.set_l4s_in(tin, l4s.then(|| rtt.l4s(rate, max_len)))
         });
         debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
     }
-}
-
-/// Does `set` for each number that a tin may have, with the rate of the tin.
-fn set_up(
-    plan: &TinPlan,
-    line: Rate,
-    mut set: impl FnMut(u8, Rate) -> Result<(), ConfigError>,
-) -> Result<(), ConfigError> {
-    (0_u8..).take(TinPlan::MAX_TINS).try_for_each(|tin| set(tin, plan.rate(tin, line)))
 }

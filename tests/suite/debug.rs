@@ -4,8 +4,8 @@ use core::fmt::Debug;
 
 use freeboard::flowhash::{FlowTable, HostBy, HostMap, HostMember, PrefixLengths, TagLine};
 use freeboard::sched_core::{
-    AqmChoice, ChosenAqm, ChosenAqmState, Descriptor, Drr, DrrFlow, Fifo, FlowQueues, Limits,
-    LongestFlow, LongestQueueDrop, Nanos, Qfq, QfqFlow, Queue,
+    AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, Descriptor, Drr, DrrFlow, Fifo, FlowQueues,
+    Limits, LongestFlow, LongestQueueDrop, Nanos, Qfq, QfqFlow, Queue,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
@@ -46,7 +46,7 @@ fn a_container_is_printed_in_short() {
     is_short(&StaticFrames::<16, 1_514, 1>::new());
     is_short(&Buffers::<16, 1_514>::new());
     let aqm = vec![ChosenAqmState::EMPTY; 1_024];
-    is_short(&ChosenAqm::new(aqm, AqmChoice::None, 1).unwrap());
+    is_short(&ChosenAqm::new(aqm, [AqmSetting::EMPTY], AqmChoice::None, 1).unwrap());
 
     let table = || FlowTable::new(vec![TagLine::EMPTY; 128], 1_024, 8).unwrap();
     is_short(&table());

@@ -9,7 +9,7 @@ use freeboard::flowhash::{
     ByAddress, FlowKey, FlowLabels, HostBy, HostKey, HostMap, HostMember, Nat, Parser,
     PrefixLengths, Tunnels, parse,
 };
-use freeboard::sched_core::{ChosenAqmState, DropReason, Limits, Nanos, RejectReason, TokenBucket};
+use freeboard::sched_core::{DropReason, Limits, Nanos, RejectReason, TokenBucket};
 use freeboard::shaper::Rate;
 use freeboard::{
     AckFilter, BufferState, FoundEntries, FrameQueue, Heap, HostRules, HostTerms, IsolatedError,
@@ -187,7 +187,7 @@ fn weights_of_hosts_hold_and_change_while_frames_are_queued() {
 #[test]
 fn terms_of_a_host_change_after_a_key_rotation() {
     let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 400).with_rates();
-    let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
+    let aqm = memory.aqm();
     let (bytes, states) = (vec![0; 400 * LEN], vec![BufferState::EMPTY; 400]);
     let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(LEN as u32);
     let queue = builder.frames_over(memory, aqm, bytes, states, KEY).expect("a queue");
@@ -227,7 +227,7 @@ fn terms_of_a_host_change_after_a_key_rotation() {
 fn ceilings_and_rates_of_hosts_bind() {
     let queue = |terms: HostTerms| {
         let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 100).with_rates();
-        let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
+        let aqm = memory.aqm();
         let (bytes, states) = (vec![0; 100 * 1_000], vec![BufferState::EMPTY; 100]);
         let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(1_000);
         let queue = builder.frames_over(memory, aqm, bytes, states, KEY).expect("a queue");
@@ -369,7 +369,7 @@ fn a_frame_that_is_written_in_place_is_as_one_that_is_copied() {
 fn tables_that_are_too_short_are_refused_with_what_is_needed() {
     let build = |packets: usize, bytes: usize, states: usize| {
         let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, packets);
-        let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
+        let aqm = memory.aqm();
         let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(100);
         let states = vec![BufferState::EMPTY; states];
         builder.frames_over(memory, aqm, vec![0; bytes], states, KEY).map(|_| ())

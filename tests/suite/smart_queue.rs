@@ -8,9 +8,9 @@ use freeboard::flowhash::{Labels, mix, parse};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, RejectReason, Scheduler};
 use freeboard::shaper::Rate;
 use freeboard::{
-    AqmKind, DescriptorQueue, DeviceRoom, FrameQueue, Heap, IsolatedError, IsolatedMemory,
-    Isolation, LabelledScheduler, LinkLayer, PushError, Rtt, SmartQueue, SmartQueueError,
-    StaticFrames, clear_dscp, mark_congestion,
+    AqmKind, AqmMemory, DescriptorQueue, DeviceRoom, FrameQueue, Heap, IsolatedError,
+    IsolatedMemory, Isolation, LabelledScheduler, LinkLayer, PushError, Rtt, SmartQueue,
+    SmartQueueError, StaticFrames, clear_dscp, mark_congestion,
 };
 
 const KEY: [u8; 16] = *b"sixteen of these";
@@ -498,10 +498,17 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     assert!(odd.contains("48"), "{odd}");
     assert!(builder.framing("pppoe-ptn").is_err());
 
-    let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 64);
-    let short = builder.descriptors_in(memory, Vec::new()).map(|_| ());
-    let expected = IsolatedError::Memory { what: "AQM states", given: 0, needed: 80 };
-    assert_eq!(short, Err(SmartQueueError::Isolated(expected)));
+    let short = |cut: fn(&mut AqmMemory<Heap>)| {
+        let memory = IsolatedMemory::<Heap>::allocate(64, 16, 4, 64);
+        let mut aqm = memory.aqm();
+        cut(&mut aqm);
+        builder.descriptors_in(memory, aqm).map(|_| ())
+    };
+    let expected = |what, given, needed| {
+        Err(SmartQueueError::Isolated(IsolatedError::Memory { what, given, needed }))
+    };
+    assert_eq!(short(|aqm| aqm.states.truncate(79)), expected("AQM states", 79, 80));
+    assert_eq!(short(|aqm| aqm.settings.truncate(3)), expected("AQM settings", 3, 4));
 
     let triple = builder.isolation(Isolation::TripleIsolate);
     let mut memory = StaticFrames::<4, 64, 1>::new();

@@ -2,11 +2,9 @@
 
 use conformance::catalog::Parts;
 use freeboard::flowhash::{Ack, FlowKey, Labels, SackBlocks, Transport};
-use freeboard::sched_core::ChosenAqmState;
 use freeboard::shaper::{Overhead, Rate};
 use freeboard::{
-    AckFilter, Allocate, AqmKind, Descriptors, InTin, IsolatedMemory, Isolation, Rtt, SmartQueue,
-    TinMode,
+    AckFilter, AqmKind, Descriptors, InTin, IsolatedMemory, Isolation, Rtt, SmartQueue, TinMode,
 };
 use sched_core::{DropSink, FlowId, Nanos, Packet, Rejected, Scheduler};
 
@@ -61,7 +59,7 @@ pub(crate) fn with_rate_and_tins() -> u64 {
 
 fn queue() -> Option<Queue> {
     let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 8, PACKETS).with_triple(16);
-    let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
+    let aqm = memory.aqm();
     let builder = SmartQueue::upload(rate(0)?).max_len(MAX_LEN).overhead(Overhead::PPPOE_LLCSNAP);
     let builder = builder.isolation(Isolation::DualSrcHost).tins(TinMode::Diffserv4);
     // A step of the clock is half a millisecond on average, so queues stand for many intervals.

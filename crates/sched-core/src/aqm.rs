@@ -31,7 +31,7 @@ mod test_packets;
 
 pub use blue::{Blue, BlueParams, BlueState};
 pub use ce_threshold::CeThreshold;
-pub use chosen::{AqmChoice, ChosenAqm, ChosenAqmState, L4sParams};
+pub use chosen::{AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, L4sParams};
 pub use cobalt::{Cobalt, CobaltParams, CobaltState};
 pub use codel::{CoDel, CoDelParams, CoDelState};
 pub use pi2::{Pi2, Pi2Params, Pi2State};

@@ -97,7 +97,7 @@ mod test_link;
 mod time;
 
 pub use aqm::{Admission, Aqm, CoDel, CoDelParams, CoDelState, Head, Look, NoAqm, Offer, Verdict};
-pub use aqm::{AqmChoice, ChosenAqm, ChosenAqmState, L4sParams};
+pub use aqm::{AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, L4sParams};
 pub use aqm::{Blue, BlueParams, BlueState, CeThreshold, Cobalt, CobaltParams, CobaltState};
 pub use aqm::{Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState};
 pub use aqm::{Probability, Random};

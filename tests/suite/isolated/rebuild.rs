@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use freeboard::sched_core::{
-    Admission, AqmChoice, ChosenAqm, ChosenAqmState, CoDelParams, ConfigError, FlowId, Head, Look,
-    Offer, Verdict,
+    Admission, AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, CoDelParams, ConfigError, FlowId,
+    Head, Look, Offer, Verdict,
 };
 
 use freeboard::IsolatedError;
@@ -173,7 +173,13 @@ fn a_standing_queue_is_told_as_without_a_rebuild() {
     let run = |rebuilds: bool| {
         let memory = IsolatedMemory::<Heap>::allocate(16, 4, 4, 4_000).with_triple(64);
         let states = vec![ChosenAqmState::EMPTY; memory.queues()];
-        let aqm = ChosenAqm::new(states, AqmChoice::CoDel(CoDelParams::INTERNET), 1).unwrap();
+        let aqm = ChosenAqm::new(
+            states,
+            [AqmSetting::EMPTY; 8],
+            AqmChoice::CoDel(CoDelParams::INTERNET),
+            1,
+        )
+        .unwrap();
         let mut config = IsolatedConfig::new(MTU, Limits::NONE);
         config.ways = 4;
         let mut queue = Isolated::with_aqm(memory, aqm, config).expect("powers of two");

@@ -2,9 +2,9 @@
 
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    Aqm, AqmChoice, BlueParams, BlueState, ChosenAqmState, CoDelParams, CoDelState, CobaltParams,
-    CobaltState, L4sParams, Nanos, NoAqm, Pi2Params, Pi2State, PieParams, PieState, RedParams,
-    RedState,
+    Aqm, AqmChoice, AqmSetting, BlueParams, BlueState, ChosenAqmState, CoDelParams, CoDelState,
+    CobaltParams, CobaltState, L4sParams, Nanos, NoAqm, Pi2Params, Pi2State, PieParams, PieState,
+    RedParams, RedState,
 };
 
 use super::Memory;
@@ -105,11 +105,15 @@ impl<A: AqmRecipe> AqmRecipe for CeThreshold<A> {
 #[derive(Clone, Copy, Debug)]
 pub struct ChosenAqm(pub AqmChoice, pub Option<L4sParams>);
 
+/// Of eight tins.
+const SETTINGS: [AqmSetting; 8] = [AqmSetting::EMPTY; 8];
+
 impl AqmRecipe for ChosenAqm {
-    type Made<F: Memory> = core_::ChosenAqm<F::Of<ChosenAqmState>>;
+    type Made<F: Memory> = core_::ChosenAqm<F::Of<ChosenAqmState>, [AqmSetting; 8]>;
 
     fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
-        let mut made = core_::ChosenAqm::new(flows.of(ChosenAqmState::EMPTY), self.0, SEED).ok()?;
+        let mut made =
+            core_::ChosenAqm::new(flows.of(ChosenAqmState::EMPTY), SETTINGS, self.0, SEED).ok()?;
         made.set_l4s(self.1).ok()?;
         Some(made)
     }

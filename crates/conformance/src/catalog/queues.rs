@@ -4,13 +4,13 @@ use crate::wfi::{Arrival, Metered, WfiFlow, WfiMeter};
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    Aqm, ChosenAqmState, ClassState, Classes, Descriptor, DropFrom, DualPi2Params, FlowId,
-    FlowQueues, FlowRecord, FlowScheduler, Limits, LongestClass, LowBits, Nanos, NoAqm, Queue,
+    Aqm, ClassState, Classes, Descriptor, DropFrom, DualPi2Params, FlowId, FlowQueues, FlowRecord,
+    FlowScheduler, Limits, LongestClass, LowBits, Nanos, NoAqm, Queue,
 };
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
 use freeboard::{
-    Allocate, AqmKind, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
-    Rtt, SmartQueue,
+    AqmKind, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Rtt,
+    SmartQueue,
 };
 
 use super::{
@@ -349,7 +349,7 @@ impl Recipe for Smart {
     ) -> Option<Self::Made<F, S>> {
         let packets = (descriptors.count() as usize).min(MOST);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 1, packets);
-        let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
+        let aqm = memory.aqm();
         let builder = SmartQueue::upload(self.rate).aqm(self.aqm).rtt(Rtt::DATACENTRE);
         builder.max_len(room.max_len).limits(limits).descriptors_in(memory, aqm).ok()
     }

@@ -1,13 +1,11 @@
 //! Tins in the assembled queues.
 
 use freeboard::sched_core::{
-    ChosenAqmState, DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler, TinConfig,
-    TokenBucket,
+    DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler, TinConfig, TokenBucket,
 };
 use freeboard::shaper::Rate;
 use freeboard::{
-    Allocate, Descriptors, IsolatedMemory, Isolation, Labelled, LabelledScheduler, SmartQueue,
-    TinMode,
+    Descriptors, IsolatedMemory, Isolation, Labelled, LabelledScheduler, SmartQueue, TinMode,
 };
 
 use super::{AqmRecipe, IsolatedHosts, Memory, Parts, Recipe, Room};
@@ -66,7 +64,7 @@ impl Recipe for SmartTins {
     ) -> Option<Self::Made<F, S>> {
         let packets = (descriptors.count() as usize).min(16);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 8, packets).with_triple(16);
-        let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
+        let aqm = memory.aqm();
         let builder = SmartQueue::upload(self.rate).max_len(room.max_len).limits(limits);
         let builder = builder.isolation(self.by).tins(self.tins).hosts_across_tins(self.across);
         let queue = builder.descriptors_in(memory, aqm).ok()?;

@@ -1,7 +1,7 @@
 //! Histories of a smart queue with frames of any bytes and settings that change, beside a twin that keeps the frames in a list.
 
 use freeboard::flowhash::{FlowKey, HostKey, NoNat, Parsed, parse};
-use freeboard::sched_core::{ChosenAqmState, Limits, Nanos, TokenBucket, Volume};
+use freeboard::sched_core::{Limits, Nanos, TokenBucket, Volume};
 use freeboard::shaper::{Overhead, Rate};
 use freeboard::{
     AckFilter, AqmKind, BufferState, DeviceRoom, Frames, Fwmark, Heap, HostRules, HostTerms,
@@ -70,7 +70,7 @@ pub fn play_frames(bytes: &[u8]) {
     let builder = if shape & 2 == 2 { builder.limits(Limits::bytes(600)) } else { builder };
     if shape & 4 == 4 {
         let memory = IsolatedMemory::<Heap>::allocate(8, 8, 8, FRAMES).with_rates().with_triple(32);
-        let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
+        let aqm = memory.aqm();
         let (frames, states) = (vec![0; FRAMES * LEN], vec![BufferState::EMPTY; FRAMES]);
         let builder = builder.max_len(LEN as u32);
         let queue = builder.frames_over(memory, aqm, frames, states, [shape; 16]);

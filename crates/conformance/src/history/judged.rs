@@ -11,11 +11,11 @@ use super::{Match, Operation, Peeked, Shifted};
 use crate::catalog::entry::{QUICK_PI2, QUICK_PIE};
 use crate::twin::NaiveDualPi2;
 use freeboard::sched_core::{
-    Admission, Aqm, AqmChoice, Backlog, Blue, BlueParams, BlueState, CeThreshold, ChosenAqm,
-    ChosenAqmState, CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, Descriptor,
-    DropReason, DualPi2, DualPi2Params, Ecn, FlowId, Head, L4sParams, Limits, Look, Nanos, Offer,
-    Packet, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState, Probability, Red, RedParams,
-    RedState, Scheduler, Table, Verdict,
+    Admission, Aqm, AqmChoice, AqmSetting, Backlog, Blue, BlueParams, BlueState, CeThreshold,
+    ChosenAqm, ChosenAqmState, CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState,
+    Descriptor, DropReason, DualPi2, DualPi2Params, Ecn, FlowId, Head, L4sParams, Limits, Look,
+    Nanos, Offer, Packet, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState, Probability, Red,
+    RedParams, RedState, Scheduler, Table, Verdict,
 };
 
 /// The first byte of a history says which AQM, modulo this.
@@ -51,7 +51,7 @@ impl<T: Table<CoDelState> + Clone + Debug> Judge for CoDel<T> {}
 
 impl<T: Table<RedState> + Clone + Debug> Judge for Red<T> {}
 
-impl<T: Table<ChosenAqmState> + Clone + Debug> Judge for ChosenAqm<T> {}
+impl<T: Table<ChosenAqmState> + Clone + Debug> Judge for ChosenAqm<T, [AqmSetting; 8]> {}
 
 impl<T: Table<BlueState> + Clone + Debug> Judge for Blue<T> {
     fn chance(&self, flow: FlowId) -> Probability {
@@ -401,7 +401,13 @@ fn play(bytes: &mut Bytes<'_>) -> Option<Told> {
                 _ => AqmChoice::Pi2(pi2(bytes, is_usual)?),
             };
             let l4s = L4sParams::new(bytes.nanos(34)?).with_mtu(bytes.number(21)? as u32);
-            let mut chosen = ChosenAqm::new([ChosenAqmState::EMPTY; STATES], choice, seed).ok()?;
+            let mut chosen = ChosenAqm::new(
+                [ChosenAqmState::EMPTY; STATES],
+                [AqmSetting::EMPTY; 8],
+                choice,
+                seed,
+            )
+            .ok()?;
             chosen.set_l4s(Some(l4s)).ok()?;
             Trial::play(chosen, late, bytes)
         }

@@ -10,11 +10,11 @@ use conformance::history::{
 };
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
-    Admission, Aggregate, Aqm, AqmChoice, CeThreshold, ChosenAqm, ChosenAqmState, CoDel,
-    CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, Counters, Descriptor, DropFrom,
-    DropPolicy, DropReason, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, L4sParams,
-    LengthFlow, Limits, Look, Nanos, Offer, OwnVictim, PlusFlow, Probability, Qfq, QfqFlow,
-    QfqPlus, Queue, Scheduler, ShortestQueue, Verdict, Wf2q, Wf2qFlow,
+    Admission, Aggregate, Aqm, AqmChoice, AqmSetting, CeThreshold, ChosenAqm, ChosenAqmState,
+    CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, Counters, Descriptor,
+    DropFrom, DropPolicy, DropReason, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head,
+    L4sParams, LengthFlow, Limits, Look, Nanos, Offer, OwnVictim, PlusFlow, Probability, Qfq,
+    QfqFlow, QfqPlus, Queue, Scheduler, ShortestQueue, Verdict, Wf2q, Wf2qFlow,
 };
 
 const LENGTH: usize = 5_000;
@@ -360,7 +360,8 @@ fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_is_chosen() {
     let codel = CoDelParams::new(Nanos(1_024), Nanos(100_000)).with_mtu(100);
     let cobalt = cobalt(50_000, 1_000_000).params();
     for choice in [AqmChoice::CoDel(codel), AqmChoice::Cobalt(cobalt)] {
-        let mut aqm = ChosenAqm::new([ChosenAqmState::EMPTY; FLOWS], choice, 1).unwrap();
+        let mut aqm =
+            ChosenAqm::new([ChosenAqmState::EMPTY; FLOWS], [AqmSetting::EMPTY], choice, 1).unwrap();
         aqm.set_l4s(Some(L4sParams::new(Nanos(20_000)).with_mtu(100))).unwrap();
         with_every_flow_scheduler(aqm);
     }

@@ -7,10 +7,10 @@ use core::fmt;
 
 use freeboard::flowhash::{self, Outcome, TagLine};
 use freeboard::sched_core::{
-    Aqm as _, AqmChoice, ChosenAqm, ChosenAqmState, Descriptor, DropPolicy, DropSink, Fifo,
-    FloorShare, FlowId, FlowRecord, FlowScheduler, L4sParams, LengthFlow, Limits, LongestFlow,
-    LongestQueueDrop, Nanos, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow, Queue as Empty, Rejected,
-    Scheduler, ShortestQueue, TokenBucket, WaitingFlow,
+    Aqm as _, AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, Descriptor, DropPolicy, DropSink,
+    Fifo, FloorShare, FlowId, FlowRecord, FlowScheduler, L4sParams, LengthFlow, Limits,
+    LongestFlow, LongestQueueDrop, Nanos, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow,
+    Queue as Empty, Rejected, Scheduler, ShortestQueue, TokenBucket, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
@@ -374,9 +374,9 @@ impl Plan {
                 let builder = builder.max_len(self.max_len);
                 let builder = builder.aqm(self.share.aqm).l4s(self.share.l4s).rtt(self.share.rtt);
                 let builder = builder.tins(self.treatment.tins());
-                let states = vec![ChosenAqmState::EMPTY; memory.queues()];
+                let aqm = memory.aqm();
                 let mut queue: HostQueues =
-                    builder.descriptors_in(memory, states).map_err(one_line)?;
+                    builder.descriptors_in(memory, aqm).map_err(one_line)?;
                 queue.set_line(self.treatment.late.of(queue.line().clone()));
                 queue.treat(&self.treatment);
                 Box::new(queue)
@@ -419,7 +419,8 @@ impl Plan {
     fn aqm_for(&self, queues: usize) -> Result<Aqm, String> {
         let (choice, l4s) = self.aqm();
         let states = vec![ChosenAqmState::EMPTY; queues];
-        let mut aqm = ChosenAqm::new(states, choice, SEED).map_err(one_line)?;
+        let mut aqm =
+            ChosenAqm::new(states, [AqmSetting::EMPTY], choice, SEED).map_err(one_line)?;
         aqm.set_l4s(l4s).map_err(one_line)?;
         Ok(aqm)
     }

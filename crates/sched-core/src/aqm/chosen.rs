@@ -5,7 +5,7 @@
 //! of such a queue is asked the same two questions, whatever was chosen. RED, BLUE, PIE and PI2 are asked closely of each
 //! packet.
 //!
-//! Each queue is of a *tin* ([`Aqm::assign`]), and each of eight tins has a choice and a threshold of its own: a class of
+//! Each queue is of a *tin* ([`Aqm::assign`]), and each of up to eight tins has a choice and a threshold of its own: a class of
 //! the line that has a part of the rate wants longer targets. Until one is set they are the same for all.
 //!
 //! **Promises.** Each AQM judges here as it does alone, verdict for verdict and draw for draw; RED and PIE do so of a queue
@@ -14,7 +14,7 @@
 //! the AQM beside it as it would be without.
 //!
 //! **Cost.** O(1): three comparisons for a packet of a short queue with CoDel, COBALT or none, which write nothing: it waited
-//! for less than the shortest target of all tins. Memory: 24 bytes a queue, and 1.1 kB for the tins.
+//! for less than the shortest target of all tins. Memory: 24 bytes a queue, and the size of an [`AqmSetting`] for each tin.
 //!
 //! **Source.** RFC 9331 §5.2 and RFC 9332 §2.4 for the threshold; the AQMs have their own pages. Where the threshold
 //! departs from its sources: `docs/disciplines/cobalt.md`.
@@ -144,8 +144,8 @@ pub struct ChosenAqmState {
 
 /// Where in the last word of a state the tin begins.
 const TIN_SHIFT: u32 = 61;
-/// Tins with a choice of their own.
-const TINS: usize = ChosenAqm::<[ChosenAqmState; 0]>::TINS as usize;
+/// The most tins.
+const TINS: usize = 1 << (u64::BITS - TIN_SHIFT);
 
 impl ChosenAqmState {
     /// A queue without a history.
@@ -260,15 +260,18 @@ impl Law {
     }
 }
 
-/// What holds in one tin.
+/// Room for what [`ChosenAqm`] does in one tin: which AQM it is, and the threshold for L4S.
 #[derive(Clone, Copy, Debug)]
-struct Setting {
+pub struct AqmSetting {
     choice: AqmChoice,
     law: Law,
     l4s: Option<L4sParams>,
 }
 
-impl Setting {
+impl AqmSetting {
+    /// No AQM.
+    pub const EMPTY: Self = Self { choice: AqmChoice::None, law: Law::None, l4s: None };
+
     /// A packet without ECT(1), of a queue without a history, passes if it waited less.
     const fn passes_below(&self) -> Nanos {
         self.law.passes_below()
@@ -281,14 +284,15 @@ impl Setting {
     }
 }
 
-/// Any AQM or none, and a threshold for L4S, for the queues whose states are in the memory `T`. The AQM lets every
-/// packet of queues beyond its length pass.
+/// Any AQM or none, and a threshold for L4S, for the queues whose states are in the memory `T`, in as many tins as `U` has
+/// settings. The AQM lets every packet of queues beyond its length pass.
 ///
 /// ```
-/// use sched_core::{AqmChoice, ChosenAqm, ChosenAqmState, CobaltParams, CoDelParams, L4sParams, Nanos};
+/// use sched_core::{AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, CobaltParams, CoDelParams, L4sParams, Nanos};
 ///
 /// let codel = AqmChoice::CoDel(CoDelParams::INTERNET);
-/// let mut aqm = ChosenAqm::new([ChosenAqmState::EMPTY; 16], codel, 1)?;
+/// let (states, tins) = ([ChosenAqmState::EMPTY; 16], [AqmSetting::EMPTY; 2]);
+/// let mut aqm = ChosenAqm::new(states, tins, codel, 1)?;
 /// aqm.set_choice(AqmChoice::Cobalt(CobaltParams::INTERNET))?;
 /// aqm.set_l4s(Some(L4sParams::new(Nanos::from_millis(1))))?;
 /// assert_eq!(aqm.choice(), AqmChoice::Cobalt(CobaltParams::INTERNET));
@@ -300,9 +304,10 @@ impl Setting {
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone)]
-pub struct ChosenAqm<T> {
+pub struct ChosenAqm<T, U = [AqmSetting; 1]> {
     states: T,
-    tins: [Setting; TINS],
+    /// One for each tin.
+    tins: U,
     /// The least of all tins: a packet of a queue without a history that waited less passes, whatever it is.
     any_passes_below: Nanos,
     /// The same, of packets without ECT(1); 0 if and only if arrivals may be told in any tin.
@@ -313,28 +318,45 @@ pub struct ChosenAqm<T> {
 }
 
 /// Without the states, and with the choice of tin 0 alone.
-impl<T> core::fmt::Debug for ChosenAqm<T> {
+impl<T, U: Table<AqmSetting>> core::fmt::Debug for ChosenAqm<T, U> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let [first, ..] = &self.tins;
-        f.debug_struct("ChosenAqm").field("choice", &first.choice).finish_non_exhaustive()
+        f.debug_struct("ChosenAqm").field("choice", &self.setting(0).choice).finish_non_exhaustive()
     }
 }
 
-impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
-    /// Tins are numbered below this.
-    pub const TINS: u8 = 8;
+impl<T, U: Table<AqmSetting>> ChosenAqm<T, U> {
+    /// What holds in `tin`, or in tin 0 if there is no such tin.
+    #[inline]
+    fn setting(&self, tin: usize) -> &AqmSetting {
+        setting(self.tins.as_ref(), tin)
+    }
+}
 
-    /// This AQM for `states.len()` queues, in all tins, with chance from `seed`, and without a threshold for L4S. All queues
-    /// are of tin 0. Cost: O(queues).
+/// What holds in `tin`, or in tin 0 if there is no such tin.
+#[inline]
+fn setting(tins: &[AqmSetting], tin: usize) -> &AqmSetting {
+    tins.get(tin).or(tins.first()).unwrap_or(const { &AqmSetting::EMPTY })
+}
+
+impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
+    /// This AQM for `states.len()` queues, in all of `tins.len()` tins, with chance from `seed`, and without a threshold
+    /// for L4S. All queues are of tin 0. Cost: O(queues).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
-    pub fn new(mut states: T, choice: AqmChoice, seed: u64) -> Result<Self, ConfigError> {
-        let setting = Setting { choice, law: choice.law()?, l4s: None };
+    /// [`ConfigError::OutOfRange`] names the first parameter outside its range; there is one tin at least, and eight at most.
+    pub fn new(
+        mut states: T,
+        mut tins: U,
+        choice: AqmChoice,
+        seed: u64,
+    ) -> Result<Self, ConfigError> {
+        let setting = AqmSetting { choice, law: choice.law()?, l4s: None };
+        let (count, most) = (tins.as_ref().len() as u64, TINS as u64);
+        ConfigError::check_range("tins of an AQM", count, 1, most)?;
+        tins.as_mut().fill(setting);
         states.as_mut().fill(ChosenAqmState::EMPTY);
         let random = Random::new(seed);
         let (any_passes_below, passes_below, now) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
-        let tins = [setting; TINS];
         let mut aqm = Self { states, tins, any_passes_below, passes_below, random, now };
         aqm.follow();
         Ok(aqm)
@@ -342,15 +364,14 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
 
     /// What was chosen for tin 0.
     #[must_use]
-    pub const fn choice(&self) -> AqmChoice {
-        let [Setting { choice, .. }, ..] = self.tins;
-        choice
+    pub fn choice(&self) -> AqmChoice {
+        self.setting(0).choice
     }
 
     /// What was chosen for `tin`; `None` if there is no such tin.
     #[must_use]
     pub fn choice_in(&self, tin: u8) -> Option<AqmChoice> {
-        self.tins.get(usize::from(tin)).map(|setting| setting.choice)
+        self.tins.as_ref().get(usize::from(tin)).map(|setting| setting.choice)
     }
 
     /// Another choice, or other parameters, for all tins, queues loaded or not; the next packet is judged by it. Under
@@ -359,14 +380,13 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
     /// # Errors
     /// As [`ChosenAqm::new`]; nothing has changed then.
     pub fn set_choice(&mut self, choice: AqmChoice) -> Result<(), ConfigError> {
-        (0..Self::TINS).try_for_each(|tin| self.set_choice_in(tin, choice))
+        (0..self.tins()).try_for_each(|tin| self.set_choice_in(tin, choice))
     }
 
     /// As [`ChosenAqm::set_choice`], for the queues of one tin.
     ///
     /// # Errors
-    /// As [`ChosenAqm::new`], and [`ConfigError::OutOfRange`] for a tin from [`ChosenAqm::TINS`] on; nothing has changed
-    /// then.
+    /// As [`ChosenAqm::new`], and [`ConfigError::OutOfRange`] for a tin that there is not; nothing has changed then.
     pub fn set_choice_in(&mut self, tin: u8, choice: AqmChoice) -> Result<(), ConfigError> {
         let law = choice.law()?;
         let setting = self.setting_mut(tin)?;
@@ -382,15 +402,14 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
 
     /// The threshold for packets with ECT(1) of tin 0, if there is one.
     #[must_use]
-    pub const fn l4s(&self) -> Option<L4sParams> {
-        let [Setting { l4s, .. }, ..] = self.tins;
-        l4s
+    pub fn l4s(&self) -> Option<L4sParams> {
+        self.setting(0).l4s
     }
 
     /// The threshold for packets with ECT(1) of `tin`, if there is one.
     #[must_use]
     pub fn l4s_in(&self, tin: u8) -> Option<L4sParams> {
-        self.tins.get(usize::from(tin)).and_then(|setting| setting.l4s)
+        self.tins.as_ref().get(usize::from(tin)).and_then(|setting| setting.l4s)
     }
 
     /// Another threshold for packets with ECT(1) of all tins, or none, from the next packet on.
@@ -398,13 +417,13 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
     /// # Errors
     /// [`ConfigError::OutOfRange`] names the first parameter outside its range; nothing has changed then.
     pub fn set_l4s(&mut self, l4s: Option<L4sParams>) -> Result<(), ConfigError> {
-        (0..Self::TINS).try_for_each(|tin| self.set_l4s_in(tin, l4s))
+        (0..self.tins()).try_for_each(|tin| self.set_l4s_in(tin, l4s))
     }
 
     /// As [`ChosenAqm::set_l4s`], for the packets of one tin.
     ///
     /// # Errors
-    /// As [`ChosenAqm::set_l4s`], and [`ConfigError::OutOfRange`] for a tin from [`ChosenAqm::TINS`] on.
+    /// As [`ChosenAqm::set_l4s`], and [`ConfigError::OutOfRange`] for a tin that there is not.
     pub fn set_l4s_in(&mut self, tin: u8, l4s: Option<L4sParams>) -> Result<(), ConfigError> {
         if let Some(l4s) = l4s {
             l4s.check()?;
@@ -426,29 +445,28 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
     #[must_use]
     pub fn is_unresponsive(&self, flow: FlowId) -> bool {
         let Some(state) = self.states.as_ref().get(flow.index()) else { return false };
-        let setting = self.tins.get(usize::from(self.tin_of(flow)));
-        let is_cobalt = setting.is_some_and(|setting| matches!(setting.law, Law::Cobalt(_)));
+        let is_cobalt = matches!(self.setting(state.tin()).law, Law::Cobalt(_));
         is_cobalt && CobaltState::from_words(state.words(), self.now).is_unresponsive()
     }
 
-    fn setting_mut(&mut self, tin: u8) -> Result<&mut Setting, ConfigError> {
-        let last = Self::TINS.saturating_sub(1);
+    /// How many tins have a setting: 1 to 8.
+    #[must_use]
+    pub fn tins(&self) -> u8 {
+        u8::try_from(self.tins.as_ref().len()).unwrap_or(u8::MAX)
+    }
+
+    fn setting_mut(&mut self, tin: u8) -> Result<&mut AqmSetting, ConfigError> {
+        let last = self.tins().saturating_sub(1);
         let refused =
             ConfigError::OutOfRange { what: "tin", value: tin.into(), min: 0, max: last.into() };
-        self.tins.get_mut(usize::from(tin)).ok_or(refused)
+        self.tins.as_mut().get_mut(usize::from(tin)).ok_or(refused)
     }
 
     fn follow(&mut self) {
-        let least = self.tins.iter().map(Setting::any_passes_below).min();
+        let least = self.tins.as_ref().iter().map(AqmSetting::any_passes_below).min();
         self.any_passes_below = least.unwrap_or(Nanos::ZERO);
-        let least = self.tins.iter().map(Setting::passes_below).min();
+        let least = self.tins.as_ref().iter().map(AqmSetting::passes_below).min();
         self.passes_below = least.unwrap_or(Nanos::ZERO);
-    }
-
-    /// What holds for the queue with this state.
-    fn setting_of(&self, state: &ChosenAqmState) -> &Setting {
-        let [first, ..] = &self.tins;
-        self.tins.get(state.tin()).unwrap_or(first)
     }
 
     /// A glance at a queue without a history, where the packet waited for longer than any that passes in every tin.
@@ -459,7 +477,7 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
             return Verdict::Pass;
         }
         let Some(state) = self.states.as_ref().get(flow.index()) else { return Verdict::Unclear };
-        let setting = self.setting_of(state);
+        let setting = self.setting(state.tin());
         let passes_below = match head.ecn {
             Ecn::Ect1 => setting.any_passes_below(),
             _ => setting.passes_below(),
@@ -470,11 +488,11 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
     #[cold]
     fn judge_closely(&mut self, flow: FlowId, head: Head) -> Verdict {
         let Self { states, tins, random, .. } = self;
-        let [first, ..] = &*tins;
+        let tins = tins.as_ref();
         let Some(state) = states.as_mut().get_mut(flow.index()) else {
-            return with_l4s(first.l4s, Verdict::Pass, head);
+            return with_l4s(setting(tins, 0).l4s, Verdict::Pass, head);
         };
-        let Setting { law, l4s, .. } = tins.get(state.tin()).unwrap_or(first);
+        let AqmSetting { law, l4s, .. } = setting(tins, state.tin());
         let verdict = law.judge(state, random, head);
         with_l4s(*l4s, verdict, head)
     }
@@ -482,16 +500,15 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
     #[cold]
     fn admit_closely(&mut self, flow: FlowId, offer: Offer) -> Admission {
         let Self { states, tins, random, .. } = self;
-        let setting = |state: &ChosenAqmState| tins.get(state.tin());
         let Some(state) = states.as_mut().get_mut(flow.index()) else { return Admission::Accept };
-        setting(state).map_or(Admission::Accept, |set| set.law.admit(state, random, offer))
+        setting(tins.as_ref(), state.tin()).law.admit(state, random, offer)
     }
 
     /// The state of `flow` and what holds for it.
     fn state_and_law(&mut self, flow: FlowId) -> Option<(&mut ChosenAqmState, &Law)> {
         let Self { states, tins, .. } = self;
         let state = states.as_mut().get_mut(flow.index())?;
-        let law = &tins.get(state.tin())?.law;
+        let law = &setting(U::as_ref(tins), state.tin()).law;
         Some((state, law))
     }
 }
@@ -502,7 +519,7 @@ fn with_l4s(l4s: Option<L4sParams>, verdict: Verdict, head: Head) -> Verdict {
     if verdict == Verdict::Pass && marks { Verdict::Signal } else { verdict }
 }
 
-impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
+impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> Aqm for ChosenAqm<T, U> {
     /// As for [`CoDel`](super::CoDel): after a pause one call may drop fewer than are due, and the next call goes on.
     const MAX_DROPS: u32 = 32;
 
@@ -535,8 +552,8 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
 
     fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
         let mut copy = self.states.as_ref().get(flow.index()).copied();
-        let setting = *self.setting_of(copy.as_ref().unwrap_or(&ChosenAqmState::EMPTY));
-        let (Setting { law, l4s, .. }, mut random) = (setting, self.random);
+        let setting = *self.setting(copy.as_ref().map_or(0, ChosenAqmState::tin));
+        let (AqmSetting { law, l4s, .. }, mut random) = (setting, self.random);
         move |head| {
             let judge = |state| law.judge(state, &mut random, head);
             with_l4s(l4s, copy.as_mut().map_or(Verdict::Pass, judge), head)
@@ -568,20 +585,19 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
         }
     }
 
-    /// A tin from [`ChosenAqm::TINS`] on counts as tin 0. What was learned stays, unless the tin has another AQM.
+    /// A tin that there is not counts as tin 0. What was learned stays, unless the tin has another AQM.
     fn assign(&mut self, flow: FlowId, tin: u8) {
-        let tin = if tin < Self::TINS { tin } else { 0 };
+        let tin = if tin < self.tins() { usize::from(tin) } else { 0 };
         let Self { states, tins, .. } = self;
         let Some(state) = states.as_mut().get_mut(flow.index()) else { return };
         // Flows seldom change their tin.
-        if state.tin() == usize::from(tin) {
+        if state.tin() == tin {
             return;
         }
-        let choice = |tin: usize| tins.get(tin).map(|setting| setting.choice);
-        let (before, after) = (choice(state.tin()), choice(tin.into()));
-        let is_same = before.zip(after).is_some_and(|(one, other)| one.is_same_kind(&other));
+        let choice = |tin| setting(tins.as_ref(), tin).choice;
+        let is_same = choice(state.tin()).is_same_kind(&choice(tin));
         let words = if is_same { state.words() } else { [0; 3] };
-        *state = ChosenAqmState::empty_in(tin.into());
+        *state = ChosenAqmState::empty_in(tin as u64);
         state.set_words(words);
     }
 

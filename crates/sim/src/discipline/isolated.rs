@@ -4,8 +4,8 @@ use core::fmt::Debug;
 
 use freeboard::flowhash::{self, Ack, FlowKey, SipHash13};
 use freeboard::sched_core::{
-    Aqm, AqmChoice, Backlog, ChosenAqmState, CoDelParams, ConfigError, DropSink, FlowId, Limits,
-    Nanos, Packet, Rejected,
+    Aqm, AqmChoice, Backlog, CoDelParams, ConfigError, DropSink, FlowId, Limits, Nanos, Packet,
+    Rejected,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
@@ -163,7 +163,7 @@ fn smart_queue(
     max_len: u32,
 ) -> DescriptorQueue {
     let memory = memory(limits);
-    let states = vec![ChosenAqmState::EMPTY; memory.queues()];
+    let states = memory.aqm();
     let builder = SmartQueue::upload(line.rate());
     let builder = builder.isolation(isolation).overhead(link).limits(limits).aqm(aqm).l4s(l4s);
     let max_len = max_len.clamp(1, Packet::MAX_LEN);

@@ -7,10 +7,10 @@ use freeboard::flowhash::{
     Ack, HostBy, HostIdentity, HostKey, HostMap, HostMember, Labels, Nat, NoNat, PrefixLengths,
     parse,
 };
-use freeboard::sched_core::{AqmChoice, TokenBucket, ChosenAqmState, DropReason, Packet};
+use freeboard::sched_core::{AqmChoice, AqmSetting, ChosenAqmState, DropReason, Packet, TokenBucket};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    AckFilter, Allocate, AqmKind, BufferState, DeviceRoom, Frames, HostRules, HostTerms, InTin,
+    AckFilter, Allocate, AqmKind, AqmMemory, BufferState, DeviceRoom, Frames, HostRules, HostTerms, InTin,
     IsolatedMemory, Isolation, MemoryLimit, Rtt, Segmenter, SmartQueue, SmartQueueBuilder,
     StaticFrames, StaticTables, Storage, TinMode, clear_dscp, mark_congestion,
 };
@@ -42,7 +42,9 @@ fn frames<const N: usize>() {
     }
     let memory = IsolatedMemory::<Parts<N>>::allocate(any() as usize, 8, 4, any() as usize);
     let memory = memory.with_rates();
-    let aqm = Parts::<N>::table(ChosenAqmState::EMPTY, any() as usize);
+    let states = Parts::<N>::table(ChosenAqmState::EMPTY, any() as usize);
+    let settings = Parts::<N>::table(AqmSetting::EMPTY, any() as usize);
+    let aqm = AqmMemory { states, settings };
     let bytes = Parts::<N>::table(0, any() as usize);
     let states = Parts::<N>::table(BufferState::EMPTY, any() as usize);
     let built = builder().frames_over(memory, aqm, bytes, states, [0; 16]);
@@ -100,14 +102,15 @@ fn written(segmenter: Segmenter<'_>, place: &mut [u8]) -> (u32, (usize, usize), 
 
 fn descriptors<const N: usize>() {
     let mut tables = StaticTables::<N, 8, 4>::new();
-    let mut aqm = [ChosenAqmState::EMPTY; 320];
-    if let Ok(mut queue) = builder().descriptors_in(tables.memory(), &mut aqm[..]) {
+    let (mut states, mut settings) = ([ChosenAqmState::EMPTY; 320], [AqmSetting::EMPTY; 4]);
+    let aqm = AqmMemory { states: &mut states[..], settings: &mut settings[..] };
+    if let Ok(mut queue) = builder().descriptors_in(tables.memory(), aqm) {
         by_descriptor(&mut queue);
         common(&mut queue);
     }
     let memory = IsolatedMemory::<Parts<N>>::allocate(any() as usize, 8, 4, any() as usize);
     let memory = memory.with_rates().with_triple(any() as usize);
-    let aqm = Parts::<N>::table(ChosenAqmState::EMPTY, any() as usize);
+    let aqm = memory.aqm();
     if let Ok(mut queue) = builder().descriptors_in(memory, aqm) {
         by_descriptor(&mut queue);
         common(&mut queue);
