@@ -14,8 +14,7 @@ const CLOSED: [(&str, &str); 6] = [
 ];
 
 /// Public constants that are arrays: `(name, why)`.
-const FIXED: [(&str, &str); 2] =
-    [("MICROSOFT", "a key of 40 bytes"), ("OF_PRIORITIES", "802.1Q has three bits")];
+const FIXED: [(&str, &str); 1] = [("OF_PRIORITIES", "802.1Q has three bits")];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of sources") {
