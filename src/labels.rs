@@ -3,7 +3,7 @@
 mod identified;
 mod in_tin;
 
-use flowhash::{FlowHasher, FlowKey, Labeller, Labels, Nat, NoNat, Parsed};
+use flowhash::{FlowHasher, FlowKey, Labels};
 use sched_core::TokenBucket;
 
 pub use identified::Identified;
@@ -147,7 +147,7 @@ impl Labelled for Labels {
 /// A key whose labels are hashed when they are asked for: one hash for most packets.
 ///
 /// Hosts are those of the key. Behind a parser that follows tunnels they are inner addresses, which the
-/// sender writes as it likes: [`ByLabeller`] knows whose hosts count.
+/// sender writes as it likes: [`Identified`] knows whose hosts count.
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemand<'a, H> {
     /// What the packet is.
@@ -170,61 +170,6 @@ impl<H: FlowHasher> Labelled for OnDemand<'_, H> {
     #[inline]
     fn destination(&self) -> u32 {
         self.key.dst_host().label(self.hasher)
-    }
-}
-
-/// A parsed packet whose labels a [`Labeller`] makes when they are asked for, with its rules for tunnels,
-/// translated addresses and directions: one hash for most packets, three for one in a tunnel.
-///
-/// From the bytes of a frame to its queue:
-///
-/// ```
-/// use freeboard::flowhash::{Labeller, Parser, SipHash13};
-/// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
-/// use freeboard::{ByLabeller, Heap, Isolated, IsolatedConfig, IsolatedMemory};
-///
-/// let (parser, labeller) = (Parser::default(), Labeller::new(SipHash13::new([42; 16])));
-/// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 256);
-/// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_514, Limits::packets(256)))?;
-/// let drops = &mut |packet: Packet, _why| println!("buffer {} is free again", packet.handle);
-///
-/// // Two hosts send UDP from a port each to 192.0.2.1.
-/// let mut frame = [0; 60];
-/// frame[12..24].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
-/// frame[26..38].copy_from_slice(&[10, 0, 0, 0, 192, 0, 2, 1, 0x13, 0x88, 0x01, 0xbb]);
-/// for buffer in 0..4 {
-///     frame[29] = buffer % 2;
-///     let parsed = parser.ethernet(&frame);
-///     let labels = ByLabeller { parsed: &parsed, labeller: &labeller };
-///     let packet = Packet::new(buffer.into(), frame.len() as u32);
-///     queue.enqueue_labelled(Nanos(0), &labels, packet, drops)?;
-/// }
-/// assert_eq!(queue.backlogged_hosts(), (2, 0));
-/// assert_eq!(queue.dequeue(Nanos(0), drops).map(|packet| packet.handle), Some(0));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct ByLabeller<'a, H, N = NoNat> {
-    /// What the packet is.
-    pub parsed: &'a Parsed,
-    /// The keyed hash and its rules, the same for all packets of a queue.
-    pub labeller: &'a Labeller<H, N>,
-}
-
-impl<H: FlowHasher, N: Nat> Labelled for ByLabeller<'_, H, N> {
-    #[inline]
-    fn flow(&self) -> u32 {
-        self.labeller.flow(self.parsed)
-    }
-
-    #[inline]
-    fn source(&self) -> u32 {
-        self.labeller.src_host(self.parsed)
-    }
-
-    #[inline]
-    fn destination(&self) -> u32 {
-        self.labeller.dst_host(self.parsed)
     }
 }
 

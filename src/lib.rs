@@ -112,17 +112,17 @@ pub use isolation::{
     TinCounters, UnknownIsolation,
 };
 pub use labelled_scheduler::LabelledScheduler;
-pub use labels::{ByLabeller, Identified, InTin, Labelled, OnDemand, Rekeyed};
+pub use labels::{Identified, InTin, Labelled, OnDemand, Rekeyed};
 pub use segmenter::{CutError, Segmenter};
 pub use settings::{QueueSettings, SettingsError, SettingsProblem};
 #[cfg(not(feature = "alloc"))]
 #[doc(hidden)]
 pub use smart_queue::FeatureAlloc;
 pub use smart_queue::{
-    AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,
-    LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SmartQueue, SmartQueueBuilder,
-    SmartQueueError, StaticFrameQueue, StaticFrames, UnknownAqm, UnknownRtt, clear_dscp,
-    mark_congestion,
+    AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, FrameRead, FrameReader, Frames,
+    HostRules, HostTerms, LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SmartQueue,
+    SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames, UnknownAqm, UnknownRtt,
+    clear_dscp, mark_congestion,
 };
 #[cfg(feature = "alloc")]
 pub use smart_queue::{DescriptorQueue, FrameQueue};

@@ -12,6 +12,7 @@ mod memory_limit;
 mod non_ip;
 mod outlet;
 mod pool;
+mod reader;
 mod rtt;
 mod segments;
 mod settings;
@@ -34,12 +35,13 @@ pub use aqm::{AqmKind, UnknownAqm};
 pub use builder::{SmartQueueBuilder, SmartQueueError};
 pub use device::DeviceRoom;
 pub use ecn::mark_congestion;
-pub use frames::{Frames, LinkLayer, PushError};
+pub use frames::{Frames, PushError};
 #[cfg(feature = "alloc")]
 pub use heap::{DescriptorQueue, FrameQueue};
 pub use host_rules::{AllAlike, HostRules, HostTerms};
 pub use memory_limit::{MemoryLimit, MemoryLimitError};
 pub use pool::BufferState;
+pub use reader::{FrameRead, FrameReader, LinkLayer};
 pub use rtt::{Rtt, UnknownRtt};
 pub use static_frames::{StaticFrameQueue, StaticFrames};
 pub use wash::clear_dscp;
@@ -483,16 +485,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        if self.outlet.line.is_ingress() {
-            // In parts: what a closure refers to has a place in memory, on the way without ingress too.
-            let Packet { handle, len, ecn } = packet;
-            self.outlet.line.arrive(now, drops, move |inside, drops| {
-                let packet = Packet { handle, len, ecn };
-                inside.enqueue_labelled(now, labels, packet, drops).map(|_| ())
-            })?;
-            return Ok(());
-        }
-        self.outlet.line.arrival(now).enqueue_by_labels(now, labels, packet, drops)
+        self.outlet.enqueue(now, labels, packet, drops)
     }
 
     /// As [`enqueue`](Self::enqueue), with the [filter](Self::set_ack_filter) of acknowledgements: `acks` reads this packet and those

@@ -1,12 +1,11 @@
 //! A queue that is told more of a packet than a number for its flow.
 
-use freeboard::flowhash::{Labeller, Labels, Parser, SipHash13};
+use freeboard::flowhash::{ByAddress, Labels};
 use freeboard::sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
 };
-use freeboard::{
-    ByLabeller, InTin, Isolated, Labelled, LabelledScheduler, SmartQueue, Storage, TinBy, TinPlan,
-};
+use freeboard::shaper::Rate;
+use freeboard::{FrameReader, InTin, Isolated, Labelled, LabelledScheduler, SmartQueue, Storage};
 
 use super::mix::Mix;
 
@@ -21,7 +20,7 @@ pub(crate) struct EnqueuedBy<S, W> {
 pub(crate) trait Way<S> {
     /// Enqueues `packet`, whose flow has the hash `flow`.
     fn enqueue(
-        &self,
+        &mut self,
         queue: &mut S,
         now: Nanos,
         flow: FlowId,
@@ -37,7 +36,7 @@ pub(crate) struct HostsByHash(pub(crate) u32);
 impl<S: LabelledScheduler> Way<S> for HostsByHash {
     #[inline(always)]
     fn enqueue(
-        &self,
+        &mut self,
         queue: &mut S,
         now: Nanos,
         flow: FlowId,
@@ -83,7 +82,7 @@ impl Labelling for Mix {
 impl<S: Storage, L: Labelling> Way<Isolated<S>> for L {
     #[inline(always)]
     fn enqueue(
-        &self,
+        &mut self,
         queue: &mut Isolated<S>,
         now: Nanos,
         flow: FlowId,
@@ -97,7 +96,7 @@ impl<S: Storage, L: Labelling> Way<Isolated<S>> for L {
 impl<S: Storage, L: Labelling> Way<SmartQueue<S>> for L {
     #[inline(always)]
     fn enqueue(
-        &self,
+        &mut self,
         queue: &mut SmartQueue<S>,
         now: Nanos,
         flow: FlowId,
@@ -115,7 +114,7 @@ pub(crate) struct OneFlow;
 impl<S: Scheduler> Way<S> for OneFlow {
     #[inline(always)]
     fn enqueue(
-        &self,
+        &mut self,
         queue: &mut S,
         now: Nanos,
         _flow: FlowId,
@@ -129,13 +128,13 @@ impl<S: Scheduler> Way<S> for OneFlow {
 /// As much of a frame as a parser reads, in a cache line of its own.
 type Frame = [u8; 64];
 
-/// The headers of each packet's frame are parsed and hashed.
+/// The headers of each packet's frame are parsed and hashed. Where the queue has several tins, the
+/// code point says which.
 #[derive(Debug)]
 pub(crate) struct Frames {
     /// By handle.
     frames: Vec<Frame>,
-    parser: Parser,
-    labeller: Labeller<SipHash13>,
+    reader: FrameReader<ByAddress>,
 }
 
 /// What the headers of a frame say: UDP over IPv4.
@@ -161,8 +160,8 @@ impl Frames {
             frame[36..38].copy_from_slice(&443_u16.to_be_bytes());
             frame
         };
-        let labeller = Labeller::new(SipHash13::new([42; 16]));
-        Self { frames: (0..packets).map(frame).collect(), parser: Parser::default(), labeller }
+        let reader = SmartQueue::upload(Rate::UNLIMITED).reader([42; 16]).with_identity(ByAddress);
+        Self { frames: (0..packets).map(frame).collect(), reader }
     }
 
     /// Frames of flows that go in turn as those of the loop do. Each flow is that of a source of
@@ -178,40 +177,18 @@ impl Frames {
 impl<S: Storage> Way<SmartQueue<S>> for Frames {
     #[inline(always)]
     fn enqueue(
-        &self,
+        &mut self,
         queue: &mut SmartQueue<S>,
         now: Nanos,
         _flow: FlowId,
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let parsed = self.parser.ethernet(&self.frames[packet.handle as usize]);
-        let labels = ByLabeller { parsed: &parsed, labeller: &self.labeller };
-        queue.enqueue(now, &labels, packet, drops)
-    }
-}
-
-/// The same, and the code point of each frame says its tin.
-#[derive(Debug)]
-pub(crate) struct FramesInTins {
-    pub(crate) frames: Frames,
-    pub(crate) plan: TinPlan,
-}
-
-impl<S: Storage> Way<SmartQueue<S>> for FramesInTins {
-    #[inline(always)]
-    fn enqueue(
-        &self,
-        queue: &mut SmartQueue<S>,
-        now: Nanos,
-        _flow: FlowId,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<(), Rejected> {
-        let Frames { frames, parser, labeller } = &self.frames;
-        let parsed = parser.ethernet(&frames[packet.handle as usize]);
-        let tin = self.plan.of_dscp(TinBy::Dscp.dscp(&parsed, || None));
-        let labels = InTin { labels: ByLabeller { parsed: &parsed, labeller }, tin };
+        let Self { frames, reader } = self;
+        let frame = &frames[packet.handle as usize];
+        let parsed = reader.parse(frame);
+        let read = reader.read(frame, &parsed, 0, queue.tins());
+        let labels = InTin { labels: reader.labels(&read, reader.labeller()), tin: read.tin };
         queue.enqueue(now, &labels, packet, drops)
     }
 }

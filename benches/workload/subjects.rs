@@ -18,9 +18,7 @@ use freeboard::{
     SmartQueueBuilder, Tin, TinMode, TinName, TinPlan, TinShare,
 };
 
-use super::enqueued_by::{
-    EnqueuedBy, Frames, FramesInTins, Header, HostsByHash, OneFlow, TinsByHash,
-};
+use super::enqueued_by::{EnqueuedBy, Frames, Header, HostsByHash, OneFlow, TinsByHash};
 use super::mix::{BULK_LEN, Mix, Mixed, Wait};
 use super::null::{LIMITED, LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
 use super::{Loop, Pattern};
@@ -255,8 +253,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
         // Four tins as above, which the code points of the frames say.
         "smart_queue_tins4_parsed" => {
             let queue = smart_queue(flows, fastest(), four_tins());
-            let frames = Frames::in_turn(descriptors_for(flows), flows);
-            let way = FramesInTins { frames, plan: four_tins() };
+            let way = Frames::in_turn(descriptors_for(flows), flows);
             standing(EnqueuedBy { queue, way }, call, |by| by.queue.backlogged_hosts().0)
         }
         "wf2q" => alone(Wf2q, |_| 1, call),
@@ -629,8 +626,7 @@ fn in_mix(name: &str, mix: Mix) -> Option<Box<dyn Subject>> {
         "smart_queue_tins4" => at_link(EnqueuedBy { queue: smart(four_tins()), way: mix }, mix),
         "smart_queue_parsed" => at_link(EnqueuedBy { queue: smart(one_tin()), way: frames() }, mix),
         "smart_queue_tins4_parsed" => {
-            let way = FramesInTins { frames: frames(), plan: four_tins() };
-            at_link(EnqueuedBy { queue: smart(four_tins()), way }, mix)
+            at_link(EnqueuedBy { queue: smart(four_tins()), way: frames() }, mix)
         }
         "fq_codel" => at_link(Hashed::over(fq_codel(), hash_table(queues, 8)), mix),
         "fq_codel_lqd" => {

@@ -7,8 +7,10 @@ use sched_core::Side;
 
 use super::Labelled;
 
-/// A parsed packet whose hosts on the local side are those of a [`HostIdentity`]: a machine with several addresses, a
-/// prefix, a card, a VLAN or a list. Everything else is as for [`ByLabeller`](super::ByLabeller).
+/// A parsed packet whose labels a [`Labeller`] makes when they are asked for, with its rules for
+/// tunnels and translated addresses: one hash for most packets, three for one in a tunnel. Hosts on
+/// the local side are those of a [`HostIdentity`]: an address, a machine with several addresses, a
+/// prefix, a card, a VLAN or a list. [`FrameReader`](crate::FrameReader) makes it of a frame.
 ///
 /// ```
 /// use freeboard::flowhash::{HostBy, HostMap, HostMember, Labeller, LinkHeader, Parser, SipHash13};
@@ -30,7 +32,7 @@ use super::Labelled;
 /// assert_ne!(source(1), source(3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Identified<'a, H, I, N = NoNat> {
     /// What the packet is.
     pub parsed: &'a Parsed,

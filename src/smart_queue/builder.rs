@@ -8,10 +8,11 @@ use flowhash::{DEFAULT_WAYS, MAX_QUEUES, TableError};
 use sched_core::{ChosenAqm, ConfigError, Limits, Nanos, Packet, Side};
 use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 
-use super::frames::{FrameConfig, Frames, LinkLayer};
+use super::frames::Frames;
 use super::memory_limit::{Buffered, Memory, MemoryLimit, MemoryLimitError};
 use super::outlet::{Outlet, ShapedIsolated};
 use super::pool::Pool;
+use super::reader::LinkLayer;
 use super::{AqmKind, BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
 use crate::ack_filter::AckFilter;
 use crate::isolation::{
@@ -47,15 +48,15 @@ pub struct SmartQueueBuilder {
     pub(super) rtt: Rtt,
     aqm: AqmKind,
     l4s: bool,
-    wash: bool,
+    pub(super) wash: bool,
     tins: TinPlan,
-    tin_by: TinBy,
-    fwmark: Fwmark,
+    pub(super) tin_by: TinBy,
+    pub(super) fwmark: Fwmark,
     ack_filter: AckFilter,
     /// For Ethernet frames and for IP packets.
     pub(super) framing: (Overhead, Overhead),
     pub(super) layer: LinkLayer,
-    parser: Parser,
+    pub(super) parser: Parser,
     pub(super) max_len: Option<u32>,
     pub(super) limits: Option<Limits>,
     catch_up: Option<Nanos>,
@@ -514,15 +515,9 @@ impl SmartQueueBuilder {
         is_long_enough(("packets", memory.packets(), buffers))?;
         is_long_enough(("bytes", bytes.as_ref().len(), buffers.saturating_mul(max_len as usize)))?;
         let pool = Pool::new(bytes, states, max_len as usize);
-        let frames = Frames::new(pool, self.frame_config(), key);
+        let frames = Frames::new(pool, self.wash, self.reader(key));
         let limits = self.limits.unwrap_or(Limits::NONE);
         self.build(memory, aqm, limits, false, max_len, frames)
-    }
-
-    /// How frames are read.
-    pub(super) fn frame_config(&self) -> FrameConfig {
-        let Self { layer: link, parser, local_side, wash, tin_by, fwmark, .. } = *self;
-        FrameConfig { link, parser, local_side, wash, tin_by, fwmark }
     }
 
     /// The longest packet in bytes.

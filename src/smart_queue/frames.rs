@@ -2,26 +2,23 @@
 
 use core::fmt;
 
-use flowhash::parse::vlan_priority;
-use flowhash::{
-    Ack, Ending, FlowKey, HostBy, HostIdentity, HostKey, HostMap, Ip, Labeller, LinkHeader, Nat,
-    NoNat, Parsed, Parser, SipHash13,
-};
-use sched_core::{Ecn, FlowId, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler, Side};
+use flowhash::{Ack, Ending, FlowKey, HostIdentity, HostKey, HostMap, Ip, Nat, NoNat, Parsed};
+use sched_core::{Ecn, FlowId, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler};
 
 use super::SmartQueue;
 use super::ecn::mark_congestion;
-use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost, Queued};
+use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost};
 use super::memory_limit::{Buffered, MemoryLimit, MemoryLimitError};
 use super::pool::Pool;
+use super::reader::{FrameRead, FrameReader};
 use super::tins::Change;
 use super::wash::clear_dscp;
 use crate::ack_filter::AckFilter;
 use crate::isolation::{IsolatedError, Isolation};
-use crate::labels::{Identified, InTin};
+use crate::labels::InTin;
 use crate::statistics::FoundEntries;
 use crate::storage::Storage;
-use crate::tins::{Dscp, Fwmark, TinBy, TinPlan};
+use crate::tins::{Fwmark, TinBy, TinPlan};
 
 /// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, what
 /// single hosts get, `R`, and which addresses are one host, `I`.
@@ -29,11 +26,11 @@ pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = HostMap> {
     pool: Pool<S>,
     /// The buffer whose frame the caller was given last: free when the caller comes again.
     out: Option<u32>,
-    config: FrameConfig,
-    hasher: SipHash13,
+    /// Whether a frame leaves without its code point.
+    wash: bool,
+    reader: FrameReader<I>,
     nat: N,
     rules: R,
-    identity: I,
 }
 
 /// Without the bytes, the keys and the rules.
@@ -41,42 +38,6 @@ impl<S: Storage, N, R, I> fmt::Debug for Frames<S, N, R, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Frames").field("pool", &self.pool).finish_non_exhaustive()
     }
-}
-
-/// How frames are read, and what is done to them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FrameConfig {
-    pub(super) link: LinkLayer,
-    pub(super) parser: Parser,
-    /// The side that the identity is asked about.
-    pub(super) local_side: Side,
-    /// Whether a frame leaves without its code point.
-    pub(super) wash: bool,
-    /// Which header names a tin.
-    pub(super) tin_by: TinBy,
-    /// Which bits of a mark name a tin.
-    pub(super) fwmark: Fwmark,
-}
-
-impl FrameConfig {
-    /// The code point that names the tin of `frame`.
-    #[inline]
-    fn dscp(&self, frame: &[u8], parsed: &Parsed) -> Dscp {
-        let is_ethernet = self.link == LinkLayer::Ethernet;
-        self.tin_by.dscp(parsed, || vlan_priority(frame).filter(|_| is_ethernet))
-    }
-}
-
-/// What a frame begins with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum LinkLayer {
-    /// An Ethernet II header, with VLAN tags and PPPoE or without.
-    #[default]
-    Ethernet,
-    /// An IP header, as TUN devices give it.
-    RawIp,
 }
 
 /// A frame that was not queued. It is counted among [`Counters::rejected`](sched_core::Counters::rejected).
@@ -113,39 +74,24 @@ impl<S: Storage, N, R, I> Buffered for Frames<S, N, R, I> {
 }
 
 impl<S: Storage> Frames<S> {
-    pub(super) fn new(pool: Pool<S>, config: FrameConfig, key: [u8; 16]) -> Self {
-        let hasher = SipHash13::new(key);
-        let (nat, rules, identity) = (NoNat, AllAlike, HostMap::unlisted(HostBy::Auto));
-        Self { pool, out: None, config, hasher, nat, rules, identity }
-    }
-}
-
-impl<S: Storage, N, R, I: HostIdentity> Frames<S, N, R, I> {
-    /// The Ethernet header of `frame`, if the identity of hosts reads it.
-    #[inline(always)]
-    fn link_of(&self, frame: &[u8]) -> Option<LinkHeader> {
-        let is_read = self.config.link == LinkLayer::Ethernet && self.identity.reads_link();
-        if is_read { LinkHeader::of(frame) } else { None }
+    pub(super) fn new(pool: Pool<S>, wash: bool, reader: FrameReader) -> Self {
+        Self { pool, out: None, wash, reader, nat: NoNat, rules: AllAlike }
     }
 }
 
 impl<S: Storage, N, R, I> Frames<S, N, R, I> {
-    fn parse(&self, frame: &[u8]) -> Parsed {
-        parse(self.config, frame)
-    }
-
     /// The buffer whose frame the caller was given last.
     pub(super) const fn handed_out(&self) -> Option<u32> {
         self.out
     }
 
     pub(super) const fn is_washed(&self) -> bool {
-        self.config.wash
+        self.wash
     }
 
     /// Which header, and which bits of a mark, name a tin.
     pub(super) const fn names_of_tins(&self) -> (TinBy, Fwmark) {
-        (self.config.tin_by, self.config.fwmark)
+        (self.reader.tin_by(), self.reader.fwmark())
     }
 
     /// Writes the mark into the header of the frame in buffer `handle`, unless the frame came with it.
@@ -170,7 +116,7 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         if packet.ecn == Ecn::Ce {
             self.mark(packet.handle);
         }
-        if self.config.wash {
+        if self.wash {
             self.clear_dscp(packet.handle);
         }
     }
@@ -206,30 +152,13 @@ impl<S: Storage, N: Nat, R, I: HostIdentity> Frames<S, N, R, I> {
         &'a self,
         isolation: Isolation,
         to: impl Fn(u8) -> u8,
-    ) -> impl FnMut(Packet) -> Queued<'a, N, R, I> {
-        let Self { pool, config, hasher, nat, rules, identity, .. } = self;
-        let local_side = config.local_side;
+    ) -> impl FnMut(Packet) -> FrameLabels<'a, Parsed, N, R, I> {
+        let Self { pool, reader, nat, rules, .. } = self;
         move |Packet { handle, .. }| {
             let (frame, tin) = (pool.frame(handle), to(pool.tin(handle)));
-            let (parsed, link) = (self.parse(frame), self.link_of(frame));
-            let labeller = Labeller::new(*hasher).with_nat(nat);
-            Queued { parsed, link, labeller, identity, rules, local_side, isolation, tin }
-        }
-    }
-}
-
-impl<S: Storage, N, R, I: HostIdentity> Frames<S, N, R, I> {
-    /// Tells the identity of an IP packet. If hosts are others from now on, flows have other
-    /// labels, and so other queues: no flow that stays backlogged keeps the host that it was given.
-    /// What is queued leaves under the labels that it has.
-    #[inline]
-    fn learn(&mut self, link: LinkHeader) {
-        let end = match self.config.local_side {
-            Side::Source => link.source(),
-            Side::Destination => link.destination(),
-        };
-        if self.identity.learn(end) {
-            self.hasher = self.hasher.derived();
+            let (parsed, link) = (reader.parse(frame), reader.link_of(frame));
+            let labeller = reader.labeller().with_nat(nat);
+            FrameLabels { parsed, link, tin, labeller, reader, rules, isolation }
         }
     }
 }
@@ -270,7 +199,7 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     where
         I: HostIdentity,
     {
-        self.with_parts(|_, rules, identity| (nat, rules, identity.settled()))
+        self.with_parts(|_, rules, reader| (nat, rules, reader.map_identity(I::settled)))
     }
 
     /// The same queue with weights, rates and ceilings for single hosts: [`HostRules`]. To be
@@ -304,10 +233,10 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     where
         I: HostIdentity,
     {
-        self.with_parts(|nat, _, identity| (nat, rules, identity.settled()))
+        self.with_parts(|nat, _, reader| (nat, rules, reader.map_identity(I::settled)))
     }
 
-    /// The same queue with hosts that are told apart in another way than by [`HostBy::Auto`], which
+    /// The same queue with hosts that are told apart in another way than by [`HostBy::Auto`](flowhash::HostBy::Auto), which
     /// takes a card for a host where frames come from several cards: by address
     /// ([`ByAddress`](flowhash::ByAddress)), or by a [`HostMap`](flowhash::HostMap) of prefixes,
     /// cards, VLANs or lists. It says which packets of the local side are of one host: the source
@@ -333,12 +262,12 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         self,
         identity: J,
     ) -> SmartQueue<S, Frames<S, N, R, J>> {
-        self.with_parts(|nat, rules, _| (nat, rules, identity))
+        self.with_parts(|nat, rules, reader| (nat, rules, reader.with_identity(identity)))
     }
 
     /// Which addresses are one host, to be changed. A flow that is queued keeps its host until its queue is empty.
     pub const fn host_identity_mut(&mut self) -> &mut I {
-        &mut self.packets.identity
+        self.packets.reader.identity_mut()
     }
 
     /// The rules for single hosts, to be changed. A host that is backlogged has its new terms after
@@ -349,13 +278,13 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
 
     fn with_parts<M, Q, J>(
         self,
-        other: impl FnOnce(N, R, I) -> (M, Q, J),
+        other: impl FnOnce(N, R, FrameReader<I>) -> (M, Q, FrameReader<J>),
     ) -> SmartQueue<S, Frames<S, M, Q, J>> {
         let Self { outlet, rtt, is_by_rate, memory, buffer, ack_filter, layer, .. } = self;
         let Self { tins, non_ip, packets, .. } = self;
-        let Frames { pool, out, config, hasher, nat, rules, identity } = packets;
-        let (nat, rules, identity) = other(nat, rules, identity);
-        let packets = Frames { pool, out, config, hasher, nat, rules, identity };
+        let Frames { pool, out, wash, reader, nat, rules } = packets;
+        let (nat, rules, reader) = other(nat, rules, reader);
+        let packets = Frames { pool, out, wash, reader, nat, rules };
         SmartQueue {
             outlet,
             rtt,
@@ -478,56 +407,41 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         let Some(handle) = self.packets.pool.take(len) else {
             return Err(self.turn_away(now, len));
         };
-        let parsed = self.packets.parse(self.packets.pool.frame(handle));
-        let ecn = parsed.ip.map_or(Ecn::NotEct, |ip| Ecn::from_bits(ip.ecn()));
-        let packet = Packet { handle, len: length(len), ecn };
+        let Frames { pool, reader, .. } = &mut self.packets;
+        let parsed = &reader.parse(pool.frame(handle));
+        let read = reader.read(pool.frame(handle), parsed, mark, &self.tins);
+        let packet = Packet { handle, len: length(len), ecn: read.ecn() };
         if let Some(ip) = parsed.ip {
-            self.packets.pool.set_header(handle, ip.offset);
+            pool.set_header(handle, ip.offset);
         }
         if parsed.ending != Ending::Ports {
-            let layer = self.packets.config.link;
-            self.non_ip.count(layer, self.packets.pool.frame(handle), &parsed);
+            self.non_ip.count(reader.link(), pool.frame(handle), parsed);
         }
-        let link = self.packets.link_of(self.packets.pool.frame(handle));
-        if let Some(link) = link.filter(|_| parsed.ip.is_some()) {
-            self.packets.learn(link);
+        if read.tin > 0 {
+            pool.set_tin(handle, read.tin);
         }
         let filter = self.ack_filter;
         let ack = match filter {
             AckFilter::Off => None,
-            _ => Ack::read(self.packets.pool.frame(handle), &parsed),
+            _ => Ack::read(pool.frame(handle), parsed),
         };
-        let Frames { pool, config, hasher, nat, rules, identity, .. } = &mut self.packets;
-        let (nat, rules, identity, local_side) = (&*nat, &*rules, &*identity, config.local_side);
+        let Frames { pool, reader, nat, rules, .. } = &mut self.packets;
+        let (nat, rules, reader) = (&*nat, &*rules, &*reader);
         let isolation = self.outlet.line.inner().isolation();
-        let labeller = &Labeller::new(*hasher).with_nat(nat);
-        let parsed = &parsed;
-        let labels = Identified { parsed, link, labeller, identity, local_side };
-        let tin = match self.tins.count() {
-            1 => 0,
-            _ => {
-                let dscp = config.dscp(pool.frame(handle), parsed);
-                let tin = self.tins.of_marked(config.fwmark.value(mark), dscp);
-                pool.set_tin(handle, tin);
-                tin
-            }
-        };
-        let labels = InTin { labels: FrameLabels { labels, rules, isolation }, tin };
-        let line = &mut self.outlet.line;
-        let is_ingress = line.is_ingress();
+        let labeller = reader.labeller().with_nat(nat);
+        let FrameRead { link, tin, .. } = read;
+        let labels = FrameLabels { parsed, link, tin, labeller, reader, rules, isolation };
         let outcome = match ack {
-            None if is_ingress => line.arrive(now, pool, |inside, drops| {
-                inside.enqueue_labelled(now, &labels, packet, drops).map(|_| ())
-            }),
-            None => line.arrival(now).enqueue_labelled(now, &labels, packet, pool).map(|_| ()),
+            None => self.outlet.enqueue(now, &labels, packet, pool),
             Some(ack) => {
+                let line = &mut self.outlet.line;
                 let taken = line.arrive(now, pool, |inside, drops| {
                     inside.enqueue_and_name(now, &labels, packet, drops)
                 });
                 taken.map(|queue| {
                     let acks = |packet: Packet| {
                         let frame = pool.frame(packet.handle);
-                        Ack::read(frame, &parse(*config, frame))
+                        Ack::read(frame, &reader.parse(frame))
                     };
                     let newest = (packet, &ack);
                     let superseded = line.inner().superseded_in(queue, newest, (filter, &acks));
@@ -577,44 +491,44 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn update_host(&mut self, now: Nanos, host: HostKey) -> bool {
-        let Frames { hasher, rules, .. } = &self.packets;
-        let labels = OneHost::new(host, hasher, rules);
+        let Frames { reader, rules, .. } = &self.packets;
+        let labels = OneHost::new(host, reader.labeller().hasher(), rules);
         self.outlet.line.inner_mut().update_host(now, &labels)
     }
 
     /// Which header names the tin of a frame, from the next one on: [`SmartQueueBuilder::tin_by`](super::SmartQueueBuilder::tin_by).
     pub const fn set_tin_by(&mut self, tin_by: TinBy) {
-        self.packets.config.tin_by = tin_by;
+        self.packets.reader.set_tin_by(tin_by);
     }
 
     /// Which header names the tin of a frame.
     #[must_use]
     pub const fn tin_by(&self) -> TinBy {
-        self.packets.config.tin_by
+        self.packets.reader.tin_by()
     }
 
     /// Which bits of a [mark](Self::push_marked) name a tin, from the next frame on:
     /// [`SmartQueueBuilder::fwmark`](super::SmartQueueBuilder::fwmark).
     pub const fn set_fwmark(&mut self, fwmark: Fwmark) {
-        self.packets.config.fwmark = fwmark;
+        self.packets.reader.set_fwmark(fwmark);
     }
 
     /// Which bits of a mark name a tin.
     #[must_use]
     pub const fn fwmark(&self) -> Fwmark {
-        self.packets.config.fwmark
+        self.packets.reader.fwmark()
     }
 
     /// Whether frames leave without their code points, from the next one on, those that are queued included:
     /// [`SmartQueueBuilder::wash`](super::SmartQueueBuilder::wash).
     pub const fn set_wash(&mut self, on: bool) {
-        self.packets.config.wash = on;
+        self.packets.wash = on;
     }
 
     /// Whether frames leave without their code points.
     #[must_use]
     pub const fn is_wash(&self) -> bool {
-        self.packets.config.wash
+        self.packets.wash
     }
 
     /// Sets what shares the line, at any time: all frames stay, and are read again. Nothing happens
@@ -647,7 +561,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn rotate(&mut self, key: [u8; 16]) {
-        self.packets.hasher = SipHash13::new(key);
+        self.packets.reader.rekey(key);
         let labels_of = self.packets.labels_of(self.isolation(), |tin| tin);
         self.outlet.line.inner_mut().relabel(labels_of);
     }
@@ -820,7 +734,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     #[must_use]
     pub fn flow_key(&self, queue: u32) -> Option<FlowKey> {
         let oldest = self.isolated().oldest(FlowId(queue))?;
-        Some(self.packets.parse(self.packets.pool.frame(oldest.handle)).key)
+        Some(self.packets.reader.parse(self.packets.pool.frame(oldest.handle)).key)
     }
 
     /// Returns the queue of the flow of `frame` and the entries of its hosts, in the tin of a frame
@@ -828,13 +742,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// [`Isolated::entries_of`](crate::Isolated::entries_of). Cost: a parse, three hashes and lookups.
     #[must_use]
     pub fn find(&self, frame: &[u8]) -> FoundEntries {
-        let Frames { config, hasher, nat, identity, .. } = &self.packets;
-        let parsed = &self.packets.parse(frame);
-        let labeller = &Labeller::new(*hasher).with_nat(nat);
-        let (link, local_side) = (self.packets.link_of(frame), config.local_side);
-        let tin = self.tins.of_marked(0, config.dscp(frame, parsed));
-        let labels = Identified { parsed, link, labeller, identity, local_side };
-        let labels = InTin { labels, tin };
+        let Frames { reader, nat, .. } = &self.packets;
+        let (parsed, link) = (&reader.parse(frame), reader.link_of(frame));
+        let read = &FrameRead { parsed, link, tin: reader.tin(frame, parsed, 0, &self.tins) };
+        let labeller = &reader.labeller().with_nat(nat);
+        let labels = InTin { labels: reader.labels(read, labeller), tin: read.tin };
         let (source, destination) = self.isolated().entries_of(&labels);
         FoundEntries { queue: self.isolated().queue_of(&labels), source, destination }
     }
@@ -863,15 +775,6 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         let held = u64::from(self.backlog().packets).saturating_add(out);
         Imbalance::check("buffers in use", 0, pool.in_use().into(), pool.recounted())?;
         Imbalance::check("buffers of frames", 0, pool.in_use().into(), held)
-    }
-}
-
-/// What the headers of a frame say.
-#[inline]
-fn parse(config: FrameConfig, frame: &[u8]) -> Parsed {
-    match config.link {
-        LinkLayer::Ethernet => config.parser.ethernet(frame),
-        LinkLayer::RawIp => config.parser.ip(frame),
     }
 }
 

@@ -133,7 +133,7 @@ impl SmartQueueBuilder {
         let bytes = Heap::table(0_u8, count.saturating_mul(len));
         let pool = Pool::new(bytes, Heap::table(BufferState::EMPTY, count), len);
         let (memory, aqm) = self.allocate(count);
-        let frames = Frames::new(pool, self.frame_config(), key);
+        let frames = Frames::new(pool, self.wash, self.reader(key));
         self.build(memory, aqm, limits, self.limits.is_none(), self.longest(), frames)
     }
 

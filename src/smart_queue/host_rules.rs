@@ -1,8 +1,11 @@
 //! What single hosts get of a smart queue with frames, and the labels of a frame.
 
+use core::borrow::Borrow;
+
 use flowhash::{FlowHasher, HostIdentity, HostKey, Labeller, LinkHeader, Nat, Parsed, SipHash13};
 use sched_core::{Side, TokenBucket};
 
+use super::reader::{FrameRead, FrameReader};
 use crate::isolation::Isolation;
 use crate::labels::{Identified, Labelled};
 
@@ -84,35 +87,62 @@ impl HostRules for AllAlike {
 }
 
 /// The labels of a frame, and the terms of its host.
-pub(super) struct FrameLabels<'a, N, R, I> {
-    pub(super) labels: Identified<'a, SipHash13, I, &'a N>,
+pub(super) struct FrameLabels<'a, P, N, R, I> {
+    pub(super) parsed: P,
+    pub(super) link: Option<LinkHeader>,
+    pub(super) tin: u8,
+    pub(super) labeller: Labeller<SipHash13, &'a N>,
+    pub(super) reader: &'a FrameReader<I>,
     pub(super) rules: &'a R,
     pub(super) isolation: Isolation,
 }
 
-impl<N: Nat, R: HostRules, I: HostIdentity> FrameLabels<'_, N, R, I> {
+impl<'a, P, N, R, I> FrameLabels<'a, P, N, R, I>
+where
+    P: Borrow<Parsed>,
+    N: Nat,
+    R: HostRules,
+    I: HostIdentity,
+{
+    #[inline(always)]
+    fn labels(&self) -> Identified<'_, SipHash13, I, &'a N> {
+        let (parsed, link) = (self.parsed.borrow(), self.link);
+        self.reader.labels(&FrameRead { parsed, link, tin: self.tin }, &self.labeller)
+    }
+
     fn terms(&self) -> HostTerms {
-        self.rules.terms(self.labels.host(match self.isolation {
+        self.rules.terms(self.labels().host(match self.isolation {
             Isolation::DualDstHost => Side::Destination,
             _ => Side::Source,
         }))
     }
 }
 
-impl<N: Nat, R: HostRules, I: HostIdentity> Labelled for FrameLabels<'_, N, R, I> {
+impl<P, N, R, I> Labelled for FrameLabels<'_, P, N, R, I>
+where
+    P: Borrow<Parsed>,
+    N: Nat,
+    R: HostRules,
+    I: HostIdentity,
+{
     #[inline]
     fn flow(&self) -> u32 {
-        self.labels.flow()
+        self.labels().flow()
     }
 
     #[inline]
     fn source(&self) -> u32 {
-        self.labels.source()
+        self.labels().source()
     }
 
     #[inline]
     fn destination(&self) -> u32 {
-        self.labels.destination()
+        self.labels().destination()
+    }
+
+    #[inline]
+    fn tin(&self) -> u8 {
+        self.tin
     }
 
     fn host_quantum(&self) -> Option<u32> {
@@ -163,56 +193,5 @@ impl Labelled for OneHost {
 
     fn host_ceiling(&self) -> Option<TokenBucket> {
         self.terms.ceiling
-    }
-}
-
-/// What the labels of a frame that is queued are made of.
-pub(super) struct Queued<'a, N, R, I> {
-    pub(super) parsed: Parsed,
-    pub(super) link: Option<LinkHeader>,
-    pub(super) labeller: Labeller<SipHash13, &'a N>,
-    pub(super) identity: &'a I,
-    pub(super) rules: &'a R,
-    pub(super) local_side: Side,
-    pub(super) isolation: Isolation,
-    pub(super) tin: u8,
-}
-
-impl<N: Nat, R: HostRules, I: HostIdentity> Queued<'_, N, R, I> {
-    fn labels(&self) -> FrameLabels<'_, N, R, I> {
-        let Self { parsed, link, labeller, identity, rules, local_side, isolation, .. } = self;
-        let (link, local_side) = (*link, *local_side);
-        let labels = Identified { parsed, link, labeller, identity: *identity, local_side };
-        FrameLabels { labels, rules, isolation: *isolation }
-    }
-}
-
-impl<N: Nat, R: HostRules, I: HostIdentity> Labelled for Queued<'_, N, R, I> {
-    fn flow(&self) -> u32 {
-        self.labels().flow()
-    }
-
-    fn source(&self) -> u32 {
-        self.labels().source()
-    }
-
-    fn destination(&self) -> u32 {
-        self.labels().destination()
-    }
-
-    fn tin(&self) -> u8 {
-        self.tin
-    }
-
-    fn host_quantum(&self) -> Option<u32> {
-        self.labels().host_quantum()
-    }
-
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        self.labels().host_committed_rate()
-    }
-
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        self.labels().host_ceiling()
     }
 }

@@ -2,7 +2,7 @@
 
 use flowhash::{Ending, Parsed, parse};
 
-use super::frames::LinkLayer;
+use super::reader::LinkLayer;
 use crate::statistics::NonIpFrames;
 
 impl NonIpFrames {

@@ -1,10 +1,13 @@
 //! What may leave when: the line and the device behind it.
 
-use sched_core::{AqmSetting, ChosenAqm, ChosenAqmState, DropSink, Nanos, Packet, Scheduler};
+use sched_core::{
+    AqmSetting, ChosenAqm, ChosenAqmState, DropSink, Nanos, Packet, Rejected, Scheduler,
+};
 use shaper::{Rate, Segmentation, Shaped};
 
 use super::device::DeviceRoom;
 use crate::isolation::Isolated;
+use crate::labels::Labelled;
 use crate::storage::Storage;
 
 /// Any AQM, chosen while the program runs.
@@ -35,7 +38,28 @@ impl<S: Storage> Outlet<S> {
         self.device.room() >= self.max_len || self.next(now).is_some()
     }
 
+    /// Takes a packet with these labels; what gives way goes to `drops`.
     #[inline(always)] // as that of the queues by number
+    pub(super) fn enqueue(
+        &mut self,
+        now: Nanos,
+        labels: &(impl Labelled + ?Sized),
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        if self.line.is_ingress() {
+            // In parts: what a closure refers to has a place in memory, on the way without ingress too.
+            let Packet { handle, len, ecn } = packet;
+            self.line.arrive(now, drops, move |inside, drops| {
+                let packet = Packet { handle, len, ecn };
+                inside.enqueue_labelled(now, labels, packet, drops).map(|_| ())
+            })?;
+            return Ok(());
+        }
+        self.line.arrival(now).enqueue_by_labels(now, labels, packet, drops)
+    }
+
+    #[inline(always)] // as above
     pub(super) fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         if !self.fits(now) {
             return None;

@@ -113,7 +113,7 @@ impl SmartQueueBuilder {
         let aqm = AqmMemory { states: aqm.as_flattened_mut(), settings: &mut settings[..] };
         let states: &mut [BufferState] = states;
         let pool = Pool::new(bytes.as_flattened_mut(), states, LEN);
-        let frames = Frames::new(pool, self.frame_config(), key);
+        let frames = Frames::new(pool, self.wash, self.reader(key));
         let limits = self.limits.unwrap_or(Limits::NONE);
         let max_len = u32::try_from(LEN).unwrap_or(Packet::MAX_LEN);
         self.build(tables.memory(), aqm, limits, false, max_len, frames)

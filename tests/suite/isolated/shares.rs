@@ -2,9 +2,9 @@
 
 use core::cell::Cell;
 
-use freeboard::flowhash::{FlowHasher, Labeller, SipHash13, parse};
-use freeboard::sched_core::FlowId;
-use freeboard::{ByLabeller, Labelled, OnDemand};
+use freeboard::flowhash::{ByAddress, FlowHasher, Labeller, SipHash13, parse};
+use freeboard::sched_core::{FlowId, Side};
+use freeboard::{Identified, Labelled, OnDemand};
 
 use super::*;
 
@@ -145,7 +145,13 @@ fn the_host_that_counts_is_hashed_when_a_flow_becomes_backlogged() {
     let hasher = Counting::default();
     let labeller = Labeller::new(&hasher);
     let by_key = OnDemand { key: &parsed.key, hasher: &hasher };
-    let by_labeller = ByLabeller { parsed: &parsed, labeller: &labeller };
+    let by_labeller = Identified {
+        parsed: &parsed,
+        link: None,
+        labeller: &labeller,
+        identity: &ByAddress,
+        local_side: Side::Source,
+    };
     fn hashes(isolation: Isolation, labels: &impl Labelled, count: &Counting) -> [u32; 3] {
         let mut queue = queue(isolation, Limits::NONE);
         [0, 1, 2].map(|handle| {

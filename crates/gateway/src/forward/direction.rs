@@ -5,16 +5,14 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use freeboard::flowhash::{
-    Ack, HostBy, HostIdentity as _, HostKey, HostMap, HostMember, Labeller, Labels, LinkEnd,
-    LinkHeader, Parsed, Parser, SipHash13, parse,
-};
+use freeboard::flowhash::{Ack, HostBy, HostKey, HostMap, HostMember, Labels, parse};
 use freeboard::sched_core::{
     AqmChoice, Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _, Side,
 };
 use freeboard::shaper::{ArrivalRate, Overhead, Rate};
 use freeboard::{
-    AckFilter, Activations, FlowTotals, Isolation, Tin, TinCounters, TinPlan, clear_dscp,
+    AckFilter, Activations, FlowTotals, FrameRead, FrameReader, Isolation, Labelled as _, Tin,
+    TinCounters, TinPlan, clear_dscp,
 };
 
 use crate::config::Config;
@@ -135,14 +133,13 @@ pub(crate) struct Direction {
     heading: Heading,
     queue: Box<dyn Queue>,
     plan: Plan,
-    labeller: Labeller<SipHash13>,
-    /// The hasher of the labeller.
-    hasher: SipHash13,
-    /// What a host on the LAN side is.
-    identity: HostMap<Vec<HostMember>>,
+    /// With what a host on the LAN side is.
+    reader: FrameReader<HostMap<Vec<HostMember>>>,
     /// Cards that stand for several hosts.
     routers: Routers,
     terms: TermsByHost,
+    /// The tins of the plan.
+    tins: TinPlan,
     link: Overhead,
     /// All that was sent, as it is on the wire.
     wire_bytes: u64,
@@ -183,13 +180,12 @@ impl Direction {
             heading: plan.heading,
             queue,
             plan,
-            labeller: Labeller::new(SipHash13::new(secret)),
-            hasher: SipHash13::new(secret),
-            identity: hosts.identity,
+            reader: plan.builder().reader(secret).with_identity(hosts.identity),
             routers: Routers::default(),
             terms: hosts.terms,
             held: vec![Held::default(); plan.descriptors as usize],
             gone: Vec::new(),
+            tins: plan.treatment.tins(),
             link,
             wire_bytes: 0,
             arrivals: None,
@@ -245,27 +241,15 @@ impl Direction {
             self.outside.no_room += 1;
             return;
         };
-        let (parsed, tin) = self.read(pool.frame(handle));
-        let link = match self.identity.reads_link() {
-            true => LinkHeader::of(pool.frame(handle).bytes()),
-            false => None,
-        };
-        if let Some(link) = link.filter(|_| parsed.ip.is_some()) {
-            self.learn(&parsed, link);
-        }
-        let host = self.host(&parsed, link, translations);
-        let mut labels = self.labeller.labels(&parsed);
-        let label = host.label(&self.hasher);
-        match self.heading {
-            Heading::Up => labels.src_host = label,
-            Heading::Down => labels.dst_host = label,
-        }
-        let terms = self.terms_of(host);
-        let seen = Seen { tin, ..Self::seen(&self.plan, labels, terms) };
+        let frame = pool.frame(handle);
+        let parsed = self.reader.parse(frame.bytes());
+        let read = self.reader.read(frame.bytes(), &parsed, frame.mark(), &self.tins);
+        self.watch_routers(&read);
+        let (host, labels) = self.labels(&read, translations);
+        let seen = Seen { tin: read.tin, ..Self::seen(&self.plan, labels, self.terms_of(host)) };
         let watch = self.watch.as_mut();
         let flow = (parsed.key, parsed.inner.map(|inner| inner.outer));
         let place = watch.map_or(Place::default(), |watch| watch.arrived(now, flow, host, len));
-        let ecn = parsed.ip.map_or(Ecn::NotEct, |ip| Ecn::from_bits(ip.ecn()));
         self.serials += 1;
         self.held[handle as usize] =
             Held { arrived: now, serial: self.serials, place, seen: Some(seen), host: Some(host) };
@@ -275,7 +259,7 @@ impl Direction {
         {
             self.outside.washed += 1;
         }
-        let packet = Packet { handle, len, ecn };
+        let packet = Packet { handle, len, ecn: read.ecn() };
         match self.plan.treatment.ack_filter {
             AckFilter::Off => self.offer(now, &seen, packet, pool),
             _ => self.offer_ack(now, &seen, packet, pool),
@@ -319,35 +303,15 @@ impl Direction {
         Seen { flow, source, destination, tin: 0, weight, quantum, rate, ceiling }
     }
 
-    /// The headers of a frame, those inside a tunnel included, and its tin by its mark, or by the
-    /// class that it came with.
-    fn read(&self, from: &Frame) -> (Parsed, u8) {
-        let frame = from.bytes();
-        let parsed = Parser::new().ethernet(frame);
-        let Some(plan) = &self.plan.treatment.tins else { return (parsed, 0) };
-        let mark = self.plan.treatment.fwmark.value(from.mark());
-        let priority = || parse::vlan_priority(frame);
-        let dscp = self.plan.treatment.tin_by.dscp(&parsed, priority);
-        (parsed, plan.of_marked(mark, dscp))
-    }
-
-    /// Tells the identity of an IP packet. If hosts are others from now on, flows have other
-    /// labels, and so other queues: none that stays backlogged keeps the host that it was given.
-    fn learn(&mut self, parsed: &Parsed, link: LinkHeader) {
-        let end = match self.heading {
-            Heading::Up => link.source(),
-            Heading::Down => link.destination(),
-        };
-        if self.identity.learn(end) {
-            self.hasher = self.hasher.derived();
-            self.labeller = Labeller::new(self.hasher);
-        }
-        let (Heading::Up, HostBy::Auto, true, Some(card)) =
-            (self.heading, self.identity.by(), self.identity.has_several_cards(), end.mac)
-        else {
-            return;
-        };
-        if let HostKey::V4(address) = parsed.outer_key().src_host() {
+    /// Takes note of a card that may be a router's.
+    fn watch_routers(&mut self, read: &FrameRead<'_>) {
+        let identity = self.reader.identity();
+        let card =
+            read.link.filter(|_| read.parsed.ip.is_some()).and_then(|link| link.source().mac);
+        if let (Heading::Up, HostBy::Auto, true, Some(card)) =
+            (self.heading, identity.by(), identity.has_several_cards(), card)
+            && let HostKey::V4(address) = read.parsed.outer_key().src_host()
+        {
             self.routers.saw(card, address);
         }
     }
@@ -369,26 +333,32 @@ impl Direction {
     fn update_hosts(&mut self, now: Nanos) {
         let hosts: BTreeSet<HostKey> = self.held.iter().filter_map(|held| held.host).collect();
         for host in hosts {
-            let label = host.label(&self.hasher);
+            let label = host.label(self.reader.labeller().hasher());
             let labels = Labels { flow: 0, src_host: label, dst_host: label };
             let seen = Self::seen(&self.plan, labels, self.terms_of(host));
             self.queue.update_host(now, &seen);
         }
     }
 
-    /// The host on the LAN side.
-    fn host(
-        &self,
-        parsed: &Parsed,
-        link: Option<LinkHeader>,
-        translations: &Translations,
-    ) -> HostKey {
-        let labeller = self.labeller.with_nat(translations.of(self.heading));
-        let (address, end): (_, fn(LinkHeader) -> LinkEnd) = match self.heading {
-            Heading::Up => (labeller.src_key(parsed), LinkHeader::source),
-            Heading::Down => (labeller.dst_key(parsed), LinkHeader::destination),
-        };
-        self.identity.host(address, link.map_or(LinkEnd::NONE, end))
+    /// The host on the LAN side, and the labels of flow and hosts.
+    fn labels(&self, read: &FrameRead<'_>, translations: &Translations) -> (HostKey, Labels) {
+        let labeller = self.reader.labeller();
+        let translated = labeller.with_nat(translations.of(self.heading));
+        let (as_it_came, inside) =
+            (self.reader.labels(read, labeller), self.reader.labels(read, &translated));
+        let flow = as_it_came.flow();
+        match self.heading {
+            Heading::Up => {
+                let host = inside.host(Side::Source);
+                let src_host = host.label(labeller.hasher());
+                (host, Labels { flow, src_host, dst_host: as_it_came.destination() })
+            }
+            Heading::Down => {
+                let host = inside.host(Side::Destination);
+                let dst_host = host.label(labeller.hasher());
+                (host, Labels { flow, src_host: as_it_came.source(), dst_host })
+            }
+        }
     }
 
     /// Into the queue; what gives way, or is rejected, goes back to the pool.
@@ -572,7 +542,11 @@ impl Direction {
         self.queue.set_link(link);
         self.link = link;
         self.plan = plan;
-        self.identity = hosts.identity.with_cards_of(&self.identity);
+        let identity = self.reader.identity_mut();
+        *identity = hosts.identity.with_cards_of(identity);
+        self.reader.set_tin_by(plan.treatment.tin_by);
+        self.reader.set_fwmark(plan.treatment.fwmark);
+        self.tins = plan.treatment.tins();
         self.terms = hosts.terms;
         self.update_hosts(now);
     }
@@ -592,7 +566,7 @@ impl Direction {
 
     /// What tells hosts on the LAN side apart that are on no list.
     pub(crate) fn host_by(&self) -> HostBy {
-        self.identity.by()
+        self.reader.identity().by()
     }
 
     /// The tins, if there are several, with their numbers, as marks number them, and what has

@@ -15,7 +15,7 @@ use freeboard::sched_core::{
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
     AckFilter, Acks, Activations, FlowTotals, Hashed, Heap, IsolatedMemory, Isolation, Labelled,
-    SmartQueue, TinCounters, TinPlan,
+    SmartQueue, SmartQueueBuilder, TinCounters, TinPlan,
 };
 
 use crate::config::Sharing;
@@ -366,10 +366,7 @@ impl Plan {
                     self.descriptors as usize,
                 );
                 let memory = memory.with_rates().with_triple(ROUNDS);
-                let builder = match self.heading {
-                    Heading::Up => SmartQueue::upload(self.rate),
-                    Heading::Down => SmartQueue::download(self.rate),
-                };
+                let builder = self.builder();
                 let builder = builder.isolation(isolation(hosts, self.heading)).limits(limits);
                 let builder = builder.max_len(self.max_len);
                 let builder = builder.aqm(self.share.aqm).l4s(self.share.l4s).rtt(self.share.rtt);
@@ -382,6 +379,15 @@ impl Plan {
                 Box::new(queue)
             }
         })
+    }
+
+    /// The side of the hosts, and which header and which mark name the tin of a frame.
+    pub(crate) fn builder(&self) -> SmartQueueBuilder {
+        let builder = match self.heading {
+            Heading::Up => SmartQueue::upload(self.rate),
+            Heading::Down => SmartQueue::download(self.rate),
+        };
+        builder.tin_by(self.treatment.tin_by).fwmark(self.treatment.fwmark)
     }
 
     /// `queue` behind the line of this plan.

@@ -4,14 +4,14 @@
 use core::hint::black_box;
 
 use conformance::catalog::{Arrays, ByHash, Dial, Drr, Parts, Recipe, ShortestQueue};
-use freeboard::flowhash::{Ack, FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
+use freeboard::flowhash::{Ack, ByAddress, FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
     Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, FlowRecord, FlowScheduler, Packet,
     Queue, Side, Table as Memory, TinConfig, TokenBucket,
 };
 use freeboard::shaper::Overhead;
 use freeboard::{
-    AckFilter, Buffers, ByLabeller, Hashed, HostStatistics, InTin, Isolated, IsolatedConfig,
+    AckFilter, Buffers, Hashed, HostStatistics, Identified, InTin, Isolated, IsolatedConfig,
     IsolatedMemory, Isolation, Labelled, LabelledScheduler, OnDemand, Rekeyed, StaticTables,
     Storage,
 };
@@ -154,8 +154,14 @@ fn by_labels<S: Storage>(isolated: &mut Isolated<S>) {
     let in_tin = InTin { labels, tin: any() as u8 };
     let limited = Limited(in_tin);
     let (parsed, labeller) = (parse::ip(black_box(&[0; 4][..])), Labeller::new(&hasher));
-    let by_labeller = ByLabeller { parsed: &parsed, labeller: &labeller };
-    let rekeyed = Rekeyed { before: labels, after: by_labeller };
+    let identified = Identified {
+        parsed: &parsed,
+        link: None,
+        labeller: &labeller,
+        identity: &ByAddress,
+        local_side: Side::Source,
+    };
+    let rekeyed = Rekeyed { before: labels, after: identified };
     one_of!(isolated;
         isolated.enqueue_labelled(now(), &labels, packet, sink!());
         isolated.enqueue_labelled(now(), &on_demand, packet, sink!());

@@ -4,15 +4,18 @@ use core::hint::black_box;
 
 use conformance::catalog::Parts;
 use freeboard::flowhash::{
-    Ack, HostBy, HostIdentity, HostKey, HostMap, HostMember, Labels, Nat, NoNat, PrefixLengths,
-    parse,
+    Ack, ByAddress, HostBy, HostIdentity, HostKey, HostMap, HostMember, Labels, Nat, NoNat,
+    PrefixLengths, parse,
 };
-use freeboard::sched_core::{AqmChoice, AqmSetting, ChosenAqmState, DropReason, Packet, TokenBucket};
+use freeboard::sched_core::{
+    AqmChoice, AqmSetting, ChosenAqmState, DropReason, Packet, TokenBucket,
+};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    AckFilter, Allocate, AqmKind, AqmMemory, BufferState, DeviceRoom, Frames, HostRules, HostTerms, InTin,
-    IsolatedMemory, Isolation, MemoryLimit, Rtt, Segmenter, SmartQueue, SmartQueueBuilder,
-    StaticFrames, StaticTables, Storage, TinMode, clear_dscp, mark_congestion,
+    AckFilter, Allocate, AqmKind, AqmMemory, BufferState, DeviceRoom, Frames, Fwmark, HostRules,
+    HostTerms, InTin, IsolatedMemory, Isolation, MemoryLimit, Rtt, Segmenter, SmartQueue,
+    SmartQueueBuilder, StaticFrames, StaticTables, Storage, TinBy, TinMode, clear_dscp,
+    mark_congestion,
 };
 
 use super::schedulers::{limits, now, scheduler, segments, sink};
@@ -122,8 +125,16 @@ fn by_descriptor<S: Storage>(queue: &mut SmartQueue<S>) {
     let labels = Labels { flow: any(), src_host: any(), dst_host: any() };
     let packet = Packet::new(any(), any());
     let acks = |_: Packet| Ack::read(black_box(&[0; 80][..]), &parse::ip(black_box(&[0; 80][..])));
+    let mut reader = builder().reader(black_box([1; 16])).with_identity(ByAddress);
+    let frame = black_box(&[0; 80][..]);
+    let parsed = reader.parse(frame);
+    let read = reader.read(frame, &parsed, any(), queue.tins());
+    (reader.set_tin_by(TinBy::Priority), reader.set_fwmark(Fwmark::new(any())));
+    let packet = Packet { ecn: read.ecn(), ..packet };
+    let of_frame = InTin { labels: reader.labels(&read, reader.labeller()), tin: read.tin };
     one_of!(queue;
         queue.enqueue(now(), &labels, packet, sink!());
+        queue.enqueue(now(), &of_frame, packet, sink!());
         queue.enqueue(now(), &InTin { labels, tin: any() as u8 }, packet, sink!());
         queue.enqueue_with_acks(now(), &labels, packet, &acks, sink!());
         queue.dequeue(now(), sink!());

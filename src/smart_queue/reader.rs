@@ -1,0 +1,240 @@
+//! Frames read: from bytes to a flow, hosts and a tin.
+
+use core::fmt;
+
+use flowhash::parse::vlan_priority;
+use flowhash::{
+    HostBy, HostIdentity, HostMap, Labeller, LinkHeader, Nat, Parsed, Parser, SipHash13,
+};
+use sched_core::{Ecn, Side};
+
+use super::builder::SmartQueueBuilder;
+use crate::labels::Identified;
+use crate::tins::{Fwmark, TinBy, TinPlan};
+
+/// What a frame begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum LinkLayer {
+    /// An Ethernet II header, with VLAN tags and PPPoE or without.
+    #[default]
+    Ethernet,
+    /// An IP header, as TUN devices give it.
+    RawIp,
+}
+
+/// Reads frames for a queue by descriptor, whose bytes stay in the caller's buffers, as a
+/// [`SmartQueue`](crate::SmartQueue) with [`Frames`](crate::Frames) reads those in its own:
+/// [`SmartQueueBuilder::reader`]. `I` says which addresses are one host.
+///
+/// ```
+/// use freeboard::SmartQueue;
+/// use freeboard::flowhash::Labels;
+/// use freeboard::sched_core::{Nanos, Packet};
+/// use freeboard::shaper::Rate;
+/// use freeboard::{InTin, TinMode};
+///
+/// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).tins(TinMode::Diffserv4);
+/// let mut reader = builder.reader([42; 16]); // 16 random bytes
+/// let mut queue = builder.descriptors()?;
+///
+/// let mut frames = [[0; 60]; 4]; // buffers of a driver's
+/// for (handle, frame) in (0..).zip(&mut frames) {
+///     frame[12..24].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+///     frame[29] = handle as u8 % 2; // of two hosts
+///     let parsed = reader.parse(frame);
+///     let read = reader.read(frame, &parsed, 0, queue.tins());
+///     let labels = InTin { labels: reader.labels(&read, reader.labeller()), tin: read.tin };
+///     let packet = Packet { ecn: read.ecn(), ..Packet::new(handle, 60) };
+///     queue.enqueue(Nanos(0), &labels, packet, &mut |_: Packet, _| {})?;
+/// }
+/// assert_eq!(queue.backlogged_hosts().0, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct FrameReader<I = HostMap> {
+    link: LinkLayer,
+    parser: Parser,
+    /// The side that the identity is asked about.
+    local_side: Side,
+    /// Which header names a tin.
+    tin_by: TinBy,
+    /// Which bits of a mark name a tin.
+    fwmark: Fwmark,
+    labeller: Labeller<SipHash13>,
+    identity: I,
+}
+
+/// Without the key.
+impl<I> fmt::Debug for FrameReader<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameReader").field("link", &self.link).finish_non_exhaustive()
+    }
+}
+
+/// A frame, read: [`FrameReader::read`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct FrameRead<'a> {
+    /// What its headers say.
+    pub parsed: &'a Parsed,
+    /// Its Ethernet header, if it has one and the identity of hosts [reads it](HostIdentity::reads_link).
+    pub link: Option<LinkHeader>,
+    /// The tin that it is in.
+    pub tin: u8,
+}
+
+impl FrameRead<'_> {
+    /// The ECN bits of its IP header.
+    #[inline]
+    #[must_use]
+    pub fn ecn(&self) -> Ecn {
+        self.parsed.ip.map_or(Ecn::NotEct, |ip| Ecn::from_bits(ip.ecn()))
+    }
+}
+
+impl SmartQueueBuilder {
+    /// A reader of frames for a queue [by descriptor](Self::descriptors): with the header, the
+    /// [parser](Self::parser), the local side and the names of tins that are set here. `key` is 16
+    /// random bytes, drawn anew at each start and told no one.
+    #[must_use]
+    pub fn reader(&self, key: [u8; 16]) -> FrameReader {
+        let Self { layer: link, parser, local_side, tin_by, fwmark, .. } = *self;
+        let labeller = Labeller::new(SipHash13::new(key));
+        let identity = HostMap::unlisted(HostBy::Auto);
+        FrameReader { link, parser, local_side, tin_by, fwmark, labeller, identity }
+    }
+}
+
+impl<I> FrameReader<I> {
+    /// The same reader with hosts that are told apart in another way. To be called before the first frame.
+    #[must_use]
+    pub fn with_identity<J: HostIdentity>(self, identity: J) -> FrameReader<J> {
+        self.map_identity(|_| identity)
+    }
+
+    pub(super) fn map_identity<J>(self, to: impl FnOnce(I) -> J) -> FrameReader<J> {
+        let Self { link, parser, local_side, tin_by, fwmark, labeller, identity } = self;
+        let identity = to(identity);
+        FrameReader { link, parser, local_side, tin_by, fwmark, labeller, identity }
+    }
+
+    /// Which addresses are one host.
+    pub const fn identity(&self) -> &I {
+        &self.identity
+    }
+
+    /// Which addresses are one host, to be changed.
+    pub const fn identity_mut(&mut self) -> &mut I {
+        &mut self.identity
+    }
+
+    /// Sets which header names the tin of a frame, from the next one on.
+    pub const fn set_tin_by(&mut self, tin_by: TinBy) {
+        self.tin_by = tin_by;
+    }
+
+    /// Sets which bits of a mark name a tin, from the next frame on.
+    pub const fn set_fwmark(&mut self, fwmark: Fwmark) {
+        self.fwmark = fwmark;
+    }
+
+    pub(super) const fn link(&self) -> LinkLayer {
+        self.link
+    }
+
+    pub(super) const fn tin_by(&self) -> TinBy {
+        self.tin_by
+    }
+
+    pub(super) const fn fwmark(&self) -> Fwmark {
+        self.fwmark
+    }
+
+    /// Goes over to another key.
+    pub(super) fn rekey(&mut self, key: [u8; 16]) {
+        self.labeller = Labeller::new(SipHash13::new(key));
+    }
+
+    /// The keyed hash of the labels. Flows have other labels, and so other queues, after a frame
+    /// from which the identity has learned that hosts are others.
+    pub const fn labeller(&self) -> &Labeller<SipHash13> {
+        &self.labeller
+    }
+
+    /// What the headers of a frame say.
+    #[inline(always)]
+    #[must_use]
+    pub fn parse(&self, frame: &[u8]) -> Parsed {
+        match self.link {
+            LinkLayer::Ethernet => self.parser.ethernet(frame),
+            LinkLayer::RawIp => self.parser.ip(frame),
+        }
+    }
+}
+
+impl<I: HostIdentity> FrameReader<I> {
+    /// Reads a frame that has come, whose headers say `parsed`, and its tin of `tins`: by the mark,
+    /// if it names one, else by the code point. The [identity](HostIdentity) of hosts learns from it.
+    #[inline(always)]
+    #[must_use]
+    pub fn read<'a>(
+        &mut self,
+        frame: &[u8],
+        parsed: &'a Parsed,
+        mark: u32,
+        tins: &TinPlan,
+    ) -> FrameRead<'a> {
+        let link = self.link_of(frame);
+        if let Some(link) = link.filter(|_| parsed.ip.is_some()) {
+            self.learn(link);
+        }
+        FrameRead { parsed, link, tin: self.tin(frame, parsed, mark, tins) }
+    }
+
+    /// The Ethernet header of `frame`, if the identity of hosts reads it.
+    #[inline(always)]
+    pub(super) fn link_of(&self, frame: &[u8]) -> Option<LinkHeader> {
+        let is_read = self.link == LinkLayer::Ethernet && self.identity.reads_link();
+        if is_read { LinkHeader::of(frame) } else { None }
+    }
+
+    /// The tin of `frame`.
+    #[inline(always)]
+    pub(super) fn tin(&self, frame: &[u8], parsed: &Parsed, mark: u32, tins: &TinPlan) -> u8 {
+        if tins.count() == 1 {
+            return 0;
+        }
+        let is_ethernet = self.link == LinkLayer::Ethernet;
+        let dscp = self.tin_by.dscp(parsed, || vlan_priority(frame).filter(|_| is_ethernet));
+        tins.of_marked(self.fwmark.value(mark), dscp)
+    }
+
+    /// Tells the identity of an IP packet. If hosts are others from now on, flows have other
+    /// labels, and so other queues: no flow that stays backlogged keeps the host that it was given.
+    /// What is queued leaves under the labels that it has.
+    #[inline]
+    fn learn(&mut self, link: LinkHeader) {
+        let end = match self.local_side {
+            Side::Source => link.source(),
+            Side::Destination => link.destination(),
+        };
+        if self.identity.learn(end) {
+            self.labeller = Labeller::new(self.labeller.hasher().derived());
+        }
+    }
+
+    /// Flow and hosts of a frame: `labeller` is that of [`labeller`](Self::labeller), behind a
+    /// [translation](Labeller::with_nat) of addresses or not.
+    #[inline(always)]
+    #[must_use]
+    pub const fn labels<'a, N: Nat>(
+        &'a self,
+        read: &FrameRead<'a>,
+        labeller: &'a Labeller<SipHash13, N>,
+    ) -> Identified<'a, SipHash13, I, N> {
+        let &FrameRead { parsed, link, .. } = read;
+        Identified { parsed, link, labeller, identity: &self.identity, local_side: self.local_side }
+    }
+}
