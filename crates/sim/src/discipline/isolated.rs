@@ -4,8 +4,8 @@ use core::fmt::Debug;
 
 use freeboard::flowhash::{self, Ack, FlowKey, SipHash13};
 use freeboard::sched_core::{
-    Aqm, AqmChoice, Backlog, CoDelParams, ConfigError, DropSink, FlowId, Limits, Nanos, Packet,
-    Rejected,
+    Aqm, AqmChoice, Backlog, CoDelParams, ConfigError, DropSink, FlowId, Limits, Nanos, NoAqm,
+    Packet, Rejected,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
@@ -30,34 +30,28 @@ pub enum Drops {
 }
 
 /// A packet comes in by its flow and its hosts.
-macro_rules! by_hosts {
-    ($queue:ty $(, $parameter:ident)?) => {
-        impl$(<$parameter: Aqm>)? Bottleneck for $queue {
-            line_and_overhead!();
+impl<A: Aqm> Bottleneck for Shaped<Isolated<Heap, A>> {
+    line_and_overhead!();
 
-            fn lookups(&self) -> Option<flowhash::Counts> {
-                None
-            }
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
 
-            fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
-                None
-            }
+    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
+        None
+    }
 
-            fn enqueue_key(
-                &mut self,
-                now: Nanos,
-                key: &FlowKey,
-                hasher: &SipHash13,
-                packet: Packet,
-                drops: &mut dyn DropSink,
-            ) -> Result<(), Rejected> {
-                self.enqueue_labelled(now, &OnDemand { key, hasher }, packet, drops)
-            }
-        }
-    };
+    fn enqueue_key(
+        &mut self,
+        now: Nanos,
+        key: &FlowKey,
+        hasher: &SipHash13,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue_labelled(now, &OnDemand { key, hasher }, packet, drops)
+    }
 }
-
-by_hosts!(Shaped<Isolated<Heap, A>>, A);
 
 /// The assembled queue, with its tins and its filter of acknowledgements.
 impl Bottleneck for DescriptorQueue {
@@ -100,8 +94,8 @@ impl Bottleneck for DescriptorQueue {
 }
 
 /// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight and a spare one
-/// for each entry of a host, quanta of the longest packet. With CoDel it is a [`SmartQueue`]; without an AQM, which no
-/// [`SmartQueue`] is, [`Isolated`] stands alone before the line: that shows what the isolation does by itself.
+/// for each entry of a host, quanta of the longest packet. With CoDel it is a [`SmartQueue`]; without an AQM [`Isolated`]
+/// is alone before the line: that shows what the isolation does by itself.
 ///
 /// Handles are numbered up to `limits.packets`, inclusively. `max_len` is the longest packet in bytes;
 /// outside `1..=`[`Packet::MAX_LEN`] it counts as the nearest within. Longer packets are rejected.
@@ -116,20 +110,15 @@ pub fn isolated(
     limits: Limits,
     max_len: u32,
 ) -> Result<Box<dyn Bottleneck>, ConfigError> {
-    Ok(match drops {
-        Drops::Longest => {
-            let max_len = max_len.clamp(1, Packet::MAX_LEN);
-            let config = IsolatedConfig::new(max_len, limits).isolated_by(isolation);
-            let queue = Isolated::new(memory(limits), config).expect(WITHIN);
-            Box::new(Shaped::new(queue, line, link))
-        }
+    match drops {
+        Drops::Longest => isolated_with(isolation, |_| Ok(NoAqm), line, link, limits, max_len),
         Drops::CoDel(params) => {
             let aqm = (AqmKind::CoDel, false);
             let mut queue = smart_queue(isolation, aqm, line, link, limits, max_len);
             queue.set_aqm_params(AqmChoice::CoDel(params))?;
-            Box::new(queue)
+            Ok(Box::new(queue))
         }
-    })
+    }
 }
 
 /// A [`SmartQueue`] with this AQM as its builder sets it for the rate of `line`, and with or without the threshold for
