@@ -15,10 +15,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use flowhash::Ack;
-use sched_core::{
-    Aqm, Descriptor, DropPolicy, Ecn, FlowDirectory, FlowId, FlowQueues, FlowRecords,
-    FlowScheduler, Packet, Queue, Table,
-};
+use sched_core::{Aqm, DropPolicy, Ecn, FlowId, FlowQueues, FlowScheduler, Packet, Tables};
 
 pub use rules::supersedes;
 
@@ -134,21 +131,18 @@ impl AckFilter {
     /// [`superseded`](Self::superseded) in the queue of `flow`, whose newest packet is `packet`, which is `ack`: what to give
     /// [`FlowQueues::filter_out`]. `None` as well if `packet` is not the newest there.
     #[must_use]
-    pub fn superseded_in<O, Q, S, A, R, D, T>(
+    pub fn superseded_in<O, M, A, D>(
         self,
-        queues: &FlowQueues<O, Q, S, A, R, D, T>,
+        queues: &FlowQueues<O, M, A, D>,
         flow: FlowId,
         (packet, ack): (Packet, &Ack),
         acks: &(impl Acks + ?Sized),
     ) -> Option<u32>
     where
         O: FlowScheduler,
-        Q: Table<Queue>,
-        S: Table<Descriptor>,
+        M: Tables<O>,
         A: Aqm,
-        R: FlowRecords<O>,
         D: DropPolicy<O>,
-        T: FlowDirectory<O>,
     {
         let mut packets = queues.newest_first(flow);
         packets.next().filter(|newest| newest.handle == packet.handle)?;

@@ -5,15 +5,13 @@
 //! `Drr` inside this is the set-associative-hashed DRR of CAKE (§III-B) without its host level.
 //! Cost: that of the inner scheduler and one lookup a packet.
 
-use core::fmt;
-
 use crate::ack_filter::{AckFilter, Acks};
 use flowhash::{Ack, FlowTable, Lookup, Outcome, Rotating, TagLine};
 use sched_core::{
     Aqm, Backlog, ConfigError, Counters, Descriptor, DropPolicy, DropReason, DropSink,
-    FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler, FlowState, Imbalance, Limits,
-    LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Queue, Rejected, Scheduler,
-    Table,
+    FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowRecords, FlowScheduler, FlowState,
+    Imbalance, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue, Rejected,
+    Scheduler, Table, Tables,
 };
 
 /// A hash table as a flow directory: the scheduler's flow `q` is the table's queue `q`, and is given back in the moment
@@ -68,7 +66,10 @@ fn recount_old<L: Table<TagLine>>(table: &FlowTable<L>) -> Result<(), Imbalance>
     Imbalance::check("old claims", 0, table.old_claims().into(), old)
 }
 
-/// Queues under a flow scheduler, reached by hash.
+/// Tables without statistics of single queues.
+type Plain<Q, S, L> = (Q, S, [FlowRecord; 0], HashDirectory<L>);
+
+/// Queues under a flow scheduler, reached by hash: the [`FlowQueues`] `E` with a [`HashDirectory`].
 ///
 /// As a [`Scheduler`], the number that names a flow is its 32-bit hash:
 /// [`Labels::flow`](flowhash::Labels) or what a network card computed. Flows that meet in a full set
@@ -95,23 +96,17 @@ fn recount_old<L: Table<TagLine>>(table: &FlowTable<L>) -> Result<(), Imbalance>
 /// assert_eq!(queues.dequeue(Nanos(0), drops), Some(Packet::new(7, 1_000)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Hashed<O, L, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim> {
-    queues: FlowQueues<O, Q, S, A, R, D, HashDirectory<L>>,
+#[derive(Debug)]
+pub struct Hashed<E> {
+    queues: E,
 }
 
-/// Without the tables.
-impl<O, L, Q, S, A, R, D> fmt::Debug for Hashed<O, L, Q, S, A, R, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hashed").field("queues", &self.queues).finish_non_exhaustive()
-    }
-}
-
-impl<O, L, Q, S, N> Hashed<O, L, Q, S, NoAqm, [FlowRecord; 0], LongestQueueDrop<N>>
+impl<O, Q, S, L, N> Hashed<FlowQueues<O, Plain<Q, S, L>, NoAqm, LongestQueueDrop<N>>>
 where
     O: FlowScheduler,
-    L: Table<TagLine>,
     Q: Table<Queue>,
     S: Table<Descriptor>,
+    L: Table<TagLine>,
     N: Table<LongestFlow>,
 {
     /// Creates hashed queues without an AQM and without statistics of single queues. When there is
@@ -129,12 +124,12 @@ where
     }
 }
 
-impl<O, L, Q, S> Hashed<O, L, Q, S>
+impl<O, Q, S, L> Hashed<FlowQueues<O, Plain<Q, S, L>>>
 where
     O: FlowScheduler,
-    L: Table<TagLine>,
     Q: Table<Queue>,
     S: Table<Descriptor>,
+    L: Table<TagLine>,
 {
     /// Creates hashed queues without an AQM and without statistics of single queues. When there is
     /// no room, a packet is dropped from the queue that the flow scheduler names, or else the
@@ -150,25 +145,37 @@ where
     }
 }
 
-impl<O, L, Q, S, A, R, D> Hashed<O, L, Q, S, A, R, D>
+impl<O, Q, S, R, L, A, D> Hashed<FlowQueues<O, (Q, S, R, HashDirectory<L>), A, D>>
 where
     O: FlowScheduler,
-    L: Table<TagLine>,
     Q: Table<Queue>,
     S: Table<Descriptor>,
+    R: FlowRecords<O>,
+    L: Table<TagLine>,
     A: Aqm,
-    R: Table<FlowRecord>,
     D: DropPolicy<O>,
 {
     /// Hashed queues over `queues`, which hold nothing yet, reached by `table`, of which no queue is claimed. Queues that
     /// the flow scheduler has no flow for reject their packets: add all
     /// [`queues`](flowhash::FlowTable::queues) of the table.
-    pub fn over(queues: FlowQueues<O, Q, S, A, R, D>, table: FlowTable<L>) -> Self {
+    pub fn over<M>(queues: FlowQueues<O, M, A, D>, table: FlowTable<L>) -> Self
+    where
+        M: Tables<O, Queues = Q, Descriptors = S, Records = R>,
+    {
         Self { queues: queues.with_directory(HashDirectory { table }) }
     }
+}
 
+impl<O, M, A, D, L> Hashed<FlowQueues<O, M, A, D>>
+where
+    O: FlowScheduler,
+    M: Tables<O, Directory = HashDirectory<L>>,
+    A: Aqm,
+    D: DropPolicy<O>,
+    L: Table<TagLine>,
+{
     /// The queues by number, read-only.
-    pub const fn queues(&self) -> &FlowQueues<O, Q, S, A, R, D, HashDirectory<L>> {
+    pub const fn queues(&self) -> &FlowQueues<O, M, A, D> {
         &self.queues
     }
 
@@ -316,15 +323,13 @@ where
     }
 }
 
-impl<O, L, Q, S, A, R, D> Scheduler for Hashed<O, L, Q, S, A, R, D>
+impl<O, M, A, D, L> Scheduler for Hashed<FlowQueues<O, M, A, D>>
 where
     O: FlowScheduler,
-    L: Table<TagLine>,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
+    M: Tables<O, Directory = HashDirectory<L>>,
     A: Aqm,
-    R: Table<FlowRecord>,
     D: DropPolicy<O>,
+    L: Table<TagLine>,
 {
     /// `flow` is the packet's hash.
     #[inline(always)]
@@ -347,7 +352,7 @@ where
         drops: &mut dyn DropSink,
     ) -> usize {
         let mut accepted = 0;
-        for chunk in burst.chunks(FlowQueues::<O, Q, S, A, R, D, HashDirectory<L>>::CHUNK) {
+        for chunk in burst.chunks(FlowQueues::<O, M, A, D>::CHUNK) {
             self.queues
                 .touch_arrivals(chunk, |directory, hash| directory.table.find(hash.0).map(FlowId));
             for &(hash, packet) in chunk {

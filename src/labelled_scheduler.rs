@@ -2,12 +2,12 @@
 
 use flowhash::TagLine;
 use sched_core::{
-    Aqm, Descriptor, DropPolicy, DropSink, Fifo, FlowId, FlowRecord, FlowScheduler, Nanos, Packet,
-    Queue, Rejected, Scheduler, Table,
+    Aqm, Descriptor, DropPolicy, DropSink, Fifo, FlowId, FlowQueues, FlowScheduler, Nanos, Packet,
+    Rejected, Scheduler, Table, Tables,
 };
 use shaper::Shaped;
 
-use crate::{Hashed, Isolated, Labelled, Storage};
+use crate::{HashDirectory, Hashed, Isolated, Labelled, Storage};
 
 /// A scheduler that takes packets by their labels: flow and hosts.
 ///
@@ -93,15 +93,13 @@ impl<S: Storage, A: Aqm> LabelledScheduler for Isolated<S, A> {
 }
 
 /// By flow; while a new key takes over, under both.
-impl<O, L, Q, S, A, R, D> LabelledScheduler for Hashed<O, L, Q, S, A, R, D>
+impl<O, M, A, D, L> LabelledScheduler for Hashed<FlowQueues<O, M, A, D>>
 where
     O: FlowScheduler,
-    L: Table<TagLine>,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
+    M: Tables<O, Directory = HashDirectory<L>>,
     A: Aqm,
-    R: Table<FlowRecord>,
     D: DropPolicy<O>,
+    L: Table<TagLine>,
 {
     fn enqueue_labelled(
         &mut self,

@@ -8,8 +8,8 @@ use conformance::catalog::{
 };
 use conformance::paper::{Controller, MTU, NONE, Passed, Subject, Traffic};
 use freeboard::sched_core::{
-    Descriptor, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, Nanos, NoAqm, Packet, Queue,
-    Scheduler,
+    Descriptor, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits, Nanos, NoAqm, Packet,
+    Queue, Scheduler,
 };
 
 /// A scheduler, by the paper's names.
@@ -165,9 +165,11 @@ impl Subject for OneQueue {
     }
 }
 
+type Tables = (Box<[Queue]>, Box<[Descriptor]>, [FlowRecord; 0]);
+
 /// A queue for each flow.
-struct Queues<O> {
-    queues: FlowQueues<O, Box<[Queue]>, Box<[Descriptor]>>,
+struct Queues<O: FlowScheduler> {
+    queues: FlowQueues<O, Tables>,
     now: Nanos,
 }
 

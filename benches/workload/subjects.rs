@@ -8,9 +8,9 @@ use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
     Aqm, Blue, BlueParams, BlueState, CeThreshold, ClassState, Classes, CoDel, CoDelParams,
     CoDelState, Cobalt, CobaltParams, CobaltState, Descriptor, DropFrom, DrrFlow, DualPi2,
-    DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop,
-    LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState, Queue, Red,
-    RedParams, RedState, Scheduler, TinConfig,
+    DualPi2Params, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
+    LongestQueueDrop, LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState,
+    Queue, Red, RedParams, RedState, Scheduler, TinConfig,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
@@ -116,8 +116,8 @@ pub(crate) const MIXED: [&str; 8] = [
 /// The longest packet of the workloads.
 const MTU: u32 = 1_500;
 
-type FairQueues<A> =
-    FlowQueues<<Drr as FlowRecipe>::Made<Boxes>, Box<[Queue]>, Box<[Descriptor]>, A>;
+type Tables = (Box<[Queue]>, Box<[Descriptor]>, [FlowRecord; 0]);
+type FairQueues<A> = FlowQueues<<Drr as FlowRecipe>::Made<Boxes>, Tables, A>;
 
 const DRR: Drr = Drr { sparse_first: false };
 const PLUS: QfqPlus = QfqPlus { members: 8 };
@@ -489,10 +489,7 @@ fn scheduler<R: FlowRecipe>(
     scheduler
 }
 
-fn queued<O: FlowScheduler>(
-    scheduler: O,
-    flows: usize,
-) -> FlowQueues<O, Box<[Queue]>, Box<[Descriptor]>> {
+fn queued<O: FlowScheduler>(scheduler: O, flows: usize) -> FlowQueues<O, Tables> {
     let room = (Boxes(flows), Boxes(descriptors_for(flows)), Arrays::<0>);
     queues(scheduler, NoAqm, room, Limits::NONE)
 }

@@ -27,16 +27,13 @@ use crate::{IsolatedConfig, IsolatedError};
 /// The engine: flow scheduler, drop policy, AQM and flow directory.
 type Engine<S, A> = FlowQueues<
     Serving<S>,
-    <S as Storage>::Of<Queue>,
-    <S as Storage>::Of<Descriptor>,
+    (<S as Storage>::Of<Queue>, <S as Storage>::Of<Descriptor>, TinRecords<S>, Directory<S>),
     A,
-    TinRecords<S>,
     LongestHostDrop<
         <S as Storage>::Of<HeldFlow>,
         <S as Storage>::Of<HeldHost>,
         <S as Storage>::One<HostClasses>,
     >,
-    Directory<S>,
 >;
 
 /// Queues found by label, under the [`Isolation`] chosen, in the storage `S`; with the AQM `A`.

@@ -4,25 +4,21 @@ use std::collections::{BTreeMap, VecDeque};
 
 use conformance::Xorshift;
 use conformance::effort::effort;
-use freeboard::Hashed;
 use freeboard::flowhash::{FlowTable, Outcome, TagLine};
 use freeboard::sched_core::{
     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, Limits, LongestFlow,
     LongestQueueDrop, Nanos, NoAqm, Packet, Queue, RejectReason, Scheduler,
 };
+use freeboard::{HashDirectory, Hashed};
 
 const QUEUES: usize = 32;
 const DESCRIPTORS: usize = 64;
 const NOW: Nanos = Nanos::ZERO;
 
+type Tables =
+    ([Queue; QUEUES], [Descriptor; DESCRIPTORS], [FlowRecord; QUEUES], HashDirectory<[TagLine; 4]>);
 type Subject = Hashed<
-    Drr<[DrrFlow; QUEUES]>,
-    [TagLine; 4],
-    [Queue; QUEUES],
-    [Descriptor; DESCRIPTORS],
-    NoAqm,
-    [FlowRecord; QUEUES],
-    LongestQueueDrop<[LongestFlow; QUEUES]>,
+    FlowQueues<Drr<[DrrFlow; QUEUES]>, Tables, NoAqm, LongestQueueDrop<[LongestFlow; QUEUES]>>,
 >;
 
 fn hashed(limits: Limits) -> Subject {

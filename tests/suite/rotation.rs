@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conformance::effort::effort;
-use freeboard::Hashed;
 use freeboard::flowhash::{FlowHasher, FlowTable, Outcome, SipHash13, TagLine};
-use freeboard::sched_core::{Descriptor, Drr, DrrFlow, Limits, Nanos, Packet, Queue, Scheduler};
+use freeboard::sched_core::{
+    Descriptor, Drr, DrrFlow, FlowQueues, FlowRecord, Limits, Nanos, Packet, Queue, Scheduler,
+};
+use freeboard::{HashDirectory, Hashed};
 
 const NOW: Nanos = Nanos::ZERO;
 const QUEUES: usize = 64;
@@ -22,7 +24,8 @@ fn label(key: u8, flow: u32) -> u32 {
     SipHash13::new([key; 16]).hash(&flow.to_le_bytes())
 }
 
-type ByHash = Hashed<Drr<Vec<DrrFlow>>, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>>;
+type Tables = (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0], HashDirectory<Vec<TagLine>>);
+type ByHash = Hashed<FlowQueues<Drr<Vec<DrrFlow>>, Tables>>;
 
 fn hashed() -> ByHash {
     let mut drr = Drr::new(vec![DrrFlow::EMPTY; QUEUES], LEN).expect("a length");

@@ -6,9 +6,9 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Autorate, KeywordError, Shaped, Shaper};
 use freeboard::{
-    Buffers, DescriptorQueue, FrameQueue, Hashed, Heap, Isolated, IsolatedMemory, QueueSettings,
-    Segmenter, SettingsError, SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames,
-    StaticTables,
+    Buffers, DescriptorQueue, FrameQueue, HashDirectory, Hashed, Heap, Isolated, IsolatedMemory,
+    QueueSettings, Segmenter, SettingsError, SmartQueueBuilder, SmartQueueError, StaticFrameQueue,
+    StaticFrames, StaticTables,
 };
 
 fn is_send_and_sync<T: Send + Sync>() {}
@@ -28,21 +28,19 @@ fn queues_may_move_between_threads() {
     is_send_and_sync::<StaticTables<16, 1, 8>>();
     type Queues = FlowQueues<
         Drr<Vec<DrrFlow>>,
-        Vec<Queue>,
-        Vec<Descriptor>,
+        (Vec<Queue>, Vec<Descriptor>, Vec<FlowRecord>),
         CoDel<Vec<CoDelState>>,
-        Vec<FlowRecord>,
         LongestQueueDrop<Vec<LongestFlow>>,
     >;
     is_send_and_sync::<Shaped<Queues>>();
+    type Directory = HashDirectory<Vec<freeboard::flowhash::TagLine>>;
     type ByHash = Hashed<
-        Drr<Vec<DrrFlow>>,
-        Vec<freeboard::flowhash::TagLine>,
-        Vec<Queue>,
-        Vec<Descriptor>,
-        NoAqm,
-        Vec<FlowRecord>,
-        LongestQueueDrop<Vec<LongestFlow>>,
+        FlowQueues<
+            Drr<Vec<DrrFlow>>,
+            (Vec<Queue>, Vec<Descriptor>, Vec<FlowRecord>, Directory),
+            NoAqm,
+            LongestQueueDrop<Vec<LongestFlow>>,
+        >,
     >;
     is_send_and_sync::<ByHash>();
     is_send_and_sync::<Fifo<Vec<Descriptor>>>();

@@ -30,7 +30,7 @@ pub const MILLISECOND: Nanos = Nanos::from_millis(1);
 
 /// Queues of arrays, with a record for each flow.
 pub type Engine<O, const F: usize, const S: usize, D = OwnVictim> =
-    FlowQueues<O, [Queue; F], [Descriptor; S], NoAqm, [FlowRecord; F], D>;
+    FlowQueues<O, ([Queue; F], [Descriptor; S], [FlowRecord; F]), NoAqm, D>;
 
 /// `scheduler` over `F` queues and `S` descriptors, with a record for each flow.
 pub fn engine<O: FlowScheduler, const F: usize, const S: usize>(

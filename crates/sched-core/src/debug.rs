@@ -3,9 +3,9 @@
 /// Prints these fields of a type, and none of its tables. Whatever its parameters are, it is
 /// `Debug`.
 macro_rules! short_debug {
-    ($name:ident<$($parameter:ident),*> { $($field:ident),* }) => {
+    ($name:ident<$($parameter:ident $(: $bound:path)?),*> { $($field:ident),* }) => {
         /// Without the tables.
-        impl<$($parameter),*> core::fmt::Debug for $name<$($parameter),*> {
+        impl<$($parameter $(: $bound)?),*> core::fmt::Debug for $name<$($parameter),*> {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 let mut debug = f.debug_struct(stringify!($name));
                 $(debug.field(stringify!($field), &self.$field);)*

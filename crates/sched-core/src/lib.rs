@@ -120,7 +120,9 @@ pub use drops::longest_queue::{LongestFlow, LongestQueueDrop};
 pub use elapsed::Elapsed;
 pub use flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 pub use guarantee::{Guarantee, Share};
-pub use hierarchy::classes::{ClassState, Classes, Classify, LongestClass, LowBits, Member};
+pub use hierarchy::classes::{
+    ClassState, ClassTables, Classes, Classify, LongestClass, LowBits, Member,
+};
 pub use hosts::hosted::Hosted;
 pub use hosts::side::Side;
 #[doc(hidden)]
@@ -133,7 +135,7 @@ pub use queues::counters::{Counters, FlowRecord, FlowRecords, Volume};
 pub use queues::delay_histogram::DelayHistogram;
 pub use queues::fifo::Fifo;
 pub use queues::flow_directory::{FlowDirectory, NoDirectory};
-pub use queues::flow_queues::{FlowQueues, PACED_ROUNDS, Siblings};
+pub use queues::flow_queues::{FlowQueues, PACED_ROUNDS, Siblings, Tables};
 pub use queues::queue::{Descriptor, Queue};
 pub use rate::Rate;
 #[doc(hidden)]

@@ -18,10 +18,10 @@ use freeboard::sched_core::{
     Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, DropSink,
     Drr, DrrFlow, DualPi2, Fifo, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler,
     LengthFlow, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Qfq,
-    QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestQueue, Table, WaitingFlow,
+    QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestQueue, Table, Tables, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
-use freeboard::{AqmKind, Dscp, Hashed, Isolation};
+use freeboard::{AqmKind, Dscp, HashDirectory, Hashed, Isolation};
 
 pub use flow_lists::FlowLists;
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
@@ -157,13 +157,11 @@ impl<S: Table<Descriptor>> Bottleneck for Shaped<DualPi2<S>> {
     }
 }
 
-impl<O, Q, S, A, R, D> Bottleneck for Shaped<FlowQueues<O, Q, S, A, R, D>>
+impl<O, M, A, D> Bottleneck for Shaped<FlowQueues<O, M, A, D>>
 where
     O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
+    M: Tables<O>,
     A: Aqm,
-    R: Table<FlowRecord>,
     D: DropPolicy<O>,
 {
     line_and_overhead!();
@@ -177,15 +175,13 @@ where
     }
 }
 
-impl<O, L, Q, S, A, R, D> Bottleneck for Shaped<Hashed<O, L, Q, S, A, R, D>>
+impl<O, M, A, D, L> Bottleneck for Shaped<Hashed<FlowQueues<O, M, A, D>>>
 where
     O: FlowScheduler,
-    R: Table<FlowRecord>,
+    M: Tables<O, Directory = HashDirectory<L>>,
+    A: Aqm,
     D: DropPolicy<O>,
     L: Table<TagLine>,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    A: Aqm,
 {
     line_and_overhead!();
 
@@ -357,7 +353,8 @@ fn longest() -> LongestQueueDrop<Vec<LongestFlow>> {
 }
 
 /// Flows by hash, with this AQM in each queue and this drop policy.
-type ByHash<O, A, D> = Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>, A, [FlowRecord; 0], D>;
+type ByHash<O, A, D> = Hashed<FlowQueues<O, ByHashTables, A, D>>;
+type ByHashTables = (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0], HashDirectory<Vec<TagLine>>);
 
 fn hashed<O: FlowScheduler, D: DropPolicy<O>>(
     scheduler: O,

@@ -9,8 +9,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
 use freeboard::{
-    AqmKind, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Rtt,
-    SmartQueue,
+    AqmKind, Descriptors, HashDirectory, Hashed, Isolated, IsolatedConfig, IsolatedMemory,
+    Isolation, Rtt, SmartQueue,
 };
 
 use super::{
@@ -20,10 +20,8 @@ use super::{
 /// Queues with their tables in `F`, `S` and `R`.
 type Queues<O, A, F, S, R> = FlowQueues<
     O,
-    <F as Memory>::Of<Queue>,
-    <S as Memory>::Of<Descriptor>,
+    (<F as Memory>::Of<Queue>, <S as Memory>::Of<Descriptor>, <R as Memory>::Of<FlowRecord>),
     A,
-    <R as Memory>::Of<FlowRecord>,
 >;
 
 /// Queues of packets under `scheduler`, with a record for each of the flows that `records` has room for.
@@ -56,10 +54,8 @@ pub struct Queued<R, A> {
 impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
     type Made<F: Memory, S: Memory> = FlowQueues<
         SchedulerOf<R, F>,
-        F::Of<Queue>,
-        S::Of<Descriptor>,
+        (F::Of<Queue>, S::Of<Descriptor>, F::Of<FlowRecord>),
         A::Made<F>,
-        F::Of<FlowRecord>,
         R::Policy<F>,
     >;
 
@@ -192,13 +188,12 @@ pub struct ByHash<R, L> {
 
 impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
     type Made<F: Memory, S: Memory> = Hashed<
-        SchedulerOf<R, F>,
-        L::Of<TagLine>,
-        F::Of<Queue>,
-        S::Of<Descriptor>,
-        NoAqm,
-        [FlowRecord; 0],
-        R::Policy<F>,
+        FlowQueues<
+            SchedulerOf<R, F>,
+            (F::Of<Queue>, S::Of<Descriptor>, [FlowRecord; 0], HashDirectory<L::Of<TagLine>>),
+            NoAqm,
+            R::Policy<F>,
+        >,
     >;
 
     fn scheduler<F: Memory, S: Memory>(
@@ -238,10 +233,8 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
     type Made<F: Memory, S: Memory> = Classes<
         R::Made<super::Arrays<4>>,
         C::Made<F, S>,
-        [C::Made<F, S>; 4],
         LowBits,
-        [ClassState; 4],
-        [LongestClass; 4],
+        ([C::Made<F, S>; 4], [ClassState; 4], [LongestClass; 4]),
     >;
 
     fn scheduler<F: Memory, S: Memory>(

@@ -4,12 +4,13 @@ use crate::catalog::{ByNumber, Dial, Setting};
 use crate::wfi::{Arrival, Metered, WfiFlow};
 use freeboard::flowhash::TagLine;
 use freeboard::sched_core::{
-    Aqm, ClassState, Classes, Classify, ConfigError, Descriptor, DropPolicy, DropSink, DualPi2,
-    Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler, LongestClass, Nanos, Queue,
-    Scheduler, Table,
+    Aqm, ClassTables, Classes, Classify, ConfigError, Descriptor, DropPolicy, DropSink, DualPi2,
+    Fifo, FlowId, FlowQueues, FlowRecords, FlowScheduler, Nanos, Queue, Scheduler, Table, Tables,
 };
 use freeboard::shaper::Shaped;
-use freeboard::{Descriptors, Hashed, Isolated, LabelledScheduler, SmartQueue, Storage};
+use freeboard::{
+    Descriptors, HashDirectory, Hashed, Isolated, LabelledScheduler, SmartQueue, Storage,
+};
 
 /// Which packets leave in the order in which they came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,15 +115,13 @@ impl<S: Contestant> Contestant for Shaped<S> {
 
 /// A flow is added with its class, after it, and removed with it, before it. Changes count as made at
 /// time 0.
-impl<O, S, C, R, W, B> Contestant for Classes<O, S, C, R, W, B>
+impl<O, S, R, M> Contestant for Classes<O, S, R, M>
 where
     O: FlowScheduler,
     O::Config: Dial,
     S: Contestant,
-    C: Table<S>,
     R: Classify,
-    W: Table<ClassState>,
-    B: Table<LongestClass>,
+    M: ClassTables<S>,
 {
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         let flows = self.classifier().flows(self.count());
@@ -153,16 +152,13 @@ where
     }
 }
 
-impl<O, Q, S, A, R, D, T> Contestant for FlowQueues<O, Q, S, A, R, D, T>
+impl<O, M, A, D> Contestant for FlowQueues<O, M, A, D>
 where
     O: FlowScheduler,
     O::Config: Dial,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
+    M: Tables<O>,
     A: Aqm,
-    R: Table<FlowRecord>,
     D: DropPolicy<O>,
-    T: FlowDirectory<O>,
 {
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         self.configure(flow, O::Config::of(setting))
@@ -209,13 +205,13 @@ nothing_to_set!(OfFlow: <S: Scheduler, N: Table<WfiFlow>, P: Table<Arrival>> Met
 nothing_to_set!(
     Free: <
         O: FlowScheduler,
-        L: Table<TagLine>,
         Q: Table<Queue>,
         S: Table<Descriptor>,
+        R: FlowRecords<O>,
+        L: Table<TagLine>,
         A: Aqm,
-        R: Table<FlowRecord>,
         D: DropPolicy<O>
-    > Hashed<O, L, Q, S, A, R, D>
+    > Hashed<FlowQueues<O, (Q, S, R, HashDirectory<L>), A, D>>
 );
 nothing_to_set!(Free: <S: Storage, A: Aqm> Isolated<S, A>);
 nothing_to_set!(Free: <S: Storage> SmartQueue<S, Descriptors>);

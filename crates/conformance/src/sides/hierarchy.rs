@@ -14,7 +14,7 @@ const CLASSES: usize = 4;
 
 /// Classes `S` under the flow scheduler `O`.
 pub type Node<O, S, const N: usize> =
-    Classes<O, S, [S; N], LowBits, [ClassState; N], Vec<LongestClass>>;
+    Classes<O, S, LowBits, ([S; N], [ClassState; N], Vec<LongestClass>)>;
 
 /// `N` classes of `2^bits` flows; the longest gives way if `drops_from_longest`.
 pub fn node<O, S, const N: usize>(

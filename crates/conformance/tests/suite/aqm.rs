@@ -154,7 +154,7 @@ impl Aqm for Blue {
 }
 
 pub(crate) type Queues<O, A, D = OwnVictim> =
-    FlowQueues<O, [Queue; FLOWS], [Descriptor; DESCRIPTORS], A, [FlowRecord; FLOWS], D>;
+    FlowQueues<O, ([Queue; FLOWS], [Descriptor; DESCRIPTORS], [FlowRecord; FLOWS]), A, D>;
 
 pub(crate) fn queues<O: FlowScheduler, A: Aqm>(scheduler: O, aqm: A) -> Queues<O, A> {
     FlowQueues::with_parts(

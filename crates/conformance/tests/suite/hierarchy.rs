@@ -165,8 +165,8 @@ const PLENTY: usize = 256;
 /// Classes of a node, and flows of a class, where guarantees are measured: numbered by two bits each.
 const WIDTH: u32 = 4;
 
-type Leaf<O> = FlowQueues<O, Vec<Queue>, Vec<Descriptor>>;
-type Level<O, S> = Classes<O, S, Vec<S>, LowBits, Vec<ClassState>>;
+type Leaf<O> = FlowQueues<O, (Vec<Queue>, Vec<Descriptor>)>;
+type Level<O, S> = Classes<O, S, LowBits, (Vec<S>, Vec<ClassState>)>;
 
 /// A scheduler, and what it promises each of its flows by number.
 type Promising<S> = (S, Vec<Guarantee>);

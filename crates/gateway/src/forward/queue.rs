@@ -8,14 +8,14 @@ use core::fmt;
 use freeboard::flowhash::{self, Outcome, TagLine};
 use freeboard::sched_core::{
     Aqm as _, AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, Descriptor, DropPolicy, DropSink,
-    Fifo, FloorShare, FlowId, FlowRecord, FlowScheduler, L4sParams, LengthFlow, Limits,
+    Fifo, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, L4sParams, LengthFlow, Limits,
     LongestFlow, LongestQueueDrop, Nanos, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow,
     Queue as Empty, Rejected, Scheduler, ShortestQueue, TokenBucket, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    AckFilter, Acks, Activations, FlowTotals, Hashed, Heap, IsolatedMemory, Isolation, Labelled,
-    SmartQueue, SmartQueueBuilder, TinCounters, TinPlan,
+    AckFilter, Acks, Activations, FlowTotals, HashDirectory, Hashed, Heap, IsolatedMemory,
+    Isolation, Labelled, SmartQueue, SmartQueueBuilder, TinCounters, TinPlan,
 };
 
 use crate::config::Sharing;
@@ -264,8 +264,8 @@ type Aqm = ChosenAqm<Vec<ChosenAqmState>>;
 /// Hosts and flows, with room for rates and for `triple-isolate`.
 type HostQueues = SmartQueue<Heap>;
 type Shortest = ShortestQueue<Vec<LengthFlow>, Vec<WaitingFlow>>;
-type ByHash<O, D = OwnVictim> =
-    Hashed<O, Vec<TagLine>, Vec<Empty>, Vec<Descriptor>, Aqm, [FlowRecord; 0], D>;
+type Tables = (Vec<Empty>, Vec<Descriptor>, [FlowRecord; 0], HashDirectory<Vec<TagLine>>);
+type ByHash<O, D = OwnVictim> = Hashed<FlowQueues<O, Tables, Aqm, D>>;
 
 /// What a queue takes for each frame that it may hold, in bytes.
 pub(crate) const fn bytes_of_descriptor(hosts: HostMode) -> usize {

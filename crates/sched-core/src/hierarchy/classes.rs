@@ -40,8 +40,6 @@ mod recount;
 mod room;
 mod tally;
 
-use core::marker::PhantomData;
-
 use crate::disciplines::tournament::{Ranked, ranked};
 use crate::flow_scheduler::{ConfigError, FlowScheduler, Table};
 use crate::queues::counters::{Counters, Ledger};
@@ -141,25 +139,51 @@ ranked! {
 /// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
 /// ```
 #[derive(Clone)]
-pub struct Classes<O, S, C, R, W, B = [LongestClass; 0]> {
+pub struct Classes<O, S, R, M: ClassTables<S>> {
     /// A class is backlogged here if and only if it is [`Status::Open`], with the bytes it holds.
     scheduler: O,
-    classes: C,
+    classes: M::Classes,
     classify: R,
-    states: W,
+    states: M::States,
     /// What each class holds; for classes beyond it the length is not kept.
-    ranks: B,
+    ranks: M::Ranks,
     ledger: Ledger,
     /// The time that was told last.
     now: Nanos,
     /// Packets delivered: the stamp of the class that was served last.
     served: u64,
-    of: PhantomData<fn() -> S>,
 }
 
-crate::debug::short_debug!(Classes < O, S, C, R, W, B > { ledger });
+crate::debug::short_debug!(Classes < O, S, R, M: ClassTables<S> > { ledger });
 
-impl<O, S, C, R, W> Classes<O, S, C, R, W>
+/// The tables of [`Classes`] that are `S`, as a type: `(classes, states)`, or these and what each class holds.
+pub trait ClassTables<S> {
+    /// The schedulers.
+    type Classes: Table<S>;
+    /// One for each class.
+    type States: Table<ClassState>;
+    /// One for each class, where [the longest](Classes::dropping_from_longest) gives way.
+    type Ranks: Table<LongestClass>;
+}
+
+impl<S, C: Table<S>, W: Table<ClassState>> ClassTables<S> for (C, W) {
+    type Classes = C;
+    type States = W;
+    type Ranks = [LongestClass; 0];
+}
+
+impl<S, C, W, B> ClassTables<S> for (C, W, B)
+where
+    C: Table<S>,
+    W: Table<ClassState>,
+    B: Table<LongestClass>,
+{
+    type Classes = C;
+    type States = W;
+    type Ranks = B;
+}
+
+impl<O, S, R, C, W> Classes<O, S, R, (C, W)>
 where
     O: FlowScheduler,
     S: Scheduler,
@@ -177,8 +201,8 @@ where
         states.as_mut().fill(ClassState::EMPTY);
         Opening::play_all(states.as_mut());
         let ledger = Ledger::new(limits);
-        let (now, served, of) = (Nanos::ZERO, 0, PhantomData);
-        Self { scheduler, classes, classify, states, ranks: [], ledger, now, served, of }
+        let (now, served) = (Nanos::ZERO, 0);
+        Self { scheduler, classes, classify, states, ranks: [], ledger, now, served }
     }
 
     /// The same node, with room made for an arrival: the class that holds the most bytes gives way,
@@ -191,22 +215,20 @@ where
     pub fn dropping_from_longest<B: Table<LongestClass>>(
         self,
         mut ranks: B,
-    ) -> Classes<O, S, C, R, W, B> {
+    ) -> Classes<O, S, R, (C, W, B)> {
         ranks.as_mut().fill(LongestClass::EMPTY);
         Longest::play_all(ranks.as_mut());
-        let Self { scheduler, classes, classify, states, ledger, now, served, of, .. } = self;
-        Classes { scheduler, classes, classify, states, ranks, ledger, now, served, of }
+        let Self { scheduler, classes, classify, states, ledger, now, served, .. } = self;
+        Classes { scheduler, classes, classify, states, ranks, ledger, now, served }
     }
 }
 
-impl<O, S, C, R, W, B> Classes<O, S, C, R, W, B>
+impl<O, S, R, M> Classes<O, S, R, M>
 where
     O: FlowScheduler,
     S: Scheduler,
-    C: Table<S>,
     R: Classify,
-    W: Table<ClassState>,
-    B: Table<LongestClass>,
+    M: ClassTables<S>,
 {
     /// The flow scheduler of classes.
     #[must_use]
@@ -296,14 +318,12 @@ where
     }
 }
 
-impl<O, S, C, R, W, B> Scheduler for Classes<O, S, C, R, W, B>
+impl<O, S, R, M> Scheduler for Classes<O, S, R, M>
 where
     O: FlowScheduler,
     S: Scheduler,
-    C: Table<S>,
     R: Classify,
-    W: Table<ClassState>,
-    B: Table<LongestClass>,
+    M: ClassTables<S>,
 {
     /// A rejection by a class is handed on as it is, but for an unknown flow: its number is the one it
     /// has in this node.

@@ -40,8 +40,7 @@ use crate::scheduler::{Backlog, DropReason, DropSink, Limits};
 /// of the ceiling (`crates/sim/tests/suite/host_rates.rs`).
 pub const PACED_ROUNDS: u64 = 2;
 
-/// Queues in the memory `Q`, of packets in the memory `S`, under the flow scheduler `O`, with the AQM `A`, the drop policy
-/// `D` and the flow directory `T`. Statistics of single flows are in the memory `R`, for as many flows as it has room for.
+/// Queues in the [`Tables`] `M`, under the flow scheduler `O`, with the AQM `A` and the drop policy `D`.
 ///
 /// ```
 /// use sched_core::{
@@ -65,7 +64,7 @@ pub const PACED_ROUNDS: u64 = 2;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim, T = NoDirectory> {
+pub struct FlowQueues<O: FlowScheduler, M: Tables<O>, A = NoAqm, D = OwnVictim> {
     /// Which flow is next.
     scheduler: O,
     /// Which flow gives way. Told of packets as `scheduler` is, after it; of a service that leaves packets behind, before it.
@@ -73,16 +72,67 @@ pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim, T 
     /// What is to become of a packet.
     aqm: A,
     /// Which flow has which queue. Told of queues that become empty, after `scheduler`.
-    directory: T,
+    directory: M::Directory,
     /// `queues[flow]`: backlogged in `scheduler` and `policy` if and only if not empty.
-    queues: Q,
+    queues: M::Queues,
     /// `descriptors[handle]`.
-    descriptors: S,
-    records: R,
+    descriptors: M::Descriptors,
+    records: M::Records,
     ledger: Ledger,
 }
 
-crate::debug::short_debug!(FlowQueues < O, Q, S, A, R, D, T > { ledger });
+crate::debug::short_debug!(FlowQueues < O: FlowScheduler, M: Tables<O>, A, D > { ledger });
+
+/// The tables of [`FlowQueues`] under the flow scheduler `O`, as a type: `(queues, descriptors)`, these and `records`, or these
+/// and a flow directory.
+pub trait Tables<O: FlowScheduler> {
+    /// One for each flow.
+    type Queues: Table<Queue>;
+    /// One for each handle.
+    type Descriptors: Table<Descriptor>;
+    /// Statistics of single flows, for as many as there is room for.
+    type Records: FlowRecords<O>;
+    /// Which flow has which queue.
+    type Directory: FlowDirectory<O>;
+}
+
+/// The tables `M` with the flow directory `U`.
+type WithDirectory<O, M, U> =
+    (<M as Tables<O>>::Queues, <M as Tables<O>>::Descriptors, <M as Tables<O>>::Records, U);
+
+impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> Tables<O> for (Q, S) {
+    type Queues = Q;
+    type Descriptors = S;
+    type Records = [FlowRecord; 0];
+    type Directory = NoDirectory;
+}
+
+impl<O, Q, S, R> Tables<O> for (Q, S, R)
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Descriptor>,
+    R: FlowRecords<O>,
+{
+    type Queues = Q;
+    type Descriptors = S;
+    type Records = R;
+    type Directory = NoDirectory;
+}
+
+impl<O, Q, S, R, T> Tables<O> for (Q, S, R, T)
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Descriptor>,
+    R: FlowRecords<O>,
+    T: FlowDirectory<O>,
+{
+    type Queues = Q;
+    type Descriptors = S;
+    type Records = R;
+    type Directory = T;
+}
 
 /// The four parts of [`FlowQueues`], for what is their own: a table, the rate of a class, parameters.
 ///
@@ -100,7 +150,7 @@ pub struct Siblings<'a, O, D, A, T> {
     pub directory: &'a mut T,
 }
 
-impl<O, Q, S, N> FlowQueues<O, Q, S, NoAqm, [FlowRecord; 0], LongestQueueDrop<N>>
+impl<O, Q, S, N> FlowQueues<O, (Q, S), NoAqm, LongestQueueDrop<N>>
 where
     O: FlowScheduler,
     Q: Table<Queue>,
@@ -142,7 +192,7 @@ where
     }
 }
 
-impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, Q, S> {
+impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, (Q, S)> {
     /// Creates queues without an AQM and without statistics of single flows. When there is no room,
     /// a packet is dropped from the flow that `scheduler` names ([`OwnVictim`]).
     /// [`ShortestQueue`](crate::ShortestQueue) names the longest; most others name none, and then
@@ -153,11 +203,11 @@ impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, Q, S
     /// `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows + descriptors).
     #[must_use]
     pub fn with_own_victim(scheduler: O, queues: Q, descriptors: S, limits: Limits) -> Self {
-        Self::with_parts(scheduler, NoAqm, queues, descriptors, [], limits)
+        Self::with_tables(scheduler, NoAqm, (queues, descriptors, []), limits)
     }
 }
 
-impl<O, Q, S, A, R> FlowQueues<O, Q, S, A, R>
+impl<O, Q, S, A, R> FlowQueues<O, (Q, S, R), A>
 where
     O: FlowScheduler,
     Q: Table<Queue>,
@@ -177,9 +227,20 @@ where
     pub fn with_parts(
         scheduler: O,
         aqm: A,
-        mut queues: Q,
-        mut descriptors: S,
-        mut records: R,
+        queues: Q,
+        descriptors: S,
+        records: R,
+        limits: Limits,
+    ) -> Self {
+        Self::with_tables(scheduler, aqm, (queues, descriptors, records), limits)
+    }
+}
+
+impl<O: FlowScheduler, M: Tables<O, Directory = NoDirectory>, A: Aqm> FlowQueues<O, M, A> {
+    fn with_tables(
+        scheduler: O,
+        aqm: A,
+        (mut queues, mut descriptors, mut records): (M::Queues, M::Descriptors, M::Records),
         limits: Limits,
     ) -> Self {
         queues.as_mut().fill(Queue::IDLE);
@@ -190,16 +251,7 @@ where
     }
 }
 
-impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
-where
-    O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    A: Aqm,
-    R: FlowRecords<O>,
-    D: DropPolicy<O>,
-    T: FlowDirectory<O>,
-{
+impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
     /// The most packets that a flow which is [given up](FlowScheduler::gives_up) loses to one
     /// arrival, unless the arrival has more bytes. For room alone an arrival costs at most as many
     /// packets as it has bytes, since each of them has one at least: 24 packets of 64 bytes for an
@@ -209,10 +261,7 @@ where
     /// The same queues with another drop policy, in whose books no flow is backlogged. What is queued stays; a flow that
     /// `policy` has no room for takes no packets from now on. Cost: O(flows).
     #[must_use]
-    pub fn with_drop_policy<P: DropPolicy<O>>(
-        self,
-        mut policy: P,
-    ) -> FlowQueues<O, Q, S, A, R, P, T> {
+    pub fn with_drop_policy<P: DropPolicy<O>>(self, mut policy: P) -> FlowQueues<O, M, A, P> {
         let Self { scheduler, aqm, directory, queues, descriptors, records, ledger, .. } = self;
         policy.limits_changed(ledger.limits());
         for (flow, queue) in (0..).map(FlowId).zip(queues.as_ref()) {
@@ -232,7 +281,7 @@ where
     pub fn with_directory<U: FlowDirectory<O>>(
         self,
         directory: U,
-    ) -> FlowQueues<O, Q, S, A, R, D, U> {
+    ) -> FlowQueues<O, WithDirectory<O, M, U>, A, D> {
         let Self { scheduler, policy, aqm, queues, descriptors, records, ledger, .. } = self;
         FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
@@ -257,24 +306,24 @@ where
 
     /// The flow directory.
     #[must_use]
-    pub const fn directory(&self) -> &T {
+    pub const fn directory(&self) -> &M::Directory {
         &self.directory
     }
 
     /// All four parts, to be changed.
-    pub const fn siblings(&mut self) -> Siblings<'_, O, D, A, T> {
+    pub const fn siblings(&mut self) -> Siblings<'_, O, D, A, M::Directory> {
         let Self { scheduler, policy, aqm, directory, .. } = self;
         Siblings { scheduler, policy, aqm, directory }
     }
 
     /// The statistics of flows.
     #[must_use]
-    pub const fn records(&self) -> &R {
+    pub const fn records(&self) -> &M::Records {
         &self.records
     }
 
     /// The statistics of flows, to be put right where flows change hands. Counting is the engine's business.
-    pub const fn records_mut(&mut self) -> &mut R {
+    pub const fn records_mut(&mut self) -> &mut M::Records {
         &mut self.records
     }
 

@@ -3,8 +3,9 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    ClassState, Classes, Classify, Descriptor, DropReason, Fifo, FlowId, FlowScheduler, LengthFlow,
-    LongestClass, LowBits, Member, Packet, Qfq, QfqFlow, Scheduler, ShortestQueue, Table,
+    ClassState, ClassTables, Classes, Classify, Descriptor, DropReason, Fifo, FlowId,
+    FlowScheduler, LengthFlow, LongestClass, LowBits, Member, Packet, Qfq, QfqFlow, Scheduler,
+    ShortestQueue,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
@@ -35,14 +36,12 @@ fn classes<const N: usize>() {
 }
 
 /// What a node offers beside what a scheduler does.
-fn node<O, S, C, R, W, B>(node: &mut Classes<O, S, C, R, W, B>, config: O::Config)
+fn node<O, S, R, M>(node: &mut Classes<O, S, R, M>, config: O::Config)
 where
     O: FlowScheduler,
     S: Scheduler,
-    C: Table<S>,
     R: Classify,
-    W: Table<ClassState>,
-    B: Table<LongestClass>,
+    M: ClassTables<S>,
 {
     scheduler(node);
     let class = FlowId(any());

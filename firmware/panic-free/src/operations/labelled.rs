@@ -6,14 +6,14 @@ use core::hint::black_box;
 use conformance::catalog::{Arrays, ByHash, Dial, Drr, Parts, Recipe, ShortestQueue};
 use freeboard::flowhash::{Ack, ByAddress, FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
-    Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, FlowRecord, FlowScheduler, Packet,
-    Queue, Side, Table as Memory, TinConfig, TokenBucket,
+    Aqm, DropFrom, DropPolicy, DropReason, DropSink, FlowQueues, FlowScheduler, Packet, Side,
+    Table as Memory, Tables, TinConfig, TokenBucket,
 };
 use freeboard::shaper::Overhead;
 use freeboard::{
-    AckFilter, Buffers, Hashed, HostStatistics, Identified, InTin, Isolated, IsolatedConfig,
-    IsolatedMemory, Isolation, Labelled, LabelledScheduler, OnDemand, Rekeyed, StaticTables,
-    Storage,
+    AckFilter, Buffers, HashDirectory, Hashed, HostStatistics, Identified, InTin, Isolated,
+    IsolatedConfig, IsolatedMemory, Isolation, Labelled, LabelledScheduler, OnDemand, Rekeyed,
+    StaticTables, Storage,
 };
 
 use super::catalog::{config, room};
@@ -47,15 +47,13 @@ fn hashed<const N: usize>() {
 }
 
 /// What `Hashed` offers.
-fn by_hash<O, L, Q, S, A, R, D>(hashed: &mut Hashed<O, L, Q, S, A, R, D>)
+fn by_hash<O, M, A, D, L>(hashed: &mut Hashed<FlowQueues<O, M, A, D>>)
 where
     O: FlowScheduler<Config: Dial>,
-    L: Memory<TagLine>,
-    Q: Memory<Queue>,
-    S: Memory<Descriptor>,
+    M: Tables<O, Directory = HashDirectory<L>>,
     A: Aqm,
-    R: Memory<FlowRecord>,
     D: DropPolicy<O>,
+    L: Memory<TagLine>,
 {
     scheduler(hashed);
     let packet = Packet::new(any(), any());

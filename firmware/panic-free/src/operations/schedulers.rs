@@ -4,8 +4,8 @@ use core::hint::black_box;
 
 use conformance::catalog::{self, AqmRecipe, Arrays, Memory, queues};
 use freeboard::sched_core::{
-    Aqm, CoDelParams, Descriptor, DropPolicy, DropReason, Ecn, FlowDirectory, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, Limits, Nanos, NoAqm, Packet, Queue, Scheduler, Table,
+    Aqm, CoDelParams, DropPolicy, DropReason, Ecn, FlowDirectory, FlowId, FlowQueues,
+    FlowScheduler, Limits, Nanos, NoAqm, Packet, Scheduler, Tables,
 };
 use freeboard::shaper::{Overhead, Rate, Segments, Shaped, Shaper};
 
@@ -80,15 +80,12 @@ fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
 }
 
 /// What queues under a flow scheduler offer beside what a scheduler does.
-fn flow_queues<O, Q, S, A, R, D, T>(queues: &mut FlowQueues<O, Q, S, A, R, D, T>, config: O::Config)
+fn flow_queues<O, M, A, D>(queues: &mut FlowQueues<O, M, A, D>, config: O::Config)
 where
     O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
+    M: Tables<O>,
     A: Aqm,
-    R: Table<FlowRecord>,
     D: DropPolicy<O>,
-    T: FlowDirectory<O>,
 {
     scheduler(queues);
     let flow = FlowId(any());

@@ -27,10 +27,8 @@ pub(super) const MAX_DESCRIPTORS: u32 = 1 << 17;
 type Node = Classes<
     Drr<Vec<DrrFlow>>,
     ByHash<Shortest>,
-    Vec<ByHash<Shortest>>,
     fn(FlowId) -> Option<Member>,
-    Vec<ClassState>,
-    Vec<LongestClass>,
+    (Vec<ByHash<Shortest>>, Vec<ClassState>, Vec<LongestClass>),
 >;
 
 /// A class for each user that holds packets, found by the label of the user's host.

@@ -689,7 +689,8 @@ fn a_state_is_twenty_four_bytes() {
     assert!(size_of::<CobaltState>() + size_of::<Queue>() <= 64);
 }
 
-type Queues<A> = FlowQueues<Drr<[DrrFlow; 5]>, [Queue; 5], [Descriptor; 256], A>;
+type Queues<A> =
+    FlowQueues<Drr<[DrrFlow; 5]>, ([Queue; 5], [Descriptor; 256], [crate::FlowRecord; 0]), A>;
 
 fn queues<A: Aqm>(aqm: A, limit: u32) -> Queues<A> {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 5], 1_514).unwrap().sparse_first();

@@ -218,8 +218,11 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
     );
 }
 
-type CodelQueues =
-    FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], Vec<Descriptor>, CoDel<[CoDelState; 4]>>;
+type CodelQueues = FlowQueues<
+    Drr<[DrrFlow; 4]>,
+    ([Queue; 4], Vec<Descriptor>, [crate::FlowRecord; 0]),
+    CoDel<[CoDelState; 4]>,
+>;
 
 fn line(descriptors: usize, mtu: u32) -> CodelQueues {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 10_000).unwrap().sparse_first();

@@ -64,7 +64,11 @@ fn a_long_delay_raises_the_probability_as_printed() {
     }
 }
 
-type Line = FlowQueues<Drr<[DrrFlow; 1]>, [Queue; 1], Vec<Descriptor>, Pie<[PieState; 1]>>;
+type Line = FlowQueues<
+    Drr<[DrrFlow; 1]>,
+    ([Queue; 1], Vec<Descriptor>, [crate::FlowRecord; 0]),
+    Pie<[PieState; 1]>,
+>;
 
 fn line(params: PieParams, seed: u64) -> Line {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 1], 10_000).unwrap();

@@ -7,9 +7,11 @@ use std::vec::Vec;
 
 const NOW: Nanos = Nanos::ZERO;
 
+type Tables = ([Queue; 4], [Descriptor; 256]);
+
 /// Four flows under queues, with a letter for each flow and the handles counted up.
 struct Letters {
-    queues: FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], [Descriptor; 256]>,
+    queues: FlowQueues<Drr<[DrrFlow; 4]>, Tables>,
     sent: u32,
     flow_of: Vec<u32>,
 }

@@ -6,7 +6,7 @@ use std::vec;
 use std::vec::Vec;
 
 const FLOWS: usize = 4;
-type Queues = FlowQueues<ShortestQueue<[LengthFlow; FLOWS]>, [Queue; FLOWS], [Descriptor; 16]>;
+type Queues = FlowQueues<ShortestQueue<[LengthFlow; FLOWS]>, ([Queue; FLOWS], [Descriptor; 16])>;
 
 fn queues(drop_from: DropFrom, limits: Limits) -> Queues {
     let scheduler = ShortestQueue::new([LengthFlow::EMPTY; FLOWS]).drop_from(drop_from);

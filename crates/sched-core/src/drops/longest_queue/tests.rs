@@ -211,7 +211,7 @@ fn fair_parts(longest: u32) -> u32 {
             let flow = random.below(if any { flows } else { greedy });
             let packet = Packet::new(free.pop().unwrap(), 1 + random.below(longest));
             of[packet.handle as usize] = (flow, packet.len);
-            let held = |flow: u32, queues: &FlowQueues<_, _, _, _, _, _>| {
+            let held = |flow: u32, queues: &FlowQueues<_, (_, _), _, _>| {
                 queues.flow_backlog(FlowId(flow)).bytes
             };
             let before: Vec<u32> = (0..flows).map(|flow| held(flow, &queues)).collect();

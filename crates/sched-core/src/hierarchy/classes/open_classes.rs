@@ -1,9 +1,8 @@
 //! Which class may send: classes are idle, open or closed, and the flow scheduler holds the open ones.
 
-use super::LongestClass;
-use super::{ClassState, Classes, Classify};
+use super::{ClassTables, Classes, Classify};
 use crate::disciplines::tournament::{Ranked, Tournament};
-use crate::flow_scheduler::{FlowScheduler, Table};
+use crate::flow_scheduler::FlowScheduler;
 use crate::scheduler::{Backlog, Scheduler};
 use crate::{FlowId, Nanos};
 
@@ -43,14 +42,12 @@ impl Status {
 /// class that is due gets its turn.
 const OPENED_A_CALL: u32 = 2;
 
-impl<O, S, C, R, W, B> Classes<O, S, C, R, W, B>
+impl<O, S, R, M> Classes<O, S, R, M>
 where
     O: FlowScheduler,
     S: Scheduler,
-    C: Table<S>,
     R: Classify,
-    W: Table<ClassState>,
-    B: Table<LongestClass>,
+    M: ClassTables<S>,
 {
     #[inline]
     pub(super) fn status(&self, class: FlowId) -> Status {

@@ -1,21 +1,18 @@
 //! Whether the books of a node are right.
 
-use super::LongestClass;
 use super::open_classes::{Opening, Status};
 use super::room::Longest;
-use super::{ClassState, Classes, Classify};
+use super::{ClassTables, Classes, Classify};
 use crate::FlowId;
-use crate::flow_scheduler::{FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{FlowScheduler, FlowState};
 use crate::scheduler::{Backlog, Imbalance, Scheduler};
 
-impl<O, S, C, R, W, B> Classes<O, S, C, R, W, B>
+impl<O, S, R, M> Classes<O, S, R, M>
 where
     O: FlowScheduler,
     S: Scheduler,
-    C: Table<S>,
     R: Classify,
-    W: Table<ClassState>,
-    B: Table<LongestClass>,
+    M: ClassTables<S>,
 {
     /// [`Scheduler::recount`].
     pub(super) fn recount_all(&self) -> Result<(), Imbalance> {

@@ -1,25 +1,22 @@
 //! What has room: an arrival is offered to its class, rejected, or the longest class gives way.
 
-use super::LongestClass;
 use super::open_classes::{Opening, Status};
 use super::tally::Tally;
-use super::{ClassState, Classes, Classify, Member};
+use super::{ClassTables, Classes, Classify, Member};
 use crate::disciplines::tournament::{Ranked, Tournament};
-use crate::flow_scheduler::{FlowScheduler, Table};
+use crate::flow_scheduler::FlowScheduler;
 use crate::scheduler::{DropReason, DropSink, Limits, RejectReason, Rejected, Scheduler};
 use crate::{FlowId, Nanos, Packet};
 
 /// The class that holds the most bytes, open or closed.
 pub(super) type Longest = Tournament<true>;
 
-impl<O, S, C, R, W, B> Classes<O, S, C, R, W, B>
+impl<O, S, R, M> Classes<O, S, R, M>
 where
     O: FlowScheduler,
     S: Scheduler,
-    C: Table<S>,
     R: Classify,
-    W: Table<ClassState>,
-    B: Table<LongestClass>,
+    M: ClassTables<S>,
 {
     #[inline]
     pub(super) fn max_len(&self, class: FlowId) -> Option<u32> {

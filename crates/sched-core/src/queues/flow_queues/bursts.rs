@@ -4,14 +4,11 @@
 //! books how many have left once, at its end. A packet that does not pass the AQM at a glance ends the run and takes the way of
 //! a single call, and the next run begins behind it.
 
-use super::FlowQueues;
 use super::dequeue::{head_of, unpaced};
+use super::{FlowQueues, Tables};
 use crate::aqm::{Aqm, Look, Verdict};
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::{FlowScheduler, Table};
-use crate::queues::counters::FlowRecords;
-use crate::queues::flow_directory::FlowDirectory;
-use crate::queues::queue::{Descriptor, Queue};
+use crate::flow_scheduler::FlowScheduler;
 use crate::scheduler::DropSink;
 use crate::{FlowId, Nanos, Packet};
 
@@ -27,16 +24,7 @@ enum Departure {
     Broken,
 }
 
-impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
-where
-    O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    A: Aqm,
-    R: FlowRecords<O>,
-    D: DropPolicy<O>,
-    T: FlowDirectory<O>,
-{
+impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
     /// [`Scheduler::dequeue_burst`](crate::Scheduler::dequeue_burst) of one chunk.
     #[inline(always)]
     pub(super) fn dequeue_chunk(

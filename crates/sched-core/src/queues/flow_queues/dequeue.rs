@@ -1,25 +1,16 @@
 //! Packets that leave: what the AQM says of the first of a queue, its delivery, and queues that become empty.
 
-use super::{FlowQueues, PACED_ROUNDS};
+use super::{FlowQueues, PACED_ROUNDS, Tables};
 use crate::aqm::{Aqm, Head, Look, Verdict};
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::{DropFrom, FlowScheduler, Table};
+use crate::flow_scheduler::{DropFrom, FlowScheduler};
 use crate::queues::counters::{FlowRecords, Ledger};
 use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, Queue};
 use crate::scheduler::{Backlog, DropReason, DropSink};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
-impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
-where
-    O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    A: Aqm,
-    R: FlowRecords<O>,
-    D: DropPolicy<O>,
-    T: FlowDirectory<O>,
-{
+impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
     /// Books a mark that was set here on a packet of `flow`.
     #[cold]
     pub(super) fn count_mark(&mut self, flow: FlowId) {
@@ -61,7 +52,7 @@ where
     #[inline(always)]
     pub(super) fn close(&mut self, flow: FlowId, len: u32) {
         // A flow scheduler that counts bytes does for the last packet what it does for each: one piece of code in line.
-        if self.scheduler.needs().counts_bytes && size_of::<T>() == 0 {
+        if self.scheduler.needs().counts_bytes && size_of::<M::Directory>() == 0 {
             self.tell_idle(flow, len);
         } else {
             self.close_apart(flow, len);

@@ -1,25 +1,15 @@
 //! Packets that come: what [`Scheduler::enqueue`](crate::Scheduler::enqueue) does beyond joining a queue that stands.
 
-use super::{FlowQueues, longest};
+use super::{FlowQueues, Tables, longest};
 use crate::aqm::{Admission, Aqm, Look, Offer};
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::{FlowScheduler, Table};
+use crate::flow_scheduler::FlowScheduler;
 use crate::queues::counters::{FlowRecords, Ledger};
-use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, Queue, is_acceptable, obstacle};
 use crate::scheduler::{Backlog, DropSink, RejectReason, Rejected};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
-impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
-where
-    O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    A: Aqm,
-    R: FlowRecords<O>,
-    D: DropPolicy<O>,
-    T: FlowDirectory<O>,
-{
+impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
     /// Books a packet that was not accepted; its flow may be unknown.
     const fn count_rejected(&mut self, packet: Packet) {
         self.ledger.totals.rejected.add(packet.len);

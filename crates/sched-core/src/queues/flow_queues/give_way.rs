@@ -1,25 +1,16 @@
 //! Packets that leave without service: room for arrivals, lowered limits, flows that are removed.
 
-use super::FlowQueues;
+use super::{FlowQueues, Tables};
 use crate::aqm::Aqm;
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::{DropFrom, FlowScheduler, Table};
+use crate::flow_scheduler::{DropFrom, FlowScheduler};
 use crate::queues::counters::FlowRecords;
 use crate::queues::flow_directory::FlowDirectory;
-use crate::queues::queue::{Descriptor, Queue};
+use crate::queues::queue::Queue;
 use crate::scheduler::{DropReason, DropSink, Rejected};
 use crate::{FlowId, Packet};
 
-impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
-where
-    O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    A: Aqm,
-    R: FlowRecords<O>,
-    D: DropPolicy<O>,
-    T: FlowDirectory<O>,
-{
+impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
     /// Drops from the victims of the policy until the limits hold, or rejects the arrival because
     /// it is itself the packet that has to go. A victim that the policy gives up loses all packets
     /// but the arrival, as far as [`Self::MAX_VICTIMS`] allows.

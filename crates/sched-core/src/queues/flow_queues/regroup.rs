@@ -1,24 +1,13 @@
 //! Other queues for the packets that are queued: after a change of what makes a flow.
 
-use super::FlowQueues;
+use super::{FlowQueues, Tables};
 use crate::aqm::Aqm;
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::{FlowScheduler, Table};
-use crate::queues::counters::FlowRecords;
-use crate::queues::flow_directory::FlowDirectory;
-use crate::queues::queue::{Descriptor, Queue};
+use crate::flow_scheduler::FlowScheduler;
+use crate::queues::queue::Queue;
 use crate::{FlowId, Packet};
 
-impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
-where
-    O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    A: Aqm,
-    R: FlowRecords<O>,
-    D: DropPolicy<O>,
-    T: FlowDirectory<O>,
-{
+impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
     /// Gives all that is queued other queues. Every packet stays, with its time of arrival, and
     /// nothing is counted.
     ///
@@ -39,8 +28,8 @@ where
     pub fn regroup(
         &mut self,
         owned: u32,
-        begin: impl FnOnce(&mut O, &mut T),
-        mut home: impl FnMut(&mut O, &mut T, Packet) -> (FlowId, bool),
+        begin: impl FnOnce(&mut O, &mut M::Directory),
+        mut home: impl FnMut(&mut O, &mut M::Directory, Packet) -> (FlowId, bool),
     ) {
         let flows = self.flows();
         let owned = owned.min(flows);

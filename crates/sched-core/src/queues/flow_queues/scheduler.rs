@@ -1,27 +1,20 @@
 //! The contract with packets. In line is what every packet pays for; the rest is in functions of their own.
 
-use super::FlowQueues;
 use super::dequeue::{deliver, glance};
 use super::enqueue::{parts_of, takes, tell_grown};
 use super::touch::CHUNK;
+use super::{FlowQueues, Tables};
 use crate::aqm::{Admission, Aqm, Look, Offer, Verdict};
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::{FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{FlowScheduler, FlowState};
 use crate::queues::counters::{Counters, FlowRecords};
 use crate::queues::flow_directory::FlowDirectory;
-use crate::queues::queue::{Descriptor, Queue, is_free, is_length};
+use crate::queues::queue::{Queue, is_free, is_length};
 use crate::scheduler::{Backlog, DropReason, DropSink, Imbalance, Limits, Rejected, Scheduler};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
-impl<O, Q, S, A, R, D, T> Scheduler for FlowQueues<O, Q, S, A, R, D, T>
-where
-    O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    A: Aqm,
-    R: FlowRecords<O>,
-    D: DropPolicy<O>,
-    T: FlowDirectory<O>,
+impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
+    for FlowQueues<O, M, A, D>
 {
     #[inline(always)]
     fn enqueue(

@@ -8,12 +8,10 @@
 
 use core::hint::black_box;
 
-use super::FlowQueues;
+use super::{FlowQueues, Tables};
 use crate::aqm::Aqm;
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::{FlowScheduler, Table};
-use crate::queues::counters::FlowRecords;
-use crate::queues::flow_directory::FlowDirectory;
+use crate::flow_scheduler::FlowScheduler;
 use crate::queues::queue::{Descriptor, NONE, Queue};
 use crate::{FlowId, Packet};
 
@@ -31,16 +29,7 @@ const AHEAD: usize = 16;
 /// second cache of today's servers holds; below that touching was measured to cost more than it saves.
 const FROM_DESCRIPTORS: usize = 1 << 15;
 
-impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
-where
-    O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    A: Aqm,
-    R: FlowRecords<O>,
-    D: DropPolicy<O>,
-    T: FlowDirectory<O>,
-{
+impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
     /// Packets of a burst that are worked on together.
     pub const CHUNK: usize = CHUNK;
 
@@ -57,7 +46,7 @@ where
     pub fn touch_arrivals(
         &self,
         chunk: &[(FlowId, Packet)],
-        foresee: impl Fn(&T, FlowId) -> Option<FlowId>,
+        foresee: impl Fn(&M::Directory, FlowId) -> Option<FlowId>,
     ) {
         if self.is_worth_touching() {
             self.touch_all_arrivals(chunk, foresee);
@@ -69,7 +58,7 @@ where
     fn touch_all_arrivals(
         &self,
         chunk: &[(FlowId, Packet)],
-        foresee: impl Fn(&T, FlowId) -> Option<FlowId>,
+        foresee: impl Fn(&M::Directory, FlowId) -> Option<FlowId>,
     ) {
         let (queues, descriptors) = (self.queues.as_ref(), self.descriptors.as_ref());
         let (mut flows, mut tails, mut touched) = ([NONE; CHUNK], [NONE; CHUNK], 0);

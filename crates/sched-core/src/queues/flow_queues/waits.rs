@@ -1,24 +1,12 @@
 //! How long packets have waited: for a reader, and to be counted as they leave.
 
-use super::FlowQueues;
+use super::{FlowQueues, Tables};
 use crate::aqm::Aqm;
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::{FlowScheduler, Table};
-use crate::queues::counters::FlowRecords;
-use crate::queues::flow_directory::FlowDirectory;
-use crate::queues::queue::{Descriptor, Queue};
+use crate::flow_scheduler::FlowScheduler;
 use crate::{FlowId, Nanos, Packet};
 
-impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
-where
-    O: FlowScheduler,
-    Q: Table<Queue>,
-    S: Table<Descriptor>,
-    A: Aqm,
-    R: FlowRecords<O>,
-    D: DropPolicy<O>,
-    T: FlowDirectory<O>,
-{
+impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
     /// How long the packet with this handle has waited at `now`, to 1.024 µs, if it is queued; if it left, how long it
     /// has been since it came, until the handle is queued again. So the wait of a packet that was just dequeued is asked
     /// with the `now` at which it was, for a [`DelayHistogram`](crate::DelayHistogram). Zero for a handle without a

@@ -164,7 +164,8 @@ fn run(params: PieParams, out: u64, ecn: Ecn, seed: u64) -> Outcome {
     let (mut free, mut before): (VecDeque<u32>, f64) = ((0..512).collect(), 0.0);
     for ms in 0..8_000 {
         let now = Nanos(ms * MS);
-        let p = |line: &FlowQueues<_, _, _, Pie<_>>| as_float(line.aqm().probability(FlowId(0)));
+        let p =
+            |line: &FlowQueues<_, (_, _, _), Pie<_>>| as_float(line.aqm().probability(FlowId(0)));
         if ms % 10 == 0 && ms < 4_000 {
             let handle = free.pop_front().expect("512 handles are enough");
             let packet = Packet { ecn, ..Packet::new(handle, 1_000) };

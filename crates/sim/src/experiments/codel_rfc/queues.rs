@@ -5,14 +5,14 @@ use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
     Aqm, Blue, BlueParams, BlueState, CeThreshold, CoDel, CoDelParams, CoDelState, Cobalt,
     CobaltParams, CobaltState, ConfigError, Descriptor, DropReason, Drr, DrrFlow, Ecn, FlowId,
-    FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue, RejectReason,
-    Scheduler,
+    FlowQueues, FlowRecord, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue,
+    RejectReason, Scheduler,
 };
 
 use super::{Line, MS, Source};
 
 /// Queues under DRR, with one packet of 1,514 bytes a turn.
-type Queues<A> = FlowQueues<Drr<Vec<DrrFlow>>, Vec<Queue>, Vec<Descriptor>, A>;
+type Queues<A> = FlowQueues<Drr<Vec<DrrFlow>>, (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0]), A>;
 
 fn queues<A: Aqm>(flows: usize, aqm: A, limits: Limits) -> Queues<A> {
     let mut scheduler = Drr::new(vec![DrrFlow::EMPTY; flows], 1_514).expect("in range");

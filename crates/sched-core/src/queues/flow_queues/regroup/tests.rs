@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    Admission, DropReason, Drr, DrrFlow, FlowState, Head, Imbalance, Limits, LongestFlow,
-    LongestQueueDrop, Look, Nanos, Offer, Scheduler, Verdict,
+    Admission, Descriptor, DropReason, Drr, DrrFlow, FlowDirectory, FlowState, Head, Imbalance,
+    Limits, LongestFlow, LongestQueueDrop, Look, Nanos, Offer, Scheduler, Verdict,
 };
 use conformance::Xorshift;
 use std::vec::Vec;
@@ -78,12 +78,9 @@ impl<O: FlowScheduler> FlowDirectory<O> for Homes {
 
 type Queues = FlowQueues<
     Drr<[DrrFlow; FLOWS]>,
-    [Queue; FLOWS],
-    [Descriptor; 16],
+    ([Queue; FLOWS], [Descriptor; 16], [crate::FlowRecord; 0], Homes),
     Names,
-    [crate::FlowRecord; 0],
     LongestQueueDrop<[LongestFlow; FLOWS]>,
-    Homes,
 >;
 
 fn queues() -> Queues {

@@ -6,7 +6,7 @@ use freeboard::sched_core::{
     FlowQueues, FlowRecord, FlowScheduler, Imbalance, LengthFlow, Limits, LongestFlow,
     LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Queue, Rejected, Scheduler, ShortestQueue,
 };
-use freeboard::{Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled};
+use freeboard::{HashDirectory, Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled};
 
 use super::{Arrival, Attack, MEMORY};
 use crate::discipline::QUEUES;
@@ -99,7 +99,8 @@ impl Candidate {
     }
 }
 
-type ByHash<O, A, D> = Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>, A, [FlowRecord; 0], D>;
+type Tables = (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0], HashDirectory<Vec<TagLine>>);
+type ByHash<O, A, D> = Hashed<FlowQueues<O, Tables, A, D>>;
 
 fn hashed<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
     scheduler: O,
@@ -135,7 +136,8 @@ pub(super) trait Attacked {
 }
 
 /// Everything in one queue.
-struct One<A>(FlowQueues<Drr<Vec<DrrFlow>>, Vec<Queue>, Vec<Descriptor>, A>);
+type OneTables = (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0]);
+struct One<A>(FlowQueues<Drr<Vec<DrrFlow>>, OneTables, A>);
 
 impl<A: Aqm> Attacked for One<A> {
     fn enqueue(
