@@ -22,6 +22,7 @@ use sched_core::Table;
 /// impl Storage for Boxes {
 ///     type Of<T: Debug + 'static> = Box<[T]>;
 ///     type One<T: Debug + 'static> = Box<[T]>;
+///     type Tins<T: Debug + 'static> = Box<[T]>;
 ///     type Rates<T: Debug + 'static> = Box<[T]>;
 ///     type Rounds<T: Debug + 'static> = [T; 0];
 /// }
@@ -31,6 +32,8 @@ pub trait Storage {
     type Of<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
     /// A table with one element, for what there is one of in a queue.
     type One<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
+    /// A table with one element for each tin, at most eight.
+    type Tins<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
     /// A table for committed rates and ceilings of hosts: `[T; 0]` where no host has one, so that
     /// nothing of them is compiled.
     type Rates<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
@@ -54,6 +57,7 @@ pub trait Storage {
 /// impl Storage for Boxes {
 ///     type Of<T: Debug + 'static> = Box<[T]>;
 ///     type One<T: Debug + 'static> = Box<[T]>;
+///     type Tins<T: Debug + 'static> = Box<[T]>;
 ///     type Rates<T: Debug + 'static> = [T; 0];
 ///     type Rounds<T: Debug + 'static> = [T; 0];
 /// }
@@ -65,6 +69,10 @@ pub trait Storage {
 ///
 ///     fn one<T: Clone + Debug + 'static>(empty: T) -> Box<[T]> {
 ///         Self::table(empty, 1)
+///     }
+///
+///     fn tins<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
+///         Self::table(empty, len)
 ///     }
 ///
 ///     fn rates<T: Clone + Debug + 'static>(_: T, _: usize) -> [T; 0] {
@@ -88,6 +96,9 @@ pub trait Allocate: Storage {
     /// A table with `empty` alone.
     fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> Self::One<T>;
 
+    /// A table of `len` times `empty`, eight at most.
+    fn tins<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Tins<T>;
+
     /// A table of `len` times `empty` for rates of hosts, or none.
     fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Rates<T>;
 
@@ -102,6 +113,7 @@ pub struct Slices<'a>(core::marker::PhantomData<&'a mut ()>);
 impl<'a> Storage for Slices<'a> {
     type Of<T: fmt::Debug + 'static> = &'a mut [T];
     type One<T: fmt::Debug + 'static> = &'a mut [T];
+    type Tins<T: fmt::Debug + 'static> = &'a mut [T];
     type Rates<T: fmt::Debug + 'static> = [T; 0];
     type Rounds<T: fmt::Debug + 'static> = [T; 0];
 }
@@ -115,6 +127,7 @@ pub enum Heap {}
 impl Storage for Heap {
     type Of<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
     type One<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+    type Tins<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
     type Rates<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
     type Rounds<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
 }
@@ -127,6 +140,10 @@ impl Allocate for Heap {
 
     fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> alloc::vec::Vec<T> {
         Self::table(empty, 1)
+    }
+
+    fn tins<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {
+        Self::table(empty, len)
     }
 
     fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {

@@ -5,7 +5,7 @@ use core::fmt;
 use flowhash::TagLine;
 use sched_core::{
     AqmSetting, ChosenAqmState, ConfigError, Descriptor, FlowRecord, HeldFlow, HeldHost,
-    HostClasses, Queue,
+    HostClasses, Queue, TinState,
 };
 
 use super::calendar::{FEWEST, List, MOST, TinRounds};
@@ -19,8 +19,8 @@ use crate::storage::{Allocate, Slices, Storage};
 /// The tables of an [`Isolated`](super::Isolated); what they contain does not matter.
 ///
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
-/// two. Memory: 992 bytes, 16 a packet, 64 a queue, and for each host 117 with its spare queue and
-/// 36 for each tin that there is room for, a power of two. A tin beyond the first takes 168. An AQM
+/// two. Memory: 1,056 bytes, 16 a packet, 64 a queue, and for each host 117 with its spare queue and
+/// 36 for each tin that there is room for, a power of two. A tin beyond the first takes 232. An AQM
 /// takes room for each queue beside this, spare ones included: 24 bytes for
 /// [`ChosenAqm`](sched_core::ChosenAqm) ([`AqmMemory`]).
 ///
@@ -48,8 +48,10 @@ pub struct IsolatedMemory<S: Storage> {
     pub(super) classes: S::One<HostClasses>,
     /// One for each host in each tin.
     pub(super) turns: S::Of<Turn>,
+    /// One for each tin that there is room for.
+    pub(super) tins: S::Tins<TinState>,
     /// One for each tin beyond the first.
-    pub(super) records: S::Of<FlowRecord>,
+    pub(super) records: S::Tins<FlowRecord>,
     /// One for each host, or none.
     pub(super) rates: S::Rates<HostRate>,
     /// One for each turn, or none.
@@ -63,7 +65,7 @@ pub struct AqmMemory<S: Storage> {
     /// One for each queue, spare ones included.
     pub states: S::Of<ChosenAqmState>,
     /// One for each tin that there is room for.
-    pub settings: S::Of<AqmSetting>,
+    pub settings: S::Tins<AqmSetting>,
 }
 
 /// `triple-isolate`; all are empty without it.
@@ -128,7 +130,8 @@ impl<S: Allocate> IsolatedMemory<S> {
             held_hosts: S::table(HeldHost::EMPTY, hosts),
             classes: S::one(HostClasses::EMPTY),
             turns: S::table(Turn::EMPTY, hosts.saturating_mul(tins)),
-            records: S::table(FlowRecord::EMPTY, tins.saturating_sub(1)),
+            tins: S::tins(TinState::EMPTY, tins),
+            records: S::tins(FlowRecord::EMPTY, tins.saturating_sub(1)),
             rates: S::rates(HostRate::EMPTY, 0),
             excess: S::rates(ExcessTurn::EMPTY, 0),
             rounds: RoundTables::allocate(0, 0, 0, 0, 0),
@@ -139,7 +142,7 @@ impl<S: Allocate> IsolatedMemory<S> {
     #[must_use]
     pub fn aqm(&self) -> AqmMemory<S> {
         let states = S::table(ChosenAqmState::EMPTY, self.queues());
-        AqmMemory { states, settings: S::table(AqmSetting::EMPTY, self.tins()) }
+        AqmMemory { states, settings: S::tins(AqmSetting::EMPTY, self.tins()) }
     }
 
     /// Returns the same with room for a committed rate and a ceiling of every host: 112 bytes a
@@ -192,6 +195,7 @@ impl<S: Storage> IsolatedMemory<S> {
             ("bytes of hosts", self.held_hosts.as_ref().len(), hosts),
             ("classes of hosts", self.classes.as_ref().len(), 1),
             ("turns", turns, hosts),
+            ("tins", self.tins.as_ref().len(), self.tins()),
             ("records of tins", self.records.as_ref().len(), self.tins().saturating_sub(1)),
         ];
         tables.into_iter().try_for_each(is_long_enough)?;
@@ -255,6 +259,7 @@ mod tests {
             + size_of_val(&memory.held_hosts[..])
             + size_of_val(&memory.classes[..])
             + size_of_val(&memory.turns[..])
+            + size_of_val(&memory.tins[..])
             + size_of_val(&memory.records[..])
     }
 
@@ -265,8 +270,8 @@ mod tests {
         let whole = bytes(1_024, 64, 1);
         assert_eq!(bytes(2_048, 64, 1), whole + 1_024 * 64);
         assert_eq!(bytes(1_024, 128, 1), whole + 64 * (117 + 36));
-        assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 36 + 168));
-        assert_eq!(whole, 76_320);
+        assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 36 + 232));
+        assert_eq!(whole, 76_384);
 
         let (few, many) = (StaticTables::<0, 8, 2>::new(), StaticTables::<0, 16, 2>::new());
         assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_984 + 2 * 288));
@@ -304,12 +309,13 @@ mod tests {
         fn shorten<E>(table: &mut alloc::vec::Vec<E>) {
             table.truncate(table.len() - 1);
         }
-        let cut: [(&str, usize, Cut); 6] = [
+        let cut: [(&str, usize, Cut); 7] = [
             ("flows", 80, |memory| shorten(&mut memory.flows)),
             ("bytes of flows", 80, |memory| shorten(&mut memory.held_flows)),
             ("bytes of hosts", 16, |memory| shorten(&mut memory.held_hosts)),
             ("classes of hosts", 1, |memory| shorten(&mut memory.classes)),
             ("turns", 16, |memory| shorten(&mut memory.turns)),
+            ("tins", 4, |memory| shorten(&mut memory.tins)),
             ("records of tins", 3, |memory| shorten(&mut memory.records)),
         ];
         for (what, needed, cut) in cut {

@@ -157,7 +157,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
             host_quantum,
             activated: Default::default(),
         };
-        let choice = TinChoice::new(max_len, Overhead::RAW)?;
+        let choice = TinChoice::new(memory.tins, max_len, Overhead::RAW)?;
         for quantum in [quantum, host_quantum] {
             let (min, max) = (max_len.into(), RingFlow::MAX_QUANTUM.into());
             let (what, value) = ("quantum in bytes", quantum.into());

@@ -3,7 +3,7 @@
 
 use flowhash::{FlowTable, Outcome};
 use sched_core::{
-    Aqm, Counters, FlowId, FlowScheduler, Packet, Ring, Siblings, TinChoice, TinConfig,
+    Aqm, Counters, FlowId, FlowScheduler, Packet, Ring, Siblings, TinChoice, TinConfig, TinState,
 };
 use shaper::Overhead;
 
@@ -103,7 +103,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         tins: Option<&[TinConfig]>,
     ) -> Result<(), IsolatedError> {
         let (scheduler, hosts) = (self.queues.scheduler(), self.queues.directory().hosts.queues());
-        let tins = tins.map_or(Ok(scheduler.choice.tins()), TinChoice::<Overhead>::check)?;
+        let tins = tins
+            .map_or(Ok(scheduler.choice.tins()), TinChoice::<S::Tins<TinState>, Overhead>::check)?;
         let (given, needed) = (scheduler.turns.as_ref().len(), hosts << tin_bits(tins));
         if given < needed as usize {
             return Err(IsolatedError::Memory { what: "turns", given, needed: needed as usize });

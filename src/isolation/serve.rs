@@ -6,7 +6,7 @@ use core::ops::Range;
 
 use sched_core::{
     ConfigError, FlowId, FlowScheduler, FlowState, Hosted, Imbalance, Nanos, Needs, RingFlow, Side,
-    TinChoice,
+    TinChoice, TinState,
 };
 use shaper::Overhead;
 
@@ -50,7 +50,7 @@ pub(super) struct Serving<S: Storage> {
     /// What serves in place of turns and tins under `triple-isolate`; then no turn is selected.
     pub(super) rounds: Rounds<S>,
     /// The shares of the tins, and which is next.
-    pub(super) choice: TinChoice<Overhead>,
+    pub(super) choice: TinChoice<S::Tins<TinState>, Overhead>,
     /// The turn served next, the front of the tin that the choice names; [`NONE`] if that holds
     /// nothing.
     pub(super) selected: u32,

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use flowhash::TagLine;
-use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, HostClasses, Queue};
+use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, HostClasses, Queue, TinState};
 
 use super::memory::{IsolatedMemory, RoundTables};
 use super::records::{Flow, Host, Turn};
@@ -24,7 +24,7 @@ const LINES: usize = QUEUES >> 3;
 ///
 /// One number says how many queues and hosts there are, so that no length has to be derived from
 /// another. `GROUPS` is a power of two, `TINS` 1, 2, 4 or 8; anything else does not compile.
-/// Memory: 992 bytes, 16 a packet, 168 a tin, and a group 2,984 bytes and 288 for each tin.
+/// Memory: 992 bytes, 16 a packet, 232 a tin, and a group 2,984 bytes and 288 for each tin.
 ///
 /// ```
 /// use freeboard::sched_core::Limits;
@@ -55,6 +55,7 @@ pub struct StaticTables<const PACKETS: usize, const GROUPS: usize, const TINS: u
     held_hosts: [[HeldHost; HOSTS]; GROUPS],
     classes: [HostClasses; 1],
     turns: [[[Turn; TINS]; HOSTS]; GROUPS],
+    tins: [TinState; TINS],
     /// That of tin 0 is not used.
     records: [FlowRecord; TINS],
 }
@@ -93,6 +94,7 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
             held_hosts: [[HeldHost::EMPTY; HOSTS]; GROUPS],
             classes: [HostClasses::EMPTY],
             turns: [[[Turn::EMPTY; TINS]; HOSTS]; GROUPS],
+            tins: [TinState::EMPTY; TINS],
             records: [FlowRecord::EMPTY; TINS],
         }
     }
@@ -110,6 +112,7 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
             held_hosts: self.held_hosts.as_flattened_mut(),
             classes: &mut self.classes,
             turns: self.turns.as_flattened_mut().as_flattened_mut(),
+            tins: &mut self.tins,
             records: self.records.get_mut(1..).unwrap_or_default(),
             rates: [],
             excess: [],

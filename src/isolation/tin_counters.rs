@@ -35,13 +35,18 @@ pub struct TinCounters {
 /// dropped, or is queued.
 pub(super) struct TinRecords<S: Storage> {
     /// `accepted` is what has to be added to what the choice among tins has counted as delivered.
-    pub(super) above: S::Of<FlowRecord>,
+    pub(super) above: S::Tins<FlowRecord>,
 }
 
 impl<S: Storage> TinRecords<S> {
     /// The record of `tin`; `None` for tin 0.
     fn of(&self, tin: u8) -> Option<&FlowRecord> {
         self.above.as_ref().get(usize::from(tin).wrapping_sub(1))
+    }
+
+    #[inline]
+    fn of_mut(&mut self, tin: u8) -> Option<&mut FlowRecord> {
+        self.above.as_mut().get_mut(usize::from(tin).wrapping_sub(1))
     }
 }
 
@@ -54,7 +59,7 @@ impl<S: Storage> FlowRecords<Serving<S>> for TinRecords<S> {
         if serving.choice.is_one() {
             return None;
         }
-        self.above.as_mut().get_mut(usize::from(serving.tin_of_flow(flow)).wrapping_sub(1))
+        self.of_mut(serving.tin_of_flow(flow))
     }
 
     /// Single flows have none.
@@ -124,13 +129,15 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
 
     /// The tins above tin 0 go on from `counters`. What is of none of them is of tin 0.
     pub(super) fn go_on_from(&mut self, counters: &[Counters; TINS - 1]) {
-        let (choice, tins) = (self.queues.scheduler().choice, self.tins());
-        let records = self.queues.records_mut().above.as_mut().iter_mut();
-        for ((tin, record), counters) in (1..).zip(records).zip(counters) {
+        for (tin, counters) in (1..).zip(counters) {
+            let served = self.queues.scheduler().choice.served_in(tin.into());
             let mut counters = *counters;
-            counters.accepted = counters.delivered.minus(choice.served_in(tin.into()));
+            counters.accepted = counters.delivered.minus(served);
             let going_on = FlowRecord::going_on_from(&counters);
-            *record = if tin < tins { going_on } else { FlowRecord::EMPTY };
+            let is_there = tin < self.tins();
+            if let Some(record) = self.queues.records_mut().of_mut(tin) {
+                *record = if is_there { going_on } else { FlowRecord::EMPTY };
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use crate::storage::Storage;
 
 /// Any AQM, chosen while the program runs.
 pub(super) type SmartAqm<S> =
-    ChosenAqm<<S as Storage>::Of<ChosenAqmState>, <S as Storage>::Of<AqmSetting>>;
+    ChosenAqm<<S as Storage>::Of<ChosenAqmState>, <S as Storage>::Tins<AqmSetting>>;
 
 /// Isolated queues with an AQM behind a line.
 pub(super) type ShapedIsolated<S> = Shaped<Isolated<S, SmartAqm<S>>>;

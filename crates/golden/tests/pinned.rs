@@ -5,12 +5,6 @@
 /// says which behaviour changed; that of a new entry of the catalogue is written down once.
 #[test]
 fn every_run_gives_its_pinned_hash() {
-    // Tables are arrays here, which a build without optimisation copies from frame to frame.
-    let thread = std::thread::Builder::new().stack_size(16 << 20).spawn(compare);
-    thread.unwrap().join().unwrap();
-}
-
-fn compare() {
     let mut wrong = Vec::new();
     for run in golden::ALL {
         let hash = (run.hash)();

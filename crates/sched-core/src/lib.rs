@@ -109,7 +109,7 @@ pub use disciplines::dual_pi2::{DualPi2, DualPi2Params};
 pub use disciplines::length_index::{LengthClass, LengthFlow, SUB_CLASS_BITS};
 pub use disciplines::qfq::{Aggregate, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus};
 pub use disciplines::sqf::{FloorShare, ShortestQueue, WaitingFlow};
-pub use disciplines::tin_choice::{TinChoice, TinConfig};
+pub use disciplines::tin_choice::{TinChoice, TinConfig, TinState};
 #[doc(hidden)]
 pub use disciplines::tournament::{Ranked, RankedFlow, Tournament};
 pub use disciplines::wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};

@@ -16,6 +16,7 @@ macro_rules! tables {
 
 tables! {
     AGGREGATES: core_::Aggregate,
+    AQM_SETTINGS: core_::AqmSetting,
     BUFFERS: BufferState,
     CHOSEN_AQM_STATES: core_::ChosenAqmState,
     CLASS_STATES: core_::ClassState,
@@ -36,6 +37,7 @@ tables! {
     QFQ_FLOWS: core_::QfqFlow,
     QUEUES: core_::Queue,
     TAG_LINES: TagLine,
+    TIN_STATES: core_::TinState,
     WAITING_FLOWS: core_::WaitingFlow,
     WF2Q_FLOWS: core_::Wf2qFlow,
 }

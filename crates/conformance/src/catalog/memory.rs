@@ -82,6 +82,7 @@ impl<const N: usize> Memory for Parts<N> {
 impl<const N: usize> Storage for Parts<N> {
     type Of<T: Debug + 'static> = Part<T, N>;
     type One<T: Debug + 'static> = [T; 1];
+    type Tins<T: Debug + 'static> = Part<T, 8>;
     type Rates<T: Debug + 'static> = Part<T, N>;
     type Rounds<T: Debug + 'static> = Part<T, N>;
 }
@@ -93,6 +94,10 @@ impl<const N: usize> Allocate for Parts<N> {
 
     fn one<T: Clone + Debug + 'static>(empty: T) -> [T; 1] {
         [empty]
+    }
+
+    fn tins<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, 8> {
+        Parts::<8>::table(empty, len)
     }
 
     fn rates<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, N> {
@@ -126,6 +131,7 @@ impl Memory for Boxes {
 impl Storage for Boxes {
     type Of<T: Debug + 'static> = Box<[T]>;
     type One<T: Debug + 'static> = Box<[T]>;
+    type Tins<T: Debug + 'static> = Box<[T]>;
     type Rates<T: Debug + 'static> = Box<[T]>;
     type Rounds<T: Debug + 'static> = Box<[T]>;
 }
@@ -138,6 +144,10 @@ impl Allocate for Boxes {
 
     fn one<T: Clone + Debug + 'static>(empty: T) -> Box<[T]> {
         Self::table(empty, 1)
+    }
+
+    fn tins<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
+        Self::table(empty, len)
     }
 
     fn rates<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {

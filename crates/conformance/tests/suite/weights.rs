@@ -5,7 +5,7 @@
 use conformance::effort::effort;
 use freeboard::sched_core::{
     AsBooked, Drr, DrrFlow, FlowId, FlowScheduler, Nanos, Qfq, QfqConfig, QfqFlow, TinChoice,
-    TinConfig, Wf2q, Wf2qConfig, Wf2qFlow,
+    TinConfig, TinState, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 /// Weights beside each other.
@@ -42,9 +42,10 @@ fn flows_share_by_weight<O: FlowScheduler>(name: &str, mut scheduler: O, weights
 }
 
 /// A tin for each of the weights, all of them backlogged.
-fn tins(weights: &[u32], config: impl Fn(u32) -> TinConfig) -> TinChoice {
+fn tins(weights: &[u32], config: impl Fn(u32) -> TinConfig) -> TinChoice<[TinState; 8]> {
     // Tins above the least weight would be served by the floor.
-    let mut choice = TinChoice::new(LEN, AsBooked).expect("in range").with_floor(1_024);
+    let mut choice =
+        TinChoice::new([TinState::EMPTY; 8], LEN, AsBooked).expect("in range").with_floor(1_024);
     let tins: Vec<_> = weights.iter().map(|&weight| config(weight)).collect();
     choice.set_tins(&tins, 0).expect("in range");
     (0..choice.tins()).for_each(|tin| choice.backlogged(tin));

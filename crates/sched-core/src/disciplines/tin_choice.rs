@@ -35,7 +35,7 @@
 //! than a second: then time goes on from the new reading. A step forward counts for at most ten hours.
 //!
 //! **Cost.** O(1): a multiplication and a few comparisons a packet; a loop over the tins where one comes within its share,
-//! and where none is within it. Nothing with one tin. Memory: 648 bytes.
+//! and where none is within it. Nothing with one tin. Memory: 64 bytes a tin.
 //!
 //! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
 
@@ -43,12 +43,13 @@ mod config;
 mod tin;
 
 pub use config::TinConfig;
+pub use tin::TinState;
 
 use crate::disciplines::drr::ring::debt;
-use crate::flow_scheduler::ConfigError;
+use crate::flow_scheduler::{ConfigError, Table};
 use crate::hosts::wire_length::{AsBooked, WireLength};
 use crate::{Imbalance, Nanos, Packet, Volume};
-use tin::{A_SHORT_PACKET, LATEST, NEVER, Tin, TinTime, bits};
+use tin::{A_SHORT_PACKET, LATEST, NEVER, TinTime, bits};
 
 /// The most bytes of the floor. A tin waits for at most as many of each of the others, which is less than the count of
 /// bytes sent can tell apart: 2^32.
@@ -78,9 +79,9 @@ enum Rule {
 /// The rules and what they promise: `docs/disciplines/tins.md`. Every call is O(1), those that set tins or the link O(tins).
 ///
 /// ```
-/// use sched_core::{AsBooked, Nanos, TinChoice, TinConfig};
+/// use sched_core::{AsBooked, Nanos, TinChoice, TinConfig, TinState};
 ///
-/// let mut choice = TinChoice::new(1_500, AsBooked)?;
+/// let mut choice = TinChoice::new([TinState::EMPTY; 2], 1_500, AsBooked)?;
 /// // On a line of 12 Mbit/s, which sends a packet a millisecond, tin 1 has priority up to a quarter.
 /// let share = |bits| TinConfig::by_weight(1).with_rate(bits);
 /// choice.set_tins(&[share(12_000_000), share(3_000_000)], 0)?;
@@ -97,8 +98,9 @@ enum Rule {
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TinChoice<L = AsBooked> {
-    tins: [Tin; TINS],
+pub struct TinChoice<T, L = AsBooked> {
+    /// One for each tin that there may be; those that are not there are idle.
+    tins: T,
     /// By share, the clocks of the tins that are backlogged; for all others [`NEVER`].
     clocks: [u64; TINS],
     /// How many tins there are. All others are idle.
@@ -131,21 +133,22 @@ pub struct TinChoice<L = AsBooked> {
     link: L,
 }
 
-impl<L: WireLength> TinChoice<L> {
+impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     /// The floor unless another is [set](Self::with_floor), in longest packets.
     pub const FLOOR: u32 = 64;
 
-    /// One tin, for packets of at most `max_len` bytes, which are as long on the wire as `link` says. Rates count lengths on
-    /// the wire; weights count lengths as they are booked.
+    /// One tin, for packets of at most `max_len` bytes, which are as long on the wire as `link` says; there may be as many
+    /// tins as `tins` has room for. Rates count lengths on the wire; weights count lengths as they are booked.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`].
-    pub fn new(max_len: u32, link: L) -> Result<Self, ConfigError> {
+    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], and without room for a tin.
+    pub fn new(mut tins: T, max_len: u32, link: L) -> Result<Self, ConfigError> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
         let floor = max_len.wrapping_mul(Self::FLOOR);
+        tins.as_mut().fill(TinState::EMPTY);
         let mut choice = Self {
-            tins: [Tin::IDLE; TINS],
+            tins,
             clocks: [NEVER; TINS],
             count: 0,
             rule: Rule::One,
@@ -194,9 +197,10 @@ impl<L: WireLength> TinChoice<L> {
     /// rates the tins share by them, without any by weight.
     ///
     /// # Errors
-    /// As [`Self::check`]; nothing has changed then.
+    /// As [`Self::check`], and for more tins than there is room for; nothing has changed then.
     pub fn set_tins(&mut self, tins: &[TinConfig], backlogged: u32) -> Result<(), ConfigError> {
-        let count = Self::check(tins)?;
+        let (count, room) = (Self::check(tins)?, self.tins.as_ref().len() as u64);
+        ConfigError::check_range("number of tins", count.into(), 1, room)?;
         let by_share = tins.iter().any(|tin| tin.bits_per_second.is_some());
         let rule = match (count, by_share) {
             (1, _) => Rule::One,
@@ -207,7 +211,7 @@ impl<L: WireLength> TinChoice<L> {
         self.return_clocks();
         let least = tins.iter().map(|tin| tin.weight).min().unwrap_or(1);
         let longest = self.longest();
-        for ((above, config), tin) in (0..count).rev().zip(tins).zip(&mut self.tins) {
+        for ((above, config), tin) in (0..count).rev().zip(tins).zip(self.tins.as_mut()) {
             if rule != self.rule {
                 (tin.charged, tin.served_at) = (0, self.sent);
             }
@@ -215,7 +219,8 @@ impl<L: WireLength> TinChoice<L> {
             tin.set_rate(config.bits_per_second, above, longest, now);
         }
         // A tin that is not there owes nothing.
-        self.tins.iter_mut().skip(tins.len()).for_each(|tin| *tin = Tin::IDLE);
+        let unused = self.tins.as_mut().iter_mut().skip(tins.len());
+        unused.for_each(|tin| *tin = TinState::EMPTY);
         (self.rule, self.has_begun) = (rule, false);
         self.count = u8::try_from(tins.len()).unwrap_or(0);
         self.borrowing_until = 0;
@@ -239,7 +244,7 @@ impl<L: WireLength> TinChoice<L> {
     /// What is set for `tin`; `None` if there is no such tin.
     #[must_use]
     pub fn tin(&self, tin: u32) -> Option<TinConfig> {
-        self.tins.get(tin as usize).filter(|_| tin < self.tins()).map(Tin::config)
+        self.tins.as_ref().get(tin as usize).filter(|_| tin < self.tins()).map(TinState::config)
     }
 
     /// The longest packet, in bytes.
@@ -254,7 +259,7 @@ impl<L: WireLength> TinChoice<L> {
         self.link = link;
         let (now, longest) = (self.now(), self.longest());
         self.return_clocks();
-        for (above, tin) in (0..self.tins()).rev().zip(&mut self.tins) {
+        for (above, tin) in (0..self.tins()).rev().zip(self.tins.as_mut()) {
             tin.set_rate(tin.config().bits_per_second, above, longest, now);
         }
         self.look_anew(now, backlogged);
@@ -288,8 +293,8 @@ impl<L: WireLength> TinChoice<L> {
     }
 
     #[inline(always)]
-    fn tin_mut(&mut self, tin: u32) -> Option<&mut Tin> {
-        self.tins.get_mut(tin as usize)
+    fn tin_mut(&mut self, tin: u32) -> Option<&mut TinState> {
+        self.tins.as_mut().get_mut(tin as usize)
     }
 
     /// Tin `at`, which held nothing, is backlogged. Without effect if there is no such tin.
@@ -345,7 +350,7 @@ impl<L: WireLength> TinChoice<L> {
     /// tin.
     #[must_use]
     pub fn served_in(&self, tin: u32) -> Volume {
-        self.tins.get(tin as usize).map_or(Volume::ZERO, Tin::served)
+        self.tins.as_ref().get(tin as usize).map_or(Volume::ZERO, TinState::served)
     }
 
     /// Counts a packet of `len` bytes that `tin` was sent although it was not chosen:
@@ -368,7 +373,8 @@ impl<L: WireLength> TinChoice<L> {
         }
         self.sent = sent;
         let at = (at & (TinConfig::MAX_TINS - 1)) as usize;
-        if let (Some(tin), Some(clock)) = (self.tins.get_mut(at), self.clocks.get_mut(at)) {
+        if let (Some(tin), Some(clock)) = (self.tins.as_mut().get_mut(at), self.clocks.get_mut(at))
+        {
             tin.served_at = sent;
             tin.count(len);
             *clock = tin.charged_beyond(*clock, wire_len, now);
@@ -447,10 +453,10 @@ impl<L: WireLength> TinChoice<L> {
             return self.turn_to_next();
         }
         let longest = self.longest();
-        let is_short = |tin: &Tin| tin.time_of(longest) <= A_SHORT_PACKET;
+        let is_short = |tin: &TinState| tin.time_of(longest) <= A_SHORT_PACKET;
         self.is_among_few = self.rule == Rule::ByShare
             && usize::from(self.count) <= FEW
-            && self.tins.iter().all(is_short);
+            && self.tins.as_ref().iter().all(is_short);
         self.note_clocks();
         self.choose(now);
     }
@@ -500,7 +506,7 @@ impl<L: WireLength> TinChoice<L> {
     #[inline]
     fn return_clock(&mut self, at: u32) {
         let at = at as usize;
-        if let (Some(tin), Some(clock)) = (self.tins.get_mut(at), self.clocks.get_mut(at))
+        if let (Some(tin), Some(clock)) = (self.tins.as_mut().get_mut(at), self.clocks.get_mut(at))
             && *clock != NEVER
         {
             tin.clock = core::mem::replace(clock, NEVER);
@@ -531,7 +537,7 @@ impl<L: WireLength> TinChoice<L> {
         if self.rule != Rule::ByShare {
             return;
         }
-        for ((at, tin), noted) in (0..).zip(&self.tins).zip(&mut self.clocks) {
+        for ((at, tin), noted) in (0..).zip(self.tins.as_ref()).zip(&mut self.clocks) {
             let is_idle = self.backlogged >> at & 1 == 0;
             *noted = if is_idle { NEVER } else { tin.clock };
         }
@@ -552,7 +558,7 @@ impl<L: WireLength> TinChoice<L> {
     fn move_time_back(&mut self) -> u64 {
         let span = self.time.move_back();
         self.return_clocks();
-        self.tins.iter_mut().for_each(|tin| tin.move_back(span));
+        self.tins.as_mut().iter_mut().for_each(|tin| tin.move_back(span));
         self.next_within = self.next_within.saturating_sub(span);
         self.note_clocks();
         self.time.tick()
@@ -604,7 +610,7 @@ impl<L: WireLength> TinChoice<L> {
     fn starving(&mut self) -> Option<u32> {
         let (mut first, mut longest) = (0, 0);
         for tin in bits(self.backlogged) {
-            let waited = self.sent.wrapping_sub(self.tins.get(tin as usize)?.served_at);
+            let waited = self.sent.wrapping_sub(self.tins.as_ref().get(tin as usize)?.served_at);
             if waited > longest {
                 (first, longest) = (tin, waited);
             }
@@ -634,7 +640,9 @@ impl<L: WireLength> TinChoice<L> {
         }
         let sent = self.sent;
         let noted = self.clocks.get_mut(at as usize);
-        let (Some(tin), Some(noted)) = (self.tins.get_mut(at as usize), noted) else { return };
+        let (Some(tin), Some(noted)) = (self.tins.as_mut().get_mut(at as usize), noted) else {
+            return;
+        };
         tin.served_at = sent;
         tin.count(len);
         let clock = tin.charged(*noted, wire_len, now);

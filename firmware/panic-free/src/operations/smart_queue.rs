@@ -46,7 +46,7 @@ fn frames<const N: usize>() {
     let memory = IsolatedMemory::<Parts<N>>::allocate(any() as usize, 8, 4, any() as usize);
     let memory = memory.with_rates();
     let states = Parts::<N>::table(ChosenAqmState::EMPTY, any() as usize);
-    let settings = Parts::<N>::table(AqmSetting::EMPTY, any() as usize);
+    let settings = Parts::<N>::tins(AqmSetting::EMPTY, any() as usize);
     let aqm = AqmMemory { states, settings };
     let bytes = Parts::<N>::table(0, any() as usize);
     let states = Parts::<N>::table(BufferState::EMPTY, any() as usize);

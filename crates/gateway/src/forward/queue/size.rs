@@ -81,6 +81,7 @@ enum Counted {}
 impl Storage for Counted {
     type Of<T: fmt::Debug + 'static> = Vec<T>;
     type One<T: fmt::Debug + 'static> = Vec<T>;
+    type Tins<T: fmt::Debug + 'static> = Vec<T>;
     type Rates<T: fmt::Debug + 'static> = Vec<T>;
     type Rounds<T: fmt::Debug + 'static> = Vec<T>;
 }
@@ -93,6 +94,10 @@ impl Allocate for Counted {
 
     fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> Vec<T> {
         Self::table(empty, 1)
+    }
+
+    fn tins<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
+        Self::table(empty, len)
     }
 
     fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {

@@ -7,6 +7,8 @@ use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
 
+type Choice = TinChoice<[TinState; TINS]>;
+
 /// The longest packet.
 const L: u32 = 1_000;
 /// Nanoseconds that the line takes for a byte: 8 Mbit/s.
@@ -21,7 +23,7 @@ fn share(thousandths: u64) -> TinConfig {
 
 /// A line of 8 Mbit/s, with one queue of lengths in each tin.
 struct Line {
-    choice: TinChoice,
+    choice: Choice,
     queues: Vec<VecDeque<u32>>,
     now: u64,
     /// What was sent: when it began, of which tin, how long it was.
@@ -30,7 +32,7 @@ struct Line {
 
 impl Line {
     fn of(tins: &[TinConfig]) -> Self {
-        let mut choice = TinChoice::new(L, AsBooked).unwrap();
+        let mut choice = Choice::new([TinState::EMPTY; TINS], L, AsBooked).unwrap();
         choice.set_tins(tins, 0).unwrap();
         Self { choice, queues: vec![VecDeque::new(); tins.len()], now: 0, sent: Vec::new() }
     }
@@ -205,9 +207,9 @@ fn another_plan_takes_effect_at_once_and_loses_nothing() {
 
 #[test]
 fn what_is_out_of_range_is_refused_with_the_range() {
-    let mut tins = TinChoice::new(L, AsBooked).unwrap();
+    let mut tins = Choice::new([TinState::EMPTY; TINS], L, AsBooked).unwrap();
     let refused =
-        |tins: &mut TinChoice, all: &[TinConfig]| tins.set_tins(all, 0).unwrap_err().to_string();
+        |tins: &mut Choice, all: &[TinConfig]| tins.set_tins(all, 0).unwrap_err().to_string();
     assert_eq!(refused(&mut tins, &[]), "number of tins 0 is outside 1..=8");
     assert_eq!(refused(&mut tins, &[share(1); 9]), "number of tins 9 is outside 1..=8");
     let weight = TinConfig::by_weight(0);
@@ -216,7 +218,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     let text = "rate in bits per second 999 is outside 1000..=400000000000";
     assert_eq!(refused(&mut tins, &[share(1), slow]), text);
     assert_eq!((tins.tins(), tins.tin(0)), (1, Some(TinConfig::by_weight(1))));
-    assert_eq!((size_of::<Tin>(), size_of::<TinChoice>()), (64, 648));
+    assert_eq!((size_of::<TinState>(), size_of::<Choice>()), (64, 648));
 }
 
 /// Goal: a change of the rate gives nothing away. Method: what a clock is ahead is the same number of bytes at every rate.
@@ -333,8 +335,7 @@ fn no_tin_exceeds_its_bound_nor_falls_below_its_share() {
                 }
                 kept_bytes += i64::from(if tin == kept { len } else { 0 });
                 let above: u64 = rates.iter().skip(kept as usize + 1).sum();
-                let line_rate =
-                    1_000 - 1_000_i64.div_ceil_of(i64::from(TinChoice::<AsBooked>::FLOOR));
+                let line_rate = 1_000 - 1_000_i64.div_ceil_of(i64::from(Choice::FLOOR));
                 let least =
                     (line_rate - above.cast_signed()).min(rates[kept as usize].cast_signed());
                 let short = bytes * least / 1_000 - slack(kept) - kept_bytes;
@@ -417,7 +418,8 @@ fn no_tin_starves_beyond_the_floor() {
 fn the_floor_of_the_longest_packets_ends_at_2_to_the_28() {
     const LONGEST: u32 = Packet::MAX_LEN;
     for floor in [200, 256, 257, 1_024] {
-        let mut choice = TinChoice::new(LONGEST, AsBooked).unwrap().with_floor(floor);
+        let mut choice =
+            Choice::new([TinState::EMPTY; TINS], LONGEST, AsBooked).unwrap().with_floor(floor);
         let of_rate = |rate| TinConfig::by_weight(1).with_rate(rate);
         let mut tins = [of_rate(Rate::MIN_BITS_PER_SECOND); 8];
         tins[7] = of_rate(Rate::MAX_BITS_PER_SECOND);
@@ -452,7 +454,8 @@ fn the_short_way_chooses_as_the_long_one() {
                 TinConfig::by_weight(1).with_rate(rate)
             };
             let configs: Vec<_> = (0..tins).map(|_| rate(&mut random)).collect();
-            let mut short = TinChoice::new(L, AsBooked).unwrap().with_floor(16);
+            let mut short =
+                Choice::new([TinState::EMPTY; TINS], L, AsBooked).unwrap().with_floor(16);
             short.set_tins(&configs, 0).unwrap();
             let mut long = short;
             let (mut held, mut now) = (0_u32, 0_u64);
@@ -510,7 +513,7 @@ fn time_that_is_moved_back_changes_no_choice() {
             TinConfig::by_weight(1).with_rate(1_000_000 + u64::from(random.below(1_000_000)))
         };
         let mut configs: Vec<_> = (0..tins).map(|_| rate(&mut random)).collect();
-        let mut young = TinChoice::new(L, AsBooked).unwrap().with_floor(16);
+        let mut young = Choice::new([TinState::EMPTY; TINS], L, AsBooked).unwrap().with_floor(16);
         young.set_tins(&configs, 0).unwrap();
         let mut old = young;
         old.age_by(LATEST - BEGIN - history * (1 << 36));
@@ -552,7 +555,7 @@ fn time_that_is_moved_back_changes_no_choice() {
     }
 }
 
-impl TinChoice {
+impl Choice {
     /// Makes the choice as old as one that has gone on for `span`.
     fn age_by(&mut self, span: u64) {
         self.time.more += span;

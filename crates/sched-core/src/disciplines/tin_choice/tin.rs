@@ -25,9 +25,9 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// The most credit, ten hours in units.
 const MOST_CREDIT: u64 = 1 << 61;
 
-/// One tin: 64 bytes.
+/// Room for one tin of [`TinChoice`](super::TinChoice): 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tin {
+pub struct TinState {
     /// How many packets the tin has been sent, while there were several. Not beside their bytes: one addition each takes fewer
     /// instructions than both in one vector.
     served_packets: u64,
@@ -50,9 +50,9 @@ pub(super) struct Tin {
     served_bytes: u64,
 }
 
-impl Tin {
-    /// Without packets and without a rate.
-    pub(super) const IDLE: Self = Self {
+impl TinState {
+    /// Without packets and without a rate: all zero.
+    pub const EMPTY: Self = Self {
         served_packets: 0,
         served_at: 0,
         clock: 0,
