@@ -241,6 +241,10 @@ impl Law {
     #[inline(always)]
     fn judge(&self, state: &mut ChosenAqmState, random: &mut Random, head: Head) -> Verdict {
         by_law!(self, Verdict::Pass, law => {
+            // Most packets of a standing queue below its next signal.
+            if law.leaves(&Words::from_words(state.words(), head.now), head) {
+                return Verdict::Pass;
+            }
             state.change(head.now, |state| law.judge(state, random, head))
         })
     }

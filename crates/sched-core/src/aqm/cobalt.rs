@@ -251,10 +251,24 @@ impl Default for CobaltState {
 impl Law for CobaltLaw {
     type State = CobaltState;
 
-    fn judge(&self, state: &mut CobaltState, random: &mut Random, head: Head) -> Verdict {
-        if head.sojourn <= self.acceptable && state.phase == Phase::Quiet {
-            return Verdict::Pass;
+    #[inline]
+    fn leaves(&self, state: &CobaltState, head: Head) -> bool {
+        // First, for queues that overflow.
+        if state.chance != Probability::NEVER {
+            return false;
         }
+        let stays = match state.phase {
+            Phase::Quiet => return !self.stands(head),
+            Phase::Idle => false,
+            Phase::Below => !self.stands(head),
+            Phase::Standing => self.stands(head),
+        };
+        // An instant further ahead would be brought closer.
+        let is_ahead = head.now < state.next && state.next.since(head.now) <= self.interval;
+        stays && head.bytes_behind > 0 && is_ahead
+    }
+
+    fn judge(&self, state: &mut CobaltState, random: &mut Random, head: Head) -> Verdict {
         self.judge_closely(state, random, head)
     }
 
@@ -303,11 +317,17 @@ impl CobaltLaw {
         verdict
     }
 
+    /// Returns true if the queue of a packet about to leave stands above the target.
+    #[inline]
+    fn stands(&self, head: Head) -> bool {
+        head.sojourn > self.acceptable
+            && head.bytes_behind >= self.least_behind
+            && (head.packets > DUPLICATES || self.is_signalled_short(head.sojourn))
+    }
+
     /// CoDel's half.
     fn judge_delay(&self, state: &mut CobaltState, head: Head) -> Verdict {
-        let stands = head.sojourn > self.acceptable
-            && head.bytes_behind >= self.least_behind
-            && (head.packets > DUPLICATES || self.is_signalled_short(head.sojourn));
+        let stands = self.stands(head);
         if stands && state.phase == Phase::Standing {
             // A signal would be lost on a last packet without ECN.
             let is_heard = head.bytes_behind > 0 || head.ecn.is_capable();

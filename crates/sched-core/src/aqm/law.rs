@@ -21,6 +21,13 @@ pub(super) trait Law: Copy {
         Verdict::Unclear
     }
 
+    /// Returns true if a close look would let the packet pass and leave the state as it is. False is
+    /// always right.
+    #[inline]
+    fn leaves(&self, _state: &Self::State, _head: Head) -> bool {
+        false
+    }
+
     /// [`Aqm::judge`](super::Aqm::judge), looking closely.
     #[inline]
     fn judge(&self, _state: &mut Self::State, _random: &mut Random, _head: Head) -> Verdict {

@@ -57,17 +57,21 @@ fn head(now: u64, sojourn: u64, bytes_behind: u32, ecn: Ecn) -> Head {
 
 /// Both AQMs over one random history of arrivals, heads, overflows, emptied queues and removed flows: the same
 /// verdicts, the same glimpses of what comes, and no pass at a glance that is none. Queues are short and long in turn,
-/// with pauses. Returns passes, signals and drops, passes at a glance, and arrivals that were told.
+/// with pauses, and the clock steps back now and then. Returns passes, signals and drops, passes at a
+/// glance, and arrivals that were told.
 fn lockstep<A: Aqm>(
     mut alone: A,
     mut chosen: ChosenAqm<[ChosenAqmState; FLOWS], [AqmSetting; 8]>,
     seed: u64,
 ) -> [u32; 5] {
-    let (mut rng, mut now, mut seen) = (Xorshift::new(seed), 0, [0; 5]);
+    let (mut rng, mut now, mut seen) = (Xorshift::new(seed), 0_u64, [0; 5]);
     for step in 0..effort(20_000, 400_000_u32) {
         now += u64::from(rng.below(4_000_000));
         if rng.below(2_000) == 0 {
             now += u64::from(rng.below(1 << 30)) << rng.below(19);
+        }
+        if rng.below(500) == 0 {
+            now = now.saturating_sub(u64::from(rng.below(1 << 30)));
         }
         // The last flow has no state.
         let flow = FlowId(rng.below(FLOWS as u32 + 1));
