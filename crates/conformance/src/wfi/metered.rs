@@ -2,8 +2,7 @@
 
 use super::{Arrival, WfiFlow, WfiMeter};
 use freeboard::sched_core::{
-    Backlog, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected,
-    Scheduler, Table,
+    DropReason, DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler, Table,
 };
 
 /// The scheduler `S` with a [`WfiMeter`] of its flows in the memory `N`; `P` remembers the [`Arrival`]
@@ -156,22 +155,6 @@ impl<S: Scheduler, N: Table<WfiFlow>, P: Table<Arrival>> Scheduler for Metered<S
         self.inner.poll_at(now)
     }
 
-    fn backlog(&self) -> Backlog {
-        self.inner.backlog()
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
-    }
-
-    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
-        self.inner.flow_counters(flow)
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         let (inner, mut watched) = self.watched(drops);
         inner.set_limits(limits, &mut watched);
@@ -187,7 +170,5 @@ impl<S: Scheduler, N: Table<WfiFlow>, P: Table<Arrival>> Scheduler for Metered<S
         inner.drain(&mut watched);
     }
 
-    fn recount(&self) -> Result<(), Imbalance> {
-        self.inner.recount()
-    }
+    crate::forward_books!(inner);
 }
