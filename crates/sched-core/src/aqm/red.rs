@@ -275,11 +275,16 @@ impl RedLaw {
         const LEAST: u32 = 42_949_673;
         const MOST: u32 = 1 << 31;
         const NINE_TENTHS: u32 = 3_865_470_566;
+        /// A difference from here on is a step back of up to a second.
+        const STEPPED_BACK: u32 = 0_u32.wrapping_sub(1_000_000_000);
         let now = bits(now.0, 0, u32::BITS);
+        let since = now.wrapping_sub(state.adapted);
         if state.probability == 0 {
             state.probability = self.max_probability.clamp(LEAST, MOST);
             state.adapted = now;
-        } else if u64::from(now.wrapping_sub(state.adapted)) >= RedParams::ADAPTS_AFTER.0 {
+        } else if since >= STEPPED_BACK {
+            state.adapted = now;
+        } else if u64::from(since) >= RedParams::ADAPTS_AFTER.0 {
             state.adapted = now;
             let (average, before) = (state.bytes(), state.probability);
             if average > self.rises_above {

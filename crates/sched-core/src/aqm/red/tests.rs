@@ -223,6 +223,25 @@ fn a_wrong_clock_does_no_lasting_harm() {
     assert!(at(2 * half) > before);
 }
 
+/// Goal: a step back of the clock adapts nothing. Method: an arrival every half second, and one at the reading of another
+/// processor, which is a microsecond behind.
+#[test]
+fn readings_of_two_processors_adapt_once() {
+    let mut red = red(RedParams::new(10_000, 20_000).with_weight(1).adaptive());
+    let mut at = |now: u64| {
+        red.admit(FLOW, offer(now, 19_000), Look::Close);
+        red.states[0].probability
+    };
+    let mut last = at(5_000_000_000);
+    for step in 1..10 {
+        let now = 5_000_000_000 + step * 600_000_000;
+        let here = at(now);
+        assert_eq!(at(now - 1_000), here, "step {step}");
+        assert!(here > last || step < 3, "step {step}");
+        last = here;
+    }
+}
+
 #[test]
 fn a_flow_that_was_removed_leaves_nothing_behind() {
     let mut red = red(RedParams::new(1_000, 2_000).with_weight(1).adaptive());
