@@ -34,8 +34,7 @@ impl TokenBucket {
     pub fn new(bits_per_second: u64, burst: u32) -> Result<Self, ConfigError> {
         let rate = FiniteRate::new(bits_per_second)?;
         ConfigError::check_range("burst in bytes", burst.into(), 1, u32::MAX.into())?;
-        let most = u32::try_from(FiniteRate::LONGEST).unwrap_or(u32::MAX);
-        Ok(Self { rate, burst: burst.min(most), borrows_free: false })
+        Ok(Self { rate, burst: 0, borrows_free: false }.with_burst_of_at_least(burst))
     }
 
     /// The same committed rate, of which nothing is taken for what a host is sent in excess. Without
@@ -66,10 +65,11 @@ impl TokenBucket {
         self.borrows_free
     }
 
-    /// The same rate, with a burst of at least `bytes` bytes.
+    /// The same rate, with a burst of at least `bytes` bytes; above 2³¹ they count as 2³¹.
     #[must_use]
     pub fn with_burst_of_at_least(self, bytes: u32) -> Self {
-        Self { burst: self.burst.max(bytes), ..self }
+        let most = u32::try_from(FiniteRate::LONGEST).unwrap_or(u32::MAX);
+        Self { burst: self.burst.max(bytes).min(most), ..self }
     }
 
     /// How long `bytes` bytes take at the rate, rounded down.

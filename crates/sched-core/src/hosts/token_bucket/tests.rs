@@ -29,6 +29,8 @@ fn only_what_is_in_range_is_a_token_bucket() {
         assert_eq!((bucket.bits_per_second(), bucket.burst()), (bits_per_second, 1));
         assert_eq!(bucket.with_burst_of_at_least(1_500).burst(), 1_500);
         assert_eq!(bucket.with_burst_of_at_least(0), bucket);
+        // The longest burst whose time is exact: that of more bytes would wrap.
+        assert_eq!(bucket.with_burst_of_at_least(u32::MAX).burst(), 1 << 31);
     }
     for value in [0, 999, 400_000_000_001, u64::MAX] {
         let refused = crate::Rate::bits_per_second(value).unwrap_err();
