@@ -22,7 +22,7 @@ use crate::storage::{Allocate, Slices, Storage};
 /// two. Memory: 1,056 bytes, 16 a packet, 64 a queue, and for each host 117 with its spare queue and
 /// 36 for each tin that there is room for, a power of two. A tin beyond the first takes 232. An AQM
 /// takes room for each queue beside this, spare ones included: 24 bytes for
-/// [`ChosenAqm`](sched_core::ChosenAqm) ([`AqmMemory`]).
+/// [`ChosenAqm`](sched_core::ChosenAqm), which takes 136 for each tin as well ([`AqmMemory`]).
 ///
 /// Two groups of tables are there only if they are asked for: [rates](Self::with_rates) of hosts, and
 /// [`triple-isolate`](Self::with_triple), which is refused without them. Where the [storage](Storage)
@@ -272,6 +272,7 @@ mod tests {
         assert_eq!(bytes(1_024, 128, 1), whole + 64 * (117 + 36));
         assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 36 + 232));
         assert_eq!(whole, 76_384);
+        assert_eq!((size_of::<ChosenAqmState>(), size_of::<AqmSetting>()), (24, 136));
 
         let (few, many) = (StaticTables::<0, 8, 2>::new(), StaticTables::<0, 16, 2>::new());
         assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_984 + 2 * 288));
