@@ -13,11 +13,11 @@ use super::Rtt;
 /// | word | what it does | a sender that does not react |
 /// |---|---|---|
 /// | `cobalt`, the default | as CoDel, and drops packets of a flow that overflows the queue, ECN-capable or not ([`Cobalt`](sched_core::Cobalt)) | is dropped until its queue is short |
-/// | `codel` | tells the flow whose queue stands, by marks or drops ever closer | keeps its queue as long as the limits allow |
-/// | `pie` | tells arrivals by chance, so that the delay comes to its target ([`Pie`](sched_core::Pie)) | is turned away until its queue is short |
-/// | `pi2` | as PIE, twice as often for ECT(1) as for others ([`Pi2`](sched_core::Pi2)) | is turned away until its queue is short |
-/// | `red` | tells arrivals by chance that grows with the average queue in bytes ([`Red`](sched_core::Red)) | is turned away above a threshold |
-/// | `blue` | tells arrivals by chance that grows when packets wait too long or find no room ([`Blue`](sched_core::Blue)) | is turned away until its packets wait for less |
+/// | `codel` | marks or drops packets of a standing queue, ever more often | keeps its queue as long as the limits allow |
+/// | `pie` | marks or drops arrivals at random, so that the delay approaches its target ([`Pie`](sched_core::Pie)) | is turned away until its queue is short |
+/// | `pi2` | as PIE, with a probability of `2p` for ECT(1) and `p²` for others ([`Pi2`](sched_core::Pi2)) | is turned away until its queue is short |
+/// | `red` | marks or drops arrivals with a probability that grows with the average queue in bytes ([`Red`](sched_core::Red)) | is turned away above a threshold |
+/// | `blue` | marks or drops arrivals with a probability that rises when packets wait too long or the queue is full ([`Blue`](sched_core::Blue)) | is turned away until its packets wait for less |
 /// | `none` | nothing: a queue is as long as its senders and the limits make it | as with any |
 ///
 /// CoDel and COBALT speak when packets leave. The others turn arrivals away, which
