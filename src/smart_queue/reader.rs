@@ -12,7 +12,7 @@ use super::builder::SmartQueueBuilder;
 use crate::labels::Identified;
 use crate::tins::{Fwmark, TinBy, TinPlan};
 
-/// What a frame begins with.
+/// The header that a frame begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -24,9 +24,9 @@ pub enum LinkLayer {
     RawIp,
 }
 
-/// Reads frames for a queue by descriptor, whose bytes stay in the caller's buffers, as a
-/// [`SmartQueue`](crate::SmartQueue) with [`Frames`](crate::Frames) reads those in its own:
-/// [`SmartQueueBuilder::reader`]. `I` says which addresses are one host.
+/// Reads frames in the caller's buffers for a queue by descriptor, as a
+/// [`SmartQueue`](crate::SmartQueue) with [`Frames`](crate::Frames) reads those in its own.
+/// [`SmartQueueBuilder::reader`] makes it. `I` says which addresses are one host.
 ///
 /// ```
 /// use freeboard::SmartQueue;
@@ -56,11 +56,11 @@ pub enum LinkLayer {
 pub struct FrameReader<I = HostMap> {
     link: LinkLayer,
     parser: Parser,
-    /// The side that the identity is asked about.
+    /// The side whose hosts the identity tells apart.
     local_side: Side,
-    /// Which header names a tin.
+    /// The header that names a tin.
     tin_by: TinBy,
-    /// Which bits of a mark name a tin.
+    /// The bits of a mark that name a tin.
     fwmark: Fwmark,
     labeller: Labeller<SipHash13>,
     identity: I,
@@ -77,7 +77,7 @@ impl<I> fmt::Debug for FrameReader<I> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct FrameRead<'a> {
-    /// What its headers say.
+    /// Its headers.
     pub parsed: &'a Parsed,
     /// Its Ethernet header, if it has one and the identity of hosts [reads it](HostIdentity::reads_link).
     pub link: Option<LinkHeader>,
@@ -95,9 +95,10 @@ impl FrameRead<'_> {
 }
 
 impl SmartQueueBuilder {
-    /// A reader of frames for a queue [by descriptor](Self::descriptors): with the header, the
+    /// Creates a reader of frames for a queue [by descriptor](Self::descriptors), with the header, the
     /// [parser](Self::parser), the local side and the names of tins that are set here. `key` is 16
-    /// random bytes, drawn anew at each start and told no one.
+    /// random bytes, drawn anew at each start. Keep it secret: a sender who knows the key can build
+    /// flows that share the queue of another's.
     #[must_use]
     pub fn reader(&self, key: [u8; 16]) -> FrameReader {
         let Self { layer: link, parser, local_side, tin_by, fwmark, .. } = *self;
@@ -108,7 +109,7 @@ impl SmartQueueBuilder {
 }
 
 impl<I> FrameReader<I> {
-    /// The same reader with hosts that are told apart in another way. To be called before the first frame.
+    /// Sets which addresses are one host. Call it before the first frame.
     #[must_use]
     pub fn with_identity<J: HostIdentity>(self, identity: J) -> FrameReader<J> {
         self.map_identity(|_| identity)
@@ -120,12 +121,12 @@ impl<I> FrameReader<I> {
         FrameReader { link, parser, local_side, tin_by, fwmark, labeller, identity }
     }
 
-    /// Which addresses are one host.
+    /// Returns the rule by which addresses are one host.
     pub const fn identity(&self) -> &I {
         &self.identity
     }
 
-    /// Which addresses are one host, to be changed.
+    /// Returns the rule by which addresses are one host, to be changed.
     pub const fn identity_mut(&mut self) -> &mut I {
         &mut self.identity
     }
@@ -152,18 +153,18 @@ impl<I> FrameReader<I> {
         self.fwmark
     }
 
-    /// Goes over to another key.
+    /// Replaces the key.
     pub(super) fn rekey(&mut self, key: [u8; 16]) {
         self.labeller = Labeller::new(SipHash13::new(key));
     }
 
-    /// The keyed hash of the labels. Flows have other labels, and so other queues, after a frame
-    /// from which the identity has learned that hosts are others.
+    /// Returns the keyed hash of the labels. Flows have other labels, and so other queues, after a
+    /// frame from which the identity has learned that hosts are others.
     pub const fn labeller(&self) -> &Labeller<SipHash13> {
         &self.labeller
     }
 
-    /// What the headers of a frame say.
+    /// Parses the headers of a frame.
     #[inline(always)]
     #[must_use]
     pub fn parse(&self, frame: &[u8]) -> Parsed {
@@ -175,8 +176,8 @@ impl<I> FrameReader<I> {
 }
 
 impl<I: HostIdentity> FrameReader<I> {
-    /// Reads a frame that has come, whose headers say `parsed`, and its tin of `tins`: by the mark,
-    /// if it names one, else by the code point. The [identity](HostIdentity) of hosts learns from it.
+    /// Reads an arriving frame with the headers `parsed`. Its tin is that of `tins` which the mark
+    /// names, or else the code point. The [identity](HostIdentity) of hosts learns from the frame.
     #[inline(always)]
     #[must_use]
     pub fn read<'a>(
@@ -225,8 +226,8 @@ impl<I: HostIdentity> FrameReader<I> {
         }
     }
 
-    /// Flow and hosts of a frame: `labeller` is that of [`labeller`](Self::labeller), behind a
-    /// [translation](Labeller::with_nat) of addresses or not.
+    /// Returns flow and hosts of a frame. `labeller` is that of [`labeller`](Self::labeller), or this
+    /// with a [translation](Labeller::with_nat) of addresses.
     #[inline(always)]
     #[must_use]
     pub const fn labels<'a, N: Nat>(

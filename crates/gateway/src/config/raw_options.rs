@@ -130,9 +130,9 @@ pub(crate) struct RawOptions {
     /// whole, 0 to 60000; 0 is never [default: 0].
     #[arg(long, value_name = "MS", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) flush_unserved: Option<Word>,
-    /// What tells a sender that its queue stands. codel tells it by marks or drops; cobalt also drops
-    /// packets of a sender that does not listen; pie, pi2, red and blue turn packets away by chance as
-    /// they come; none is none [default: cobalt; with fifo none].
+    /// AQM algorithm: codel marks or drops packets of a standing queue; cobalt also drops from
+    /// unresponsive flows; pie, pi2, red and blue mark or drop packets at random as they arrive; none
+    /// disables AQM [default: cobalt; with fifo none].
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<AqmKind>())]
     pub(crate) aqm: Option<Word>,
     /// Packets with ECT(1) are marked above a shallow threshold in the queue of their flow

@@ -6,7 +6,7 @@ use crate::Nanos;
 /// The rules of an AQM, with parameters made ready. Unless it says otherwise it accepts every arrival, lets every packet
 /// pass, and takes no notice of losses.
 pub(super) trait Law: Copy {
-    /// What is remembered of a queue.
+    /// The state of a queue.
     type State: Words;
 
     /// [`Aqm::admit`](super::Aqm::admit).

@@ -22,8 +22,8 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// `bits_per_second` on the wire, and `burst` bytes at once; above 2³¹ they count as 2³¹. The one
-    /// division is here.
+    /// Creates a bucket of `bits_per_second` on the wire and `burst` bytes at once; above 2³¹ they
+    /// count as 2³¹. The one division is here.
     ///
     /// Under a ceiling a burst of the longest packet paces packets exactly, and every delay of the
     /// caller is lost. A caller that comes up to `t` late needs `t` times the rate more.
@@ -47,19 +47,19 @@ impl TokenBucket {
         Self { borrows_free: true, ..self }
     }
 
-    /// The rate.
+    /// Returns the rate.
     #[must_use]
     pub const fn bits_per_second(&self) -> u64 {
         self.rate.bits_per_second()
     }
 
-    /// The burst in bytes.
+    /// Returns the burst in bytes.
     #[must_use]
     pub const fn burst(&self) -> u32 {
         self.burst
     }
 
-    /// Whether nothing is taken for what a host is sent in excess.
+    /// Returns true if nothing is taken for what a host is sent in excess.
     #[must_use]
     pub const fn borrows_free(&self) -> bool {
         self.borrows_free
