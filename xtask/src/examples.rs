@@ -23,6 +23,7 @@ const MAIN: [(&str, &[&str]); 4] = [
             "QfqPlus",
             "Wf2q",
             "ShortestQueue",
+            "Rate",
             "TinChoice",
             "TokenBucket",
             "Classes",
@@ -52,7 +53,7 @@ const MAIN: [(&str, &[&str]); 4] = [
             "FlowTable",
         ],
     ),
-    ("crates/shaper/src", &["Rate", "Overhead", "Shaper", "Shaped"]),
+    ("crates/shaper/src", &["Overhead", "Shaper", "Shaped"]),
     (
         "src",
         &[

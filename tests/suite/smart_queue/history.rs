@@ -164,6 +164,11 @@ fn set<'a>(queue: &mut StaticFrameQueue<'a>, setting: u8, value: u8, twin: &mut 
     }
 }
 
+/// Whether the AQM may turn arrivals away.
+const fn turns_away(aqm: AqmKind) -> bool {
+    !matches!(aqm, AqmKind::None | AqmKind::CoDel | AqmKind::Cobalt)
+}
+
 const FRAMES: usize = 12;
 
 const LEN: usize = 1_514;
@@ -199,6 +204,10 @@ proptest! {
                             assert_ne!(limits, Limits::NONE);
                             twin.refused += 1;
                         }
+                        Err(PushError::Rejected(RejectReason::Aqm)) => {
+                            assert!(turns_away(queue.aqm()));
+                            twin.refused += 1;
+                        }
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -219,6 +228,10 @@ proptest! {
                         }
                         Err(PushError::Rejected(RejectReason::Full { limits })) => {
                             assert_ne!(limits, Limits::NONE);
+                            twin.refused += 1;
+                        }
+                        Err(PushError::Rejected(RejectReason::Aqm)) => {
+                            assert!(turns_away(queue.aqm()));
                             twin.refused += 1;
                         }
                         Err(error) => panic!("{error}"),
