@@ -9,8 +9,8 @@ mod isolated;
 
 use freeboard::Isolation;
 use freeboard::sched_core::{
-    ClassState, Classes, CoDelParams, DropFrom, DropSink, FlowId, FlowQueues, FlowScheduler,
-    Limits, LongestClass, LowBits, Nanos, NoAqm, Packet, Rejected, Scheduler,
+    ClassState, Classes, CoDelParams, DropFrom, DropSink, FlowId, FlowScheduler, Limits,
+    LongestClass, LowBits, Nanos, NoAqm, Packet, Rejected, Scheduler,
 };
 use sched_core::take_steps;
 
@@ -293,7 +293,7 @@ fn classes(flows: u32) -> Box<dyn Played> {
         let memory = (Vecs(FLOWS_PER_HOST as usize), Vecs(PACKETS as usize), Arrays::<0>);
         queues(scheduler(DRR, FLOWS_PER_HOST), NoAqm, memory, Limits::NONE)
     };
-    let all: Vec<FlowQueues<_, (_, _)>> = (0..classes).map(|_| class()).collect();
+    let all: Vec<_> = (0..classes).map(|_| class()).collect();
     let bits = LowBits::new(FLOWS_PER_HOST.ilog2()).expect("two bits");
     let states = Vecs(classes as usize).of(ClassState::EMPTY);
     let node = Classes::new(scheduler(DRR, classes), all, states, bits, LIMITS);
