@@ -24,6 +24,11 @@ use super::{any, one_of, seen, sizes};
 #[unsafe(no_mangle)]
 static SMART_QUEUES: &[fn()] = sizes![frames descriptors];
 
+/// Each table on the stack is as long as the number says: no frame is beyond what the compilers of all targets can lay out.
+#[unsafe(no_mangle)]
+static SMART_QUEUES_WITH_ALL: &[fn()] =
+    &[frames_over::<1>, frames_over::<64>, descriptors_in::<1>, descriptors_in::<64>];
+
 /// Settings that the compiler does not know.
 fn builder() -> SmartQueueBuilder {
     let rate = Rate::bits_per_second(any().into()).unwrap_or(Rate::UNLIMITED);
@@ -43,6 +48,9 @@ fn frames<const N: usize>() {
         with_frames(&mut queue);
         common(&mut queue);
     }
+}
+
+fn frames_over<const N: usize>() {
     let memory = IsolatedMemory::<Parts<N>>::allocate(any() as usize, 8, 4, any() as usize);
     let memory = memory.with_rates();
     let states = Parts::<N>::table(ChosenAqmState::EMPTY, any() as usize);
@@ -111,6 +119,9 @@ fn descriptors<const N: usize>() {
         by_descriptor(&mut queue);
         common(&mut queue);
     }
+}
+
+fn descriptors_in<const N: usize>() {
     let memory = IsolatedMemory::<Parts<N>>::allocate(any() as usize, 8, 4, any() as usize);
     let memory = memory.with_rates().with_triple(any() as usize);
     let aqm = memory.aqm();
