@@ -65,6 +65,8 @@ fn lockstep<A: Aqm>(
     seed: u64,
 ) -> [u32; 5] {
     let (mut rng, mut now, mut seen) = (Xorshift::new(seed), 0_u64, [0; 5]);
+    // The first packet of a flow finds its queue empty.
+    let mut is_first = [true; FLOWS + 1];
     for step in 0..effort(20_000, 400_000_u32) {
         now += u64::from(rng.below(4_000_000));
         if rng.below(2_000) == 0 {
@@ -75,7 +77,10 @@ fn lockstep<A: Aqm>(
         }
         // The last flow has no state.
         let flow = FlowId(rng.below(FLOWS as u32 + 1));
-        let packets = rng.below(if step % 2_000 < 1_000 { 30 } else { 3 });
+        let packets = match core::mem::take(&mut is_first[flow.index()]) {
+            true => 0,
+            false => rng.below(if step % 2_000 < 1_000 { 30 } else { 3 }),
+        };
         let held = crate::Backlog { packets, bytes: packets * 400 };
         let packet = Packet { ecn: Ecn::from_bits(rng.byte()), ..Packet::new(0, 100) };
         let offer = Offer { now: Nanos(now), packet, held };
@@ -89,6 +94,7 @@ fn lockstep<A: Aqm>(
             0 => {
                 alone.forget(flow);
                 chosen.forget(flow);
+                is_first[flow.index()] = true;
             }
             1 | 2 => {
                 alone.overflowed(flow);
