@@ -72,6 +72,8 @@ struct Twin {
     next: u32,
     pushed: u64,
     refused: u64,
+    /// Whether an AQM that tells arrivals was set.
+    marks_arrivals: bool,
     popped: u64,
     popped_bytes: u64,
     /// What the device may still take; `None` without bound.
@@ -137,7 +139,10 @@ fn set<'a>(queue: &mut StaticFrameQueue<'a>, setting: u8, value: u8, twin: &mut 
         1 => queue.set_tins(TinMode::ALL[number % 5]).expect("room for eight"),
         2 => queue.set_hosts_across_tins(on),
         3 => queue.set_ack_filter(AckFilter::ALL[number % 3]),
-        4 => queue.set_aqm(AqmKind::WORDS[number % AqmKind::WORDS.len()].1),
+        4 => {
+            queue.set_aqm(AqmKind::WORDS[number % AqmKind::WORDS.len()].1);
+            twin.marks_arrivals |= turns_away(queue.aqm());
+        }
         5 => queue.set_l4s(on),
         6 => queue.set_ingress(on),
         7 => queue.set_limits(match value % 3 {
@@ -164,7 +169,7 @@ fn set<'a>(queue: &mut StaticFrameQueue<'a>, setting: u8, value: u8, twin: &mut 
     }
 }
 
-/// Whether the AQM may turn arrivals away.
+/// Whether the AQM tells arrivals: it marks them or turns them away.
 const fn turns_away(aqm: AqmKind) -> bool {
     !matches!(aqm, AqmKind::None | AqmKind::CoDel | AqmKind::Cobalt)
 }
@@ -281,7 +286,9 @@ proptest! {
             assert_eq!((counters.delivered.packets, counters.delivered.bytes), (twin.popped, twin.popped_bytes));
             let dropped = counters.dropped_total().packets;
             assert_eq!(twin.inside.len() as u64, u64::from(backlog.packets) + dropped);
-            assert_eq!(counters.marked, twin.marked);
+            // A frame that was marked when it came waits, or was dropped.
+            let waits = if twin.marks_arrivals { twin.inside.len() as u64 } else { 0 };
+            assert!((twin.marked..=twin.marked + waits).contains(&counters.marked), "{counters:?}");
             let room = twin.room.map_or(u64::from(u32::MAX), |room| room);
             let left = match queue.device() {
                 DeviceRoom::Ready => u32::MAX.into(),
