@@ -19,9 +19,9 @@ use crate::storage::{Allocate, Slices, Storage};
 /// The tables of an [`Isolated`](super::Isolated); what they contain does not matter.
 ///
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
-/// two. Memory: 1,056 bytes, 16 a packet, 64 a queue, and for each host 117 with its spare queue and
-/// 36 for each tin that there is room for, a power of two. A tin beyond the first takes 232. An AQM
-/// takes room for each queue beside this, spare ones included: 24 bytes for
+/// two. Memory: 1,056 bytes, 16 a packet, 64 a queue, and for each host 117 with its spare queue
+/// and 36 for each tin that there is room for, a power of two. A tin beyond the first takes 232. An
+/// AQM takes room for each queue beside this, spare ones included: 24 bytes for
 /// [`ChosenAqm`](sched_core::ChosenAqm), which takes 136 for each tin as well ([`AqmMemory`]).
 ///
 /// Two groups of tables are there only if they are asked for: [rates](Self::with_rates) of hosts, and

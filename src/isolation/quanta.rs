@@ -1,9 +1,9 @@
 //! The cost of a packet in a turn, which does not depend on the longest packet permitted.
 //!
 //! A turn must be worth the longest packet, so quanta are at least the longest one permitted. A
-//! packet is charged a multiple of its length: as many times as the longest packet sent so far, or a
-//! frame if that is longer, goes into the longest one permitted. So a turn is worth less than two of
-//! these, and hosts have the shares of their quanta. When a longer packet is sent, the multiple
+//! packet is charged a multiple of its length: as many times as the longest packet sent so far, or
+//! a frame if that is longer, goes into the longest one permitted. So a turn is worth less than two
+//! of these, and hosts have the shares of their quanta. When a longer packet is sent, the multiple
 //! falls. What was charged before stays: it costs a flow or a host less than a turn. A rebuild
 //! resets the multiple.
 

@@ -129,8 +129,8 @@ impl FromStr for AqmKind {
 }
 
 impl Rtt {
-    /// This AQM for a line of this rate, by [`Rtt::codel`], [`Rtt::cobalt`], [`Rtt::pie`], [`Rtt::pi2`], [`Rtt::red`] or
-    /// [`Rtt::blue`].
+    /// This AQM for a line of this rate, by [`Rtt::codel`], [`Rtt::cobalt`], [`Rtt::pie`],
+    /// [`Rtt::pi2`], [`Rtt::red`] or [`Rtt::blue`].
     #[must_use]
     pub fn aqm(self, kind: AqmKind, rate: Rate, max_len: u32) -> AqmChoice {
         match kind {

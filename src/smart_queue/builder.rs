@@ -462,8 +462,9 @@ impl SmartQueueBuilder {
         planned.max(self.max_tins.into())
     }
 
-    /// A queue by descriptor over tables of the caller's, with [those of its AQM](IsolatedMemory::aqm); handles are below
-    /// the packets of `memory`. Limits are those that were set, or none but the descriptors.
+    /// A queue by descriptor over tables of the caller's, with [those of its
+    /// AQM](IsolatedMemory::aqm); handles are below the packets of `memory`. Limits are those that
+    /// were set, or none but the descriptors.
     ///
     /// # Errors
     /// [`SmartQueueError`], with what was given and what is accepted.

@@ -48,7 +48,8 @@ impl<S: Storage> Outlet<S> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.line.is_ingress() {
-            // In parts: what a closure refers to has a place in memory, on the way without ingress too.
+            // In parts: what a closure refers to has a place in memory, on the way without ingress
+            // too.
             let Packet { handle, len, ecn } = packet;
             self.line.arrive(now, drops, move |inside, drops| {
                 let packet = Packet { handle, len, ecn };

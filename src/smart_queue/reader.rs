@@ -79,7 +79,8 @@ impl<I> fmt::Debug for FrameReader<I> {
 pub struct FrameRead<'a> {
     /// Its headers.
     pub parsed: &'a Parsed,
-    /// Its Ethernet header, if it has one and the identity of hosts [reads it](HostIdentity::reads_link).
+    /// Its Ethernet header, if it has one and the identity of hosts [reads
+    /// it](HostIdentity::reads_link).
     pub link: Option<LinkHeader>,
     /// The tin that it is in.
     pub tin: u8,
@@ -95,10 +96,10 @@ impl FrameRead<'_> {
 }
 
 impl SmartQueueBuilder {
-    /// Creates a reader of frames for a queue [by descriptor](Self::descriptors), with the header, the
-    /// [parser](Self::parser), the local side and the names of tins that are set here. `key` is 16
-    /// random bytes, drawn anew at each start. Keep it secret: a sender who knows the key can build
-    /// flows that share the queue of another's.
+    /// Creates a reader of frames for a queue [by descriptor](Self::descriptors), with the header,
+    /// the [parser](Self::parser), the local side and the names of tins that are set here. `key` is
+    /// 16 random bytes, drawn anew at each start. Keep it secret: a sender who knows the key can
+    /// build flows that share the queue of another's.
     #[must_use]
     pub fn reader(&self, key: [u8; 16]) -> FrameReader {
         let Self { layer: link, parser, local_side, tin_by, fwmark, .. } = *self;
@@ -226,8 +227,8 @@ impl<I: HostIdentity> FrameReader<I> {
         }
     }
 
-    /// Returns flow and hosts of a frame. `labeller` is that of [`labeller`](Self::labeller), or this
-    /// with a [translation](Labeller::with_nat) of addresses.
+    /// Returns flow and hosts of a frame. `labeller` is that of [`labeller`](Self::labeller), or
+    /// this with a [translation](Labeller::with_nat) of addresses.
     #[inline(always)]
     #[must_use]
     pub const fn labels<'a, N: Nat>(

@@ -188,9 +188,10 @@ impl Rtt {
         CobaltParams::new(self.target(), self.span()).with_mtu_time(mtu_time).with_mtu(max_len)
     }
 
-    /// PIE for a line of this rate: RFC 8033's values for a round-trip time of 100 ms, and in proportion for others. Target
-    /// and period are 15 % of the round-trip time, the burst allowance one and a half of it, and the gains go with its
-    /// inverse. The target is the time of two of the line's longest packets where that is more.
+    /// PIE for a line of this rate: RFC 8033's values for a round-trip time of 100 ms, and in
+    /// proportion for others. Target and period are 15 % of the round-trip time, the burst
+    /// allowance one and a half of it, and the gains go with its inverse. The target is the time of
+    /// two of the line's longest packets where that is more.
     ///
     /// Target and period are at most 1 s, the burst allowance 4 s, and the gains 1 kHz.
     ///
@@ -216,8 +217,8 @@ impl Rtt {
         params.with_max_burst(burst).with_gains(alpha, beta).with_mtu(max_len)
     }
 
-    /// PI2 for a line of this rate: RFC 9332's values for a round-trip time of 100 ms, and in proportion for others, as
-    /// [`Rtt::pie`] has those of RFC 8033.
+    /// PI2 for a line of this rate: RFC 9332's values for a round-trip time of 100 ms, and in
+    /// proportion for others, as [`Rtt::pie`] has those of RFC 8033.
     #[must_use]
     pub fn pi2(self, rate: Rate, max_len: u32) -> Pi2Params {
         let published = Pi2Params::default();
@@ -228,12 +229,15 @@ impl Rtt {
         params.with_gains(alpha, beta).with_mtu(max_len)
     }
 
-    /// RED for a line of this rate, adaptive and gentle, as *Adaptive RED* sets it (Floyd and others, 2001): the first
-    /// threshold is half of what the rate carries in [`Rtt::target`], five of the longest packets at least, and the second
-    /// one three times the first. The average moves by one of the packets that the rate carries in a round-trip time, rounded
-    /// down to a power of two; in ten as published. A queue of one flow would be empty for long after an average so slow.
+    /// RED for a line of this rate, adaptive and gentle, as *Adaptive RED* sets it (Floyd and
+    /// others, 2001): the first threshold is half of what the rate carries in [`Rtt::target`], five
+    /// of the longest packets at least, and the second one three times the first. The average moves
+    /// by one of the packets that the rate carries in a round-trip time, rounded down to a power of
+    /// two; in ten as published. A queue of one flow would be empty for long after an average so
+    /// slow.
     ///
-    /// On a line without a rate the thresholds are those of 1 Gbit/s; the second one is 1 GiB at most.
+    /// On a line without a rate the thresholds are those of 1 Gbit/s; the second one is 1 GiB at
+    /// most.
     ///
     /// ```
     /// use freeboard::Rtt;
@@ -262,11 +266,13 @@ impl Rtt {
         params.with_packet_time(Nanos(packet_time))
     }
 
-    /// BLUE for a line of this rate: a round-trip time between two changes of the probability, and a packet that waited for
-    /// longer than that, or than four of the line's longest packets take, counts as an overflow.
+    /// BLUE for a line of this rate: a round-trip time between two changes of the probability, and
+    /// a packet that waited for longer than that, or than four of the line's longest packets take,
+    /// counts as an overflow.
     ///
-    /// BLUE was made for a queue of many connections. Its probability falls sixteen times more slowly than it rises, so that
-    /// one TCP connection that overflowed its queue once does not fill the line for seconds.
+    /// BLUE was made for a queue of many connections. Its probability falls sixteen times more
+    /// slowly than it rises, so that one TCP connection that overflowed its queue once does not
+    /// fill the line for seconds.
     #[must_use]
     pub fn blue(self, rate: Rate, max_len: u32) -> BlueParams {
         let longest = self.span().max(rate.time_of(max_len.saturating_mul(4)));
@@ -280,7 +286,8 @@ impl Rtt {
         target.max(two).min(Nanos(LONGEST_TARGET))
     }
 
-    /// A time that is published for 100 ms, in proportion to this round-trip time; at most `most` ns.
+    /// A time that is published for 100 ms, in proportion to this round-trip time; at most `most`
+    /// ns.
     #[expect(clippy::integer_division, reason = "by a constant, when a rate is set")]
     fn scaled(self, published: Nanos, most: u64) -> Nanos {
         // Below 2^28 · 2^33.

@@ -19,9 +19,9 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 /// bytes a tin, and 1 kB. No buffers, buffers longer than [`Packet::MAX_LEN`], groups that are no
 /// power of two, and other tins than 1, 2, 4 or 8 do not compile.
 ///
-/// In `StaticFrames<32, 1_514, 1>` there are 32 buffers of 1,514 bytes, an Ethernet frame without a tag, and one group: 32
-/// queues and 8 hosts, about 55 kB in all. More frames wait where the line is fast or far; more groups keep more flows and
-/// hosts apart.
+/// In `StaticFrames<32, 1_514, 1>` there are 32 buffers of 1,514 bytes, an Ethernet frame without a
+/// tag, and one group: 32 queues and 8 hosts, about 55 kB in all. More frames wait where the line
+/// is fast or far; more groups keep more flows and hosts apart.
 ///
 /// ```
 /// use freeboard::shaper::Rate;

@@ -119,7 +119,8 @@ pub fn ops_drr(bytes: &[u8]) {
     }
 }
 
-/// SQF with longest-queue drop at either end, with a floor, flushes, both repairs or none, against its twin.
+/// SQF with longest-queue drop at either end, with a floor, flushes, both repairs or none, against
+/// its twin.
 pub fn ops_sqf(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());

@@ -11,9 +11,9 @@
 //! - the relative fairness of two flows is the largest `|W_a/φ_a − W_b/φ_b|`, in bytes of the link, over
 //!   intervals in which both stay backlogged, service being charged at the dequeue.
 //!
-//! [`WfiMeter`] measures the first two for every flow of any scheduler, [`PairMeter`] the third for a
-//! pair, [`Metered`] is a scheduler that tells the meter by itself. The measurements are compared with a
-//! [`Guarantee`](freeboard::sched_core::Guarantee).
+//! [`WfiMeter`] measures the first two for every flow of any scheduler, [`PairMeter`] the third for
+//! a pair, [`Metered`] is a scheduler that tells the meter by itself. The measurements are compared
+//! with a [`Guarantee`](freeboard::sched_core::Guarantee).
 //!
 //! **When is a flow backlogged?** In the view of the scheduler: from the arrival that finds its queue
 //! empty until the dequeue that empties it. A packet that comes while the last one is on the wire

@@ -15,9 +15,9 @@
 //! The result has 32 bits, as tags have. Among 2^20 active flows of one table a flow shares set and tag with another
 //! flow with a probability below 2^20 / 2^32 = 1 / 4,096. The two flows then share a queue, as in a full set.
 //!
-//! A network card's hash needs no type: hand the number to [`FlowTable::lookup`](crate::FlowTable::lookup) or
-//! into [`Labels`](crate::Labels), through [`mix`] where the card has spent its low bits on choosing a
-//! receive queue.
+//! A network card's hash needs no type: hand the number to
+//! [`FlowTable::lookup`](crate::FlowTable::lookup) or into [`Labels`](crate::Labels), through
+//! [`mix`] where the card has spent its low bits on choosing a receive queue.
 
 mod halfsiphash;
 mod siphash;

@@ -12,11 +12,11 @@ use crate::{FlowHasher, FlowKey, mix};
 /// one: a caller that keeps a flow's hosts beside its queue takes [`FlowKey::label`] for every packet, and
 /// the labels of [`FlowKey::src_host`] and [`FlowKey::dst_host`] only when the table claims.
 ///
-/// Numbers from elsewhere do as well: a network card's hash of the flow, identifiers of subscribers or ports
-/// for hosts. What stands behind this crate needs two things of them: equal numbers mean the same flow or
-/// host, and all 32 bits vary. So pass a number that is not a keyed hash through [`mix`]. A host identifier
-/// that the caller knows by other means (the line a packet came in on) cannot be forged by any address in the
-/// packet.
+/// Numbers from elsewhere do as well: a network card's hash of the flow, identifiers of subscribers
+/// or ports for hosts. What stands behind this crate needs two things of them: equal numbers mean
+/// the same flow or host, and all 32 bits vary. So pass a number that is not a keyed hash through
+/// [`mix`]. A host identifier that the caller knows by other means (the line a packet came in on)
+/// cannot be forged by any address in the packet.
 ///
 /// # Examples
 ///

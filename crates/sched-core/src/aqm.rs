@@ -59,12 +59,12 @@ pub enum Verdict {
     Unclear,
 }
 
-/// How closely an AQM looks at an arrival or at a packet about to be delivered.
+/// The effort that an AQM spends on an arrival or on a packet about to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// In the middle of the enqueue or dequeue, where most packets pass. An AQM that would need more than a few
-    /// comparisons may say [`Admission::Unclear`] or [`Verdict::Unclear`], having learned nothing but the time, and is asked
-    /// again.
+    /// In the middle of the enqueue or dequeue, where most packets pass. An AQM that would need
+    /// more than a few comparisons may say [`Admission::Unclear`] or [`Verdict::Unclear`], having
+    /// learned nothing but the time, and is asked again.
     Glance,
     /// Out of the way of the packets that pass.
     Close,
@@ -80,7 +80,8 @@ pub enum Admission {
     Signal,
     /// Turn it away, ECN-capable or not.
     Refuse,
-    /// Not known at a [glance](Look::Glance): look again. After that it counts as [`Admission::Accept`].
+    /// Not known at a [glance](Look::Glance): look again. After that it counts as
+    /// [`Admission::Accept`].
     Unclear,
 }
 
@@ -161,9 +162,10 @@ pub trait Aqm {
 
     /// Says what is to become of an arrival of `flow`, and moves the queue's state on.
     ///
-    /// Asked for each packet that has a flow, a length and a handle which are accepted, before room is made for it, until
-    /// the answer is clear. An arrival that was accepted here may still be turned away for want of room. An AQM that always
-    /// decides at once need not care how it `looks`.
+    /// Asked for each packet that has a flow, a length and a handle which are accepted, before room
+    /// is made for it, until the answer is clear. An arrival that was accepted here may still be
+    /// turned away for want of room. An AQM that always decides at once need not care how it
+    /// `looks`.
     fn admit(&mut self, flow: FlowId, offer: Offer, look: Look) -> Admission;
 
     /// Judges the packet at the head of the queue of `flow`, which is about to be delivered, and moves the

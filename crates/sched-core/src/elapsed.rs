@@ -2,13 +2,14 @@
 
 use crate::Nanos;
 
-/// A clock that only goes on: the time for which the clock that it is told has gone on.
+/// A clock that never steps back: the time for which the clock of the caller has advanced.
 ///
-/// - A step back of up to a second is no time, nor is the way forward to where that clock was before.
+/// - A step back of up to a second is no time, nor is the way forward to where that clock was
+///   before.
 /// - A longer step back says that the reading before it was wrong: time goes on with the next.
-/// - It goes no further than its caller says, and that is where nothing changes any more: where every
-///   bucket is full. So it is far from its end however wrong the readings are. Flows that are due may
-///   return in another order than that in which they became due while it stood.
+/// - It goes no further than its caller says, and that is where nothing changes any more: where
+///   every bucket is full. So it is far from its end however wrong the readings are. Flows that are
+///   due may return in another order than that in which they became due while it stood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed {
     /// The latest reading, since a step back that was too long for a clock that is right.
@@ -20,11 +21,11 @@ pub struct Elapsed {
 impl Elapsed {
     /// Clocks of different processors are apart by less.
     const A_STEP_BACK: Nanos = Nanos::from_secs(1);
-    /// The time at first. It is longer than any bucket takes to fill: no instant that counts is before
-    /// 0.
+    /// The time at first. It is longer than any bucket takes to fill: no instant that counts is
+    /// before 0.
     pub const FIRST: Nanos = Nanos(1 << 60);
 
-    /// A clock that has not been told the time.
+    /// A clock that has not been advanced.
     pub const START: Self = Self { mark: Nanos::ZERO, more: Self::FIRST.0 };
 
     /// The instant that was reached.
@@ -34,15 +35,15 @@ impl Elapsed {
         Nanos(self.mark.0.wrapping_add(self.more))
     }
 
-    /// Advances to the reading `told`, but no further than to `end`.
+    /// Advances to `reading`, but no further than to `end`.
     #[inline]
-    pub fn advance(&mut self, told: Nanos, end: Nanos) {
+    pub fn advance(&mut self, reading: Nanos, end: Nanos) {
         let now = self.now();
-        if told >= self.mark {
-            let next = now.plus(told.since(self.mark)).min(end.max(now));
-            self.set(told, next);
+        if reading >= self.mark {
+            let next = now.plus(reading.since(self.mark)).min(end.max(now));
+            self.set(reading, next);
         } else {
-            self.set(self.mark_at(told), now);
+            self.set(self.mark_at(reading), now);
         }
     }
 
@@ -51,19 +52,20 @@ impl Elapsed {
         (self.mark, self.more) = (mark, now.0.wrapping_sub(mark.0));
     }
 
-    /// What the mark would be at `told`.
+    /// Returns the mark for `reading`.
     #[inline]
-    fn mark_at(&self, told: Nanos) -> Nanos {
-        if self.mark.since(told) > Self::A_STEP_BACK { told } else { self.mark.max(told) }
+    fn mark_at(&self, reading: Nanos) -> Nanos {
+        if self.mark.since(reading) > Self::A_STEP_BACK { reading } else { self.mark.max(reading) }
     }
 
-    /// When it is `instant`, at which a bucket is full at the latest, by the clock that is told, which
-    /// reads `told`; not before `told`, and `None` if that clock ends before.
+    /// Returns the reading of the caller's clock, which reads `reading` now, at `instant`, at which
+    /// a bucket is full at the latest. It is not before `reading`, and `None` if that clock ends
+    /// before.
     #[must_use]
-    pub fn clock_at(&self, instant: Nanos, told: Nanos) -> Option<Nanos> {
-        match instant.since(self.now().plus(told.since(self.mark))).0 {
-            0 => Some(told),
-            ahead => self.mark_at(told).0.checked_add(ahead).map(Nanos),
+    pub fn clock_at(&self, instant: Nanos, reading: Nanos) -> Option<Nanos> {
+        match instant.since(self.now().plus(reading.since(self.mark))).0 {
+            0 => Some(reading),
+            ahead => self.mark_at(reading).0.checked_add(ahead).map(Nanos),
         }
     }
 }

@@ -199,10 +199,11 @@ pub trait FlowScheduler {
     #[inline]
     fn open(&mut self) {}
 
-    /// How long a round of the flows that share the [ceiling](crate::TokenBucket) of `flow` takes, with one of
-    /// the longest packets each; zero without a ceiling. A wait below a ceiling is no standing queue:
-    /// [`FlowQueues`](crate::FlowQueues) takes [`PACED_ROUNDS`](crate::PACED_ROUNDS) of these rounds off the
-    /// sojourn time that it tells the AQM.
+    /// How long a round of the flows that share the [ceiling](crate::TokenBucket) of `flow` takes,
+    /// with one of the longest packets each; zero without a ceiling. A wait below a ceiling is no
+    /// standing queue: [`FlowQueues`](crate::FlowQueues) takes
+    /// [`PACED_ROUNDS`](crate::PACED_ROUNDS) of these rounds off the sojourn time that it tells the
+    /// AQM.
     #[inline]
     fn pace(&self, flow: FlowId) -> Nanos {
         let _ = flow;

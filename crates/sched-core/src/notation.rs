@@ -1,5 +1,5 @@
-//! How rates and times are written on a command line: a number with its unit behind it, as tc writes
-//! them.
+//! How rates and times are written on a command line: a number with its unit behind it, as tc
+//! writes them.
 
 use core::fmt;
 use core::str::FromStr;
@@ -56,8 +56,8 @@ fn write(f: &mut fmt::Formatter<'_>, value: u64, units: Units) -> fmt::Result {
     write!(f, "{number}{unit}")
 }
 
-/// Reads a number with one of these units, or without one as `bare` is, the power of ten; `None` for
-/// what is not a whole number of the smallest.
+/// Reads a number with one of these units, or without one as `bare` is, the power of ten; `None`
+/// for what is not a whole number of the smallest.
 fn read(word: &str, units: Units, bare: Option<u32>) -> Option<u64> {
     let unit_at = word.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(word.len());
     let (number, unit) = word.split_at_checked(unit_at)?;

@@ -6,7 +6,8 @@
 //! Time is therefore counted in units of 1/rate of a nanosecond, where every packet is an integer,
 //! and the part of the last nanosecond that is not used is carried from packet to packet.
 //!
-//! Cost: three multiplications and one correction step a packet; the one division is at construction.
+//! Cost: three multiplications and one correction step a packet; the one division is at
+//! construction.
 
 use core::num::{NonZeroU64, NonZeroU128};
 
@@ -141,8 +142,8 @@ pub struct FiniteRate {
 }
 
 /// An exact instant, held as the first whole nanosecond that is not before it, which is what a line
-/// is asked for: `ns − (rate − 1 − rest) / rate` nanoseconds, `rest < rate`. The rate is that of its
-/// owner; instants of one rate compare as they follow each other.
+/// is asked for: `ns − (rate − 1 − rest) / rate` nanoseconds, `rest < rate`. The rate is that of
+/// its owner; instants of one rate compare as they follow each other.
 ///
 /// With `rest` as what is left over, the division that finds the next instant rounds up by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,8 +154,8 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// For what has no finite rate, and so no part of a nanosecond; at most a nanosecond before `ns`
-    /// for what has.
+    /// For what has no finite rate, and so no part of a nanosecond; at most a nanosecond before
+    /// `ns` for what has.
     #[must_use]
     pub const fn without_rate(ns: Nanos) -> Self {
         Self { ns, rest: 0 }
@@ -249,7 +250,8 @@ impl FiniteRate {
         }
     }
 
-    /// How long `wire_len` bytes take, rounded down, of no more bytes than [`LONGEST`](Self::LONGEST).
+    /// How long `wire_len` bytes take, rounded down, of no more bytes than
+    /// [`LONGEST`](Self::LONGEST).
     #[must_use]
     #[inline]
     pub const fn whole_time_of(self, wire_len: u32) -> Nanos {

@@ -70,10 +70,14 @@ pub trait Bottleneck: Scheduler {
     fn set_rate(&mut self, now: Nanos, rate: Rate);
 
     /// How lookups of flows by hash have ended so far; `None` where none is made or none is counted.
-    fn lookups(&self) -> Option<flowhash::Counts>;
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
 
     /// What `flow` has queued; `None` where there is one queue for all, or flows are named by hash.
-    fn flow_backlog(&self, flow: FlowId) -> Option<Backlog>;
+    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
+        None
+    }
 
     /// What the tin of this number has queued; `None` where there are none, or flows are numbered.
     fn tin_backlog(&self, _tin: u8) -> Option<Backlog> {
@@ -135,26 +139,10 @@ use line_and_overhead;
 
 impl<S: Table<Descriptor>> Bottleneck for Shaped<Fifo<S>> {
     line_and_overhead!();
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
-
-    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
-        None
-    }
 }
 
 impl<S: Table<Descriptor>> Bottleneck for Shaped<DualPi2<S>> {
     line_and_overhead!();
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
-
-    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
-        None
-    }
 }
 
 impl<O, M, A, D> Bottleneck for Shaped<FlowQueues<O, M, A, D>>
@@ -165,10 +153,6 @@ where
     D: DropPolicy<O>,
 {
     line_and_overhead!();
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
 
     fn flow_backlog(&self, flow: FlowId) -> Option<Backlog> {
         Some(self.inner().flow_backlog(flow))
@@ -187,10 +171,6 @@ where
 
     fn lookups(&self) -> Option<flowhash::Counts> {
         Some(self.inner().queues().directory().table().counts())
-    }
-
-    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
-        None
     }
 }
 

@@ -226,10 +226,10 @@ fn the_host_that_holds_most_gives_way() {
     assert_eq!(sent.filter(|handle| *handle >= 90).count(), 10);
 }
 
-/// Goal: what `LongestHostDrop` says of a limit in packets: where two hosts at most hold all of them,
-/// of 64 bytes each, one of the two gives way, and a third that sends little loses nothing. Method:
-/// the third sends one packet for 40 of the others; the link takes one in three. Where the queue is
-/// full a packet is evicted first, as for a buffer, or the arrival makes room itself.
+/// Goal: what `LongestHostDrop` says of a limit in packets: where two hosts at most hold all of
+/// them, of 64 bytes each, one of the two gives way, and a third that sends little loses nothing.
+/// Method: the third sends one packet for 40 of the others; the link takes one in three. Where the
+/// queue is full a packet is evicted first, as for a buffer, or the arrival makes room itself.
 #[test]
 fn two_hosts_that_flood_a_limit_in_packets_take_nothing_from_a_third() {
     const QUIET: u32 = 9;

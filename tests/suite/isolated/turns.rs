@@ -92,8 +92,8 @@ fn weights_of_hosts_do_not_change() {
     }
 }
 
-/// Goal: turns under way outlive every change of what packets cost. Method: random lengths while packets
-/// come and go; the counters balance after each step, and all packets leave.
+/// Goal: turns under way outlive every change of what packets cost. Method: random lengths while
+/// packets come and go; the counters balance after each step, and all packets leave.
 #[test]
 fn turns_under_way_outlive_longer_packets() {
     for isolation in MODES {

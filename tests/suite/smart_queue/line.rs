@@ -209,8 +209,9 @@ fn the_aqm_is_chosen_by_a_word_and_follows_the_rate() {
     assert_eq!(error.to_string(), accepted);
 }
 
-/// Goal: every AQM has parameters that it accepts on every line, and those that are published on a fast line of 100 ms.
-/// Method: queues of each AQM and preset, at rates from none to unlimited, and with the longest packets.
+/// Goal: every AQM has parameters that it accepts on every line, and those that are published on a
+/// fast line of 100 ms. Method: queues of each AQM and preset, at rates from none to unlimited, and
+/// with the longest packets.
 #[test]
 fn every_aqm_is_in_range_for_every_line() {
     let spans = [20_480, (1 << 33) - 1].map(|span| Rtt::new(Nanos(span)).expect("in range"));
@@ -304,8 +305,9 @@ fn deaf(kind: AqmKind, l4s: bool, ecn: u8) -> Deaf {
     }
 }
 
-/// Goal: traffic that does not react cannot fill the queue under an AQM that turns arrivals away, ECN-capable or not, and the
-/// line is full all the same, but for BLUE; ECN-capable traffic is marked. Method: as above.
+/// Goal: traffic that does not react cannot fill the queue under an AQM that turns arrivals away,
+/// ECN-capable or not, and the line is full all the same, but for BLUE; ECN-capable traffic is
+/// marked. Method: as above.
 #[test]
 fn arrivals_are_turned_away_of_deaf_traffic() {
     for (kind, most, least) in [

@@ -1,4 +1,4 @@
-//! What packets cost of a turn.
+//! The cost of packets in a turn.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// A frame: packets cost no more than that many of theirs go into the longest.
 const A_FRAME: u32 = 1_514;
 
-/// What packets cost in all rings of a queue. Clones share the longest packet sent.
+/// The cost of packets in all rings of a queue. Clones share the longest packet sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NaiveQuanta {
     /// The longest packet permitted; zero if packets cost their length.

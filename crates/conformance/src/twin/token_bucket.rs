@@ -8,7 +8,8 @@ pub(super) fn wire_len(link: Overhead, len: u32) -> u32 {
     WireLength::wire_len(&link, len).max(1)
 }
 
-/// What a bucket lacks, in units of 10⁻⁹ bit: what its rate sends in a nanosecond is a whole number.
+/// A bucket that counts its deficit in units of 10⁻⁹ bit, of which its rate fills a whole number in
+/// a nanosecond.
 ///
 /// A full bucket lacks nothing. It remembers since when, because the flow that is due longest returns first.
 #[derive(Clone, Copy, Debug)]

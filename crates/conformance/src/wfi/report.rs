@@ -4,7 +4,8 @@ use freeboard::sched_core::{Guarantee, Share};
 
 use super::ceil;
 
-/// What a [`WfiMeter`](super::WfiMeter) has measured of a flow; fractions of bytes are rounded up.
+/// The measurements that a [`WfiMeter`](super::WfiMeter) took of a flow; fractions of bytes are
+/// rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WfiReport {
     /// The share it was measured against.
@@ -73,9 +74,9 @@ impl WfiReport {
     }
 
     /// An upper estimate of the relative fairness of this flow and another, in bytes of the link:
-    /// what one ran ahead of the link and the other fell behind it. Close while all shares are in use;
-    /// a [`PairMeter`](super::PairMeter) measures it. Where packets of the two are dropped, it may be
-    /// too low.
+    /// what one ran ahead of the link and the other fell behind it. Close while all shares are in
+    /// use; a [`PairMeter`](super::PairMeter) measures it. Where packets of the two are dropped, it
+    /// may be too low.
     #[must_use]
     pub fn fairness_at_most(&self, other: &Self) -> u64 {
         let ahead = self.lead.saturating_add(other.lag);

@@ -50,7 +50,8 @@ fn implementors(text: &str) -> Vec<String> {
         text[..end].to_owned()
     };
     // A macro of the library writes some.
-    let by_macro = words.match_indices("tells_arrivals!(").map(|(at, of)| &words[at + of.len()..]);
+    let by_macro =
+        words.match_indices("signals_arrivals!(").map(|(at, of)| &words[at + of.len()..]);
     found.extend(by_macro.map(name));
     for (at, _) in words.match_indices("impl") {
         let header = words[at..].split(['{', ';']).next().unwrap_or_default();
@@ -211,7 +212,7 @@ fn implementors_are_found_in_any_form() {
                 impl<S: Scheduler + ?Sized> Scheduler for &mut S {}\n\
                 impl<N: Table<A>, M: Table<B>> FlowScheduler\n    for Plus<N, M>\n{\n}\n\
                 impl<O: FlowScheduler, L: Table<T>> crate::DropPolicy<O> for Longest<L> {}\n\
-                impl<T> Aqm for $aqm<T> {}\ntells_arrivals!(Red<RedState>);\n\
+                impl<T> Aqm for $aqm<T> {}\nsignals_arrivals!(Red<RedState>);\n\
                 #[cfg(test)]\nmod tests {\nimpl Scheduler for InTests {}";
     assert_eq!(implementors(text), ["Red", "Drr", "NoAqm", "S", "Plus", "Longest"]);
 }

@@ -140,8 +140,8 @@ every_aqm! {
     ChosenPi2: catalog::ChosenAqm = catalog::ChosenAqm(AqmChoice::Pi2(PI2), None),
 }
 
-/// Goal: an AQM that is added is played here. Method: the names behind `Aqm for`, and in the macro that writes this, in the sources
-/// of the library.
+/// Goal: an AQM that is added is played here. Method: the names behind `Aqm for`, and in the macro
+/// that writes this, in the sources of the library.
 #[test]
 fn every_aqm_of_the_library_is_played() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sched-core/src/aqm");
@@ -152,7 +152,7 @@ fn every_aqm_of_the_library_is_played() {
             continue;
         }
         let text = fs::read_to_string(path).unwrap();
-        for before in [" Aqm for ", "\ntells_arrivals!("] {
+        for before in [" Aqm for ", "\nsignals_arrivals!("] {
             for rest in text.split(before).skip(1).filter(|rest| !rest.starts_with('$')) {
                 let end = rest.find(|c: char| !c.is_alphanumeric()).unwrap();
                 let is_played = Which::ALL.iter().any(|of| format!("{of:?}") == rest[..end]);

@@ -1,4 +1,4 @@
-//! How near the bounds of WF²Q+ come to what happens.
+//! Tests how near measured service comes to the bounds of WF²Q+.
 
 use std::collections::VecDeque;
 

@@ -110,8 +110,8 @@ impl FlowHasher for SipHash13 {
     }
 }
 
-/// The state of a hash. The part of the next round that does not depend on the next word is done: of the first round it is
-/// done once for a key.
+/// The state of a hash. The part of the next round that does not depend on the next word is done:
+/// of the first round it is done once for a key.
 #[derive(Clone, Copy)]
 struct State {
     v: [u64; 4],

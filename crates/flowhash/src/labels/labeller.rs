@@ -49,8 +49,8 @@ impl Nat for NoNat {
 /// addresses. All packets with equal [`Parsed::key`] and
 /// [`Parsed::outer_key`] have equal labels, and so one queue.
 ///
-/// Its hosts are the ends of the outermost tunnel. An inner address is the sender's word: with it the sender
-/// would be as many hosts as it likes.
+/// Its hosts are the ends of the outermost tunnel. An inner address is the sender's word: with it
+/// the sender would be as many hosts as it likes.
 ///
 /// Cost: a hash for the flow and one for each host; one question to the [`Nat`].
 ///

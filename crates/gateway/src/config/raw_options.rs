@@ -131,8 +131,8 @@ pub(crate) struct RawOptions {
     #[arg(long, value_name = "MS", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) flush_unserved: Option<Word>,
     /// AQM algorithm: codel marks or drops packets of a standing queue; cobalt also drops from
-    /// unresponsive flows; pie, pi2, red and blue mark or drop packets at random as they arrive; none
-    /// disables AQM [default: cobalt; with fifo none].
+    /// unresponsive flows; pie, pi2, red and blue mark or drop packets at random as they arrive;
+    /// none disables AQM [default: cobalt; with fifo none].
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<AqmKind>())]
     pub(crate) aqm: Option<Word>,
     /// Packets with ECT(1) are marked above a shallow threshold in the queue of their flow

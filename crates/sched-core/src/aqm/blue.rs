@@ -16,7 +16,7 @@
 //! Transactions on Networking 10 (4), 2002; where this departs from it: `docs/disciplines/cobalt.md`.
 
 use super::control_law::MAX_INTERVAL;
-use super::law::{Law, Words, tells_arrivals};
+use super::law::{Law, Words, signals_arrivals};
 use super::random::{Probability, Random};
 use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
@@ -335,7 +335,7 @@ impl Law for BlueAlone {
     }
 }
 
-tells_arrivals!(Blue<BlueState>);
+signals_arrivals!(Blue<BlueState>);
 
 #[cfg(test)]
 mod tests;

@@ -1,20 +1,24 @@
-//! An AQM that is chosen while the program runs: any of the others or none, and a shallow threshold for L4S.
+//! An AQM that is chosen while the program runs: any of the others or none, and a shallow threshold
+//! for L4S.
 //!
-//! An assembled queue has one type, and its user says by a word which AQM is in it. What an AQM remembers of a queue fits
-//! into three words. With CoDel and COBALT the first is 0 while the queue is short and without a history, so that a packet
-//! of such a queue is asked the same two questions, whatever was chosen. RED, BLUE, PIE and PI2 are asked closely of each
-//! packet.
+//! An assembled queue has one type, and its user says by a word which AQM is in it. What an AQM
+//! remembers of a queue fits into three words. With CoDel and COBALT the first is 0 while the queue
+//! is short and without a history, so that a packet of such a queue is asked the same two
+//! questions, whatever was chosen. RED, BLUE, PIE and PI2 are asked closely of each packet.
 //!
-//! Each queue is of a *tin* ([`Aqm::assign`]), and each of up to eight tins has a choice and a threshold of its own: a class of
-//! the line that has a part of the rate wants longer targets. Until one is set they are the same for all.
+//! Each queue is of a *tin* ([`Aqm::assign`]), and each of up to eight tins has a choice and a
+//! threshold of its own: a class of the line that has a part of the rate wants longer targets.
+//! Until one is set they are the same for all.
 //!
-//! **Promises.** Each AQM judges here as it does alone, verdict for verdict and draw for draw; RED and PIE do so of a queue
-//! that was not silent for more than 3.2 days. Another choice begins with queues without a history; other parameters of
-//! the same AQM leave what was learned. The threshold for L4S marks packets with ECT(1) only, drops no packet, and leaves
-//! the AQM beside it as it would be without.
+//! **Promises.** Each AQM judges here as it does alone, verdict for verdict and draw for draw; RED
+//! and PIE do so of a queue that was not silent for more than 3.2 days. Another choice begins with
+//! queues without a history; other parameters of the same AQM leave what was learned. The threshold
+//! for L4S marks packets with ECT(1) only, drops no packet, and leaves the AQM beside it as it
+//! would be without.
 //!
-//! **Cost.** O(1): three comparisons for a packet of a short queue with CoDel, COBALT or none, which write nothing: it waited
-//! for less than the shortest target of all tins. Memory: 24 bytes a queue, and the size of an [`AqmSetting`] for each tin.
+//! **Cost.** O(1): three comparisons for a packet of a short queue with CoDel, COBALT or none,
+//! which write nothing: it waited for less than the shortest target of all tins. Memory: 24 bytes a
+//! queue, and the size of an [`AqmSetting`] for each tin.
 //!
 //! **Source.** RFC 9331 §5.2 and RFC 9332 §2.4 for the threshold; the AQMs have their own pages. Where the threshold
 //! departs from its sources: `docs/disciplines/cobalt.md`.
@@ -137,8 +141,8 @@ impl L4sParams {
 /// What [`ChosenAqm`] remembers of one queue: 24 bytes, which only the AQM that was chosen can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenAqmState {
-    /// With CoDel and COBALT the first word is 0 if and only if the AQM has nothing to say of the queue while it is short.
-    /// Above [`TIN_SHIFT`] in the last one is the tin, which no AQM reads.
+    /// With CoDel and COBALT the first word is 0 if and only if the AQM has nothing to say of the
+    /// queue while it is short. Above [`TIN_SHIFT`] in the last one is the tin, which no AQM reads.
     words: [u64; 3],
 }
 
@@ -226,8 +230,8 @@ macro_rules! by_law {
 }
 
 impl Law {
-    /// A packet of a queue without a history that waited less passes, and the AQM need not know of it; 0 if and only if
-    /// arrivals may be told.
+    /// A packet of a queue without a history that waited less passes, and the AQM need not know of
+    /// it; 0 if and only if arrivals may be signalled.
     const fn passes_below(&self) -> Nanos {
         match self {
             Self::None => Nanos::MAX,
@@ -288,11 +292,13 @@ impl AqmSetting {
     }
 }
 
-/// Any AQM or none, and a threshold for L4S, for the queues whose states are in the memory `T`, in as many tins as `U` has
-/// settings. The AQM lets every packet of queues beyond its length pass.
+/// Any AQM or none, and a threshold for L4S, for the queues whose states are in the memory `T`, in
+/// as many tins as `U` has settings. The AQM lets every packet of queues beyond its length pass.
 ///
 /// ```
-/// use sched_core::{AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, CobaltParams, CoDelParams, L4sParams, Nanos};
+/// use sched_core::{
+///     AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, CobaltParams, CoDelParams, L4sParams, Nanos,
+/// };
 ///
 /// let codel = AqmChoice::CoDel(CoDelParams::INTERNET);
 /// let (states, tins) = ([ChosenAqmState::EMPTY; 16], [AqmSetting::EMPTY; 2]);
@@ -314,7 +320,7 @@ pub struct ChosenAqm<T, U = [AqmSetting; 1]> {
     tins: U,
     /// The least of all tins: a packet of a queue without a history that waited less passes, whatever it is.
     any_passes_below: Nanos,
-    /// The same, of packets without ECT(1); 0 if and only if arrivals may be told in any tin.
+    /// The same, of packets without ECT(1); 0 if and only if arrivals may be signalled in any tin.
     passes_below: Nanos,
     random: Random,
     /// The last arrival: an overflow has no time of its own.
@@ -343,11 +349,12 @@ fn setting(tins: &[AqmSetting], tin: usize) -> &AqmSetting {
 }
 
 impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
-    /// This AQM for `states.len()` queues, in all of `tins.len()` tins, with chance from `seed`, and without a threshold
-    /// for L4S. All queues are of tin 0. Cost: O(queues).
+    /// This AQM for `states.len()` queues, in all of `tins.len()` tins, with chance from `seed`,
+    /// and without a threshold for L4S. All queues are of tin 0. Cost: O(queues).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range; there is one tin at least, and eight at most.
+    /// [`ConfigError::OutOfRange`] names the first parameter outside its range; there is one tin at
+    /// least, and eight at most.
     pub fn new(
         mut states: T,
         mut tins: U,
@@ -390,7 +397,8 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
     /// As [`ChosenAqm::set_choice`], for the queues of one tin.
     ///
     /// # Errors
-    /// As [`ChosenAqm::new`], and [`ConfigError::OutOfRange`] for a tin that there is not; nothing has changed then.
+    /// As [`ChosenAqm::new`], and [`ConfigError::OutOfRange`] for a tin that there is not; nothing
+    /// has changed then.
     pub fn set_choice_in(&mut self, tin: u8, choice: AqmChoice) -> Result<(), ConfigError> {
         let law = choice.law()?;
         let setting = self.setting_mut(tin)?;
@@ -567,7 +575,7 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> Aqm for ChosenAqm<T, U> {
     fn overflowed(&mut self, flow: FlowId) {
         let now = self.now;
         match self.state_and_law(flow) {
-            // In line: under overload each arrival makes a packet give way.
+            // In line: under overload each arrival makes the queue drop a packet.
             Some((state, Law::Cobalt(law))) => {
                 state.change(now, |state| law.overflowed(state, now));
             }
@@ -589,7 +597,8 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> Aqm for ChosenAqm<T, U> {
         }
     }
 
-    /// A tin that there is not counts as tin 0. What was learned stays, unless the tin has another AQM.
+    /// A tin that there is not counts as tin 0. What was learned stays, unless the tin has another
+    /// AQM.
     fn assign(&mut self, flow: FlowId, tin: u8) {
         let tin = if tin < self.tins() { usize::from(tin) } else { 0 };
         let Self { states, tins, .. } = self;

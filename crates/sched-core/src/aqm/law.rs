@@ -1,10 +1,11 @@
-//! The rules of an AQM apart from where its states lie: what an AQM alone and [`ChosenAqm`](super::ChosenAqm) share.
+//! The rules of an AQM apart from where its states lie: what an AQM alone and
+//! [`ChosenAqm`](super::ChosenAqm) share.
 
 use super::{Admission, Head, Offer, Random, Verdict};
 use crate::Nanos;
 
-/// The rules of an AQM, with parameters made ready. Unless it says otherwise it accepts every arrival, lets every packet
-/// pass, and takes no notice of losses.
+/// The rules of an AQM, with parameters made ready. Unless it says otherwise it accepts every
+/// arrival, lets every packet pass, and takes no notice of losses.
 pub(super) trait Law: Copy {
     /// The state of a queue.
     type State: Words;
@@ -21,8 +22,8 @@ pub(super) trait Law: Copy {
         Verdict::Unclear
     }
 
-    /// Returns true if a close look would let the packet pass and leave the state as it is. False is
-    /// always right.
+    /// Returns true if a close look would let the packet pass and leave the state as it is. False
+    /// is always right.
     #[inline]
     fn leaves(&self, _state: &Self::State, _head: Head) -> bool {
         false
@@ -68,15 +69,16 @@ pub(super) const fn time_in_bits(instant: Nanos) -> u64 {
     instant.0 << NOT_KEPT >> NOT_KEPT
 }
 
-/// The instant nearest to `now` of which [`time_in_bits`] made the low bits of `word`: right up to 2^48 ns (3.2 days) from
-/// `now`.
+/// The instant nearest to `now` of which [`time_in_bits`] made the low bits of `word`: right up to
+/// 2^48 ns (3.2 days) from `now`.
 pub(super) const fn time_from_bits(word: u64, now: Nanos) -> Nanos {
     let since = (now.0.wrapping_sub(word) << NOT_KEPT).cast_signed() >> NOT_KEPT;
     Nanos(now.0.wrapping_sub(since.cast_unsigned()))
 }
 
-/// [`Aqm`](super::Aqm) for an AQM that tells arrivals, whose law, generator and time of the last arrival are its fields.
-macro_rules! tells_arrivals {
+/// [`Aqm`](super::Aqm) for an AQM that signals arrivals, whose law, generator and time of the last
+/// arrival are its fields.
+macro_rules! signals_arrivals {
     ($aqm:ident<$state:ident>) => {
         impl<T: Table<$state>> Aqm for $aqm<T> {
             /// Speaks at arrival.
@@ -137,4 +139,4 @@ macro_rules! tells_arrivals {
         }
     };
 }
-pub(super) use tells_arrivals;
+pub(super) use signals_arrivals;

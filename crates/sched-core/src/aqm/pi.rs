@@ -49,7 +49,8 @@ pub(crate) const MAX_UPDATES: u32 = 8;
 /// Bits of a delay in whole ticks of 1,024 ns.
 pub(crate) const DELAY_BITS: u32 = 22;
 
-/// The longest delay that is told apart: 4.29 s, in whole ticks of 1,024 ns as a sojourn time is.
+/// Returns `sojourn` as a delay in nanoseconds; from 4.29 s on, the longest one in whole ticks of
+/// 1,024 ns.
 pub(crate) fn delay_of(sojourn: Nanos) -> u32 {
     u32::try_from(sojourn.0).unwrap_or(u32::MAX << 10)
 }

@@ -18,7 +18,7 @@
 //! **Source.** K. De Schepper, O. Bondarenko, I. Tsang, B. Briscoe, *PI2: a linearized AQM for both classic and scalable
 //! TCP*, CoNEXT 2016; the controller and the overload rule of RFC 9332. `docs/disciplines/dualpi2.md`.
 
-use super::law::{Law, Words, tells_arrivals};
+use super::law::{Law, Words, signals_arrivals};
 use super::pi::{Gains, ONE, Pi, Settings, delay_from_bits, delay_in_bits, delay_of, shortened};
 use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
@@ -286,7 +286,7 @@ impl Law for Pi2Law {
     }
 }
 
-tells_arrivals!(Pi2<Pi2State>);
+signals_arrivals!(Pi2<Pi2State>);
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@
 //!
 //! **Source.** RFC 8033; where this departs from it: `docs/disciplines/pie.md`.
 
-use super::law::{Law, Words, bits, tells_arrivals, time_from_bits, time_in_bits};
+use super::law::{Law, Words, bits, signals_arrivals, time_from_bits, time_in_bits};
 use super::pi::{
     DELAY_BITS, Gains, MAX_UPDATES, ONE, Settings, delay_from_bits, delay_in_bits, delay_of,
     fraction, moved, periods, product, shortened,
@@ -438,7 +438,7 @@ impl<T: Table<PieState>> Pie<T> {
     }
 }
 
-tells_arrivals!(Pie<PieState>);
+signals_arrivals!(Pie<PieState>);
 
 #[cfg(test)]
 mod tests;

@@ -1,26 +1,30 @@
-//! RED: arrivals are told early, with a probability that grows with the average queue.
+//! RED: arrivals are signalled early, with a probability that grows with the average queue.
 //!
-//! The average of the bytes queued is kept at each arrival. Below a first threshold every arrival passes. Between two
-//! thresholds an arrival is marked, or turned away, with a probability that grows with the average, and with the number of
-//! arrivals since the last one that was told: so signals come at even distances and not in clusters. Above the second
-//! threshold arrivals are turned away. Two options, each off unless asked for:
+//! The average of the bytes queued is kept at each arrival. Below a first threshold every arrival
+//! passes. Between two thresholds an arrival is marked, or turned away, with a probability that
+//! grows with the average, and with the number of arrivals since the last signal: so signals come
+//! at even distances and not in clusters. Above the second threshold arrivals are turned away. Two
+//! options, each off unless asked for:
 //!
 //! - *gentle*: between one and two times the second threshold the probability grows to 1 instead of jumping there;
 //! - *adaptive*: the probability at the second threshold follows the average, so that this stays in the middle.
 //!
-//! **Promises.** An arrival is never told while the average is below the first threshold. At a constant average there are
-//! at most `1/p` arrivals from one signal to the next, where `p` is the probability at this average, 2^-24 at least. No packet is told
-//! at delivery. Above the second threshold ECN-capable packets are turned away and not marked: traffic that does not
-//! respond cannot fill the queue by being marked. Same parameters, seed and operations, same verdicts on every target.
+//! **Promises.** No arrival is signalled while the average is below the first threshold. At a
+//! constant average there are at most `1/p` arrivals from one signal to the next, where `p` is the
+//! probability at this average, 2^-24 at least. No packet is signalled at delivery. Above the
+//! second threshold ECN-capable packets are turned away and not marked: traffic that does not
+//! respond cannot fill the queue by being marked. Same parameters, seed and operations, same
+//! verdicts on every target.
 //!
-//! **Cost.** O(1): two multiplications for an arrival between the thresholds, and no division; two multiplications for each
-//! bit of the number of packets that could have left while the queue was empty, at most 21. Memory: 32 bytes a queue.
+//! **Cost.** O(1): two multiplications for an arrival between the thresholds, and no division; two
+//! multiplications for each bit of the number of packets that could have left while the queue was
+//! empty, at most 21. Memory: 32 bytes a queue.
 //!
 //! **Source.** S. Floyd, V. Jacobson, *Random Early Detection Gateways for Congestion Avoidance*, IEEE/ACM Transactions on
 //! Networking 1 (4), 1993; S. Floyd, R. Gummadi, S. Shenker, *Adaptive RED*, 2001. Where this departs from them:
 //! `docs/disciplines/red.md`.
 
-use super::law::{Law, TIME_BITS, Words, bits, tells_arrivals, time_from_bits, time_in_bits};
+use super::law::{Law, TIME_BITS, Words, bits, signals_arrivals, time_from_bits, time_in_bits};
 use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos};
@@ -38,7 +42,7 @@ use crate::{FlowId, Nanos};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RedParams {
-    /// No arrival is told while the average is below this many bytes; at least 1.
+    /// No arrival is signalled while the average is below this many bytes; at least 1.
     pub min_threshold: u32,
     /// Arrivals are turned away from this average on; above the first threshold, at most
     /// [`RedParams::MAX_THRESHOLD`] bytes.
@@ -67,9 +71,9 @@ impl RedParams {
     /// The longest packet time.
     const MAX_PACKET_TIME: u64 = 1 << 30;
 
-    /// RED between these thresholds, in bytes: at most one of 50 arrivals is told below the second, the average moves by
-    /// 1/512 (0.002, as published), and a usual packet takes 1.2 ms (1,500 bytes at 10 Mbit/s). [`Red::new`] and
-    /// [`Red::set_params`] check them.
+    /// RED between these thresholds, in bytes: at most one of 50 arrivals is signalled below the
+    /// second, the average moves by 1/512 (0.002, as published), and a usual packet takes 1.2 ms
+    /// (1,500 bytes at 10 Mbit/s). [`Red::new`] and [`Red::set_params`] check them.
     #[must_use]
     pub const fn new(min_threshold: u32, max_threshold: u32) -> Self {
         Self {
@@ -140,12 +144,13 @@ pub struct RedState {
     /// When the queue became empty, or was last offered a packet while it was. Stale while it holds packets, and without
     /// meaning while the average is 0.
     idle_since: Nanos,
-    /// When the probability was last adapted, in ns modulo 2^32; stale unless `probability` is above 0.
+    /// When the probability was last adapted, in ns modulo 2^32; stale unless `probability` is
+    /// above 0.
     adapted: u32,
     /// The adaptive probability at the second threshold; 0 before it is first needed.
     probability: u32,
-    /// Arrivals that passed since the last that was told, at most [`MOST_COUNTED`]; 0 if the average was below the first
-    /// threshold since.
+    /// Arrivals that passed since the last signal, at most [`MOST_COUNTED`]; 0 if the average was
+    /// below the first threshold since.
     count: u32,
 }
 
@@ -189,7 +194,7 @@ const FRACTION: u32 = 20;
 const AVERAGE_BITS: u32 = u32::BITS + FRACTION;
 /// The low bits of a count that the word of the average has room for.
 const COUNT_LOW: u32 = u64::BITS - AVERAGE_BITS;
-/// The most arrivals that are counted between two that are told.
+/// The most arrivals that are counted between two signals.
 const MOST_COUNTED: u32 = (1 << (2 * COUNT_LOW)) - 1;
 /// Fraction bits of the reciprocals of lengths, which are at least 1 and at most 2^30.
 const INVERSE: u32 = 62;
@@ -408,7 +413,7 @@ impl Law for RedLaw {
             state.count = 0;
             return Admission::Accept;
         };
-        let (probability, told) = if average < self.max_threshold {
+        let (probability, signal) = if average < self.max_threshold {
             (between(at_threshold, above, self.per_span), Admission::Signal)
         } else {
             let beyond = average.saturating_sub(self.max_threshold);
@@ -419,12 +424,12 @@ impl Law for RedLaw {
             let rest = between(!at_threshold, beyond, self.per_threshold);
             (at_threshold.saturating_add(rest), Admission::Refuse)
         };
-        if !is_told(probability, state.count, random.next_u32()) {
+        if !is_signalled(probability, state.count, random.next_u32()) {
             state.count = state.count.saturating_add(1).min(MOST_COUNTED);
             return Admission::Accept;
         }
         state.count = 0;
-        told
+        signal
     }
 
     #[inline]
@@ -441,7 +446,7 @@ impl Law for RedLaw {
         self.glance(state, head)
     }
 
-    /// A sender has been told: the count begins anew.
+    /// A sender was signalled: the count restarts.
     fn overflowed(&self, state: &mut RedState, _now: Nanos) {
         state.count = 0;
     }
@@ -451,7 +456,7 @@ impl Law for RedLaw {
     }
 }
 
-tells_arrivals!(Red<RedState>);
+signals_arrivals!(Red<RedState>);
 
 /// The part of `most` that `above` is of a length whose reciprocal is `inverse`, in parts of 2^32; `above` is below that
 /// length.
@@ -462,10 +467,10 @@ fn between(most: u32, above: u32, inverse: u64) -> u32 {
     upper(u64::from(most).wrapping_mul(fraction))
 }
 
-/// Whether an arrival is told after `count` that were not: with the probability `p/(1 − count·p)`.
-/// Compared is `drawn·(1 − count·p)` with `p`, which needs no division.
+/// Returns true if an arrival is signalled after `count` that were not: with the probability
+/// `p/(1 − count·p)`. Compared is `drawn·(1 − count·p)` with `p`, which needs no division.
 #[inline]
-fn is_told(probability: u32, count: u32, drawn: u32) -> bool {
+fn is_signalled(probability: u32, count: u32, drawn: u32) -> bool {
     let used = u64::from(count).wrapping_mul(probability.into());
     let left = (1_u64 << 32).saturating_sub(used);
     // left ≤ 2^32 and drawn < 2^32: no overflow.

@@ -137,11 +137,13 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     /// The floor unless another is [set](Self::with_floor), in longest packets.
     pub const FLOOR: u32 = 64;
 
-    /// One tin, for packets of at most `max_len` bytes, which are as long on the wire as `link` says; there may be as many
-    /// tins as `tins` has room for. Rates count lengths on the wire; weights count lengths as they are booked.
+    /// One tin, for packets of at most `max_len` bytes, which are as long on the wire as `link`
+    /// says; there may be as many tins as `tins` has room for. Rates count lengths on the wire;
+    /// weights count lengths as they are booked.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], and without room for a tin.
+    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], and without
+    /// room for a tin.
     pub fn new(mut tins: T, max_len: u32, link: L) -> Result<Self, ConfigError> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;

@@ -25,8 +25,8 @@
 //! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no host holds anything. No books of
 //! hosts are kept for them.
 //!
-//! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 16 bytes a flow, 52 a host, and 992 for the classes
-//! of hosts.
+//! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 16 bytes a flow, 52 a host,
+//! and 992 for the classes of hosts.
 //!
 //! **Source.** Longest-queue drop by flow: SQF §2. Hosts before flows: the isolation of CAKE §III. Longest-queue drop with a
 //! bounded error: Hahne et al., SPAA 2001; Antoniadis et al., ICALP 2021. The classes and their marks are this library's.
@@ -101,8 +101,8 @@ where
     /// at the head. Cost: O(flows + hosts).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if `hosts` are fewer than the hosts of `scheduler`, or there is no
-    /// room for classes.
+    /// [`ConfigError::OutOfRange`] if `hosts` are fewer than the hosts of `scheduler`, or there is
+    /// no room for classes.
     pub fn new(
         scheduler: &impl Hosted,
         limits: Limits,

@@ -156,7 +156,8 @@ pub struct Classes<O, S, R, M: ClassTables<S>> {
 
 crate::debug::short_debug!(Classes < O, S, R, M: ClassTables<S> > { ledger });
 
-/// The tables of [`Classes`] that are `S`, as a type: `(classes, states)`, or these and what each class holds.
+/// The tables of [`Classes`] that are `S`, as a type: `(classes, states)`, or these and what each
+/// class holds.
 pub trait ClassTables<S> {
     /// The schedulers.
     type Classes: Table<S>;

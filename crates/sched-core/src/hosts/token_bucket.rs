@@ -37,11 +37,11 @@ impl TokenBucket {
         Ok(Self { rate, burst: 0, borrows_free: false }.with_burst_of_at_least(burst))
     }
 
-    /// The same committed rate, of which nothing is taken for what a host is sent in excess. Without
-    /// effect on a ceiling.
+    /// The same committed rate, of which nothing is taken for what a host is sent in excess.
+    /// Without effect on a ceiling.
     ///
-    /// The host then has its rate on top of what it borrowed. Beside rivals that pause now and then,
-    /// such as TCP under an AQM, it gets more than its rate.
+    /// The host then has its rate on top of what it borrowed. Beside rivals that pause now and
+    /// then, such as TCP under an AQM, it gets more than its rate.
     #[must_use]
     pub const fn with_free_borrowing(self) -> Self {
         Self { borrows_free: true, ..self }
@@ -128,8 +128,8 @@ impl Bucket {
         self.full_at = self.full_at.min(of.rate.at(latest));
     }
 
-    /// Is of another kind, which lacks as many bytes now, but at most as many `bursts`; full if it was
-    /// or will be none.
+    /// Is of another kind, which lacks as many bytes now, but at most as many `bursts`; full if it
+    /// was or will be none.
     pub fn set(&mut self, now: Nanos, to: Option<TokenBucket>, bursts: u64) {
         self.full_at = match (self.of, to) {
             (Some(before), Some(to)) => {

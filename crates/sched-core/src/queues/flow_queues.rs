@@ -32,15 +32,16 @@ use crate::queues::flow_directory::{FlowDirectory, NoDirectory};
 use crate::queues::queue::{Descriptor, Queue};
 use crate::scheduler::{Backlog, DropReason, DropSink, Limits};
 
-/// What an AQM does not hold against a packet that waited for a [ceiling](crate::TokenBucket): the time of this
-/// many rounds of the flows that share the ceiling, a packet each.
+/// What an AQM does not hold against a packet that waited for a [ceiling](crate::TokenBucket): the
+/// time of this many rounds of the flows that share the ceiling, a packet each.
 ///
 /// A flow below a ceiling sees a slower line. An AQM that is set for the real line would take the wait for a
 /// standing queue. With two rounds taken off, four TCP flows fill a ceiling of 1 Mbit/s; without, they reach 0.82
 /// of the ceiling (`crates/sim/tests/suite/host_rates.rs`).
 pub const PACED_ROUNDS: u64 = 2;
 
-/// Queues in the [`Tables`] `M`, under the flow scheduler `O`, with the AQM `A` and the drop policy `D`.
+/// Queues in the [`Tables`] `M`, under the flow scheduler `O`, with the AQM `A` and the drop policy
+/// `D`.
 ///
 /// ```
 /// use sched_core::{
@@ -83,8 +84,8 @@ pub struct FlowQueues<O: FlowScheduler, M: Tables<O>, A = NoAqm, D = OwnVictim> 
 
 crate::debug::short_debug!(FlowQueues < O: FlowScheduler, M: Tables<O>, A, D > { ledger });
 
-/// The tables of [`FlowQueues`] under the flow scheduler `O`, as a type: `(queues, descriptors)`, these and `records`, or these
-/// and a flow directory.
+/// The tables of [`FlowQueues`] under the flow scheduler `O`, as a type: `(queues, descriptors)`,
+/// these and `records`, or these and a flow directory.
 pub trait Tables<O: FlowScheduler> {
     /// One for each flow.
     type Queues: Table<Queue>;

@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use freeboard::flowhash::{self, Ack, FlowKey, SipHash13};
+use freeboard::flowhash::{Ack, FlowKey, SipHash13};
 use freeboard::sched_core::{
     Backlog, CobaltParams, Counters, DropReason, DropSink, Ecn, FlowId, Imbalance, Limits, Nanos,
     Packet, RejectReason, Rejected, Scheduler,
@@ -384,14 +384,6 @@ impl Scheduler for FlowLists {
 
 impl Bottleneck for Shaped<FlowLists> {
     line_and_overhead!();
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
-
-    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
-        None
-    }
 
     fn enqueue_key(
         &mut self,

@@ -2,10 +2,10 @@
 
 use core::fmt::Debug;
 
-use freeboard::flowhash::{self, Ack, FlowKey, SipHash13};
+use freeboard::flowhash::{Ack, FlowKey, SipHash13};
 use freeboard::sched_core::{
-    Aqm, AqmChoice, Backlog, CoDelParams, ConfigError, DropSink, FlowId, Limits, Nanos, NoAqm,
-    Packet, Rejected,
+    Aqm, AqmChoice, Backlog, CoDelParams, ConfigError, DropSink, Limits, Nanos, NoAqm, Packet,
+    Rejected,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
@@ -33,14 +33,6 @@ pub enum Drops {
 impl<A: Aqm> Bottleneck for Shaped<Isolated<Heap, A>> {
     line_and_overhead!();
 
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
-
-    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
-        None
-    }
-
     fn enqueue_key(
         &mut self,
         now: Nanos,
@@ -56,14 +48,6 @@ impl<A: Aqm> Bottleneck for Shaped<Isolated<Heap, A>> {
 /// The assembled queue, with its tins and its filter of acknowledgements.
 impl Bottleneck for DescriptorQueue {
     line_and_overhead!();
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
-
-    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
-        None
-    }
 
     fn tin_backlog(&self, tin: u8) -> Option<Backlog> {
         self.tin_counters(tin).map(|counters| counters.backlog)
@@ -93,9 +77,10 @@ impl Bottleneck for DescriptorQueue {
     }
 }
 
-/// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight and a spare one
-/// for each entry of a host, quanta of the longest packet. With CoDel it is a [`SmartQueue`]; without an AQM [`Isolated`]
-/// is alone before the line: that shows what the isolation does by itself.
+/// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight and a
+/// spare one for each entry of a host, quanta of the longest packet. With CoDel it is a
+/// [`SmartQueue`]; without an AQM [`Isolated`] is alone before the line: that shows what the
+/// isolation does by itself.
 ///
 /// Handles are numbered up to `limits.packets`, inclusively. `max_len` is the longest packet in bytes;
 /// outside `1..=`[`Packet::MAX_LEN`] it counts as the nearest within. Longer packets are rejected.

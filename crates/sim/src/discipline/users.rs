@@ -1,11 +1,10 @@
 //! Disciplines over users and their flows: one level, or two.
 
-use freeboard::flowhash;
 use freeboard::sched_core::{
-    Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor,
-    DropPolicy, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee,
-    LengthFlow, Limits, LongestClass, LongestFlow, LongestQueueDrop, LowBits, Nanos, OwnVictim,
-    Qfq, QfqConfig, QfqFlow, Queue, Scheduler, ShortestQueue, WaitingFlow,
+    ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, Drr,
+    DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee, LengthFlow, Limits,
+    LongestClass, LongestFlow, LongestQueueDrop, LowBits, Nanos, OwnVictim, Qfq, QfqConfig,
+    QfqFlow, Queue, Scheduler, ShortestQueue, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
@@ -43,14 +42,6 @@ type Any = Box<dyn Scheduler>;
 
 impl Bottleneck for Shaped<Any> {
     line_and_overhead!();
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
-
-    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
-        None
-    }
 }
 
 impl PerUser {

@@ -23,7 +23,8 @@ use super::{any, one_of, seen, sizes};
 #[unsafe(no_mangle)]
 static LABELLED: &[fn()] = sizes![hashed isolated buffers];
 
-/// Each table on the stack is as long as the number says: no frame is beyond what the compilers of all targets can lay out.
+/// Each table on the stack is as long as the number says: no frame is beyond what the compilers of
+/// all targets can lay out.
 #[unsafe(no_mangle)]
 static ISOLATED_WITH_ALL: &[fn()] = &[
     isolated_with_rates::<1>,

@@ -24,7 +24,8 @@ use super::{any, one_of, seen, sizes};
 #[unsafe(no_mangle)]
 static SMART_QUEUES: &[fn()] = sizes![frames descriptors];
 
-/// Each table on the stack is as long as the number says: no frame is beyond what the compilers of all targets can lay out.
+/// Each table on the stack is as long as the number says: no frame is beyond what the compilers of
+/// all targets can lay out.
 #[unsafe(no_mangle)]
 static SMART_QUEUES_WITH_ALL: &[fn()] =
     &[frames_over::<1>, frames_over::<64>, descriptors_in::<1>, descriptors_in::<64>];

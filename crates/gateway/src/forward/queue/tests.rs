@@ -340,8 +340,9 @@ fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
     }
 }
 
-/// What becomes of 3,000 packets of 1,000 bytes, one each 555 µs, of one flow with this codepoint on a line of 10 Mbit/s:
-/// dropped or turned away by the AQM, and marked. From half of them on `later` is the plan, if there is one.
+/// What becomes of 3,000 packets of 1,000 bytes, one each 555 µs, of one flow with this codepoint
+/// on a line of 10 Mbit/s: dropped or turned away by the AQM, and marked. From half of them on
+/// `later` is the plan, if there is one.
 fn deaf(plan: Plan, ecn: Ecn, later: Option<Plan>) -> [u64; 2] {
     let mut queue = plan.build().unwrap();
     let mut gone = Vec::new();
@@ -374,9 +375,10 @@ fn deaf(plan: Plan, ecn: Ecn, later: Option<Plan>) -> [u64; 2] {
     [dropped, counters.marked]
 }
 
-/// Goal: the AQM that was asked for is in every queue but the FIFO, and another takes its place while packets are queued.
-/// Method: a flow that does not react. CoDel only marks ECN-capable packets, COBALT and those that speak at arrival drop
-/// some too, none does neither; the threshold marks ECT(1) only.
+/// Goal: the AQM that was asked for is in every queue but the FIFO, and another takes its place
+/// while packets are queued. Method: a flow that does not react. CoDel only marks ECN-capable
+/// packets, COBALT and those that speak at arrival drop some too, none does neither; the threshold
+/// marks ECT(1) only.
 #[test]
 fn every_queue_has_the_aqm_that_was_asked_for() {
     let rate = Rate::megabits_per_second(10).unwrap();
@@ -403,8 +405,8 @@ fn every_queue_has_the_aqm_that_was_asked_for() {
             let share = Sharing { limit: Limit::Packets(1_000), ..plan.share };
             let plan = Plan { share, descriptors: 1_001, ..plan };
             let [dropped, marked] = deaf(plan, Ecn::Ect0, None);
-            // The average is beyond RED's thresholds before a packet is marked, and the probability of BLUE does not
-            // reach a tenth, up to which it only marks.
+            // The average is beyond RED's thresholds before a packet is marked, and the probability
+            // of BLUE does not reach a tenth, up to which it only marks.
             let is_told = match aqm {
                 AqmKind::Red => dropped > 50,
                 AqmKind::Blue => dropped == 0 && marked > 50,

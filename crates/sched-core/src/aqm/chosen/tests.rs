@@ -55,10 +55,10 @@ fn head(now: u64, sojourn: u64, bytes_behind: u32, ecn: Ecn) -> Head {
     Head { now, sojourn, bytes_behind, packets: 1 + bytes_behind, ecn }
 }
 
-/// Both AQMs over one random history of arrivals, heads, overflows, emptied queues and removed flows: the same
-/// verdicts, the same glimpses of what comes, and no pass at a glance that is none. Queues are short and long in turn,
-/// with pauses, and the clock steps back now and then. Returns passes, signals and drops, passes at a
-/// glance, and arrivals that were told.
+/// Both AQMs over one random history of arrivals, heads, overflows, emptied queues and removed
+/// flows: the same verdicts, the same glimpses of what comes, and no pass at a glance that is none.
+/// Queues are short and long in turn, with pauses, and the clock steps back now and then. Returns
+/// passes, signals and drops, passes at a glance, and arrivals that were signalled.
 fn lockstep<A: Aqm>(
     mut alone: A,
     mut chosen: ChosenAqm<[ChosenAqmState; FLOWS], [AqmSetting; 8]>,

@@ -223,8 +223,8 @@ fn a_wrong_clock_does_no_lasting_harm() {
     assert!(at(2 * half) > before);
 }
 
-/// Goal: a step back of the clock adapts nothing. Method: an arrival every half second, and one at the reading of another
-/// processor, which is a microsecond behind.
+/// Goal: a step back of the clock adapts nothing. Method: an arrival every half second, and one at
+/// the reading of another processor, which is a microsecond behind.
 #[test]
 fn readings_of_two_processors_adapt_once() {
     let mut red = red(RedParams::new(10_000, 20_000).with_weight(1).adaptive());

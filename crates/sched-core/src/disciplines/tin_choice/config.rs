@@ -14,8 +14,8 @@ use crate::{ConfigError, FiniteRate};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TinConfig {
-    /// The threshold rate on the wire, in the range of [`Rate`](crate::Rate::bits_per_second). Without one a tin is
-    /// always within its share, where other tins have a rate.
+    /// The threshold rate on the wire, in the range of [`Rate`](crate::Rate::bits_per_second).
+    /// Without one a tin is always within its share, where other tins have a rate.
     pub bits_per_second: Option<u64>,
     /// What it has beside the others where no tin has a rate, from 1 to [`TinConfig::MAX_WEIGHT`]. Without effect otherwise.
     pub weight: u32,

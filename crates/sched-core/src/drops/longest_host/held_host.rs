@@ -69,7 +69,8 @@ impl Linked for HeldHost {
     }
 }
 
-/// Room for the classes of hosts of [`LongestHostDrop`](super::LongestHostDrop): 992 bytes, all zero while no host is in one.
+/// Room for the classes of hosts of [`LongestHostDrop`](super::LongestHostDrop): 992 bytes, all
+/// zero while no host is in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostClasses {
     /// Bit `c` of word `w` is set if and only if a host is in class `32·w + c`.
@@ -88,7 +89,8 @@ impl HostClasses {
         self.lists.get_mut(class as usize).zip(self.used.get_mut(word_of(class)))
     }
 
-    /// The host of the highest class in use that came to it, or lost a packet there, least recently.
+    /// The host of the highest class in use that came to it, or lost a packet there, least
+    /// recently.
     fn first(&self) -> Option<u32> {
         let mut words = (0..WORDS).zip(&self.used).rev();
         let (word, used) = words.find(|(_, used)| **used != 0)?;

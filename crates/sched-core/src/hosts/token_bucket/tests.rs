@@ -94,9 +94,9 @@ fn sent_in_small_steps(bits_per_second: u64, nanos: u64, each: u32) -> u128 {
     sent
 }
 
-/// Goal: parts of a nanosecond are neither lost nor won, however often a bucket is charged, whether it is
-/// empty or lacks less than a nanosecond. Method: packets that take 1.28 ns to 128 ns; as many as there is
-/// credit for, and one each nanosecond.
+/// Goal: parts of a nanosecond are neither lost nor won, however often a bucket is charged, whether
+/// it is empty or lacks less than a nanosecond. Method: packets that take 1.28 ns to 128 ns; as
+/// many as there is credit for, and one each nanosecond.
 #[test]
 fn many_small_steps_add_up_to_the_rate() {
     const NANOS: u64 = 40_000;
@@ -106,15 +106,16 @@ fn many_small_steps_add_up_to_the_rate() {
         let earned = u128::from(NANOS - 1) * u128::from(bits_per_second) / 8_000_000_000;
         for each in [1, 64] {
             let sent = sent_in_small_steps(bits_per_second, NANOS, each);
-            // The burst is sent too, and overdrawn; an instant is a nanosecond, in which 50 bytes come.
+            // The burst is sent too, and overdrawn; an instant is a nanosecond, in which 50 bytes
+            // come.
             let expected = earned + 1_500 - 50..=earned + 1_500 + 64;
             assert!(expected.contains(&sent), "{sent} of {expected:?} at {bits_per_second}");
         }
     }
 }
 
-/// A bucket of 750 ns, full again after a packet that left it lacking half of one: it holds what it can, and
-/// a packet of that does not overdraw it.
+/// A bucket of 750 ns, full again after a packet that left it lacking half of one: it holds what it
+/// can, and a packet of that does not overdraw it.
 #[test]
 fn a_bucket_that_is_full_lacks_no_part_of_a_nanosecond() {
     let mut kept = full(16_000_000_000, 1_500);
@@ -125,8 +126,8 @@ fn a_bucket_that_is_full_lacks_no_part_of_a_nanosecond() {
     assert_eq!(kept.holds_at(0), Nanos(11));
 }
 
-/// Goal: a change gives nothing away: what the bucket lacks in bytes it lacks after it, up to what the new
-/// one can lack.
+/// Goal: a change gives nothing away: what the bucket lacks in bytes it lacks after it, up to what
+/// the new one can lack.
 #[test]
 fn another_rate_finds_the_bucket_as_it_was() {
     let bucket = |mbit: u64, burst| TokenBucket::new(mbit * 1_000_000, burst).ok();
@@ -146,8 +147,8 @@ fn another_rate_finds_the_bucket_as_it_was() {
     assert_eq!((kept.holds_at(0), kept.full_at()), (Nanos(0), Nanos(7)));
 }
 
-/// A clock that has been told `now`, and a bucket that lacks the time of `bytes` bytes then, of which each
-/// takes a microsecond.
+/// A clock that has been told `now`, and a bucket that lacks the time of `bytes` bytes then, of
+/// which each takes a microsecond.
 fn overdrawn(now: Nanos, bytes: u32) -> (Elapsed, Bucket) {
     let mut clock = Elapsed::START;
     clock.advance(now, Nanos::ZERO);

@@ -154,8 +154,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Ok(())
     }
 
-    /// The rest of [`Scheduler::enqueue`], where the AQM has said `glance` of an acceptable packet, which is not that it
-    /// accepts it.
+    /// The rest of [`Scheduler::enqueue`], where the AQM has said `glance` of an acceptable packet,
+    /// which is not that it accepts it.
     #[cold]
     pub(super) fn enqueue_asked(
         &mut self,
