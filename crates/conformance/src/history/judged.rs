@@ -308,15 +308,19 @@ impl<A: Judge> Trial<A> {
     /// What both say of a head, at a glance or at a close look.
     fn judged(&mut self, flow: FlowId, head: Head) -> Verdict {
         let before = self.subject.clone();
-        let state = |aqm: &A| format!("{aqm:?}");
         let glance = counted(|| self.subject.judge(flow, head, Look::Glance));
+        let after = outlook(&self.subject, flow, head);
         let verdict = if glance == Verdict::Unclear {
-            assert_eq!(state(&self.subject), state(&before), "a glance that is not enough");
+            assert_eq!(
+                after,
+                outlook(&before, flow, head),
+                "a glance that is not enough: {head:?}"
+            );
             counted(|| self.subject.judge(flow, head, Look::Close))
         } else {
             let mut close = before;
             assert_eq!(close.judge(flow, head, Look::Close), glance, "a close look: {head:?}");
-            assert_eq!(state(&self.subject), state(&close), "a glance that is enough");
+            assert_eq!(after, outlook(&close, flow, head), "a glance that is enough: {head:?}");
             glance
         };
         assert_ne!(verdict, Verdict::Unclear, "a close look: {head:?}");
@@ -325,6 +329,22 @@ impl<A: Judge> Trial<A> {
         assert_eq!(verdict, other, "{head:?}, {} ns later", self.late);
         verdict
     }
+}
+
+/// What an AQM would say of arrivals at a standing queue of `flow` and of its heads, a little later
+/// than `head` and later each time: two states of which it says the same are one to a caller.
+fn outlook<A: Judge>(aqm: &A, flow: FlowId, head: Head) -> Vec<(Admission, Verdict)> {
+    let (mut arrivals, mut foresee) = (aqm.clone(), aqm.foresee(flow));
+    let held = Backlog { packets: 64, bytes: 1 << 24 };
+    let long = Head { bytes_behind: held.bytes, packets: 64, sojourn: Nanos(1 << 33), ..head };
+    let mut now = head.now;
+    (14..34)
+        .map(|wait| {
+            now = now.plus(Nanos(1 << wait));
+            let offer = Offer { now, packet: Packet::new(0, 1_000), held };
+            (arrivals.admit(flow, offer, Look::Close), foresee(Head { now, ..long }))
+        })
+        .collect()
 }
 
 /// Does a call, whose loops have a bound.
