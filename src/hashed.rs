@@ -8,7 +8,7 @@
 use crate::ack_filter::{AckFilter, Acks};
 use flowhash::{Ack, FlowTable, Lookup, Outcome, Rotating, TagLine};
 use sched_core::{
-    Aqm, Backlog, ConfigError, Counters, Descriptor, DropPolicy, DropReason, DropSink,
+    Aqm, Backlog, Books, ConfigError, Counters, Descriptor, DropPolicy, DropReason, DropSink,
     FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowRecords, FlowScheduler, FlowState,
     Imbalance, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue, Rejected,
     Scheduler, Table, Tables,
@@ -391,18 +391,14 @@ where
         self.queues.backlog()
     }
 
-    fn counters(&self) -> Counters {
-        self.queues.counters()
+    fn books(&self) -> Books {
+        self.queues.books()
     }
 
     /// What happened in the queue that the flow with this hash has claimed; `None` while it has none.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let queue = self.queues.directory().table().find(flow.0)?;
         self.queues.flow_counters(FlowId(queue))
-    }
-
-    fn limits(&self) -> Limits {
-        self.queues.limits()
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {

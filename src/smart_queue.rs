@@ -26,8 +26,8 @@ mod without_heap;
 use core::fmt;
 
 use sched_core::{
-    AqmChoice, Backlog, ConfigError, Counters, DropReason, DropSink, FlowId, Imbalance, Limits,
-    Nanos, Packet, Rejected, Scheduler,
+    AqmChoice, Backlog, Books, ConfigError, Counters, DropReason, DropSink, FlowId, Imbalance,
+    Limits, Nanos, Packet, Rejected, Scheduler,
 };
 use shaper::{Overhead, Rate, Shaper};
 
@@ -630,17 +630,8 @@ impl<S: Storage> Scheduler for SmartQueue<S, Descriptors> {
         self.outlet.line.backlog()
     }
 
-    fn counters(&self) -> Counters {
-        self.outlet.line.counters()
-    }
-
-    /// None: statistics of single flows are not kept.
-    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
-        None
-    }
-
-    fn limits(&self) -> Limits {
-        self.outlet.line.limits()
+    fn books(&self) -> Books {
+        self.outlet.line.books()
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {

@@ -4,8 +4,8 @@ use core::hint::black_box;
 
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
-    Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, RejectReason, Rejected,
-    Scheduler,
+    Backlog, Books, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, RejectReason,
+    Rejected, Scheduler,
 };
 
 /// The null scheduler looks nothing up: the floor that net figures subtract.
@@ -79,23 +79,12 @@ impl<const WORK: u8> Scheduler for Null<WORK> {
         (!self.packets.is_empty()).then_some(now)
     }
 
-    fn backlog(&self) -> Backlog {
-        Backlog {
+    fn books(&self) -> Books {
+        let backlog = Backlog {
             packets: self.packets.len() as u32,
             bytes: self.packets.iter().map(|p| p.len).sum(),
-        }
-    }
-
-    fn counters(&self) -> Counters {
-        Counters::default()
-    }
-
-    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
-        None
-    }
-
-    fn limits(&self) -> Limits {
-        self.limits
+        };
+        Books { backlog, counters: Counters::default(), limits: self.limits }
     }
 
     fn set_limits(&mut self, limits: Limits, _drops: &mut dyn DropSink) {

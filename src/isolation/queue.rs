@@ -4,7 +4,7 @@ use core::fmt;
 
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
-    Aqm, Backlog, ConfigError, Counters, Descriptor, DropReason, DropSink, FlowId, FlowQueues,
+    Aqm, Backlog, Books, ConfigError, Descriptor, DropReason, DropSink, FlowId, FlowQueues,
     FlowScheduler, HeldFlow, HeldHost, HostClasses, Imbalance, Limits, LongestHostDrop, Nanos,
     NoAqm, Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
 };
@@ -501,17 +501,8 @@ impl<S: Storage, A: Aqm> Scheduler for Isolated<S, A> {
         self.queues.backlog()
     }
 
-    fn counters(&self) -> Counters {
-        self.queues.counters()
-    }
-
-    /// None: statistics of single flows are not kept.
-    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
-        None
-    }
-
-    fn limits(&self) -> Limits {
-        self.queues.limits()
+    fn books(&self) -> Books {
+        self.queues.books()
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {

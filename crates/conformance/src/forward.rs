@@ -3,17 +3,13 @@
 #[doc(hidden)]
 pub use freeboard::sched_core;
 
-/// Says `backlog`, `counters`, `flow_counters`, `limits` and `recount` of a
+/// Says `books`, `flow_counters` and `recount` of a
 /// [`Scheduler`](freeboard::sched_core::Scheduler) as the scheduler in this field does.
 #[macro_export]
 macro_rules! forward_books {
     ($field:tt) => {
-        fn backlog(&self) -> $crate::forward::sched_core::Backlog {
-            self.$field.backlog()
-        }
-
-        fn counters(&self) -> $crate::forward::sched_core::Counters {
-            self.$field.counters()
+        fn books(&self) -> $crate::forward::sched_core::Books {
+            self.$field.books()
         }
 
         fn flow_counters(
@@ -21,10 +17,6 @@ macro_rules! forward_books {
             flow: $crate::forward::sched_core::FlowId,
         ) -> Option<$crate::forward::sched_core::Counters> {
             self.$field.flow_counters(flow)
-        }
-
-        fn limits(&self) -> $crate::forward::sched_core::Limits {
-            self.$field.limits()
         }
 
         fn recount(&self) -> Result<(), $crate::forward::sched_core::Imbalance> {

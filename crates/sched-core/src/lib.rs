@@ -141,7 +141,7 @@ pub use rate::Rate;
 #[doc(hidden)]
 pub use rate::{FiniteRate, Tick, Work};
 pub use scheduler::{
-    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
+    Backlog, Books, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
 #[doc(hidden)]
 pub use steps::step;

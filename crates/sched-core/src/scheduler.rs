@@ -327,6 +327,18 @@ impl Backlog {
     }
 }
 
+/// The books of a [`Scheduler`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Books {
+    /// Packets and bytes currently queued.
+    pub backlog: Backlog,
+    /// What has happened since construction, over all flows.
+    pub counters: crate::Counters,
+    /// The limits in force.
+    pub limits: Limits,
+}
+
 /// A queue of packets that decides which packet is next and which is dropped.
 ///
 /// Object-safe. Nothing allocates, nothing blocks, and the work of a call does not depend on how much
@@ -397,17 +409,28 @@ pub trait Scheduler {
         true
     }
 
-    /// What is queued.
-    fn backlog(&self) -> Backlog;
+    /// Returns what is queued, what has happened since construction, and the limits in force.
+    fn books(&self) -> Books;
 
-    /// What has happened since construction, over all flows.
-    fn counters(&self) -> crate::Counters;
+    /// Returns what is queued: [`Books::backlog`], without the cost of the counters where a scheduler says it itself.
+    fn backlog(&self) -> Backlog {
+        self.books().backlog
+    }
 
-    /// What has happened to `flow`, where that is recorded; see the implementor.
-    fn flow_counters(&self, flow: FlowId) -> Option<crate::Counters>;
+    /// Returns what has happened since construction, over all flows: [`Books::counters`].
+    fn counters(&self) -> crate::Counters {
+        self.books().counters
+    }
 
-    /// The limits in force.
-    fn limits(&self) -> Limits;
+    /// Returns the limits in force: [`Books::limits`].
+    fn limits(&self) -> Limits {
+        self.books().limits
+    }
+
+    /// Returns what has happened to `flow`; `None` where a scheduler keeps no counters of single flows, as by default.
+    fn flow_counters(&self, _flow: FlowId) -> Option<crate::Counters> {
+        None
+    }
 
     /// Changes the limits. What exceeds them is dropped at once, in the order and with the victims
     /// that an overflow would choose; the rest stays as it is. Cost: O(packets dropped).
@@ -505,16 +528,12 @@ where
         (**self).backlog()
     }
 
-    fn counters(&self) -> crate::Counters {
-        (**self).counters()
+    fn books(&self) -> Books {
+        (**self).books()
     }
 
     fn flow_counters(&self, flow: FlowId) -> Option<crate::Counters> {
         (**self).flow_counters(flow)
-    }
-
-    fn limits(&self) -> Limits {
-        (**self).limits()
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {

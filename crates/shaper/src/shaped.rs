@@ -1,8 +1,8 @@
 //! Any scheduler behind a line of a given rate.
 
 use sched_core::{
-    Backlog, Counters, DropReason, DropSink, FiniteRate, FlowId, Imbalance, Limits, Nanos, Packet,
-    Rejected, Scheduler,
+    Backlog, Books, Counters, DropReason, DropSink, FiniteRate, FlowId, Imbalance, Limits, Nanos,
+    Packet, Rejected, Scheduler,
 };
 
 use crate::segments::Whole;
@@ -593,16 +593,12 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         self.inner.backlog()
     }
 
-    fn counters(&self) -> Counters {
-        self.inner.counters()
+    fn books(&self) -> Books {
+        self.inner.books()
     }
 
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         self.inner.flow_counters(flow)
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use freeboard::sched_core::{
-    Backlog, ConfigError, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos, Packet,
-    RejectReason, Rejected, Scheduler,
+    Backlog, Books, ConfigError, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos,
+    Packet, RejectReason, Rejected, Scheduler,
 };
 
 use super::flow_scheduler::{Held, NaiveFlowScheduler};
@@ -371,22 +371,18 @@ impl<O: NaiveFlowScheduler, T: Contestant> Scheduler for NaiveClasses<O, T> {
         backlog_of(self.held.iter().flatten())
     }
 
-    fn counters(&self) -> Counters {
+    fn books(&self) -> Books {
         let marked = self.classes.iter().map(|class| class.counters().marked).sum();
         let came_marked = self.classes.iter().map(|class| class.counters().came_marked).sum();
         let mut counters = self.total;
         counters.marked = marked;
         counters.came_marked = came_marked;
-        counters
+        Books { backlog: self.backlog(), counters, limits: self.limits }
     }
 
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let (class, flow) = self.split(flow);
         self.classes.get(class.index())?.flow_counters(flow)
-    }
-
-    fn limits(&self) -> Limits {
-        self.limits
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {

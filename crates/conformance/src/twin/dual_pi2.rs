@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use freeboard::sched_core::{
-    Backlog, ConfigError, Counters, DropReason, DropSink, DualPi2Params, Ecn, FlowId, Imbalance,
+    Books, ConfigError, Counters, DropReason, DropSink, DualPi2Params, Ecn, FlowId, Imbalance,
     Limits, Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
@@ -280,20 +280,9 @@ impl Scheduler for NaiveDualPi2 {
         self.everything().next().map(|_| now)
     }
 
-    fn backlog(&self) -> Backlog {
-        backlog_of(self.everything())
-    }
-
-    fn counters(&self) -> Counters {
-        self.total
-    }
-
-    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
-        None
-    }
-
-    fn limits(&self) -> Limits {
-        self.limits
+    fn books(&self) -> Books {
+        let backlog = backlog_of(self.everything());
+        Books { backlog, counters: self.total, limits: self.limits }
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {

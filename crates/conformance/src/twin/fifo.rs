@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use freeboard::sched_core::{
-    Backlog, ConfigError, Counters, DropFrom, DropReason, DropSink, Ecn, FlowId, Imbalance, Limits,
+    Books, ConfigError, Counters, DropFrom, DropReason, DropSink, Ecn, FlowId, Imbalance, Limits,
     Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
@@ -114,20 +114,9 @@ impl Scheduler for NaiveFifo {
         self.queue.front().map(|_| now)
     }
 
-    fn backlog(&self) -> Backlog {
-        backlog_of(self.queue.iter())
-    }
-
-    fn counters(&self) -> Counters {
-        self.total
-    }
-
-    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
-        None
-    }
-
-    fn limits(&self) -> Limits {
-        self.limits
+    fn books(&self) -> Books {
+        let backlog = backlog_of(self.queue.iter());
+        Books { backlog, counters: self.total, limits: self.limits }
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use freeboard::sched_core::{
-    Backlog, ConfigError, Counters, DropFrom, DropReason, DropSink, Ecn, FlowId, Imbalance, Limits,
-    Nanos, Packet, RejectReason, Rejected, Scheduler,
+    Backlog, Books, ConfigError, Counters, DropFrom, DropReason, DropSink, Ecn, FlowId, Imbalance,
+    Limits, Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
 use super::flow_scheduler::{Held, NaiveFlowScheduler, QueuesView};
@@ -253,20 +253,13 @@ impl<O: NaiveFlowScheduler> Scheduler for NaiveQueues<O> {
         }
     }
 
-    fn backlog(&self) -> Backlog {
-        backlog_of(self.everything())
-    }
-
-    fn counters(&self) -> Counters {
-        self.total
+    fn books(&self) -> Books {
+        let backlog = backlog_of(self.everything());
+        Books { backlog, counters: self.total, limits: self.limits }
     }
 
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         self.records.get(flow.index()).copied()
-    }
-
-    fn limits(&self) -> Limits {
-        self.limits
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {

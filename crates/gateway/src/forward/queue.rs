@@ -647,20 +647,8 @@ macro_rules! passes_on {
             self.$inside.poll_at(now)
         }
 
-        fn backlog(&self) -> freeboard::sched_core::Backlog {
-            self.$inside.backlog()
-        }
-
-        fn counters(&self) -> freeboard::sched_core::Counters {
-            self.$inside.counters()
-        }
-
-        fn flow_counters(&self, _flow: FlowId) -> Option<freeboard::sched_core::Counters> {
-            None
-        }
-
-        fn limits(&self) -> Limits {
-            self.$inside.limits()
+        fn books(&self) -> freeboard::sched_core::Books {
+            self.$inside.books()
         }
 
         fn recount(&self) -> Result<(), freeboard::sched_core::Imbalance> {

@@ -28,10 +28,10 @@
 use crate::aqm::pi::{Gains, ONE, Pi, delay_of, shortened, squared};
 use crate::aqm::{Pi2Params, Verdict};
 use crate::flow_scheduler::{ConfigError, Table};
-use crate::queues::counters::{Counters, Ledger};
+use crate::queues::counters::Ledger;
 use crate::queues::queue::{Descriptor, Queue, is_acceptable, obstacle};
 use crate::scheduler::{
-    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
+    Backlog, Books, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
 use crate::{Ecn, FlowId, Nanos, Packet};
 
@@ -477,17 +477,8 @@ impl<S: Table<Descriptor>> Scheduler for DualPi2<S> {
         self.ledger.backlog()
     }
 
-    fn counters(&self) -> Counters {
-        self.ledger.counters()
-    }
-
-    /// Always `None`: the two queues do not know flows.
-    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
-        None
-    }
-
-    fn limits(&self) -> Limits {
-        self.ledger.limits()
+    fn books(&self) -> Books {
+        self.ledger.books()
     }
 
     /// The newest of the queue that holds more bytes gives way.

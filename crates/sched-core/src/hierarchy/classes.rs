@@ -44,7 +44,7 @@ use crate::disciplines::tournament::{Ranked, ranked};
 use crate::flow_scheduler::{ConfigError, FlowScheduler, Table};
 use crate::queues::counters::{Counters, Ledger};
 use crate::scheduler::{
-    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
+    Backlog, Books, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
 use crate::{FlowId, Nanos, Packet};
 use open_classes::{Opening, Status};
@@ -420,14 +420,14 @@ where
     }
 
     /// Cost: O(classes), for the marks.
-    fn counters(&self) -> Counters {
-        let mut all = self.ledger.counters();
+    fn books(&self) -> Books {
+        let mut books = self.ledger.books();
         for class in self.classes.as_ref() {
             let Counters { marked, came_marked, .. } = class.counters();
-            all.marked = all.marked.wrapping_add(marked);
-            all.came_marked = all.came_marked.wrapping_add(came_marked);
+            books.counters.marked = books.counters.marked.wrapping_add(marked);
+            books.counters.came_marked = books.counters.came_marked.wrapping_add(came_marked);
         }
-        all
+        books
     }
 
     /// The counters that the class of `flow` keeps of it. A packet that the node itself rejected is not counted
@@ -435,10 +435,6 @@ where
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let Member { class, flow } = self.classify.classify(flow)?;
         self.class(class)?.flow_counters(flow)
-    }
-
-    fn limits(&self) -> Limits {
-        self.ledger.limits()
     }
 
     /// The longest class gives way; without ranks the class that is served next.

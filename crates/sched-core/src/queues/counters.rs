@@ -5,7 +5,7 @@
 //! outside, by the caller that handed it in.
 
 use crate::flow_scheduler::Table;
-use crate::{Backlog, DropReason, FlowId, Limits};
+use crate::{Backlog, Books, DropReason, FlowId, Limits};
 
 /// Packets and bytes counted since construction. At 400 Gbit/s, 2^64 bytes last eleven years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -406,13 +406,14 @@ impl Ledger {
         self.totals.drop(len, reason);
     }
 
-    pub(crate) fn counters(&self) -> Counters {
-        let held = self.backlog();
-        let counters = self.totals.counters(held);
+    pub(crate) fn books(&self) -> Books {
+        let backlog = self.backlog();
+        let counters = self.totals.counters(backlog);
         let left = counters.dropped_total().packets.wrapping_add(self.delivered_packets);
-        let accepted =
-            Volume { packets: left.wrapping_add(held.packets.into()), bytes: self.accepted_bytes };
-        Counters { accepted, ..counters }.with_queued(held)
+        let packets = left.wrapping_add(backlog.packets.into());
+        let accepted = Volume { packets, bytes: self.accepted_bytes };
+        let counters = Counters { accepted, ..counters }.with_queued(backlog);
+        Books { backlog, counters, limits: self.limits }
     }
 }
 

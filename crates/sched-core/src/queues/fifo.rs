@@ -4,10 +4,10 @@
 //! the link. Cost: O(1) per operation. Memory: 16 bytes a packet.
 
 use crate::flow_scheduler::{DropFrom, Table};
-use crate::queues::counters::{Counters, Ledger};
+use crate::queues::counters::Ledger;
 use crate::queues::queue::{Descriptor, Queue, is_acceptable, obstacle};
 use crate::scheduler::{
-    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
+    Backlog, Books, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
 use crate::{Ecn, FlowId, Nanos, Packet};
 
@@ -146,17 +146,8 @@ impl<S: Table<Descriptor>> Scheduler for Fifo<S> {
         self.ledger.backlog()
     }
 
-    fn counters(&self) -> Counters {
-        self.ledger.counters()
-    }
-
-    /// Always `None`: a FIFO does not know flows.
-    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
-        None
-    }
-
-    fn limits(&self) -> Limits {
-        self.ledger.limits()
+    fn books(&self) -> Books {
+        self.ledger.books()
     }
 
     /// The newest give way with tail drop, the oldest with head drop.

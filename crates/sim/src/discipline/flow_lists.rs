@@ -11,8 +11,8 @@ use std::collections::{HashMap, VecDeque};
 
 use freeboard::flowhash::{Ack, FlowKey, SipHash13};
 use freeboard::sched_core::{
-    Backlog, CobaltParams, Counters, DropReason, DropSink, Ecn, FlowId, Imbalance, Limits, Nanos,
-    Packet, RejectReason, Rejected, Scheduler,
+    Backlog, Books, CobaltParams, Counters, DropReason, DropSink, Ecn, FlowId, Imbalance, Limits,
+    Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{AckFilter, Dscp, supersedes};
@@ -337,20 +337,8 @@ impl Scheduler for FlowLists {
         (self.held.packets > 0).then_some(now)
     }
 
-    fn backlog(&self) -> Backlog {
-        self.held
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
-        None
-    }
-
-    fn limits(&self) -> Limits {
-        self.limits
+    fn books(&self) -> Books {
+        Books { backlog: self.held, counters: self.counters, limits: self.limits }
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {

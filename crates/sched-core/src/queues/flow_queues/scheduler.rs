@@ -10,7 +10,9 @@ use crate::flow_scheduler::{FlowScheduler, FlowState};
 use crate::queues::counters::{Counters, FlowRecords};
 use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Queue, is_free, is_length};
-use crate::scheduler::{Backlog, DropReason, DropSink, Imbalance, Limits, Rejected, Scheduler};
+use crate::scheduler::{
+    Backlog, Books, DropReason, DropSink, Imbalance, Limits, Rejected, Scheduler,
+};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
 impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
@@ -149,18 +151,14 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         self.ledger.backlog()
     }
 
-    fn counters(&self) -> Counters {
-        self.ledger.counters()
+    fn books(&self) -> Books {
+        self.ledger.books()
     }
 
     /// Recorded for the first `R` flows; kept while a flow is removed and added again.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let record = self.records.record(flow)?;
         Some(record.counters(self.flow_backlog(flow)))
-    }
-
-    fn limits(&self) -> Limits {
-        self.ledger.limits()
     }
 
     /// Where the drop policy names no victim, the packet served next gives way.
