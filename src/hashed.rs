@@ -6,7 +6,7 @@
 //! Cost: that of the inner scheduler and one lookup a packet.
 
 use crate::ack_filter::{AckFilter, Acks};
-use flowhash::{Ack, FlowTable, Lookup, Outcome, Rotating, TagLine};
+use flowhash::{Ack, FlowTable, Outcome, TagLine};
 use sched_core::{
     Aqm, Backlog, Books, ConfigError, Counters, Descriptor, DropPolicy, DropReason, DropSink,
     FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowRecords, FlowScheduler, FlowState,
@@ -51,19 +51,8 @@ impl<O: FlowScheduler + ?Sized, L: Table<TagLine>> FlowDirectory<O> for HashDire
             Imbalance::check("claimed while backlogged", queue, claimed.into(), backlogged.into())?;
             occupied += u64::from(claimed);
         }
-        Imbalance::check("claimed queues", 0, self.table.occupied().into(), occupied)?;
-        recount_old(&self.table)
+        Imbalance::check("claimed queues", 0, self.table.occupied().into(), occupied)
     }
-}
-
-/// Old claims are claims, and as many as the table says.
-fn recount_old<L: Table<TagLine>>(table: &FlowTable<L>) -> Result<(), Imbalance> {
-    let mut old = 0_u64;
-    for queue in (0..table.queues()).filter(|&queue| table.is_old(queue)) {
-        Imbalance::check("an old claim is one", queue, 1, table.is_used(queue).into())?;
-        old += 1;
-    }
-    Imbalance::check("old claims", 0, table.old_claims().into(), old)
 }
 
 /// Tables without statistics of single queues.
@@ -74,7 +63,8 @@ type Plain<Q, S, L> = (Q, S, [FlowRecord; 0], HashDirectory<L>);
 /// As a [`Scheduler`], the number that names a flow is its 32-bit hash:
 /// [`Labels::flow`](flowhash::Labels) or what a network card computed. Flows that meet in a full set
 /// share a queue; a flow that came to share one may be reordered once, when a way of its set is freed
-/// (see [`flowhash::FlowTable`]). A flow that claims a queue takes over what its flow scheduler and AQM remember of
+/// (see [`flowhash::FlowTable`]). Another key for the hashes needs no call, and a flow with packets queued under the key
+/// before may be reordered once too. A flow that claims a queue takes over what its flow scheduler and AQM remember of
 /// the last flow there: a debt below one packet with DRR, the last signalling rate with CoDel.
 ///
 /// ```
@@ -209,7 +199,17 @@ where
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
         let lookup = self.table_mut().lookup_in_line(hash);
-        self.enqueue_found(now, lookup, packet, drops)
+        let queue = FlowId(lookup.queue);
+        match self.queues.enqueue(now, queue, packet, drops) {
+            Ok(()) => Ok(lookup.outcome),
+            Err(rejected) => {
+                // A packet that never entered cannot leave: nothing else would release the claim.
+                if self.queues.flow_backlog(queue).packets == 0 {
+                    self.table_mut().release(lookup.queue);
+                }
+                Err(rejected)
+            }
+        }
     }
 
     /// Asks `filter` about the queue of `hash`, to which `packet` has just come, which is the acknowledgement `ack`: one that
@@ -258,68 +258,6 @@ where
         };
         let younger = filter.superseded_in(&self.queues, queue, (packet, ack), acks);
         younger.is_some_and(|younger| self.queues.filter_out(queue, younger, drops))
-    }
-
-    /// Begins the transition to hashes under another key.
-    ///
-    /// Until [`is_rotating`](Self::is_rotating) is false, enqueue by both hashes
-    /// ([`enqueue_rehashed`](Self::enqueue_rehashed)); then drop the old key. Flows whose packets are queued
-    /// stay where they are, so that none is reordered; see [`rotate`](flowhash::FlowTable::rotate). Cost: the table.
-    ///
-    /// # Errors
-    /// [`Rotating`], and nothing has changed, if claims are left of an earlier rotation.
-    pub fn rotate(&mut self) -> Result<(), Rotating> {
-        self.table_mut().rotate()
-    }
-
-    /// Whether flows may have claims under the key before; see [`is_rotating`](flowhash::FlowTable::is_rotating).
-    #[must_use]
-    pub fn is_rotating(&self) -> bool {
-        self.queues.directory().table.is_rotating()
-    }
-
-    /// Ends the transition at once; returns how many flows had claims under the key before. Those go where the
-    /// new key sends them, and may be reordered, once. Cost: the table.
-    pub fn finish_rotation(&mut self) -> u32 {
-        self.table_mut().finish_rotation()
-    }
-
-    /// Enqueues by `hash` a packet that has the hash `before` under the key before; while no transition is
-    /// under way that is not looked at.
-    ///
-    /// # Errors
-    /// As [`Scheduler::enqueue`].
-    pub fn enqueue_rehashed(
-        &mut self,
-        now: Nanos,
-        before: u32,
-        hash: u32,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<Outcome, Rejected> {
-        let lookup = self.table_mut().lookup_rotating(before, hash);
-        self.enqueue_found(now, lookup, packet, drops)
-    }
-
-    #[inline(always)]
-    fn enqueue_found(
-        &mut self,
-        now: Nanos,
-        lookup: Lookup,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<Outcome, Rejected> {
-        let queue = FlowId(lookup.queue);
-        match self.queues.enqueue(now, queue, packet, drops) {
-            Ok(()) => Ok(lookup.outcome),
-            Err(rejected) => {
-                // A packet that never entered cannot leave: nothing else would release the claim.
-                if self.queues.flow_backlog(queue).packets == 0 {
-                    self.table_mut().release(lookup.queue);
-                }
-                Err(rejected)
-            }
-        }
     }
 }
 

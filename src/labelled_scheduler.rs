@@ -92,7 +92,7 @@ impl<S: Storage, A: Aqm> LabelledScheduler for Isolated<S, A> {
     }
 }
 
-/// By flow; while a new key takes over, under both.
+/// By flow.
 impl<O, M, A, D, L> LabelledScheduler for Hashed<FlowQueues<O, M, A, D>>
 where
     O: FlowScheduler,
@@ -108,11 +108,6 @@ where
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        if self.is_rotating() {
-            let flow = labels.flow();
-            let before = labels.before().map_or(flow, Labelled::flow);
-            return self.enqueue_rehashed(now, before, flow, packet, drops).map(|_| ());
-        }
         self.enqueue_hashed(now, labels.flow(), packet, drops).map(|_| ())
     }
 }

@@ -17,9 +17,6 @@ pub use in_tin::InTin;
 /// Labels decide by all their bits: take keyed hashes ([`Labels`], [`OnDemand`]), or numbers of the
 /// caller's (a port, a subscriber) spread by [`flowhash::mix`].
 ///
-/// While a new key takes over in [`Hashed`](crate::Hashed::rotate) a packet is asked for its flow under
-/// the key before as well ([`before`](Self::before)): [`Rekeyed`] has both.
-///
 /// Labels of subscribers that the caller knows by number, each with a weight:
 ///
 /// ```
@@ -84,13 +81,6 @@ pub trait Labelled {
     #[inline]
     fn tin(&self) -> u8 {
         0
-    }
-
-    /// The packet's labels under the key before. `None` if these are the labels that it has now, as with labels
-    /// that no key made. Asked for only while a new key takes over, of which the flow is used.
-    #[inline]
-    fn before(&self) -> Option<&dyn Labelled> {
-        None
     }
 
     /// The quantum of the packet's host in bytes: its weight, against the quantum of the others.
@@ -173,66 +163,6 @@ impl<H: FlowHasher> Labelled for OnDemand<'_, H> {
     }
 }
 
-/// A packet's labels under two keys, while one key takes over from the other: for
-/// [`Hashed::rotate`](crate::Hashed::rotate).
-///
-/// Where the labels of hosts are no hashes but numbers of the caller's, `before` and `after` have
-/// the same numbers.
-#[derive(Clone, Copy, Debug)]
-pub struct Rekeyed<B, A> {
-    /// The labels under the key before.
-    pub before: B,
-    /// The labels, the quantum, the rate and the ceiling, from now on.
-    pub after: A,
-}
-
-impl<B: Labelled, A: Labelled> Labelled for Rekeyed<B, A> {
-    #[inline]
-    fn flow(&self) -> u32 {
-        self.after.flow()
-    }
-
-    #[inline]
-    fn source(&self) -> u32 {
-        self.after.source()
-    }
-
-    #[inline]
-    fn destination(&self) -> u32 {
-        self.after.destination()
-    }
-
-    #[inline]
-    fn host_pair(&self) -> u32 {
-        self.after.host_pair()
-    }
-
-    #[inline]
-    fn tin(&self) -> u8 {
-        self.after.tin()
-    }
-
-    #[inline]
-    fn before(&self) -> Option<&dyn Labelled> {
-        Some(&self.before)
-    }
-
-    #[inline]
-    fn host_quantum(&self) -> Option<u32> {
-        self.after.host_quantum()
-    }
-
-    #[inline]
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        self.after.host_committed_rate()
-    }
-
-    #[inline]
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        self.after.host_ceiling()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,7 +170,6 @@ mod tests {
     /// Answers everything in a way of its own, told by `own`.
     struct Particular {
         own: u32,
-        labels_before: Labels,
     }
 
     impl Labelled for Particular {
@@ -264,10 +193,6 @@ mod tests {
             5
         }
 
-        fn before(&self) -> Option<&dyn Labelled> {
-            Some(&self.labels_before)
-        }
-
         fn host_quantum(&self) -> Option<u32> {
             Some(self.own + 4)
         }
@@ -281,39 +206,18 @@ mod tests {
         }
     }
 
-    fn particular(own: u32) -> Particular {
-        Particular { own, labels_before: Labels { flow: own, src_host: own, dst_host: own } }
-    }
-
-    /// Goal: labels under two keys answer what their later part answers, but for the labels before.
-    #[test]
-    fn labels_under_two_keys_answer_everything() {
-        let later = particular(20);
-        let both = Rekeyed { before: particular(10), after: particular(20) };
-        assert_eq!(both.flow(), later.flow());
-        assert_eq!(both.source(), later.source());
-        assert_eq!(both.destination(), later.destination());
-        assert_eq!(both.host_pair(), later.host_pair());
-        assert_eq!(both.tin(), later.tin());
-        assert_eq!(both.before().map(Labelled::flow), Some(10));
-        assert_eq!(both.host_quantum(), later.host_quantum());
-        assert!(later.host_committed_rate().is_some() && later.host_ceiling().is_some());
-        assert_eq!(both.host_committed_rate(), later.host_committed_rate());
-        assert_eq!(both.host_ceiling(), later.host_ceiling());
-    }
-
     /// Goal: labels in a tin answer what the labels inside answer, but for the tin.
     #[test]
     fn labels_in_a_tin_answer_everything() {
-        let inside = particular(20);
-        let within = InTin { labels: particular(20), tin: 3 };
+        let inside = Particular { own: 20 };
+        let within = InTin { labels: Particular { own: 20 }, tin: 3 };
         assert_eq!((inside.tin(), within.tin()), (5, 3));
         assert_eq!(within.flow(), inside.flow());
         assert_eq!(within.source(), inside.source());
         assert_eq!(within.destination(), inside.destination());
         assert_eq!(within.host_pair(), inside.host_pair());
-        assert_eq!(within.before().map(Labelled::flow), inside.before().map(Labelled::flow));
         assert_eq!(within.host_quantum(), inside.host_quantum());
+        assert!(inside.host_committed_rate().is_some() && inside.host_ceiling().is_some());
         assert_eq!(within.host_committed_rate(), inside.host_committed_rate());
         assert_eq!(within.host_ceiling(), inside.host_ceiling());
     }

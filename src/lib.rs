@@ -112,7 +112,7 @@ pub use isolation::{
     TinCounters, UnknownIsolation,
 };
 pub use labelled_scheduler::LabelledScheduler;
-pub use labels::{Identified, InTin, Labelled, OnDemand, Rekeyed};
+pub use labels::{Identified, InTin, Labelled, OnDemand};
 pub use segmenter::{CutError, Segmenter};
 pub use settings::{QueueSettings, SettingsError, SettingsProblem};
 #[cfg(not(feature = "alloc"))]

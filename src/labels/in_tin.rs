@@ -49,11 +49,6 @@ impl<L: Labelled> Labelled for InTin<L> {
     }
 
     #[inline]
-    fn before(&self) -> Option<&dyn Labelled> {
-        self.labels.before()
-    }
-
-    #[inline]
     fn host_quantum(&self) -> Option<u32> {
         self.labels.host_quantum()
     }

@@ -15,7 +15,6 @@ mod other_tins;
 mod pool;
 mod public_types;
 mod queue_tins;
-mod rotation;
 mod segmenter;
 mod segments;
 mod settings;

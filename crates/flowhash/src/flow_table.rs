@@ -29,20 +29,16 @@
 //!
 //! # A new key
 //!
-//! Under another key a flow has another label and another set, and would overtake the packets it has
-//! queued. [`rotate`](FlowTable::rotate) begins a transition in which the caller gives both labels
-//! ([`lookup_rotating`](FlowTable::lookup_rotating)): a flow that holds packets under the
-//! old key stays in its queue, every other flow is looked up by the new key. Without a transition none of this
-//! costs anything.
+//! Under another key a flow has another hash and another set. Hash by the new key from some packet on: what was
+//! claimed under the old key is released as the queues empty. A flow that has packets queued then may overtake
+//! them, once. To prevent that, look up again the flow of each queued packet and queue the packet there.
 
-mod rotation;
 mod set;
 
 use core::fmt;
 
-use set::{EACH, ELSEWHERE, LANES, SHARED, Shape, USED, first_from, index, place};
+use set::{EACH, ELSEWHERE, LANES, Shape, first_from, index, place};
 
-pub use rotation::Rotating;
 pub use set::TagLine;
 
 /// The most queues a table maps to.
@@ -174,8 +170,6 @@ pub struct FlowTable<S> {
     returns: u64,
     /// How many of the claims counted have ended: the others are the lanes in use in `lines`.
     ended: u64,
-    /// No line before this one has old claims; while this is a line of the table, a rotation is under way.
-    swept: u32,
 }
 
 /// Without the lines.
@@ -205,8 +199,7 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         if given < needed {
             return Err(TableError::Storage { lines: given, needed });
         }
-        let mut table =
-            Self { lines, shape, counts: Counts::default(), returns: 0, ended: 0, swept: 0 };
+        let mut table = Self { lines, shape, counts: Counts::default(), returns: 0, ended: 0 };
         // All of them, also those beyond the table: no queue there is in use, which is never asked again.
         table.lines.as_mut().fill(TagLine::EMPTY);
         table.clear();
@@ -255,7 +248,6 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         }
         let free = line.free_of(self.shape.set(lane));
         if free == 0 {
-            line.mark(lane, SHARED);
             self.counts.collisions += 1;
             return Lookup { queue, outcome: Outcome::Collision };
         }
@@ -298,11 +290,11 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         lane: u32,
         queue: u32,
     ) -> Lookup {
-        if line.is(lane, USED) {
+        if line.is_used(lane) {
             counts.hits += 1;
             return Lookup { queue, outcome: Outcome::Hit };
         }
-        line.set(lane, USED);
+        line.take(lane);
         counts.claims += 1;
         *returns = returns.wrapping_add(1);
         Lookup { queue, outcome: Outcome::Claimed }
@@ -320,14 +312,14 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         let (at, lane) = place(queue);
         let line = self.lines.as_ref().get(at)?;
         if line.has(lane, hash) {
-            if !line.is(lane, USED) {
+            if !line.is_used(lane) {
                 return None;
             }
             self.counts.hits += 1;
             return Some(queue);
         }
         let way = line.lane_of(hash).filter(|way| self.shape.is_one_set(lane, *way))?;
-        if !line.is(way, USED) {
+        if !line.is_used(way) {
             return None;
         }
         self.counts.hits += 1;
@@ -356,9 +348,6 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
                 self.counts.claims += 1;
                 return Lookup { queue: first | way, outcome: Outcome::Claimed };
             }
-        }
-        if let Some(line) = lines.get_mut(at) {
-            line.mark(lane, SHARED);
         }
         self.counts.collisions += 1;
         Lookup { queue: own, outcome: Outcome::Collision }
@@ -429,7 +418,7 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     /// The queue the flow with this hash has claimed, if it has. Changes nothing.
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<u32> {
-        self.claimed(hash, USED)
+        self.tagged(hash).filter(|queue| self.is_used(*queue))
     }
 
     /// Whether a queue of the flow's set, in use or free, was claimed with this hash last: the next lookup
@@ -456,19 +445,6 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         lane_in(at ^ 1).map(|way| (own ^ LANES) & !(LANES - 1) | way)
     }
 
-    /// The queue of the flow's set with this tag, if it has this state.
-    #[inline]
-    fn claimed(&self, hash: u32, state: u8) -> Option<u32> {
-        self.tagged(hash).filter(|queue| self.is(*queue, state))
-    }
-
-    /// Whether `queue` has this state; one beyond the table has none.
-    #[inline]
-    fn is(&self, queue: u32, state: u8) -> bool {
-        let (at, lane) = place(queue);
-        self.lines.as_ref().get(at).is_some_and(|line| line.is(lane, state))
-    }
-
     /// Frees `queue` for other flows; call it when the queue has emptied.
     ///
     /// Tells whether it was in use. Free queues and numbers beyond the table are left alone.
@@ -476,7 +452,7 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     pub fn release(&mut self, queue: u32) -> bool {
         let (at, lane) = place(queue);
         match self.lines.as_mut().get_mut(at) {
-            Some(line) if line.is(lane, USED) => {
+            Some(line) if line.is_used(lane) => {
                 line.free(lane);
                 self.ended = self.ended.wrapping_add(1);
                 true
@@ -485,10 +461,11 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         }
     }
 
-    /// Whether `queue` is claimed.
+    /// Returns true if `queue` is claimed; a queue beyond the table is not.
     #[must_use]
     pub fn is_used(&self, queue: u32) -> bool {
-        self.is(queue, USED)
+        let (at, lane) = place(queue);
+        self.lines.as_ref().get(at).is_some_and(|line| line.is_used(lane))
     }
 
     /// How many queues of the set that `queue` is in are free. 0 beyond the table. Cost: O(1).
@@ -535,13 +512,12 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         self.returns
     }
 
-    /// Frees every queue, forgets every tag and ends a rotation; the counts stay. Cost: the whole table.
+    /// Frees every queue and forgets every tag; the counts stay. Cost: the whole table.
     pub fn clear(&mut self) {
         let queues = 0..=self.shape.queue_mask;
         for (line, first) in self.lines.as_mut().iter_mut().zip(queues.step_by(index(LANES))) {
             *line = TagLine::unclaimed(first);
         }
         self.ended = self.counts.claims;
-        self.swept = self.used_lines();
     }
 }

@@ -9,8 +9,8 @@
 //! - the key comes from the caller's random source, one per queueing instance, and no type here
 //!   has a default key;
 //! - neither keys nor hashes belong in logs, statistics or replies: `Debug` shows no key;
-//! - a new key may be taken at any time. Flows then get new labels; through
-//!   [`FlowTable::rotate`](crate::FlowTable::rotate) each stays with the packets it has queued.
+//! - a new key may be taken at any time. Flows then get new labels and other queues: see
+//!   [`flow_table`](crate::flow_table).
 //!
 //! The result has 32 bits, as tags have. Among 2^20 active flows of one table a flow shares set and tag with another
 //! flow with a probability below 2^20 / 2^32 = 1 / 4,096. The two flows then share a queue, as in a full set.

@@ -89,7 +89,7 @@ pub mod parse;
 
 pub use ack::{Ack, SackBlocks, Timestamps};
 pub use flow_table::{
-    Counts, DEFAULT_WAYS, FlowTable, Lookup, MAX_QUEUES, Outcome, Rotating, TableError, TagLine,
+    Counts, DEFAULT_WAYS, FlowTable, Lookup, MAX_QUEUES, Outcome, TableError, TagLine,
 };
 pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, mix};
 pub use hosts::{

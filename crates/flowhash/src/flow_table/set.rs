@@ -3,16 +3,10 @@
 /// Queues of one line.
 pub(super) const LANES: u32 = 8;
 
-/// Of a lane: it is claimed and not yet released. Without this bit it has none of the others.
-pub(super) const USED: u8 = 1;
-/// Of a lane in use: its claim is older than the rotation under way.
-pub(super) const OLD: u8 = 1 << 1;
-/// Of a lane in use: a flow of a full set has joined since it was claimed.
-pub(super) const SHARED: u8 = 1 << 2;
-/// Of a lane in use: it was both shared and in use when the rotation began.
-pub(super) const OLD_SHARED: u8 = 1 << 3;
+/// The state of a lane that is claimed and not yet released. That of any other is 0.
+const USED: u8 = 1;
 
-/// All lanes as [`Shape::set`] has them: the lowest bit of each state, in the states of a line as one word.
+/// All lanes as [`Shape::set`] has them: the bit of each state, in the states of a line as one word.
 pub(super) const EACH: u64 = 0x0101_0101_0101_0101;
 /// What stands for the set of every lane with 16 ways: a bit that no state has. So this set seems to have a free
 /// lane always, and lookups that find none, and lookups of fewer ways, need not ask how many ways there are. The
@@ -29,7 +23,7 @@ pub(super) const ELSEWHERE: u64 = 1 << 63;
 pub struct TagLine {
     /// The hash of the flow that claimed the lane, or last did; no two lanes of a set have the same.
     tags: [u32; LANES as usize],
-    /// The bits above of each lane.
+    /// [`USED`] or 0, of each lane.
     states: [u8; LANES as usize],
 }
 
@@ -80,25 +74,17 @@ impl TagLine {
         Some(u32::from(equal).trailing_zeros() & (LANES - 1))
     }
 
-    /// Whether `lane` has all of these bits.
+    /// Returns true if `lane` is in use.
     #[inline]
-    pub(super) fn is(&self, lane: u32, bits: u8) -> bool {
-        self.states.get(index(lane)).is_some_and(|state| state & bits == bits)
+    pub(super) fn is_used(&self, lane: u32) -> bool {
+        self.states.get(index(lane)) == Some(&USED)
     }
 
-    /// Gives `lane` these bits, too.
+    /// Takes `lane` into use.
     #[inline]
-    pub(super) fn mark(&mut self, lane: u32, bits: u8) {
+    pub(super) fn take(&mut self, lane: u32) {
         if let Some(state) = self.states.get_mut(index(lane)) {
-            *state |= bits;
-        }
-    }
-
-    /// Gives `lane` these bits and no others.
-    #[inline]
-    pub(super) fn set(&mut self, lane: u32, bits: u8) {
-        if let Some(state) = self.states.get_mut(index(lane)) {
-            *state = bits;
+            *state = USED;
         }
     }
 
@@ -106,13 +92,15 @@ impl TagLine {
     #[inline]
     pub(super) fn claim(&mut self, lane: u32, hash: u32) {
         self.set_tag(lane, hash);
-        self.set(lane, USED);
+        self.take(lane);
     }
 
     /// Forgets all that is known of `lane` but its tag.
     #[inline]
     pub(super) fn free(&mut self, lane: u32) {
-        self.set(lane, 0);
+        if let Some(state) = self.states.get_mut(index(lane)) {
+            *state = 0;
+        }
     }
 
     /// All states as one word, lane 0 lowest.
@@ -133,25 +121,6 @@ impl TagLine {
         // The sum of all bytes, each of them 0 or 1, is the highest byte of the product.
         let [.., sum] = self.free_of(lanes).wrapping_mul(EACH).to_le_bytes();
         sum.into()
-    }
-
-    /// How many lanes have this bit.
-    pub(super) fn count(&self, bit: u8) -> u32 {
-        (self.word() >> bit.trailing_zeros() & EACH).count_ones()
-    }
-
-    /// All claims are old from now on.
-    pub(super) fn age(&mut self) {
-        let (used, shared) = (USED.trailing_zeros(), SHARED.trailing_zeros());
-        let (old, old_shared) = (OLD.trailing_zeros(), OLD_SHARED.trailing_zeros());
-        let word = self.word();
-        let aged = (word >> used & EACH) << old | (word >> shared & EACH) << old_shared;
-        self.states = (word | aged).to_le_bytes();
-    }
-
-    /// No claim is old from now on.
-    pub(super) fn renew(&mut self) {
-        self.states = self.states.map(|state| state & !(OLD | OLD_SHARED));
     }
 }
 

@@ -5,7 +5,6 @@ mod known_answers;
 mod labels;
 mod parser;
 mod parser_model;
-mod rotation;
 mod spread;
 mod table;
 mod table_model;

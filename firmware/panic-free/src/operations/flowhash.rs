@@ -35,10 +35,6 @@ fn operations<S: AsRef<[TagLine]> + AsMut<[TagLine]>>(table: &mut FlowTable<S>) 
         table.is_used(any());
         (table.occupied(), table.queues(), table.ways(), table.counts());
         table.clear();
-        table.rotate();
-        table.lookup_rotating(any(), any());
-        (table.is_rotating(), table.old_claims(), table.is_old(any()));
-        table.finish_rotation();
     );
 }
 

@@ -12,7 +12,7 @@ use freeboard::sched_core::{
 use freeboard::shaper::Overhead;
 use freeboard::{
     AckFilter, Buffers, HashDirectory, Hashed, HostStatistics, Identified, InTin, Isolated,
-    IsolatedConfig, IsolatedMemory, Isolation, Labelled, LabelledScheduler, OnDemand, Rekeyed,
+    IsolatedConfig, IsolatedMemory, Isolation, Labelled, LabelledScheduler, OnDemand,
     StaticTables, Storage,
 };
 
@@ -60,9 +60,6 @@ where
     let packet = Packet::new(any(), any());
     one_of!(hashed;
         hashed.enqueue_hashed(now(), any(), packet, sink!());
-        hashed.enqueue_rehashed(now(), any(), any(), packet, sink!());
-        hashed.rotate();
-        (hashed.is_rotating(), hashed.finish_rotation());
         hashed.configure_queue(any(), config());
         hashed.queues().directory().table().occupied();
         hashed.queues().scheduler().select();
@@ -160,13 +157,12 @@ fn by_labels<S: Storage>(isolated: &mut Isolated<S>) {
         identity: &ByAddress,
         local_side: Side::Source,
     };
-    let rekeyed = Rekeyed { before: labels, after: identified };
     one_of!(isolated;
         isolated.enqueue_labelled(now(), &labels, packet, sink!());
         isolated.enqueue_labelled(now(), &on_demand, packet, sink!());
-        isolated.enqueue_labelled(now(), &rekeyed, packet, sink!());
+        isolated.enqueue_labelled(now(), &identified, packet, sink!());
         LabelledScheduler::enqueue_labelled(isolated, now(), &labels, packet, sink!());
-        isolated.enqueue_labelled(now(), &InTin { labels: rekeyed, tin: any() as u8 }, packet, sink!());
+        isolated.enqueue_labelled(now(), &InTin { labels: identified, tin: any() as u8 }, packet, sink!());
         isolated.enqueue_labelled(now(), &limited, packet, sink!());
         isolated.update_host(now(), &limited);
         isolated.enqueue_ack(now(), &limited, (packet, &ack), (filter, &acks), sink!());
