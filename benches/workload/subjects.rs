@@ -200,8 +200,9 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
         // `isolated_dual` with room for committed rates, none set.
         "isolated_rates_unset" => {
             let config = IsolatedConfig::new(MTU, Limits::NONE);
-            let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, 1, descriptors_for(flows));
+            let (queues, hosts) = isolated_tables(flows);
+            let packets = descriptors_for(flows);
+            let memory = IsolatedMemory::<Boxes>::allocate(queues, hosts, 1, packets);
             let queue = Isolated::new(memory.with_rates(), config);
             closed(queue.expect("powers of two"), call, true)
         }
@@ -317,10 +318,15 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
     })
 }
 
+/// Queues and hosts for all flows, or as many as there may be: with 65,536 flows some share a queue.
+fn isolated_tables(flows: usize) -> (usize, usize) {
+    (queues_for(flows).min(1 << 15), queues_for(flows).min(1 << 14))
+}
+
 /// Hosts and queues for all flows, and room for so many tins.
 fn isolated(flows: usize, tins: usize, isolation: Isolation) -> Isolated<Boxes> {
-    let count = queues_for(flows);
-    let memory = IsolatedMemory::allocate(count, count, tins, descriptors_for(flows));
+    let (queues, hosts) = isolated_tables(flows);
+    let memory = IsolatedMemory::allocate(queues, hosts, tins, descriptors_for(flows));
     let memory = match isolation {
         Isolation::TripleIsolate => memory.with_triple(64 * tins),
         _ => memory,
@@ -337,8 +343,8 @@ fn of_hosts<S>(queue: S, mask: u32) -> EnqueuedBy<S, HostsByHash> {
 /// Of the longest round-trip time: with 65,536 flows the backlog of FULL stands for longer than the target of others.
 fn smart_queue(flows: usize, rate: Rate, tins: TinPlan) -> SmartQueue<Boxes> {
     let builder = SmartQueue::upload(rate).rtt(Rtt::SATELLITE).max_len(MTU);
-    let count = queues_for(flows);
-    smart_queue_in((count, count, descriptors_for(flows)), builder, tins)
+    let (queues, hosts) = isolated_tables(flows);
+    smart_queue_in((queues, hosts, descriptors_for(flows)), builder, tins)
 }
 
 /// With room for so many queues, hosts and packets.

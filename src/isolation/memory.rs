@@ -19,7 +19,8 @@ use crate::storage::{Allocate, Slices, Storage};
 /// The tables of an [`Isolated`](super::Isolated); what they contain does not matter.
 ///
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
-/// two. Memory: 1,056 bytes, 16 a packet, 64 a queue, and for each host 117 with its spare queue
+/// two, at most [`MAX_QUEUES`](Self::MAX_QUEUES) together. Memory: 576 bytes, 16 a packet, 56 a
+/// queue, and for each host 89 with its spare queue
 /// and 36 for each tin that there is room for, a power of two. A tin beyond the first takes 232. An
 /// AQM takes room for each queue beside this, spare ones included: 24 bytes for
 /// [`ChosenAqm`](sched_core::ChosenAqm), which takes 136 for each tin as well ([`AqmMemory`]).
@@ -167,6 +168,9 @@ impl<S: Allocate> IsolatedMemory<S> {
 }
 
 impl<S: Storage> IsolatedMemory<S> {
+    /// The most queues, spare ones included: links between them have 16 bits.
+    pub const MAX_QUEUES: u32 = u16::MAX as u32;
+
     /// How many queues there are, spare ones included: as many states an AQM needs.
     #[must_use]
     pub fn queues(&self) -> usize {
@@ -268,14 +272,14 @@ mod tests {
     #[test]
     fn tables_take_what_the_page_says() {
         let whole = bytes(1_024, 64, 1);
-        assert_eq!(bytes(2_048, 64, 1), whole + 1_024 * 64);
-        assert_eq!(bytes(1_024, 128, 1), whole + 64 * (117 + 36));
+        assert_eq!(bytes(2_048, 64, 1), whole + 1_024 * 56);
+        assert_eq!(bytes(1_024, 128, 1), whole + 64 * (89 + 36));
         assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 36 + 232));
-        assert_eq!(whole, 76_384);
+        assert_eq!(whole, 65_920);
         assert_eq!((size_of::<ChosenAqmState>(), size_of::<AqmSetting>()), (24, 136));
 
         let (few, many) = (StaticTables::<0, 8, 2>::new(), StaticTables::<0, 16, 2>::new());
-        assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_984 + 2 * 288));
+        assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_504 + 2 * 288));
     }
 
     /// Goal: the page says what rates take, and a table of them that is too short is named. Method:
@@ -293,6 +297,21 @@ mod tests {
         short.excess.truncate(31);
         let (what, given, needed) = ("turns in excess", 31, 32);
         assert_eq!(short.check(), Err(IsolatedError::Memory { what, given, needed }));
+    }
+
+    /// Goal: more queues than links can number are refused. Method: tables near the limit, and
+    /// beyond it by queues and by hosts.
+    #[test]
+    fn more_queues_than_links_number_are_refused() {
+        let make = |queues, hosts| {
+            let memory = IsolatedMemory::<Heap>::allocate(queues, hosts, 1, 0);
+            let config = crate::IsolatedConfig::new(1_500, sched_core::Limits::NONE);
+            crate::Isolated::new(memory, config).map(|_| ())
+        };
+        let (what, max) = ("room for flows", IsolatedMemory::<Heap>::MAX_QUEUES.into());
+        let refused = |value| Err(ConfigError::OutOfRange { what, value, min: 0, max }.into());
+        assert_eq!((make(32_768, 16_384), make(8, 32_768)), (Ok(()), Ok(())));
+        assert_eq!((make(32_768, 32_768), make(65_536, 8)), (refused(65_536), refused(65_544)));
     }
 
     /// Goal: no number of tins overflows, and none takes more room than can be used. Method: the

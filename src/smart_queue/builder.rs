@@ -424,8 +424,9 @@ impl SmartQueueBuilder {
         Self { buffers: Some(count), ..self }
     }
 
-    /// How many queues and hosts are told apart on the heap, powers of two from 8 to 2^20: 1,024 and 256
-    /// unless set. Half of the hosts are found without sharing an entry.
+    /// Sets how many queues and hosts are told apart on the heap, powers of two from 8 on that are
+    /// [65,535 at most](IsolatedMemory::MAX_QUEUES) together: 1,024 and 256 unless set. Half of the
+    /// hosts are found without sharing an entry.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub const fn tables(self, queues: usize, hosts: usize) -> Self {
@@ -547,6 +548,14 @@ impl SmartQueueBuilder {
             if !queues.is_power_of_two() || !(ways..=MAX_QUEUES).contains(&queues) {
                 return Err(IsolatedError::Table(TableError::Queues { queues, ways }).into());
             }
+        }
+        let (value, max) = (
+            self.queues as u64 + self.hosts as u64,
+            IsolatedMemory::<crate::Heap>::MAX_QUEUES.into(),
+        );
+        if value > max {
+            let what = "queues and hosts";
+            return Err(ConfigError::OutOfRange { what, value, min: 16, max }.into());
         }
         let wanted = self.rtt.limit_bytes(self.rate, max_len);
         let (fewest, most) = BUFFERS;

@@ -15,12 +15,12 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 /// The memory of a [`SmartQueue`] with frames: `FRAMES` buffers of `LEN` bytes each, and tables of `GROUPS` groups of
 /// 32 queues and 8 hosts each, in up to `TINS` tins ([`StaticTables`]).
 ///
-/// Memory: `FRAMES` times `LEN + 24` bytes, about 3.9 kB a group with 288 bytes for each tin, 368
-/// bytes a tin, and 1 kB. No buffers, buffers longer than [`Packet::MAX_LEN`], groups that are no
+/// Memory: `FRAMES` times `LEN + 24` bytes, about 3.5 kB a group with 288 bytes for each tin, 368
+/// bytes a tin, and 0.5 kB. No buffers, buffers longer than [`Packet::MAX_LEN`], groups that are no
 /// power of two, and other tins than 1, 2, 4 or 8 do not compile.
 ///
 /// In `StaticFrames<32, 1_514, 1>` there are 32 buffers of 1,514 bytes, an Ethernet frame without a
-/// tag, and one group: 32 queues and 8 hosts, about 55 kB in all. More frames wait where the line
+/// tag, and one group: 32 queues and 8 hosts, about 54 kB in all. More frames wait where the line
 /// is fast or far; more groups keep more flows and hosts apart.
 ///
 /// ```

@@ -490,6 +490,8 @@ fn what_is_out_of_range_is_refused_with_the_range() {
         let error = text(builder.tables(queues, hosts).frames(KEY).expect_err("no such table"));
         assert!(error.ends_with("must be a power of two from 8 to 1048576"), "{error}");
     }
+    let error = text(builder.tables(1 << 16, 8).descriptors().expect_err("too many queues"));
+    assert_eq!(error, "queues and hosts 65544 is outside 16..=65535");
     for len in [0, (1 << 20) + 1] {
         let error = text(builder.max_len(len).frames(KEY).expect_err("no such length"));
         assert!(error.starts_with("longest packet in bytes"), "{error}");

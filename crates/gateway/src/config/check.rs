@@ -21,8 +21,9 @@ use crate::io::frame::ETHERNET_HEADER;
 const CAPS_ARE_RATES: &str =
     "caps: accepted for this release, the word is rates; a limit on an idle line is one of ceils";
 
-/// The most hosts that can be asked for.
-const MOST_HOSTS: u32 = 16_384;
+/// The most hosts that can be asked for: for twice as many, queues and entries of hosts would be
+/// more than [`IsolatedMemory::MAX_QUEUES`](freeboard::IsolatedMemory::MAX_QUEUES).
+const MOST_HOSTS: u32 = 8_192;
 
 /// The longest time without service, in milliseconds, that can be asked for.
 const LONGEST_UNSERVED: i64 = 60_000;

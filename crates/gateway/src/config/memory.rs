@@ -174,9 +174,9 @@ mod tests {
         let hosts = |max_hosts, most| {
             check_against(Sharing { max_hosts, ..share(Limit::Packets(100)) }, 1_500, most)
         };
-        assert_eq!(hosts(16_384, MOST), Ok(()));
-        let refused = hosts(16_384, 20_000_000).unwrap_err();
-        assert!(refused.starts_with("--max-hosts 16384: takes 65 MB"), "{refused}");
+        assert_eq!(hosts(8_192, MOST), Ok(()));
+        let refused = hosts(8_192, 20_000_000).unwrap_err();
+        assert!(refused.starts_with("--max-hosts 8192: takes 31 MB"), "{refused}");
         assert!(refused.ends_with("10 MB are the most here (expected 1 to 2048)"), "{refused}");
         assert_eq!(hosts(2_048, 20_000_000), Ok(()));
     }

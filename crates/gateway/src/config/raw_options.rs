@@ -105,8 +105,8 @@ pub(crate) struct RawOptions {
     /// [default: lan with drr, flows with others].
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<HostMode>())]
     pub(crate) hosts: Option<Word>,
-    /// Hosts told apart at once, 1 to 16384; beyond them, two and more share one share. Queues grow
-    /// with it: 1.97 kB a host and direction [default: 2048].
+    /// Hosts told apart at once, 1 to 8192; beyond them, two and more share one share. Queues grow
+    /// with it: 1.88 kB a host and direction [default: 2048].
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) max_hosts: Option<Word>,
     /// What tells hosts of the lan side apart: address, mac, vlan, or the first bits of addresses:

@@ -80,7 +80,7 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ("[caps]\n\"10.0.0.1\" = \"fast\"", "caps 10.0.0.1 \"fast\": "),
         ("hosts = \"flows\"\n[rates]\n\"10.0.0.1\" = 5000", "rates: with --hosts flows"),
         ("queue = \"qfq\"\n[rates]\n\"10.0.0.1\" = 5000", "(expected --queue drr"),
-        ("max-hosts = 16385", "--max-hosts \"16385\": not accepted (expected 1 to 16384"),
+        ("max-hosts = 8193", "--max-hosts \"8193\": not accepted (expected 1 to 8192"),
         ("max-hosts = 9\nqueue = \"fifo\"", "--max-hosts \"9\": --queue fifo tells no hosts"),
         ("max-hosts = 9\nhosts = \"users+sqf\"", "users+sqf tells 64 hosts apart"),
         ("overhead = 300", "--overhead \"300\": not accepted (expected -64 to 256"),

@@ -136,11 +136,11 @@ mod tests {
         let usual = share(QueueKind::Drr, DEFAULT_MAX_HOSTS);
         assert_eq!((queues(&usual), host_entries(&usual)), (8_192, 4_096));
         for kind in [QueueKind::Drr, QueueKind::Sqf, QueueKind::Qfq] {
-            let bytes = [256, 2_048, 16_384].map(|hosts| bytes_of_tables(&share(kind, hosts)));
+            let bytes = [256, 1_024, 4_096].map(|hosts| bytes_of_tables(&share(kind, hosts)));
             // Beside what grows, DRR has tables of one length, and SQF its flow scheduler.
-            assert_eq!(bytes[2] - bytes[1], 8 * (bytes[1] - bytes[0]), "{kind:?} {bytes:?}");
-            assert!(bytes[1] == 8 * bytes[0] || kind != QueueKind::Qfq, "{kind:?} {bytes:?}");
-            assert!(bytes[2] > 7 * bytes[1], "{kind:?} {bytes:?}");
+            assert_eq!(bytes[2] - bytes[1], 4 * (bytes[1] - bytes[0]), "{kind:?} {bytes:?}");
+            assert!(bytes[1] == 4 * bytes[0] || kind != QueueKind::Qfq, "{kind:?} {bytes:?}");
+            assert!(bytes[2] > 3 * bytes[1], "{kind:?} {bytes:?}");
         }
         assert_eq!(bytes_of_tables(&share(QueueKind::Fifo, 9)), 0);
     }
@@ -158,7 +158,7 @@ mod tests {
     /// Goal: the help and the page say what a host takes.
     #[test]
     fn what_a_host_takes_is_what_the_help_says() {
-        let each = bytes_of_tables(&share(QueueKind::Drr, 16_384)) / 16_384;
-        assert!((1_965..1_975).contains(&each), "{each}");
+        let each = bytes_of_tables(&share(QueueKind::Drr, 8_192)) / 8_192;
+        assert!((1_878..1_888).contains(&each), "{each}");
     }
 }

@@ -6,7 +6,7 @@
 //! So of a host's flows in the highest class in use, each holds more than an eighth of what the host's longest flow holds, unless
 //! the longest holds fewer than `2^9` bytes, or the flow `2^20` or more.
 
-use super::ring::{Linked, Links};
+use super::ring::{Linked, Links, short};
 
 /// The class of the longest flows.
 const LAST_CLASS: u32 = 7;
@@ -17,13 +17,17 @@ pub(super) const FLOW_CLASSES: usize = LAST_CLASS as usize + 1;
 /// The bits of the upper mark of class 0.
 const SHORT_BITS: u32 = 9;
 
-/// Room for one flow of [`LongestHostDrop`](super::LongestHostDrop): 16 bytes. What the flow holds is in its queue.
+/// The low bits of an upper mark, which are zero and not kept.
+const UNKEPT_BITS: u32 = 8;
+
+/// Room for one flow of [`LongestHostDrop`](super::LongestHostDrop): 8 bytes. What the flow holds is in its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldFlow {
-    /// The upper mark of the flow's class; zero if and only if the flow is idle.
-    high: u32,
+    /// The upper mark of the flow's class, in units of `2^8` bytes; zero if and only if the flow is
+    /// idle.
+    high: u16,
     /// The host for which the flow counts while it is backlogged; [`Self::NO_HOST`] while it is idle.
-    host: u32,
+    host: u16,
     pub(super) links: Links,
 }
 
@@ -32,16 +36,24 @@ impl HeldFlow {
     pub const EMPTY: Self = Self { high: 0, host: 0, links: Links::EMPTY };
 
     /// Stands for the host of a flow that has none. Every host has a lower number.
-    pub(super) const NO_HOST: u32 = u32::MAX;
+    pub(super) const NO_HOST: u32 = u16::MAX as u32;
 
     /// A flow that holds nothing, of no host: what is said of it changes no books.
-    pub(super) const IDLE: Self = Self { host: Self::NO_HOST, ..Self::EMPTY };
+    pub(super) const IDLE: Self = Self { host: u16::MAX, ..Self::EMPTY };
 
     /// A flow of `host` that holds `bytes` bytes, in the class it comes to, and on no list.
     #[inline]
     pub(super) const fn of(host: u32, bytes: u32) -> Self {
-        let high = 1 << (SHORT_BITS + 2 * class_of(bytes));
-        Self { high, host, links: Links::EMPTY }
+        let high = 1 << (SHORT_BITS - UNKEPT_BITS + 2 * class_of(bytes));
+        Self { high, host: short(host), links: Links::EMPTY }
+    }
+
+    /// The flow, idle till now, is [`Self::of`] this host; its links are the caller's.
+    #[inline]
+    pub(super) const fn begin(&mut self, host: u32, bytes: u32) -> Self {
+        let begun = Self { links: self.links, ..Self::of(host, bytes) };
+        (self.high, self.host) = (begun.high, begun.host);
+        begun
     }
 
     #[inline]
@@ -51,26 +63,32 @@ impl HeldFlow {
 
     #[inline]
     pub(super) const fn host(self) -> u32 {
-        self.host
+        self.host as u32
     }
 
     #[inline]
     pub(super) const fn class(self) -> u32 {
-        self.high.trailing_zeros().wrapping_sub(SHORT_BITS) >> 1
+        (self.high as u32).trailing_zeros().wrapping_sub(SHORT_BITS - UNKEPT_BITS) >> 1
+    }
+
+    /// The upper mark in bytes.
+    #[inline]
+    const fn high(self) -> u32 {
+        (self.high as u32) << UNKEPT_BITS
     }
 
     /// Whether `bytes`, which the flow holds, are as many as the upper mark of its class. True too of a flow in the last class
     /// from 8 MiB on, and of an idle one.
     #[inline]
     pub(super) const fn is_above(self, bytes: u32) -> bool {
-        bytes >= self.high
+        bytes >= self.high()
     }
 
     /// Whether `bytes`, which the flow holds, are fewer than the lower mark of its class, which is an eighth of the upper one.
     /// True too of a flow in class 0 below 64 bytes; never true of an idle one.
     #[inline]
     pub(super) const fn is_below(self, bytes: u32) -> bool {
-        bytes < self.high >> 3
+        bytes < self.high() >> 3
     }
 
     /// Whether the flow, which holds `bytes` bytes, is to leave its class.

@@ -38,7 +38,7 @@ const CLASSES: u32 = (33 - SUB_CLASS_BITS) << SUB_CLASS_BITS;
 /// Words that hold a bit for each class.
 const WORDS: u32 = CLASSES.div_ceil(u32::BITS);
 
-/// Room for one host of [`LongestHostDrop`](super::LongestHostDrop): 52 bytes, all zero while the host holds nothing.
+/// Room for one host of [`LongestHostDrop`](super::LongestHostDrop): 32 bytes, all zero while the host holds nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldHost {
     /// What the flows of the host hold together.
@@ -69,7 +69,7 @@ impl Linked for HeldHost {
     }
 }
 
-/// Room for the classes of hosts of [`LongestHostDrop`](super::LongestHostDrop): 992 bytes, all
+/// Room for the classes of hosts of [`LongestHostDrop`](super::LongestHostDrop): 512 bytes, all
 /// zero while no host is in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostClasses {

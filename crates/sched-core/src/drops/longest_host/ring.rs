@@ -1,12 +1,24 @@
 //! Lists of table entries that are rings: the first one knows the last one.
+//!
+//! Links are numbers of 16 bits: a table has [`MOST`] entries at most.
 
 use crate::Imbalance;
+
+/// The most entries of a table.
+pub(super) const MOST: u32 = u16::MAX as u32;
+
+/// The number of an entry, at most [`MOST`], as it is kept.
+#[inline]
+pub(super) const fn short(number: u32) -> u16 {
+    let [low, high, ..] = number.to_le_bytes();
+    u16::from_le_bytes([low, high])
+}
 
 /// The neighbours of an entry on its list, a ring; stale while the entry is on none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Links {
-    next: u32,
-    prev: u32,
+    next: u16,
+    prev: u16,
 }
 
 impl Links {
@@ -23,7 +35,7 @@ pub(super) trait Linked {
 
 /// The first entry of a list; one more than its number, so that zero is an empty list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head(u32);
+pub(super) struct Head(u16);
 
 impl Head {
     /// A list without entries.
@@ -37,45 +49,50 @@ impl Head {
     /// The entry that has been on the list longest.
     #[inline]
     pub(super) const fn first(self) -> Option<u32> {
-        self.0.checked_sub(1)
+        match self.0 {
+            0 => None,
+            number => Some(number as u32 - 1),
+        }
     }
 
     /// Puts entry `at`, on no list, behind the others.
     #[inline]
     pub(super) fn append(&mut self, entries: &mut [impl Linked], at: u32) {
-        let mut links = Links { next: at, prev: at };
-        let next = self.0.wrapping_sub(1);
+        let (mut next, mut prev) = (u32::from(self.0).wrapping_sub(1), at);
         match entries.get_mut(next as usize) {
-            None => self.0 = at.wrapping_add(1),
+            None => {
+                self.0 = short(at.wrapping_add(1));
+                next = at;
+            }
             Some(first) => {
-                let prev = core::mem::replace(&mut first.links_mut().prev, at);
+                prev = first.links().prev.into();
+                first.links_mut().prev = short(at);
                 if let Some(last) = entries.get_mut(prev as usize) {
-                    last.links_mut().next = at;
+                    last.links_mut().next = short(at);
                 }
-                links = Links { next, prev };
             }
         }
         if let Some(entry) = entries.get_mut(at as usize) {
-            *entry.links_mut() = links;
+            *entry.links_mut() = Links { next: short(next), prev: short(prev) };
         }
     }
 
     /// Takes entry `at` off the list, on which it is between the neighbours that `links` names.
     #[inline]
     pub(super) fn unlink(&mut self, entries: &mut [impl Linked], at: u32, links: Links) {
-        let Links { next, prev } = links;
+        let (next, prev) = (u32::from(links.next), u32::from(links.prev));
         if next == at {
             self.0 = 0;
             return;
         }
-        if self.0 == at.wrapping_add(1) {
-            self.0 = next.wrapping_add(1);
+        if u32::from(self.0) == at.wrapping_add(1) {
+            self.0 = short(next.wrapping_add(1));
         }
         if let Some(before) = entries.get_mut(prev as usize) {
-            before.links_mut().next = next;
+            before.links_mut().next = short(next);
         }
         if let Some(behind) = entries.get_mut(next as usize) {
-            behind.links_mut().prev = prev;
+            behind.links_mut().prev = short(prev);
         }
     }
 
@@ -102,7 +119,7 @@ impl Head {
             let Some(entry) = entries.get(here as usize) else {
                 return Imbalance::check("an entry of a list", here, 1, 0);
             };
-            let next = entry.links().next;
+            let next = u32::from(entry.links().next);
             let back = entries.get(next as usize).map(|behind| behind.links().prev);
             let back = back.map_or(u64::MAX, u64::from);
             Imbalance::check("links point both ways", here, here.into(), back)?;

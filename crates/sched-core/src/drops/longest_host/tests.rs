@@ -350,6 +350,10 @@ fn too_little_room_is_refused_or_hides_flows() {
     let (what, max) = ("room for classes of hosts", u64::MAX);
     let refused = ConfigError::OutOfRange { what, value: 0, min: 1, max };
     assert_eq!(make(3, 4, 0), Err(refused));
+    let (what, max) = ("room for flows", u16::MAX.into());
+    let refused = ConfigError::OutOfRange { what, value: 65_536, min: 0, max };
+    assert_eq!(make(65_536, 4, 1), Err(refused));
+    assert!(make(65_535, 65_535, 1).is_ok() && make(3, 65_536, 1).is_err());
     let policy = make(2, 4, 1).unwrap();
     assert_eq!(DropPolicy::<Houses>::room(&policy), Some(2));
 }
@@ -391,10 +395,10 @@ fn a_recount_sees_damage() {
 }
 
 #[test]
-fn a_flow_is_16_bytes_and_a_host_52() {
+fn a_flow_is_8_bytes_and_a_host_32() {
     assert_eq!(
         (size_of::<HeldFlow>(), size_of::<HeldHost>(), size_of::<HostClasses>()),
-        (16, 52, 992)
+        (8, 32, 512)
     );
 }
 
