@@ -17,6 +17,8 @@ use core::str::FromStr;
 use flowhash::Ack;
 use sched_core::{Aqm, DropPolicy, Ecn, FlowId, FlowQueues, FlowScheduler, Packet, Tables};
 
+use crate::UnknownKeyword;
+
 pub use rules::supersedes;
 
 /// How much the filter drops: at most one acknowledgement for each one that comes.
@@ -166,25 +168,16 @@ impl fmt::Display for AckFilter {
     }
 }
 
-/// A word that names no mode of the filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct UnknownAckFilter;
-
-impl fmt::Display for UnknownAckFilter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an ACK filter must be one of off conservative aggressive")
-    }
-}
-
-impl core::error::Error for UnknownAckFilter {}
+/// The error of another word.
+const UNKNOWN: UnknownKeyword =
+    UnknownKeyword::expecting("an ACK filter must be one of off conservative aggressive");
 
 /// From its [name](AckFilter::name).
 impl FromStr for AckFilter {
-    type Err = UnknownAckFilter;
+    type Err = UnknownKeyword;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        Self::ALL.iter().copied().find(|mode| mode.name() == word).ok_or(UnknownAckFilter)
+        Self::ALL.iter().copied().find(|mode| mode.name() == word).ok_or(UNKNOWN)
     }
 }
 

@@ -63,7 +63,7 @@ mod tins;
 pub use config::{IsolatedConfig, IsolatedError};
 pub(crate) use memory::is_long_enough;
 pub use memory::{AqmMemory, IsolatedMemory};
-pub use mode::{Isolation, UnknownIsolation};
+pub use mode::Isolation;
 pub use queue::Isolated;
 pub use static_tables::StaticTables;
 pub use tin_counters::TinCounters;

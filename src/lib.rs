@@ -93,6 +93,7 @@ mod ack_filter;
 mod buffers;
 mod hashed;
 mod isolation;
+mod keyword;
 mod labelled_scheduler;
 mod labels;
 mod segmenter;
@@ -104,13 +105,14 @@ mod tins;
 
 pub mod by_hand;
 
-pub use ack_filter::{AckFilter, Acks, UnknownAckFilter, supersedes};
+pub use ack_filter::{AckFilter, Acks, supersedes};
 pub use buffers::Buffers;
 pub use hashed::{HashDirectory, Hashed};
 pub use isolation::{
     AqmMemory, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, StaticTables,
-    TinCounters, UnknownIsolation,
+    TinCounters,
 };
+pub use keyword::UnknownKeyword;
 pub use labelled_scheduler::LabelledScheduler;
 pub use labels::{Identified, InTin, Labelled, OnDemand};
 pub use segmenter::{CutError, Segmenter};
@@ -121,8 +123,8 @@ pub use smart_queue::FeatureAlloc;
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, FrameRead, FrameReader, Frames,
     HostRules, HostTerms, LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SmartQueue,
-    SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames, UnknownAqm, UnknownRtt,
-    clear_dscp, mark_congestion,
+    SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames, clear_dscp,
+    mark_congestion,
 };
 #[cfg(feature = "alloc")]
 pub use smart_queue::{DescriptorQueue, FrameQueue};
@@ -135,10 +137,7 @@ pub use statistics::{
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
 pub use storage::{Allocate, Slices, Storage};
-pub use tins::{
-    Dscp, Fwmark, Tin, TinBy, TinMode, TinName, TinPlan, TinPlanError, TinShare, UnknownDscp,
-    UnknownTinBy, UnknownTinMode,
-};
+pub use tins::{Dscp, Fwmark, Tin, TinBy, TinMode, TinName, TinPlan, TinPlanError, TinShare};
 pub use {flowhash, sched_core, shaper};
 
 /// The examples of the READMEs, of the repository and of the package, and of the guide.

@@ -31,7 +31,7 @@ use sched_core::{
 };
 use shaper::{Overhead, Rate, Shaper};
 
-pub use aqm::{AqmKind, UnknownAqm};
+pub use aqm::AqmKind;
 pub use builder::{SmartQueueBuilder, SmartQueueError};
 pub use device::DeviceRoom;
 pub use ecn::mark_congestion;
@@ -42,7 +42,7 @@ pub use host_rules::{AllAlike, HostRules, HostTerms};
 pub use memory_limit::{MemoryLimit, MemoryLimitError};
 pub use pool::BufferState;
 pub use reader::{FrameRead, FrameReader, LinkLayer};
-pub use rtt::{Rtt, UnknownRtt};
+pub use rtt::Rtt;
 pub use static_frames::{StaticFrameQueue, StaticFrames};
 pub use wash::clear_dscp;
 #[cfg(not(feature = "alloc"))]

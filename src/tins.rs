@@ -12,11 +12,11 @@ mod plan;
 mod share;
 mod tin_by;
 
-pub use dscp::{Dscp, UnknownDscp};
+pub use dscp::Dscp;
 pub use error::TinPlanError;
 pub use fwmark::Fwmark;
-pub use mode::{TinMode, UnknownTinMode};
+pub use mode::TinMode;
 pub use name::TinName;
 pub use plan::{Tin, TinPlan};
 pub use share::TinShare;
-pub use tin_by::{TinBy, UnknownTinBy};
+pub use tin_by::TinBy;

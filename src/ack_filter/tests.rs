@@ -174,9 +174,6 @@ fn the_modes_have_words() {
     for &filter in AckFilter::ALL {
         assert_eq!(filter.to_string().parse(), Ok(filter));
     }
-    assert_eq!("on".parse::<AckFilter>(), Err(UnknownAckFilter));
-    assert_eq!(
-        UnknownAckFilter.to_string(),
-        "an ACK filter must be one of off conservative aggressive"
-    );
+    let error = "on".parse::<AckFilter>().map_err(|error| error.to_string());
+    assert_eq!(error, Err("an ACK filter must be one of off conservative aggressive".into()));
 }

@@ -5,6 +5,7 @@ use core::str::FromStr;
 
 use sched_core::Side;
 
+use crate::UnknownKeyword;
 use crate::labels::Labelled;
 
 /// What shares the line: flows, hosts, or hosts and then their flows.
@@ -17,7 +18,7 @@ use crate::labels::Labelled;
 /// let isolation: Isolation = "dual-srchost".parse()?;
 /// assert_eq!(isolation, Isolation::default());
 /// assert_eq!(isolation.name(), "dual-srchost");
-/// # Ok::<(), freeboard::UnknownIsolation>(())
+/// # Ok::<(), freeboard::UnknownKeyword>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -143,25 +144,15 @@ impl fmt::Display for Isolation {
     }
 }
 
-/// A word that names no [`Isolation`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct UnknownIsolation;
-
-impl fmt::Display for UnknownIsolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an isolation must be one of")?;
-        Isolation::ALL.iter().try_for_each(|isolation| write!(f, " {isolation}"))
-    }
-}
-
-impl core::error::Error for UnknownIsolation {}
+/// The error of another word.
+const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
+    "an isolation must be one of flows srchost dsthost hosts dual-srchost dual-dsthost triple-isolate",
+);
 
 impl FromStr for Isolation {
-    type Err = UnknownIsolation;
+    type Err = UnknownKeyword;
 
-    fn from_str(word: &str) -> Result<Self, UnknownIsolation> {
-        Self::ALL.iter().copied().find(|isolation| isolation.name() == word).ok_or(UnknownIsolation)
+    fn from_str(word: &str) -> Result<Self, UnknownKeyword> {
+        Self::ALL.iter().copied().find(|isolation| isolation.name() == word).ok_or(UNKNOWN)
     }
 }

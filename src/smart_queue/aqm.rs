@@ -7,6 +7,7 @@ use sched_core::{AqmChoice, L4sParams, Nanos};
 use shaper::Rate;
 
 use super::Rtt;
+use crate::UnknownKeyword;
 
 /// Which AQM a [`SmartQueue`](super::SmartQueue) has in each of its queues.
 ///
@@ -103,28 +104,17 @@ impl fmt::Display for AqmKind {
     }
 }
 
-/// A word that names no [`AqmKind`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct UnknownAqm;
-
-impl fmt::Display for UnknownAqm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an AQM must be one of")?;
-        AqmKind::WORDS.iter().try_for_each(|(word, _)| write!(f, " {word}"))
-    }
-}
-
-impl core::error::Error for UnknownAqm {}
+/// The error of another word.
+const UNKNOWN: UnknownKeyword =
+    UnknownKeyword::expecting("an AQM must be one of cobalt codel pie pi2 red blue none");
 
 /// From its [word](AqmKind::word).
 impl FromStr for AqmKind {
-    type Err = UnknownAqm;
+    type Err = UnknownKeyword;
 
-    fn from_str(word: &str) -> Result<Self, UnknownAqm> {
+    fn from_str(word: &str) -> Result<Self, UnknownKeyword> {
         let found = Self::WORDS.iter().copied().find(|(name, _)| *name == word);
-        found.map(|(_, kind)| kind).ok_or(UnknownAqm)
+        found.map(|(_, kind)| kind).ok_or(UNKNOWN)
     }
 }
 

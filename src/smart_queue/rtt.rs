@@ -8,6 +8,8 @@ use sched_core::{
 };
 use shaper::Rate;
 
+use crate::UnknownKeyword;
+
 /// The round-trip time of the usual flow: it sets the AQM and the default limit.
 ///
 /// A queue may stand for one round-trip time, since a sender cannot answer sooner, and 5 % of it is the delay that is
@@ -32,7 +34,7 @@ use shaper::Rate;
 /// assert_eq!((rtt.span(), rtt.target()), (Nanos::from_millis(30), Nanos::from_micros(1_500)));
 /// let rtt: Rtt = "45ms".parse()?;
 /// assert_eq!((rtt.span(), rtt.to_string()), (Nanos::from_millis(45), "45ms".to_owned()));
-/// # Ok::<(), freeboard::UnknownRtt>(())
+/// # Ok::<(), freeboard::UnknownKeyword>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -84,9 +86,9 @@ impl Rtt {
     ];
 
     /// The shortest: its target is 1,024 ns, the resolution of sojourn times.
-    const SHORTEST: u64 = 20 * 1_024;
+    pub(crate) const SHORTEST: u64 = 20 * 1_024;
     /// The longest interval of [`CoDelParams`].
-    pub(super) const LONGEST: u64 = (1 << 33) - 1;
+    pub(crate) const LONGEST: u64 = (1 << 33) - 1;
 
     /// A round-trip time of `span`: 20,480 ns to 2^33 − 1 ns (8.6 s).
     ///
@@ -321,30 +323,20 @@ impl fmt::Display for Rtt {
     }
 }
 
-/// A word that is no [`Rtt`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct UnknownRtt;
-
-impl fmt::Display for UnknownRtt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a round-trip time must be one of")?;
-        Rtt::PRESETS.iter().try_for_each(|(word, _)| write!(f, " {word}"))?;
-        write!(f, ", or a time from {}ns to {}ns, as 45ms", Rtt::SHORTEST, Rtt::LONGEST)
-    }
-}
-
-impl core::error::Error for UnknownRtt {}
+/// The error of another word.
+const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
+    "a round-trip time must be one of datacentre lan metro regional internet oceanic \
+     satellite, or a time from 20480ns to 8589934591ns, as 45ms",
+);
 
 /// From the word of a [preset](Rtt::PRESETS), or a [time](Nanos) with its unit: `regional`, `45ms`.
 impl FromStr for Rtt {
-    type Err = UnknownRtt;
+    type Err = UnknownKeyword;
 
-    fn from_str(word: &str) -> Result<Self, UnknownRtt> {
+    fn from_str(word: &str) -> Result<Self, UnknownKeyword> {
         match Self::PRESETS.iter().find(|(name, _)| *name == word) {
             Some(&(_, rtt)) => Ok(rtt),
-            None => word.parse().ok().and_then(|span| Self::new(span).ok()).ok_or(UnknownRtt),
+            None => word.parse().ok().and_then(|span| Self::new(span).ok()).ok_or(UNKNOWN),
         }
     }
 }

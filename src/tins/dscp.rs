@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::UnknownKeyword;
+
 /// A differentiated services code point (RFC 2474), 0 to 63: what a packet asks of the network, in the upper six bits of
 /// its traffic class.
 ///
@@ -135,26 +137,16 @@ impl fmt::Display for Dscp {
     }
 }
 
-/// A word that is no [`Dscp`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct UnknownDscp;
-
-impl fmt::Display for UnknownDscp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "a code point must be 0 to 63, CS0 to CS7, AF11 to AF43, EF, VA, LE, NQB, DF or BE",
-        )
-    }
-}
-
-impl core::error::Error for UnknownDscp {}
+/// The error of another word.
+const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
+    "a code point must be 0 to 63, CS0 to CS7, AF11 to AF43, EF, VA, LE, NQB, DF or \
+     BE",
+);
 
 impl FromStr for Dscp {
-    type Err = UnknownDscp;
+    type Err = UnknownKeyword;
 
-    fn from_str(word: &str) -> Result<Self, UnknownDscp> {
+    fn from_str(word: &str) -> Result<Self, UnknownKeyword> {
         let named = Self::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
         if let Some(&(_, dscp)) = named {
             return Ok(dscp);
@@ -164,6 +156,6 @@ impl FromStr for Dscp {
             Some(digits) => u8::from_str_radix(digits, 16),
             None => word.parse(),
         };
-        number.ok().filter(|_| is_number).and_then(Self::new).ok_or(UnknownDscp)
+        number.ok().filter(|_| is_number).and_then(Self::new).ok_or(UNKNOWN)
     }
 }

@@ -4,6 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::{Tin, TinName, TinPlan, TinShare};
+use crate::UnknownKeyword;
 
 /// The plans of CAKE, by its words (§III-C): which tins there are, and which code points each takes.
 ///
@@ -206,25 +207,15 @@ impl fmt::Display for TinMode {
     }
 }
 
-/// A word that names no [`TinMode`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct UnknownTinMode;
-
-impl fmt::Display for UnknownTinMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tins must be one of")?;
-        TinMode::ALL.iter().try_for_each(|mode| write!(f, " {mode}"))
-    }
-}
-
-impl core::error::Error for UnknownTinMode {}
+/// The error of another word.
+const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
+    "tins must be one of besteffort precedence diffserv3 diffserv4 diffserv8",
+);
 
 impl FromStr for TinMode {
-    type Err = UnknownTinMode;
+    type Err = UnknownKeyword;
 
-    fn from_str(word: &str) -> Result<Self, UnknownTinMode> {
-        Self::ALL.iter().copied().find(|mode| mode.word() == word).ok_or(UnknownTinMode)
+    fn from_str(word: &str) -> Result<Self, UnknownKeyword> {
+        Self::ALL.iter().copied().find(|mode| mode.word() == word).ok_or(UNKNOWN)
     }
 }

@@ -6,6 +6,7 @@ use core::str::FromStr;
 use flowhash::Parsed;
 
 use super::Dscp;
+use crate::UnknownKeyword;
 
 /// Which header names the class of a packet, and so its tin.
 ///
@@ -80,25 +81,14 @@ impl fmt::Display for TinBy {
     }
 }
 
-/// A word that names no [`TinBy`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct UnknownTinBy;
-
-impl fmt::Display for UnknownTinBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tins must be by one of")?;
-        TinBy::ALL.iter().try_for_each(|by| write!(f, " {by}"))
-    }
-}
-
-impl core::error::Error for UnknownTinBy {}
+/// The error of another word.
+const UNKNOWN: UnknownKeyword =
+    UnknownKeyword::expecting("tins must be by one of dscp inner-dscp priority");
 
 impl FromStr for TinBy {
-    type Err = UnknownTinBy;
+    type Err = UnknownKeyword;
 
-    fn from_str(word: &str) -> Result<Self, UnknownTinBy> {
-        Self::ALL.iter().copied().find(|by| by.word() == word).ok_or(UnknownTinBy)
+    fn from_str(word: &str) -> Result<Self, UnknownKeyword> {
+        Self::ALL.iter().copied().find(|by| by.word() == word).ok_or(UNKNOWN)
     }
 }

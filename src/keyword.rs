@@ -1,0 +1,61 @@
+//! The error of parsers that accept a keyword.
+
+use core::fmt;
+
+/// A word that names no value of the type it was parsed to, with what was expected.
+///
+/// ```
+/// use freeboard::Isolation;
+///
+/// let error = "per-host".parse::<Isolation>().expect_err("no isolation");
+/// assert!(error.to_string().starts_with("an isolation must be one of flows srchost"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct UnknownKeyword {
+    expected: &'static str,
+}
+
+impl UnknownKeyword {
+    /// Of a type of which this says what its words are.
+    pub(crate) const fn expecting(expected: &'static str) -> Self {
+        Self { expected }
+    }
+}
+
+impl fmt::Display for UnknownKeyword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+}
+
+impl core::error::Error for UnknownKeyword {}
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests {
+    use super::*;
+    use crate::{AckFilter, AqmKind, Isolation, Rtt, TinBy, TinMode};
+    use alloc::string::{String, ToString};
+    use core::str::FromStr;
+
+    fn refused<T: FromStr<Err = UnknownKeyword>>() -> String {
+        "another".parse::<T>().err().map_or_else(String::new, |error| error.to_string())
+    }
+
+    /// Goal: the error of each parser names every word that it accepts.
+    #[test]
+    fn what_is_expected_is_said_in_full() {
+        let all = |text: &str, words: &mut dyn Iterator<Item = &str>| {
+            words.for_each(|word| assert!(text.contains(&[" ", word].concat()), "{text}: {word}"));
+        };
+        all(&refused::<AckFilter>(), &mut AckFilter::ALL.iter().map(|filter| filter.name()));
+        all(&refused::<AqmKind>(), &mut AqmKind::WORDS.iter().map(|(word, _)| *word));
+        all(&refused::<Isolation>(), &mut Isolation::ALL.iter().map(|mode| mode.name()));
+        all(&refused::<Rtt>(), &mut Rtt::PRESETS.iter().map(|(word, _)| *word));
+        all(&refused::<TinBy>(), &mut TinBy::ALL.iter().map(|by| by.word()));
+        all(&refused::<TinMode>(), &mut TinMode::ALL.iter().map(|mode| mode.word()));
+        for span in [Rtt::SHORTEST, Rtt::LONGEST] {
+            assert!(refused::<Rtt>().contains(&[&span.to_string(), "ns"].concat()));
+        }
+    }
+}
