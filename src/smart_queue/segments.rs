@@ -33,13 +33,13 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     /// As [`dequeue`](Self::dequeue), where `of` says which packets are super-packets: the line is charged the sum over the
     /// segments, each with its own overhead, minimum and cells. Flows, limits and the rates and ceilings of single hosts
     /// count the length that the super-packet was enqueued with, once: [`Segments::bytes`](shaper::Segments::bytes) counts
-    /// the headers of each segment. [`SplitPolicy`](shaper::SplitPolicy) says whether to cut it before.
+    /// the headers of each segment.
     ///
     /// ```
     /// use freeboard::SmartQueue;
     /// use freeboard::flowhash::Labels;
     /// use freeboard::sched_core::{Nanos, Packet};
-    /// use freeboard::shaper::{Rate, Segments, SplitPolicy};
+    /// use freeboard::shaper::{Rate, Segments};
     ///
     /// let rate = Rate::megabits_per_second(1_000)?;
     /// let builder = SmartQueue::upload(rate).framing("ethernet")?.max_len(65_536);
@@ -47,7 +47,6 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     /// // What the device said of the frame in buffer 0: 45 segments.
     /// let segments = Segments::of_offload(65_226, 66, 1_448)?;
     /// let of = |packet: Packet| (packet.handle == 0).then_some(segments);
-    /// assert!(!SplitPolicy::Below(rate).splits(rate), "as a whole");
     ///
     /// let labels = Labels { flow: 7, src_host: 1, dst_host: 2 };
     /// let (now, drops) = (Nanos(0), &mut |_: Packet, _| {});

@@ -74,7 +74,7 @@ pub use layer::Layer;
 pub use overhead::{Framing, Overhead, OverheadError};
 pub use quoted_word::QuotedWord;
 pub use sched_core::{Rate, UnknownRate};
-pub use segments::{Segmentation, Segments, SegmentsError, SplitPolicy};
+pub use segments::{Segmentation, Segments, SegmentsError};
 pub use shaped::Shaped;
 
 /// The examples of the package's README.

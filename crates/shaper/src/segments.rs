@@ -3,14 +3,14 @@
 //! A system that offloads segmentation (GSO, TSO) or merges what arrives (GRO, LRO) hands over up to some sixty packets in
 //! one. On the line each of them has its own headers, its own minimum and its own cells: [`Segments`] says into what a
 //! super-packet is cut, and [`Overhead::wire_len_of`] what that is on the wire. A whole super-packet holds the line for as
-//! long as all of it takes, and other flows wait meanwhile: [`SplitPolicy`] says whether to cut it before it is queued.
-//! Cutting is the caller's, who has the bytes.
+//! long as all of it takes, and other flows wait meanwhile: 26 ms for 64 kB at 20 Mbit/s, 53 µs at 10 Gbit/s. The caller has the
+//! bytes, and on a slow link cuts it before it is queued.
 
 use core::fmt;
 
 use sched_core::Packet;
 
-use crate::{Overhead, Rate};
+use crate::Overhead;
 
 /// Into what a super-packet is cut: all segments but the last are of one length, the last may be shorter. Lengths are
 /// those of packets that would be queued one by one, each with the headers that the caller's lengths include.
@@ -161,55 +161,6 @@ impl Segmentation for Whole {
     }
 }
 
-/// Whether the caller is to cut super-packets before they are queued.
-///
-/// A super-packet of 64 kB holds a line of 20 Mbit/s for 26 ms, and a line of 10 Gbit/s for 53 µs. Whole, it costs one
-/// enqueue instead of 45. CAKE cuts all of them unless told otherwise (`split-gso`).
-///
-/// ```
-/// use shaper::{Rate, SplitPolicy};
-///
-/// let policy = SplitPolicy::Below(Rate::megabits_per_second(1_000)?);
-/// assert!(policy.splits(Rate::megabits_per_second(999)?));
-/// assert!(!policy.splits(Rate::megabits_per_second(1_000)?));
-/// assert!(!policy.splits(Rate::UNLIMITED));
-/// // The word of `tc`.
-/// assert_eq!(SplitPolicy::from_split_gso(true), SplitPolicy::Always);
-/// # Ok::<(), sched_core::ConfigError>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum SplitPolicy {
-    /// On every line: the word `split-gso`.
-    #[default]
-    Always,
-    /// On a line that is slower than this rate.
-    Below(Rate),
-    /// On none: the word `no-split-gso`.
-    Never,
-}
-
-impl SplitPolicy {
-    /// What the words `split-gso` and `no-split-gso` say.
-    #[must_use]
-    pub const fn from_split_gso(on: bool) -> Self {
-        if on { Self::Always } else { Self::Never }
-    }
-
-    /// Whether super-packets are to be cut for a line of this rate. [`Rate::UNLIMITED`] is above any rate,
-    /// [`Rate::STOPPED`] below.
-    #[must_use]
-    pub fn splits(self, line: Rate) -> bool {
-        let bits = |rate: Rate| rate.as_bits_per_second().unwrap_or(u64::MAX);
-        match self {
-            Self::Always => true,
-            Self::Below(rate) => bits(line) < bits(rate),
-            Self::Never => false,
-        }
-    }
-}
-
 /// Segments that no super-packet has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -351,16 +302,5 @@ mod tests {
             assert!(error.to_string().contains("accepted are"), "{error}");
         }
         assert!(Segments::new(Segments::MAX_COUNT, most, most).is_ok());
-    }
-
-    #[test]
-    fn a_policy_goes_by_the_rate_of_the_line() {
-        let rates = [Rate::STOPPED, Rate::megabits_per_second(10).unwrap(), Rate::UNLIMITED];
-        let splits = |policy: SplitPolicy| rates.map(|rate| policy.splits(rate));
-        assert_eq!(splits(SplitPolicy::default()), [true; 3]);
-        assert_eq!(splits(SplitPolicy::from_split_gso(false)), [false; 3]);
-        assert_eq!(splits(SplitPolicy::Below(rates[1])), [true, false, false]);
-        assert_eq!(splits(SplitPolicy::Below(Rate::UNLIMITED)), [true, true, false]);
-        assert_eq!(splits(SplitPolicy::Below(Rate::STOPPED)), [false; 3]);
     }
 }

@@ -6,7 +6,6 @@ use core::num::NonZeroU32;
 use freeboard::sched_core::{Nanos, TickClock};
 use freeboard::shaper::{
     ArrivalRate, Autorate, AutorateParams, Framing, Layer, Overhead, Rate, Segments, Shaper,
-    SplitPolicy,
 };
 
 use super::schedulers::now;
@@ -57,7 +56,6 @@ fn segments() {
     let Ok(segments) = made.or(Segments::one(any())) else { return };
     seen((segments.count(), segments.each(), segments.last(), segments.bytes()));
     seen(black_box(Overhead::RAW).wire_len_of(segments));
-    seen(black_box(SplitPolicy::Never).splits(black_box(Rate::UNLIMITED)));
 }
 
 fn instant() {
