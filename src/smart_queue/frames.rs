@@ -526,12 +526,6 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.packets.wash = on;
     }
 
-    /// Whether frames leave without their code points.
-    #[must_use]
-    pub const fn is_wash(&self) -> bool {
-        self.packets.wash
-    }
-
     /// Sets what shares the line, at any time: all frames stay, and are read again. Nothing happens
     /// under the isolation that is in force. The rest as for
     /// [`Isolated::rebuild`](crate::Isolated::rebuild).

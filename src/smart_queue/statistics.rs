@@ -5,7 +5,7 @@ use alloc::string::ToString;
 
 #[cfg(feature = "alloc")]
 use sched_core::{DelayHistogram, Side};
-use sched_core::{DropSink, Nanos, Packet};
+use sched_core::{Nanos, Packet};
 
 use super::{Descriptors, Frames, SmartQueue};
 use crate::isolation::TinCounters;
@@ -108,18 +108,6 @@ impl<S: Storage, P> SmartQueue<S, P> {
 
 /// By descriptor.
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// As [`dequeue`](Self::dequeue), with how long the packet has waited here, to 1.024 µs: for a
-    /// [`DelayHistogram`](sched_core::DelayHistogram) of the caller's.
-    #[inline]
-    pub fn dequeue_timed(
-        &mut self,
-        now: Nanos,
-        drops: &mut dyn DropSink,
-    ) -> Option<(Packet, Nanos)> {
-        let packet = self.outlet.dequeue(now, drops)?;
-        Some((packet, self.isolated().waited(packet, now)))
-    }
-
     /// All that the queue says of itself, with the waits that the caller has counted. Cost: O(queues · tins + hosts), and a
     /// few tables on the heap; nothing changes.
     #[cfg(feature = "alloc")]

@@ -377,7 +377,7 @@ fn washed_frames_keep_ecn_and_nothing_else_of_their_class() {
     for turn in 0..240_u32 {
         let is_on = turn / 3 % 2 == 0;
         queue.set_wash(is_on);
-        assert_eq!(queue.is_wash(), is_on);
+        assert_eq!(queue.settings().wash, Some(is_on));
         let now = Nanos::from_millis(50 + 20 * u64::from(turn));
         // Of ARP, the AQM drops some.
         let Some(bytes) = queue.pop(now) else { break };

@@ -143,9 +143,10 @@ fn flows_and_hosts_are_those_of_a_naive_tally() {
                 }
             } else {
                 let drops = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
-                let left = queue.dequeue_timed(now, drops);
-                assert_eq!(silent.dequeue(now, &mut |_, _| {}), left.map(|(packet, _)| packet));
-                if let Some((packet, waited)) = left {
+                let left = queue.dequeue(now, drops);
+                assert_eq!(silent.dequeue(now, &mut |_, _| {}), left);
+                if let Some(packet) = left {
+                    let waited = queue.isolated().waited(packet, now);
                     let came = queued.remove(&packet.handle).expect("it was queued").came;
                     assert_eq!(waited, ticks(now, came));
                     delays.add(waited);
@@ -277,8 +278,9 @@ fn the_json_is_that_of_the_guide() {
         let labels = Labels { flow: label(host), src_host: label(host), dst_host: label(3) };
         queue.enqueue(Nanos(0), &labels, Packet::new(handle, 1_000), drops).unwrap();
     }
-    if let Some((_, waited)) = queue.dequeue_timed(Nanos::from_millis(2), drops) {
-        delays.add(waited);
+    let now = Nanos::from_millis(2);
+    if let Some(packet) = queue.dequeue(now, drops) {
+        delays.add(queue.isolated().waited(packet, now));
     }
     let snapshot = queue.snapshot(Nanos::from_millis(5), Some(&delays));
     let guide = include_str!("../../docs/guide/statistics.md");

@@ -516,7 +516,7 @@ fn any_clock_is_legal() {
             }
             assert_eq!(shaped.recount(), Ok(()));
             if shaped.line().due() == Nanos::MAX {
-                shaped.line_mut().reset();
+                shaped.reset_line();
             }
         }
         let aqm = freeboard::sched_core::DropReason::Aqm;

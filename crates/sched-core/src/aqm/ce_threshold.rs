@@ -22,7 +22,7 @@ use crate::{Ecn, FlowId, Nanos};
 ///
 /// let codel = CoDel::new([CoDelState::EMPTY; 16], CoDelParams::INTERNET)?;
 /// let l4s = CeThreshold::new(codel, Nanos::from_millis(1))?.for_ect1_only();
-/// assert_eq!((l4s.threshold(), l4s.is_for_ect1_only()), (Nanos::from_millis(1), true));
+/// assert_eq!(l4s.threshold(), Nanos::from_millis(1));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -53,22 +53,6 @@ impl<A> CeThreshold<A> {
     #[must_use]
     pub const fn threshold(&self) -> Nanos {
         self.threshold
-    }
-
-    /// Whether only packets with ECT(1) are marked.
-    #[must_use]
-    pub const fn is_for_ect1_only(&self) -> bool {
-        self.ect1_only
-    }
-
-    /// Changes the threshold, for the next packet.
-    ///
-    /// # Errors
-    /// As [`Self::new`]; nothing has changed then.
-    pub fn set_threshold(&mut self, threshold: Nanos) -> Result<(), ConfigError> {
-        Self::check(threshold)?;
-        self.threshold = threshold;
-        Ok(())
     }
 
     /// The AQM beside the threshold.

@@ -134,12 +134,6 @@ where
         Self { drop_from, ..self }
     }
 
-    /// What the flows of `host` hold together, in bytes; 0 if there is no such host.
-    #[must_use]
-    pub fn bytes_of(&self, host: u32) -> u32 {
-        self.hosts.get(host).map_or(0, |host| host.bytes)
-    }
-
     /// `flow` holds `len` bytes more, `held` in all, if it is backlogged. In line, like [`Self::shrink`]: what crosses no mark is
     /// little work.
     #[inline(always)]

@@ -87,29 +87,6 @@ impl AutorateParams {
         }
     }
 
-    /// The same with another interval between decisions. It is to be at least the round-trip time of a probe, and long
-    /// enough for two probes.
-    ///
-    /// # Errors
-    /// [`AutorateError::Span`] outside [`SHORTEST`](Self::SHORTEST) to [`LONGEST`](Self::LONGEST).
-    pub const fn with_interval(self, interval: Nanos) -> Result<Self, AutorateError> {
-        match check("interval", interval) {
-            Ok(interval) => Ok(Self { interval, ..self }),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The same with another silence: the time without a sample after which the rate is at most the base.
-    ///
-    /// # Errors
-    /// [`AutorateError::Span`] outside [`SHORTEST`](Self::SHORTEST) to [`LONGEST`](Self::LONGEST).
-    pub const fn with_silence(self, silence: Nanos) -> Result<Self, AutorateError> {
-        match check("silence", silence) {
-            Ok(silence) => Ok(Self { silence, ..self }),
-            Err(error) => Err(error),
-        }
-    }
-
     /// The rate that is never undercut, in bits per second.
     #[must_use]
     pub const fn floor_bps(self) -> u64 {
@@ -140,13 +117,13 @@ impl AutorateParams {
         self.threshold
     }
 
-    /// See [`with_interval`](Self::with_interval).
+    /// The time between decisions.
     #[must_use]
     pub const fn interval(self) -> Nanos {
         self.interval
     }
 
-    /// See [`with_silence`](Self::with_silence).
+    /// The time without a sample after which the rate is at most the base.
     #[must_use]
     pub const fn silence(self) -> Nanos {
         self.silence

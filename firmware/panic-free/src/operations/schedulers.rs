@@ -72,7 +72,6 @@ fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
         queue.is_ingress();
         queue.reset_line();
         queue.line().due();
-        queue.line_mut().wake(now());
         queue.set_rate(now(), black_box(Rate::STOPPED));
         queue.set_overhead(black_box(Overhead::RAW));
         queue.overhead();

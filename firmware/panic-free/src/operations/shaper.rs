@@ -70,7 +70,7 @@ fn instant() {
 fn autorate() {
     let rate = || black_box(Rate::UNLIMITED);
     let Ok(params) = AutorateParams::new(rate(), rate(), rate()) else { return };
-    seen((params.with_threshold(now()), params.with_interval(now()), params.with_silence(now())));
+    seen(params.with_threshold(now()));
     let mut autorate = Autorate::new(params);
     let autorate = &mut autorate;
     one_of!(autorate;

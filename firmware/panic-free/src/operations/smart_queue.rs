@@ -87,7 +87,7 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity>(
         queue.set_tins(*black_box(&TinMode::Precedence));
         queue.set_limits(limits());
         queue.set_memory_limit(black_box(Some(MemoryLimit::ByRate)));
-        (queue.set_wash(any() > 0), queue.is_wash());
+        queue.set_wash(any() > 0);
         (queue.settings(), queue.waited(now()));
         queue.push_marked(now(), any(), bytes);
         Segmenter::ethernet(bytes, any() as u16).map(|cut| queue.push_segments(now(), cut));
@@ -150,7 +150,7 @@ fn by_descriptor<S: Storage>(queue: &mut SmartQueue<S>) {
         queue.enqueue(now(), &InTin { labels, tin: any() as u8 }, packet, sink!());
         queue.enqueue_with_acks(now(), &labels, packet, &acks, sink!());
         queue.dequeue(now(), sink!());
-        (queue.settings(), queue.dequeue_timed(now(), sink!()));
+        queue.settings();
         queue.enqueue_segmented(now(), &labels, packet, &|_| segments(), sink!());
         queue.dequeue_segmented(now(), &|_| segments(), sink!());
         queue.set_limits(limits(), sink!());
