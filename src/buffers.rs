@@ -129,6 +129,46 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
         self.returned_len = self.returned_len.wrapping_add(1);
         true
     }
+
+    /// Copies the oldest frame of a ring between an interrupt and the main loop into a free buffer, and
+    /// returns the buffer's number. `None` if the ring is empty or no buffer is free; then the frame
+    /// stays in the ring.
+    ///
+    /// The interrupt puts frames into the ring, the main loop takes them out, and neither waits for the
+    /// other or switches interrupts off. A ring of `n` places holds `n - 1` frames; when the main loop
+    /// falls behind, the ring fills up and the interrupt has to drop. Cost: O(1), and one copy of the
+    /// frame.
+    ///
+    /// ```
+    /// use freeboard::Buffers;
+    /// use heapless::{Vec, spsc::Queue};
+    ///
+    /// const LEN: usize = 1_514;
+    /// // In a firmware both are statics: see `Queue::split_const`.
+    /// let mut ring = Queue::<Vec<u8, LEN>, 9>::new();
+    /// let mut buffers = Buffers::<32, LEN>::new();
+    /// let (mut interrupt, mut main_loop) = ring.split();
+    ///
+    /// // The receive interrupt: `enqueue` hands the frame back if the ring is full.
+    /// let received: &[u8] = &[1; 60];
+    /// if let Ok(frame) = Vec::from_slice(received) {
+    ///     let _dropped = interrupt.enqueue(frame).is_err();
+    /// }
+    ///
+    /// // The main loop: every frame that has come in, for as long as there are buffers.
+    /// while let Some(handle) = buffers.store_received(&mut main_loop) {
+    ///     assert_eq!(buffers.frame(handle), Some(received));
+    /// }
+    /// ```
+    #[cfg(feature = "heapless")]
+    pub fn store_received(
+        &mut self,
+        received: &mut heapless::spsc::Consumer<'_, heapless::Vec<u8, LEN>>,
+    ) -> Option<u32> {
+        let handle = self.store(received.peek()?)?;
+        drop(received.dequeue());
+        Some(handle)
+    }
 }
 
 impl<const COUNT: usize, const LEN: usize> Default for Buffers<COUNT, LEN> {

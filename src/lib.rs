@@ -65,6 +65,7 @@
 //!
 //! - `alloc`: `Heap`, tables on the heap.
 //! - `defmt`: `defmt::Format` for the types that a firmware logs.
+//! - `heapless`: `Buffers::store_received`: frames from a ring between an interrupt and the main loop.
 //! - `serde`: `serde::Serialize` for statistics; for settings, as their text, `serde::Deserialize` too.
 #![no_std]
 // Pages link to what is there with the feature `alloc`; the published pages have all features.

@@ -61,3 +61,46 @@ fn a_heapless_vec_is_memory_for_a_scheduler() {
         assert_eq!(buffers.frame(packet.handle).map(<[u8]>::len), Some(length));
     }
 }
+
+/// Goal: no frame between an interrupt and the main loop is lost or changed, none overtakes another, and one for which
+/// there is no buffer stays in the ring. Method: an interrupt is a thread that sends 20,000 numbered frames
+/// and tries again while the ring is full; the main loop holds its buffers for a while.
+#[test]
+fn frames_of_an_interrupt_arrive_whole_and_in_order() {
+    use heapless::spsc::Queue;
+    const FRAMES: u32 = 20_000;
+    let mut ring = Queue::<heapless::Vec<u8, 64>, 4>::new();
+    let (mut interrupt, mut received) = ring.split();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for number in 0..FRAMES {
+                let bytes = [number.to_le_bytes(); 8].concat();
+                let mut frame = heapless::Vec::from_slice(&bytes).unwrap();
+                while let Err(refused) = interrupt.enqueue(frame) {
+                    frame = refused;
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut buffers = Buffers::<3, 64>::new();
+        let mut held = std::collections::VecDeque::new();
+        let mut expected = 0;
+        while expected < FRAMES {
+            while let Some(handle) = buffers.store_received(&mut received) {
+                held.push_back(handle);
+            }
+            if held.len() == 3 && received.peek().is_some() {
+                assert_eq!(buffers.store_received(&mut received), None);
+            }
+            if let Some(handle) = held.pop_front() {
+                let bytes = [expected.to_le_bytes(); 8].concat();
+                assert_eq!(buffers.frame(handle), Some(&bytes[..]));
+                assert!(buffers.give_back(handle));
+                expected += 1;
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        assert!(received.peek().is_none());
+    });
+}

@@ -1,14 +1,15 @@
-//! Numbered buffers.
+//! Numbered buffers, and the ring from an interrupt to them.
 
 use core::hint::black_box;
 
 use freeboard::Buffers;
 use freeboard::sched_core::{DropReason, DropSink, Packet};
+use heapless::spsc::{Consumer, Queue};
 
-use super::{any, one_of, sizes};
+use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static BUFFERS: &[fn()] = sizes![buffers];
+static BUFFERS: &[fn()] = sizes![buffers ring];
 
 fn buffers<const N: usize>() {
     let mut buffers = Buffers::<N, 64>::new();
@@ -23,4 +24,22 @@ fn buffers<const N: usize>() {
         buffers.dropped(packet, black_box(DropReason::Drained));
         buffers.free();
     );
+}
+
+fn ring<const N: usize>() {
+    let mut ring = Queue::<heapless::Vec<u8, 64>, 5>::new();
+    let (mut interrupt, mut received) = ring.split();
+    if let Ok(frame) = heapless::Vec::from_slice(black_box(&[0; 64][..])) {
+        seen(interrupt.enqueue(frame).is_ok());
+    }
+    store_received(&mut Buffers::<N, 64>::new(), black_box(&mut received));
+}
+
+/// On its own: the compiler does not know how long the ring is.
+#[inline(never)]
+fn store_received<const N: usize>(
+    buffers: &mut Buffers<N, 64>,
+    received: &mut Consumer<'_, heapless::Vec<u8, 64>>,
+) {
+    seen(black_box(buffers).store_received(received));
 }
