@@ -36,10 +36,10 @@ impl List {
             return true;
         }
         if let Some(last) = flows.get_mut(last as usize) {
-            last.place.next = flow;
+            last.place.set_next(flow);
         }
         if let Some(flow) = flows.get_mut(flow as usize) {
-            flow.place.prev = last;
+            flow.place.set_prev(last);
         }
         false
     }
@@ -57,17 +57,17 @@ impl List {
     fn unlink(&mut self, flows: &mut [Flow], flow: u32) -> bool {
         let Some(&Flow { place, .. }) = flows.get(flow as usize) else { return false };
         if flow == self.head {
-            return self.pop(place.next);
+            return self.pop(place.next());
         }
         if flow == self.tail {
-            self.tail = place.prev;
+            self.tail = place.prev();
             return false;
         }
-        if let Some(before) = flows.get_mut(place.prev as usize) {
-            before.place.next = place.next;
+        if let Some(before) = flows.get_mut(place.prev() as usize) {
+            before.place.set_next(place.next());
         }
-        if let Some(behind) = flows.get_mut(place.next as usize) {
-            behind.place.prev = place.prev;
+        if let Some(behind) = flows.get_mut(place.next() as usize) {
+            behind.place.set_prev(place.prev());
         }
         false
     }
@@ -80,7 +80,7 @@ impl List {
         let tail = self.tail;
         let at = |flow: u32| flows.get(flow as usize).map(|record| (flow, record));
         let behind =
-            move |&(flow, of): &(u32, &Flow)| if flow == tail { None } else { at(of.place.next) };
+            move |&(flow, of): &(u32, &Flow)| if flow == tail { None } else { at(of.place.next()) };
         core::iter::successors(at(self.head), behind).take(flows.len())
     }
 
@@ -95,7 +95,7 @@ impl List {
         for (here, flow) in self.walk(flows) {
             check(here, flow)?;
             if last != NONE {
-                let prev = flow.place.prev;
+                let prev = flow.place.prev();
                 Imbalance::check("links point both ways", here, last.into(), prev.into())?;
             }
             (found, last) = (found.wrapping_add(1), here);

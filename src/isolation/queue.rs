@@ -179,13 +179,14 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
             tin_bits: 0,
             charged: Charged::Turn,
             max_len,
+            quantum,
             quanta: Quanta::new(max_len),
             is_across: false,
             was_across: false,
             rates: Rates::new(memory.rates, memory.excess),
         };
         let mut flow = Flow::EMPTY;
-        flow.place.set_quantum(quantum, max_len);
+        flow.place.add();
         serving.flows.as_mut().fill(flow);
         serving.begin_anew(isolation, None, host_quantum);
         let (flows, hosts, classes) = (memory.held_flows, memory.held_hosts, memory.classes);

@@ -179,6 +179,8 @@ impl Ranked for HostRate {
 }
 
 impl OnRing for ExcessTurn {
+    type Quantum = u32;
+
     #[inline]
     fn on_ring(&self) -> &RingFlow {
         &self.0

@@ -7,13 +7,13 @@
 //!        turns[host << k | tin]
 //! ```
 
-use sched_core::{OnRing, Ring, RingFlow};
+use sched_core::{OnRing, Ring, RingFlow, SharedQuantum};
 
-/// A flow: 24 bytes.
+/// A flow: 16 bytes. All have the same quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     /// Its place on the ring of its turn. On the ring if and only if its queue holds packets.
-    pub(super) place: RingFlow,
+    pub(super) place: RingFlow<SharedQuantum>,
     /// The turn that it was of when it became backlogged last.
     pub(super) turn: u32,
 }
@@ -64,18 +64,22 @@ impl Tin {
 }
 
 impl OnRing for Flow {
+    type Quantum = SharedQuantum;
+
     #[inline]
-    fn on_ring(&self) -> &RingFlow {
+    fn on_ring(&self) -> &RingFlow<SharedQuantum> {
         &self.place
     }
 
     #[inline]
-    fn on_ring_mut(&mut self) -> &mut RingFlow {
+    fn on_ring_mut(&mut self) -> &mut RingFlow<SharedQuantum> {
         &mut self.place
     }
 }
 
 impl OnRing for Turn {
+    type Quantum = u32;
+
     #[inline]
     fn on_ring(&self) -> &RingFlow {
         &self.place

@@ -249,7 +249,7 @@ impl<S: Storage> Serving<S> {
     /// [`FlowScheduler::served`](sched_core::FlowScheduler::served), where no turn is selected.
     #[inline(never)]
     pub(super) fn serve_in_rounds(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let (tin, max_len) = (self.choice.front(), self.max_len);
+        let (tin, terms) = (self.choice.front(), self.terms());
         if flow.0 != self.rounds.front || flow == FlowId::NONE {
             return;
         }
@@ -258,8 +258,8 @@ impl<S: Storage> Serving<S> {
             self.note_front();
         } else {
             let Some(of) = self.flows.as_mut().get_mut(flow.index()) else { return };
-            let (turn, was_first, next) = (of.turn, of.place.is_new(), of.place.next);
-            if of.place.charge(self.quanta.cost(len), max_len) {
+            let (turn, was_first, next) = (of.turn, of.place.is_new(), of.place.next());
+            if of.place.charge(self.quanta.cost(len), terms) {
                 self.end_turn(tin, flow, turn, (was_first, next));
             } else {
                 let due = self.rounds.dues.as_ref().get(flow.index());
@@ -299,10 +299,11 @@ impl<S: Storage> Serving<S> {
             return;
         };
         let next = self.next_turn(round, again, self.load(turn, far));
-        let (rounds, flows, max_len) = (&mut self.rounds, self.flows.as_mut(), self.max_len);
+        let terms = self.terms();
+        let (rounds, flows) = (&mut self.rounds, self.flows.as_mut());
         rounds.unlink(flows, tin, round, flow.0, place.is_new());
         if let Some(flow) = flows.get_mut(flow.index()) {
-            flow.place.unlist(sent.map(|len| self.quanta.cost(len)), max_len);
+            flow.place.unlist(sent.map(|len| self.quanta.cost(len)), terms);
         }
         // A turn that has begun is as if the flow had been emptied by service: it keeps the rest,
         // or what it owes.

@@ -5,8 +5,8 @@ use core::fmt;
 use core::ops::Range;
 
 use sched_core::{
-    ConfigError, FlowId, FlowScheduler, FlowState, Hosted, Imbalance, Nanos, Needs, RingFlow, Side,
-    TinChoice, TinState,
+    ConfigError, FlowId, FlowScheduler, FlowState, Hosted, Imbalance, Nanos, Needs, RingFlow,
+    SharedTerms, Side, TinChoice, TinState,
 };
 use shaper::Overhead;
 
@@ -58,6 +58,8 @@ pub(super) struct Serving<S: Storage> {
     pub(super) charged: Charged,
     /// The longest packet, which is the least quantum.
     pub(super) max_len: u32,
+    /// What a turn of a flow is worth, in bytes.
+    pub(super) quantum: u32,
     pub(super) quanta: Quanta,
     /// Whether what a host is sent in one tin counts for its turns in the others.
     pub(super) is_across: bool,
@@ -88,6 +90,12 @@ impl<S: Storage> Serving<S> {
     #[inline(always)]
     pub(super) const fn turn_of(&self, host: u32, tin: u8) -> u32 {
         host.unbounded_shl(self.tin_bits) | tin as u32
+    }
+
+    /// What turns of flows are measured by.
+    #[inline(always)]
+    pub(super) const fn terms(&self) -> SharedTerms {
+        SharedTerms { quantum: self.quantum, max_len: self.max_len }
     }
 
     /// The turns of `host`, in all tins.
@@ -320,8 +328,9 @@ impl<S: Storage> Serving<S> {
     #[inline(never)]
     fn end_flow(&mut self, len: u32) {
         let (selected, cost, max_len) = (self.selected, self.quanta.cost(len), self.max_len);
+        let terms = self.terms();
         let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
-        turn.flows.leave_front(self.flows.as_mut(), cost, max_len);
+        turn.flows.leave_front(self.flows.as_mut(), cost, terms);
         turn.count = turn.count.wrapping_sub(1);
         if self.rates.are_set() {
             return self.charge_limited(len);
@@ -386,9 +395,9 @@ impl<S: Storage> Serving<S> {
         if self.is_in_rounds() {
             return self.lose_in_rounds(flow);
         }
-        let (at, max_len) = (self.turn_of_flow(flow), self.max_len);
+        let (at, terms) = (self.turn_of_flow(flow), self.terms());
         let Some(turn) = self.turns.as_mut().get_mut(at as usize) else { return };
-        turn.flows.lose(self.flows.as_mut(), flow.0, max_len);
+        turn.flows.lose(self.flows.as_mut(), flow.0, terms);
         turn.count = turn.count.wrapping_sub(1);
         if turn.flows.front() != NONE {
             return;
@@ -399,8 +408,8 @@ impl<S: Storage> Serving<S> {
 }
 
 impl<S: Storage> FlowScheduler for Serving<S> {
-    /// The quantum in bytes.
-    type Config = u32;
+    /// All flows have the same quantum.
+    type Config = ();
 
     fn flows(&self) -> u32 {
         u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
@@ -414,17 +423,13 @@ impl<S: Storage> FlowScheduler for Serving<S> {
     fn configure(
         &mut self,
         flow: FlowId,
-        quantum: u32,
+        (): (),
         _head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
         let flows = self.flows();
-        let (min, max) = (self.max_len, RingFlow::MAX_QUANTUM);
-        if !(min..=max).contains(&quantum) {
-            let (what, value) = ("quantum in bytes", quantum.into());
-            return Err(ConfigError::OutOfRange { what, value, min: min.into(), max: max.into() });
-        }
         match self.flows.as_mut().get_mut(flow.index()) {
-            Some(flow) => flow.place.set_quantum(quantum, self.max_len),
+            Some(of) if !of.place.is_added() => of.place.add(),
+            Some(_) => {}
             None => return Err(ConfigError::UnknownFlow { flow, flows }),
         }
         Ok(())
@@ -437,8 +442,8 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         }
     }
 
-    fn config(&self, flow: FlowId) -> Option<u32> {
-        self.flow(flow).filter(|flow| flow.place.is_added()).map(|flow| flow.place.quantum())
+    fn config(&self, flow: FlowId) -> Option<()> {
+        self.flow(flow).filter(|flow| flow.place.is_added()).map(|_| ())
     }
 
     /// All flows accept the same.
@@ -523,6 +528,7 @@ impl<S: Storage> FlowScheduler for Serving<S> {
 
     #[inline(always)] // for each packet, from one place
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        let terms = self.terms();
         let Self { turns, flows, tins, selected, max_len, quanta, .. } = self;
         quanta.note(len, *max_len);
         let cost = quanta.cost(len);
@@ -535,7 +541,7 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         if next_head.is_none() {
             return self.end_flow(len);
         }
-        turn.flows.charge(flows.as_mut(), cost, *max_len, |_| ());
+        turn.flows.charge(flows.as_mut(), cost, terms, |_| ());
         match self.charged {
             Charged::Turn => {
                 let [tin, ..] = tins;
@@ -559,7 +565,7 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         let max_len = self.max_len;
         for (at, flow) in (0..).zip(self.flows.as_ref()) {
             let is_backlogged = flows(FlowId(at)).backlog.packets > 0;
-            flow.place.recount(at, is_backlogged, max_len)?;
+            flow.place.recount(at, is_backlogged, self.terms())?;
             let has_turn =
                 self.tin_of_turn(flow.turn) < self.choice.tins() && self.turn(flow.turn).is_some();
             Imbalance::check("a turn that there is", at, 1, has_turn.into())?;

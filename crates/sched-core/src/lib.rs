@@ -103,7 +103,7 @@ pub use aqm::{Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState};
 pub use aqm::{Probability, Random};
 pub use aqm::{Red, RedParams, RedState};
 pub use disciplines::age::{AgeDrr, AgeFlow, AgeParams, ThresholdRange};
-pub use disciplines::drr::ring::{OnRing, Ring, RingFlow};
+pub use disciplines::drr::ring::{OnRing, Quantum, Ring, RingFlow, SharedQuantum, SharedTerms};
 pub use disciplines::drr::{Drr, DrrFlow};
 pub use disciplines::dual_pi2::{DualPi2, DualPi2Params};
 pub use disciplines::length_index::{LengthClass, LengthFlow, SUB_CLASS_BITS};

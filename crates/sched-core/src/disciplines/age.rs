@@ -60,6 +60,8 @@ impl Default for AgeFlow {
 }
 
 impl OnRing for AgeFlow {
+    type Quantum = u32;
+
     #[inline]
     fn on_ring(&self) -> &RingFlow {
         &self.flow

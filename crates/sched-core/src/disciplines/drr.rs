@@ -53,6 +53,8 @@ impl DrrFlow {
 }
 
 impl OnRing for DrrFlow {
+    type Quantum = u32;
+
     #[inline]
     fn on_ring(&self) -> &RingFlow {
         &self.flow

@@ -17,6 +17,8 @@
 //! **Invariant.** While a flow k stays backlogged, it ends a turn between the beginnings of any two turns of
 //! another flow in which that one is served. `docs/disciplines/drr.md` has the proof and the bounds.
 
+use core::fmt;
+
 use crate::flow_scheduler::ConfigError;
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance};
@@ -89,16 +91,108 @@ impl Standing {
     }
 }
 
-/// A flow's place on a [`Ring`], its quantum and what it was charged: 20 bytes.
+/// What a [`RingFlow`] keeps of what its turns are worth, and how wide its links are.
+pub trait Quantum: Copy + fmt::Debug {
+    /// The number of a flow, as it is kept.
+    type Link: Copy + fmt::Debug + Into<u32>;
+    /// The longest packet in bytes, with what is not kept.
+    type Terms: Copy;
+    /// What a flow keeps that was not added.
+    const NONE: Self;
+    /// The number 0.
+    const FIRST: Self::Link;
+
+    /// Returns the number of `flow`, which is below the length of a table, as it is kept.
+    fn link(flow: u32) -> Self::Link;
+    /// Returns the quantum in bytes, if it is kept.
+    fn kept(self) -> Option<u32>;
+    /// Returns the quantum in bytes.
+    fn of(self, terms: Self::Terms) -> u32;
+    /// Returns the longest packet in bytes.
+    fn max_len(terms: Self::Terms) -> u32;
+}
+
+/// A quantum of each flow's own, and links of 32 bits.
+impl Quantum for u32 {
+    type Link = u32;
+    type Terms = u32;
+    const NONE: Self = 0;
+    const FIRST: u32 = 0;
+
+    #[inline(always)]
+    fn link(flow: u32) -> u32 {
+        flow
+    }
+
+    #[inline(always)]
+    fn kept(self) -> Option<u32> {
+        Some(self)
+    }
+
+    #[inline(always)]
+    fn of(self, _max_len: u32) -> u32 {
+        self
+    }
+
+    #[inline(always)]
+    fn max_len(terms: u32) -> u32 {
+        terms
+    }
+}
+
+/// One quantum for all flows of a table, which none of them keeps, and links of 16 bits: there are
+/// 65,536 flows at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RingFlow {
+pub struct SharedQuantum;
+
+/// What turns of flows with a [`SharedQuantum`] are measured by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedTerms {
+    /// What a turn is worth, in bytes: `max_len..=`[`RingFlow::MAX_QUANTUM`].
+    pub quantum: u32,
+    /// The longest packet in bytes.
+    pub max_len: u32,
+}
+
+impl Quantum for SharedQuantum {
+    type Link = u16;
+    type Terms = SharedTerms;
+    const NONE: Self = Self;
+    const FIRST: u16 = 0;
+
+    #[inline(always)]
+    fn link(flow: u32) -> u16 {
+        let [low, high, ..] = flow.to_le_bytes();
+        u16::from_le_bytes([low, high])
+    }
+
+    #[inline(always)]
+    fn kept(self) -> Option<u32> {
+        None
+    }
+
+    #[inline(always)]
+    fn of(self, terms: SharedTerms) -> u32 {
+        terms.quantum
+    }
+
+    #[inline(always)]
+    fn max_len(terms: SharedTerms) -> u32 {
+        terms.max_len
+    }
+}
+
+/// A flow's place on a [`Ring`], its quantum and what it was charged: 20 bytes, and 12 with a
+/// [`SharedQuantum`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingFlow<Q: Quantum = u32> {
     /// The flow behind this one on its list, which is a ring, unless the flow is on a
     /// [list](Self::enlist) of its owner's; stale unless listed.
-    pub next: u32,
+    pub(super) next: Q::Link,
     /// The flow before this one; stale unless listed.
-    pub prev: u32,
+    pub(super) prev: Q::Link,
     /// Bytes a turn: the flow scheduler's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
-    pub(super) quantum: u32,
+    pub(super) quantum: Q,
     /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
     /// by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the quantum in a turn that was
     /// broken off; before the turn begins below `max_len`, and then only service has made it what it is.
@@ -110,7 +204,7 @@ pub struct RingFlow {
 
 impl RingFlow {
     /// The largest quantum, in bytes. With it what is charged stays below 2^29.
-    pub const MAX_QUANTUM: u32 = 1 << 28;
+    pub const MAX_QUANTUM: u32 = MAX_QUANTUM;
 
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `quantum` is in `max_len..=`[`RingFlow::MAX_QUANTUM`]: a turn is worth
@@ -120,14 +214,79 @@ impl RingFlow {
         ConfigError::check_range("quantum in bytes", quantum.into(), min, max)
     }
 
+    /// Returns the bytes a turn is worth; 0 if the flow was not added.
+    #[inline]
+    #[must_use]
+    pub const fn quantum(&self) -> u32 {
+        self.quantum
+    }
+
+    /// Adds the flow, or changes its quantum, from `max_len` to [`RingFlow::MAX_QUANTUM`], which
+    /// the caller checks. What was sent in a turn under way counts.
+    pub fn set_quantum(&mut self, quantum: u32, max_len: u32) {
+        self.quantum = quantum;
+        if !self.is_added() {
+            self.add();
+        } else if !self.is_listed() && self.standing.has_begun() && self.charged >= quantum {
+            self.standing = Standing::new(Place::Spent, self.standing.ticket());
+            self.charged = debt(self.charged, quantum, max_len);
+        }
+    }
+
+    /// Charges `len` bytes that were sent for the flow elsewhere to its turn under way or its next one, but leaves it one
+    /// packet of that turn. Nothing if it is not listed.
+    pub fn charge_elsewhere(&mut self, len: u32) {
+        let most = self.quantum.saturating_sub(1);
+        let charged = self.charged.saturating_add(len).min(most);
+        if self.is_listed() && charged > self.charged {
+            self.charged = charged;
+        }
+    }
+}
+
+/// The largest quantum, in bytes.
+const MAX_QUANTUM: u32 = 1 << 28;
+
+impl<Q: Quantum> RingFlow<Q> {
     /// A flow that was not added: all zero.
     pub const EMPTY: Self = Self {
-        next: 0,
-        prev: 0,
-        quantum: 0,
+        next: Q::FIRST,
+        prev: Q::FIRST,
+        quantum: Q::NONE,
         charged: 0,
         standing: Standing::new(Place::Absent, 0),
     };
+
+    /// Adds the flow, which was not, where it keeps no quantum.
+    pub const fn add(&mut self) {
+        self.standing = Standing::new(Place::Idle, 0);
+    }
+
+    /// Returns the flow behind this one on its list; stale unless listed.
+    #[inline]
+    #[must_use]
+    pub fn next(&self) -> u32 {
+        self.next.into()
+    }
+
+    /// Returns the flow before this one; stale unless listed.
+    #[inline]
+    #[must_use]
+    pub fn prev(&self) -> u32 {
+        self.prev.into()
+    }
+
+    /// Sets the flow behind this one.
+    #[inline]
+    pub fn set_next(&mut self, flow: u32) {
+        self.next = Q::link(flow);
+    }
+
+    /// Sets the flow before this one.
+    #[inline]
+    pub fn set_prev(&mut self, flow: u32) {
+        self.prev = Q::link(flow);
+    }
 
     #[inline]
     pub(super) const fn place(&self) -> Place {
@@ -168,13 +327,6 @@ impl RingFlow {
         matches!(self.place(), Place::Idle | Place::Spent)
     }
 
-    /// Returns the bytes a turn is worth; 0 if the flow was not added.
-    #[inline]
-    #[must_use]
-    pub const fn quantum(&self) -> u32 {
-        self.quantum
-    }
-
     /// What the flow, which holds nothing, owes of its turns before: credit does not outlive the round, nor debt
     /// what is left of a turn.
     #[inline]
@@ -182,30 +334,19 @@ impl RingFlow {
         if self.standing.has_begun() { 0 } else { self.charged }
     }
 
-    /// Adds the flow, or changes its quantum, from `max_len` to [`RingFlow::MAX_QUANTUM`], which
-    /// the caller checks. What was sent in a turn under way counts.
-    pub fn set_quantum(&mut self, quantum: u32, max_len: u32) {
-        self.quantum = quantum;
-        if !self.is_added() {
-            self.standing = Standing::new(Place::Idle, 0);
-        } else if !self.is_listed() && self.standing.has_begun() && self.charged >= quantum {
-            self.standing = Standing::new(Place::Spent, self.standing.ticket());
-            self.charged = debt(self.charged, quantum, max_len);
-        }
-    }
-
     /// The flow, listed till now, has sent `len` bytes and has nothing left. Its turn came when `ticket` was the last one
     /// drawn.
     #[inline]
-    fn stop(&mut self, ticket: u32, len: u32, max_len: u32) {
+    fn stop(&mut self, ticket: u32, len: u32, terms: Q::Terms) {
         let standing = Standing::new(Place::Spent, ticket);
         let charged = self.charged.wrapping_add(len);
-        if charged < self.quantum {
+        let quantum = self.quantum.of(terms);
+        if charged < quantum {
             self.standing = standing.begun();
             self.charged = charged;
         } else {
             self.standing = standing;
-            self.charged = debt(charged, self.quantum, max_len);
+            self.charged = debt(charged, quantum, Q::max_len(terms));
         }
     }
 
@@ -225,11 +366,12 @@ impl RingFlow {
     /// Charges the flow, which is on a [list](Self::enlist) of its owner's, `len` bytes that it has
     /// sent. Returns whether the turn is over: then the flow stands, with a turn of its own.
     #[inline]
-    pub fn charge(&mut self, len: u32, max_len: u32) -> bool {
+    pub fn charge(&mut self, len: u32, terms: Q::Terms) -> bool {
         let charged = self.charged.wrapping_add(len);
-        let is_over = charged >= self.quantum;
+        let quantum = self.quantum.of(terms);
+        let is_over = charged >= quantum;
         if is_over {
-            self.charged = debt(charged, self.quantum, max_len);
+            self.charged = debt(charged, quantum, Q::max_len(terms));
             self.standing = Standing::new(Place::Old, 0);
         } else {
             self.charged = charged;
@@ -242,9 +384,9 @@ impl RingFlow {
     /// bytes and has nothing left, or lost what it held. A turn that has not begun is as if it had
     /// not come then.
     #[inline]
-    pub fn unlist(&mut self, sent: Option<u32>, max_len: u32) {
+    pub fn unlist(&mut self, sent: Option<u32>, terms: Q::Terms) {
         if sent.is_some() || self.has_begun() {
-            self.stop(0, sent.unwrap_or(0), max_len);
+            self.stop(0, sent.unwrap_or(0), terms);
         } else {
             self.standing = Standing::new(Place::Idle, 0);
         }
@@ -255,16 +397,6 @@ impl RingFlow {
     pub const fn renewed(&self) -> Self {
         let place = if self.is_added() { Place::Idle } else { Place::Absent };
         Self { quantum: self.quantum, standing: Standing::new(place, 0), ..Self::EMPTY }
-    }
-
-    /// Charges `len` bytes that were sent for the flow elsewhere to its turn under way or its next one, but leaves it one
-    /// packet of that turn. Nothing if it is not listed.
-    pub fn charge_elsewhere(&mut self, len: u32) {
-        let most = self.quantum.saturating_sub(1);
-        let charged = self.charged.saturating_add(len).min(most);
-        if self.is_listed() && charged > self.charged {
-            self.charged = charged;
-        }
     }
 
     /// Limits the debt of a flow that is not listed to less than a packet: the turn that was
@@ -279,8 +411,8 @@ impl RingFlow {
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
-    pub fn recount(&self, at: u32, is_backlogged: bool, max_len: u32) -> Result<(), Imbalance> {
-        self.recount_charged(at, is_backlogged, max_len, max_len)
+    pub fn recount(&self, at: u32, is_backlogged: bool, terms: Q::Terms) -> Result<(), Imbalance> {
+        self.recount_charged(at, is_backlogged, terms, Q::max_len(terms))
     }
 
     /// Checks the place of flow `at`, where less than `most_early` bytes are charged to a turn
@@ -292,21 +424,24 @@ impl RingFlow {
         &self,
         at: u32,
         is_backlogged: bool,
-        max_len: u32,
+        terms: Q::Terms,
         most_early: u32,
     ) -> Result<(), Imbalance> {
+        let max_len = Q::max_len(terms);
         let listed = self.is_listed();
         Imbalance::check("listed and backlogged", at, listed.into(), is_backlogged.into())?;
-        let has_quantum = (max_len..=Self::MAX_QUANTUM).contains(&self.quantum);
-        Imbalance::check("a quantum in range", at, self.is_added().into(), has_quantum.into())?;
+        if let Some(quantum) = self.quantum.kept() {
+            let has_quantum = (max_len..=MAX_QUANTUM).contains(&quantum);
+            Imbalance::check("a quantum in range", at, self.is_added().into(), has_quantum.into())?;
+        }
         let begun = self.standing.has_begun();
         let may_have_begun = listed || self.place() == Place::Spent;
         Imbalance::check("no turn of a new flow", at, 0, (begun && !may_have_begun).into())?;
         let limit = match begun {
             false if listed => most_early,
             false => max_len,
-            true if listed => Self::MAX_QUANTUM,
-            true => self.quantum,
+            true if listed => MAX_QUANTUM,
+            true => self.quantum.of(terms),
         };
         let in_range = self.charged < limit;
         Imbalance::check("bytes charged in range", at, 1, in_range.into())
@@ -315,17 +450,23 @@ impl RingFlow {
 
 /// An element of a table of flows: a [`RingFlow`], and what its owner keeps beside it.
 pub trait OnRing {
+    /// What the place keeps of its quantum.
+    type Quantum: Quantum;
+
     /// Returns the place of the flow.
-    fn on_ring(&self) -> &RingFlow;
+    fn on_ring(&self) -> &RingFlow<Self::Quantum>;
     /// Returns the place of the flow, to be changed.
-    fn on_ring_mut(&mut self) -> &mut RingFlow;
+    fn on_ring_mut(&mut self) -> &mut RingFlow<Self::Quantum>;
 }
+
+/// What turns of the flows of a table are measured by.
+type Terms<F> = <<F as OnRing>::Quantum as Quantum>::Terms;
 
 /// Adds every flow of `nodes`, or changes it, with the same quantum.
 ///
 /// # Errors
 /// As [`RingFlow::check_quantum`]; nothing has changed then.
-pub(crate) fn add_all<F: OnRing>(
+pub(crate) fn add_all<F: OnRing<Quantum = u32>>(
     nodes: &mut [F],
     quantum: u32,
     max_len: u32,
@@ -341,7 +482,7 @@ pub(crate) fn add_all<F: OnRing>(
 ///
 /// # Errors
 /// As [`RingFlow::check_quantum`], and [`ConfigError::UnknownFlow`]; nothing has changed then.
-pub(crate) fn configure<F: OnRing>(
+pub(crate) fn configure<F: OnRing<Quantum = u32>>(
     nodes: &mut [F],
     flow: FlowId,
     quantum: u32,
@@ -358,12 +499,12 @@ pub(crate) fn configure<F: OnRing>(
 
 /// The element `flow` of `nodes`.
 #[inline]
-fn node<F: OnRing>(nodes: &[F], flow: u32) -> Option<&RingFlow> {
+fn node<F: OnRing>(nodes: &[F], flow: u32) -> Option<&RingFlow<F::Quantum>> {
     nodes.get(flow as usize).map(F::on_ring)
 }
 
 #[inline]
-fn node_mut<F: OnRing>(nodes: &mut [F], flow: u32) -> Option<&mut RingFlow> {
+fn node_mut<F: OnRing>(nodes: &mut [F], flow: u32) -> Option<&mut RingFlow<F::Quantum>> {
     nodes.get_mut(flow as usize).map(F::on_ring_mut)
 }
 
@@ -408,7 +549,7 @@ impl Ring {
     /// [`Place::New`], or [`NONE`].
     #[inline]
     pub(super) fn old_front<F: OnRing>(&self, nodes: &[F]) -> u32 {
-        node(nodes, self.last_new).map_or(self.front, |last| last.next)
+        node(nodes, self.last_new).map_or(self.front, RingFlow::next)
     }
 
     /// The next ticket.
@@ -459,7 +600,7 @@ impl Ring {
     #[inline(always)]
     pub(super) fn come_back<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
         let (last_new, standing) = (self.last_new, Standing::new(Place::New, self.last_drawn()));
-        let Some(old_front) = node(nodes, last_new).map(|last| last.next) else { return false };
+        let Some(old_front) = node(nodes, last_new).map(RingFlow::next) else { return false };
         let Some(entering) = node(nodes, flow).filter(|flow| flow.standing.is_broken_off()) else {
             return false;
         };
@@ -468,13 +609,14 @@ impl Ring {
         if behind.place() == Place::Old && !is_later(behind.standing.ticket(), ticket) {
             return false;
         }
-        behind.prev = flow;
+        behind.set_prev(flow);
         if let Some(node) = node_mut(nodes, flow) {
             (node.standing, node.charged) = (standing, 0);
-            (node.next, node.prev) = (old_front, last_new);
+            node.set_next(old_front);
+            node.set_prev(last_new);
         }
         if let Some(before) = node_mut(nodes, last_new) {
-            before.next = flow;
+            before.set_next(flow);
         }
         self.last_new = flow;
         true
@@ -527,12 +669,14 @@ impl Ring {
     #[inline(always)]
     fn insert_before<F: OnRing>(&mut self, nodes: &mut [F], at: u32, flow: u32) {
         let Some(behind) = node_mut(nodes, at) else { return self.begin(nodes, flow) };
-        let prev = core::mem::replace(&mut behind.prev, flow);
+        let prev = behind.prev();
+        behind.set_prev(flow);
         if let Some(node) = node_mut(nodes, flow) {
-            (node.next, node.prev) = (at, prev);
+            node.set_next(at);
+            node.set_prev(prev);
         }
         if let Some(before) = node_mut(nodes, prev) {
-            before.next = flow;
+            before.set_next(flow);
         }
     }
 
@@ -542,7 +686,8 @@ impl Ring {
     fn begin<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) {
         self.front = flow;
         if let Some(node) = node_mut(nodes, flow) {
-            (node.next, node.prev) = (flow, flow);
+            node.set_next(flow);
+            node.set_prev(flow);
         }
     }
 
@@ -554,12 +699,12 @@ impl Ring {
         &mut self,
         nodes: &mut [F],
         len: u32,
-        max_len: u32,
+        terms: Terms<F>,
         drawn: impl FnOnce(&mut [F]),
     ) {
         let front = self.front;
         let Some(node) = nodes.get_mut(front as usize) else { return };
-        if self.charge_front(node, front, len, max_len) {
+        if self.charge_front(node, front, len, terms) {
             drawn(nodes);
         }
     }
@@ -572,18 +717,19 @@ impl Ring {
         node: &mut F,
         front: u32,
         len: u32,
-        max_len: u32,
+        terms: Terms<F>,
     ) -> bool {
         let node = node.on_ring_mut();
         let charged = node.charged.wrapping_add(len);
-        if charged < node.quantum {
+        let quantum = node.quantum.of(terms);
+        if charged < quantum {
             node.charged = charged;
             node.standing = node.standing.begun();
             return false;
         }
-        node.charged = debt(charged, node.quantum, max_len);
+        node.charged = debt(charged, quantum, F::Quantum::max_len(terms));
         node.standing = self.draw();
-        self.front = node.next;
+        self.front = node.next();
         if front == self.last_new {
             self.last_new = NONE;
         }
@@ -594,7 +740,13 @@ impl Ring {
     /// the rest of its turn, or what it owes: emptying a queue must neither wash a debt away nor let turns
     /// pile up.
     #[inline]
-    pub(crate) fn leave<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, len: u32, max_len: u32) {
+    pub(crate) fn leave<F: OnRing>(
+        &mut self,
+        nodes: &mut [F],
+        flow: u32,
+        len: u32,
+        terms: Terms<F>,
+    ) {
         let last_drawn = self.last_drawn();
         let Some(node) = node_mut(nodes, flow) else { return };
         let ticket = match node.place() {
@@ -602,14 +754,14 @@ impl Ring {
             Place::Old => last_drawn,
             _ => return,
         };
-        node.stop(ticket, len, max_len);
+        node.stop(ticket, len, terms);
         self.unlist(nodes, flow);
     }
 
     /// Takes the front, which has sent `len` bytes and has nothing left, off the ring. It keeps the
     /// rest of its turn, or what it owes.
     #[inline]
-    pub fn leave_front<F: OnRing>(&mut self, nodes: &mut [F], len: u32, max_len: u32) {
+    pub fn leave_front<F: OnRing>(&mut self, nodes: &mut [F], len: u32, terms: Terms<F>) {
         let (front, last_drawn) = (self.front, self.last_drawn());
         let Some(node) = node_mut(nodes, front) else { return };
         let mut ticket = last_drawn;
@@ -619,18 +771,18 @@ impl Ring {
                 self.last_new = NONE;
             }
         }
-        node.stop(ticket, len, max_len);
-        let RingFlow { next, prev, .. } = *node;
+        node.stop(ticket, len, terms);
+        let (next, prev) = (node.next(), node.prev());
         if next == front {
             self.front = NONE;
             return;
         }
         self.front = next;
         if let Some(before) = node_mut(nodes, prev) {
-            before.next = next;
+            before.set_next(next);
         }
         if let Some(behind) = node_mut(nodes, next) {
-            behind.prev = prev;
+            behind.set_prev(prev);
         }
     }
 
@@ -638,10 +790,10 @@ impl Ring {
     ///
     /// A loss is no service. A flow that loses a turn that has not begun owes what it owed and is as sparse as
     /// it was. In a turn that has begun a loss is as if the flow had been emptied by service.
-    pub fn lose<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, max_len: u32) {
+    pub fn lose<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, terms: Terms<F>) {
         let Some(node) = node_mut(nodes, flow) else { return };
         if node.standing.has_begun() {
-            return self.leave(nodes, flow, 0, max_len);
+            return self.leave(nodes, flow, 0, terms);
         }
         node.standing = match node.place() {
             Place::New => Standing::new(Place::Idle, 0),
@@ -654,7 +806,8 @@ impl Ring {
 
     /// Takes `flow`, which is listed, off the ring; what it says of itself stays.
     pub(crate) fn unlist<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) {
-        let Some(&RingFlow { next, prev, .. }) = node(nodes, flow) else { return };
+        let Some(node) = node(nodes, flow) else { return };
+        let (next, prev) = (node.next(), node.prev());
         if flow == self.last_new {
             // The new list is at the front of the ring: the flow before its last one is on it too, if any is.
             self.last_new = if flow == self.front { NONE } else { prev };
@@ -663,10 +816,10 @@ impl Ring {
             self.front = if next == flow { NONE } else { next };
         }
         if let Some(before) = node_mut(nodes, prev) {
-            before.next = next;
+            before.set_next(next);
         }
         if let Some(behind) = node_mut(nodes, next) {
-            behind.prev = prev;
+            behind.set_prev(prev);
         }
     }
 
@@ -680,7 +833,7 @@ impl Ring {
         let front = self.front;
         let at = |flow: u32| nodes.get(flow as usize).map(|node| (flow, node));
         let behind = move |&(_, node): &(u32, &F)| {
-            let next = node.on_ring().next;
+            let next = node.on_ring().next();
             if next == front { None } else { at(next) }
         };
         core::iter::successors(at(front), behind).take(most.saturating_add(1))
@@ -691,13 +844,13 @@ impl Ring {
     /// # Errors
     /// The first [`Imbalance`] found.
     pub fn recount<F: OnRing>(&self, nodes: &[F], listed: usize) -> Result<(), Imbalance> {
-        let (mut found, mut last) = (0_usize, None::<(u32, RingFlow)>);
+        let (mut found, mut last) = (0_usize, None::<(u32, RingFlow<F::Quantum>)>);
         let mut last_new = NONE;
         for (here, flow) in self.walk(nodes, listed) {
             let flow = *flow.on_ring();
             Imbalance::check("a flow on the ring is listed", here, 1, flow.is_listed().into())?;
-            let next = node(nodes, flow.next).copied().unwrap_or(RingFlow::EMPTY);
-            Imbalance::check("links point both ways", here, here.into(), next.prev.into())?;
+            let next = node(nodes, flow.next()).copied().unwrap_or(RingFlow::EMPTY);
+            Imbalance::check("links point both ways", here, here.into(), next.prev().into())?;
             if flow.place() == Place::New {
                 last_new = here;
             }
