@@ -245,11 +245,19 @@ impl Law {
     #[inline(always)]
     fn judge(&self, state: &mut ChosenAqmState, random: &mut Random, head: Head) -> Verdict {
         by_law!(self, Verdict::Pass, law => {
-            // Most packets of a standing queue below its next signal.
-            if law.leaves(&Words::from_words(state.words(), head.now), head) {
-                return Verdict::Pass;
-            }
             state.change(head.now, |state| law.judge(state, random, head))
+        })
+    }
+
+    /// Returns true if the packet passes and leaves the state as it is. False is always right.
+    #[inline(always)]
+    fn leaves(&self, state: &ChosenAqmState, head: Head) -> bool {
+        // The default AQM by a comparison: less than the jump by table below.
+        if let Self::Cobalt(law) = self {
+            return law.leaves(&Words::from_words(state.words(), head.now), head);
+        }
+        by_law!(self, true, law => {
+            law.leaves(&Words::from_words(state.words(), head.now), head)
         })
     }
 
@@ -280,14 +288,10 @@ impl AqmSetting {
     /// No AQM.
     pub const EMPTY: Self = Self { choice: AqmChoice::None, law: Law::None, l4s: None };
 
-    /// A packet without ECT(1), of a queue without a history, passes if it waited less.
-    const fn passes_below(&self) -> Nanos {
-        self.law.passes_below()
-    }
-
-    /// As [`Self::passes_below`], of a packet with ECT(1).
-    fn any_passes_below(&self) -> Nanos {
-        let any = self.passes_below();
+    /// A packet of a queue without a history passes if it waited less; 0 if and only if arrivals may
+    /// be signalled.
+    fn passes_below(&self) -> Nanos {
+        let any = self.law.passes_below();
         self.l4s.map_or(any, |l4s| l4s.threshold.plus(Nanos(1)).min(any))
     }
 }
@@ -318,9 +322,8 @@ pub struct ChosenAqm<T, U = [AqmSetting; 1]> {
     states: T,
     /// One for each tin.
     tins: U,
-    /// The least of all tins: a packet of a queue without a history that waited less passes, whatever it is.
-    any_passes_below: Nanos,
-    /// The same, of packets without ECT(1); 0 if and only if arrivals may be signalled in any tin.
+    /// The least of all tins: a packet of a queue without a history that waited less passes. 0 if and
+    /// only if arrivals may be signalled in any tin.
     passes_below: Nanos,
     random: Random,
     /// The last arrival: an overflow has no time of its own.
@@ -367,8 +370,8 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
         tins.as_mut().fill(setting);
         states.as_mut().fill(ChosenAqmState::EMPTY);
         let random = Random::new(seed);
-        let (any_passes_below, passes_below, now) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
-        let mut aqm = Self { states, tins, any_passes_below, passes_below, random, now };
+        let (passes_below, now) = (Nanos::ZERO, Nanos::ZERO);
+        let mut aqm = Self { states, tins, passes_below, random, now };
         aqm.follow();
         Ok(aqm)
     }
@@ -475,29 +478,22 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
     }
 
     fn follow(&mut self) {
-        let least = self.tins.as_ref().iter().map(AqmSetting::any_passes_below).min();
-        self.any_passes_below = least.unwrap_or(Nanos::ZERO);
         let least = self.tins.as_ref().iter().map(AqmSetting::passes_below).min();
         self.passes_below = least.unwrap_or(Nanos::ZERO);
     }
 
-    /// A glance at a queue without a history, where the packet waited for longer than any that passes in every tin.
-    #[inline(never)]
-    fn glance_again(&self, flow: FlowId, head: Head) -> Verdict {
-        // A standing queue below the target: most packets wait for longer than the threshold of L4S there.
-        if head.ecn != Ecn::Ect1 && head.sojourn < self.passes_below {
-            return Verdict::Pass;
-        }
-        let Some(state) = self.states.as_ref().get(flow.index()) else { return Verdict::Unclear };
-        let setting = self.setting(state.tin());
-        let passes_below = match head.ecn {
-            Ecn::Ect1 => setting.any_passes_below(),
-            _ => setting.passes_below(),
-        };
-        if head.sojourn < passes_below { Verdict::Pass } else { Verdict::Unclear }
+    /// Returns true if the packet passes and leaves the state as it is. False is always right.
+    #[inline(always)]
+    fn leaves(&self, flow: FlowId, head: Head) -> bool {
+        let Some(state) = self.states.as_ref().get(flow.index()) else { return false };
+        let setting = self.tins.as_ref().get(state.tin());
+        setting.is_some_and(|AqmSetting { law, l4s, .. }| {
+            law.leaves(state, head) && !l4s.is_some_and(|l4s| l4s.marks(head))
+        })
     }
 
     #[cold]
+    #[inline(never)]
     fn judge_closely(&mut self, flow: FlowId, head: Head) -> Verdict {
         let Self { states, tins, random, .. } = self;
         let tins = tins.as_ref();
@@ -549,17 +545,17 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> Aqm for ChosenAqm<T, U> {
     #[inline]
     fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
         if look == Look::Close {
+            // Most packets of a standing queue below its next signal.
+            if self.leaves(flow, head) {
+                return Verdict::Pass;
+            }
             return self.judge_closely(flow, head);
         }
         // At a glance nothing is written, so that what the caller has read is still true after it.
         let state = self.states.as_ref().get(flow.index());
-        if !state.is_some_and(ChosenAqmState::is_quiet) {
-            return Verdict::Unclear;
-        }
-        if head.sojourn < self.any_passes_below {
-            return Verdict::Pass;
-        }
-        self.glance_again(flow, head)
+        let passes =
+            state.is_some_and(ChosenAqmState::is_quiet) && head.sojourn < self.passes_below;
+        if passes { Verdict::Pass } else { Verdict::Unclear }
     }
 
     fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {

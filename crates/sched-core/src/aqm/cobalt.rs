@@ -257,11 +257,12 @@ impl Law for CobaltLaw {
         if state.chance != Probability::NEVER {
             return false;
         }
+        let stands = self.stands(head);
         let stays = match state.phase {
-            Phase::Quiet => return !self.stands(head),
+            Phase::Quiet => return !stands,
             Phase::Idle => false,
-            Phase::Below => !self.stands(head),
-            Phase::Standing => self.stands(head),
+            Phase::Below => !stands,
+            Phase::Standing => stands,
         };
         // An instant further ahead would be brought closer.
         let is_ahead = head.now < state.next && state.next.since(head.now) <= self.interval;

@@ -193,6 +193,16 @@ impl Law for CoDelParams {
     type State = CoDelState;
 
     #[inline]
+    fn leaves(&self, state: &CoDelState, head: Head) -> bool {
+        if self.is_below(head) {
+            return state.phase == BELOW;
+        }
+        let due = if state.phase == SIGNALLING { state.next } else { state.phase };
+        // An instant further ahead would be brought closer.
+        head.now < due && due.since(head.now) <= self.interval
+    }
+
+    #[inline]
     fn judge(&self, state: &mut CoDelState, _random: &mut Random, head: Head) -> Verdict {
         self.verdict(state, head)
     }

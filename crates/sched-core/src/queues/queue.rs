@@ -253,13 +253,18 @@ impl Queue {
     /// Takes out the oldest packet; to be followed by [`Self::close`] if it was the last one.
     #[inline]
     pub(crate) fn take_head(&mut self, descriptors: &mut [Descriptor]) -> Option<Packet> {
-        let handle = self.head;
-        let descriptor = descriptors.get_mut(handle as usize)?;
-        let packet = descriptor.packet(handle);
+        let descriptor = descriptors.get_mut(self.head as usize)?;
+        Some(self.take(descriptor))
+    }
+
+    /// As [`Self::take_head`], for a caller that has the descriptor of the oldest packet already.
+    #[inline]
+    pub(crate) const fn take(&mut self, descriptor: &mut Descriptor) -> Packet {
+        let packet = descriptor.packet(self.head);
         descriptor.len_ecn = 0;
         self.head = descriptor.next;
         self.held.sub(packet.len);
-        Some(packet)
+        packet
     }
 
     /// The last packet was taken out.

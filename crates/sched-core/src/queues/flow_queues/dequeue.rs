@@ -22,7 +22,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
 
     /// The rest of [`Scheduler::dequeue`], where the AQM has spoken.
     #[cold]
-    fn deliver_signalled(
+    pub(super) fn deliver_signalled(
         &mut self,
         now: Nanos,
         flow: FlowId,
@@ -74,42 +74,15 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         self.policy.served(flow, len, 0);
     }
 
-    /// [`Scheduler::dequeue`] where no flow is selected: all that are backlogged wait, or none is.
+    /// The flow that is served where none is selected: all that are backlogged wait, or none is.
     #[cold]
     #[inline(never)]
-    pub(super) fn dequeue_opened(
-        &mut self,
-        now: Nanos,
-        drops: &mut dyn DropSink,
-    ) -> Option<Packet> {
+    pub(super) fn open(&mut self) -> Option<FlowId> {
+        if !self.scheduler.waits() {
+            return None;
+        }
         self.scheduler.open();
-        let flow = self.scheduler.select()?;
-        self.deliver_judged(now, flow, Verdict::Unclear, drops)
-    }
-
-    /// The rest of [`Scheduler::dequeue`], where the packet did not pass at a glance.
-    #[inline(never)]
-    pub(super) fn deliver_judged(
-        &mut self,
-        now: Nanos,
-        flow: FlowId,
-        glance: Verdict,
-        drops: &mut dyn DropSink,
-    ) -> Option<Packet> {
-        let is_unclear = glance == Verdict::Unclear;
-        let verdict = if is_unclear { self.judge(now, flow) } else { glance };
-        if is_told(verdict) {
-            return self.deliver_signalled(now, flow, verdict, drops);
-        }
-        let queue = self.queues.as_mut().get_mut(flow.index())?;
-        let parts = (&mut self.scheduler, &mut self.policy);
-        let descriptors = self.descriptors.as_mut();
-        let (packet, is_last) = deliver(parts, &mut self.ledger, queue, descriptors, flow)?;
-        let delivered = Some(packet);
-        if is_last {
-            self.close(flow, packet.len);
-        }
-        delivered
+        self.scheduler.select()
     }
 
     /// The flow that is served next, now or later.
@@ -118,13 +91,13 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     }
 
     /// What the AQM says of the packet at the head of the queue of `flow`, looking closely.
-    pub(super) fn judge(&mut self, now: Nanos, flow: FlowId) -> Verdict {
+    fn judge(&mut self, now: Nanos, flow: FlowId) -> Verdict {
         let Some(queue) = self.queues.as_ref().get(flow.index()) else { return Verdict::Pass };
         let Some(descriptor) = self.descriptors.as_ref().get(queue.head() as usize) else {
             return Verdict::Pass;
         };
-        let head = unpaced(&self.scheduler, flow, head_of(now, descriptor, queue.backlog()));
-        self.aqm.judge(flow, head, Look::Close)
+        let head = head_of(&self.scheduler, now, flow, descriptor, queue.backlog());
+        look_closely(&mut self.aqm, flow, head)
     }
 
     /// Tells the sender of the packet at the head of the queue of `flow`, of which the AQM said `verdict`: marks the
@@ -170,8 +143,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         let mut held = queue.backlog();
         for dropped in 0..=A::MAX_DROPS {
             let packet = descriptor.packet(here);
-            let head = unpaced(&self.scheduler, flow, head_of(now, descriptor, held));
-            let verdict = judge(head);
+            let verdict = judge(head_of(&self.scheduler, now, flow, descriptor, held));
             if !is_told(verdict) {
                 break;
             }
@@ -190,39 +162,32 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     }
 }
 
-/// Takes the first packet out of `queue`, which is that of `flow`, books it as delivered, and tells flow scheduler and
-/// drop policy unless nothing is left: that is the business of [`FlowQueues::close`], and the second value says so.
+/// Books `len` bytes that were taken out of `queue`, which is that of `flow`, as delivered, and
+/// tells flow scheduler and drop policy unless nothing is left: that is the business of
+/// [`FlowQueues::close`], and then this returns true.
 #[inline(always)]
 pub(super) fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
     (scheduler, policy): (&mut O, &mut D),
     ledger: &mut Ledger,
     queue: &mut Queue,
-    descriptors: &mut [Descriptor],
-    flow: FlowId,
-) -> Option<(Packet, bool)> {
-    let packet = queue.take_head(descriptors)?;
-    ledger.deliver(packet.len);
+    descriptors: &[Descriptor],
+    (flow, len): (FlowId, u32),
+) -> bool {
+    ledger.deliver(len);
     // Apart, so that whether anything is left is asked once.
     let Some(next_head) = queue.head_len(descriptors) else {
         queue.close();
-        return Some((packet, true));
+        return true;
     };
-    let (delivered, left) = (Some((packet, false)), queue.backlog().bytes);
+    let left = queue.backlog().bytes;
     // The scheduler last: across what it has in functions of its own, fewer registers are kept.
-    policy.served(flow, packet.len, left);
-    scheduler.served(flow, packet.len, Some(next_head));
-    delivered
-}
-
-/// `head` without what the packet waited for a ceiling.
-#[inline]
-pub(super) fn unpaced(scheduler: &impl FlowScheduler, flow: FlowId, head: Head) -> Head {
-    let waited = scheduler.pace(flow).0.saturating_mul(PACED_ROUNDS);
-    Head { sojourn: Nanos(head.sojourn.0.saturating_sub(waited)), ..head }
+    policy.served(flow, len, left);
+    scheduler.served(flow, len, Some(next_head));
+    false
 }
 
 /// Whether the AQM's verdict is one that the sender is told of.
-const fn is_told(verdict: Verdict) -> bool {
+pub(super) const fn is_told(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Signal | Verdict::Drop)
 }
 
@@ -231,28 +196,52 @@ const fn is_marked(verdict: Verdict, packet: Packet) -> bool {
     matches!(verdict, Verdict::Signal) && packet.ecn.is_capable()
 }
 
-/// What the AQM says at a glance of the packet in `descriptor`, first of the queue of `flow`, which holds `held`.
+/// What the AQM says of the packet in `descriptor`, first of `queue`, which is that of `flow`: at a
+/// glance in line, and else in a function of its own.
 #[inline(always)]
-pub(super) fn glance<A: Aqm>(
+pub(super) fn verdict<A: Aqm>(
     (scheduler, aqm): (&impl FlowScheduler, &mut A),
     now: Nanos,
     flow: FlowId,
     descriptor: &Descriptor,
-    held: Backlog,
+    queue: &Queue,
 ) -> Verdict {
+    let head = || head_of(scheduler, now, flow, descriptor, queue.backlog());
     // A clock that stepped back is looked at closely: then a sojourn time is one here, and need not be asked again.
-    if size_of::<A>() > 0 && !descriptor.has_sojourn(now) {
-        return Verdict::Unclear;
+    if size_of::<A>() == 0 || descriptor.has_sojourn(now) {
+        let glance = aqm.judge(flow, head(), Look::Glance);
+        if glance != Verdict::Unclear {
+            return glance;
+        }
     }
-    aqm.judge(flow, unpaced(scheduler, flow, head_of(now, descriptor, held)), Look::Glance)
+    // Made anew: a head that both looks share is written to memory for each packet.
+    look_closely(aqm, flow, head())
 }
 
-/// What an AQM knows of the packet in `descriptor`, first of a queue that holds `held`.
+/// What the AQM says at a close look, in a function of its own: its registers are saved only here.
+#[inline(never)]
+fn look_closely(aqm: &mut impl Aqm, flow: FlowId, head: Head) -> Verdict {
+    aqm.judge(flow, head, Look::Close)
+}
+
+/// What an AQM knows of the packet in `descriptor`, first of the queue of `flow`, which holds
+/// `held`. What it waited for a ceiling does not count.
 #[inline(always)]
-pub(super) fn head_of(now: Nanos, descriptor: &Descriptor, held: Backlog) -> Head {
+fn head_of(
+    scheduler: &impl FlowScheduler,
+    now: Nanos,
+    flow: FlowId,
+    descriptor: &Descriptor,
+    held: Backlog,
+) -> Head {
+    let waited = descriptor.sojourn(now);
+    let sojourn = match scheduler.pace(flow) {
+        Nanos::ZERO => waited,
+        Nanos(pace) => Nanos(waited.0.saturating_sub(pace.saturating_mul(PACED_ROUNDS))),
+    };
     Head {
         now,
-        sojourn: descriptor.sojourn(now),
+        sojourn,
         bytes_behind: held.bytes.wrapping_sub(descriptor.len()),
         packets: held.packets,
         ecn: descriptor.ecn(),

@@ -1,10 +1,10 @@
 //! The contract with packets. In line is what every packet pays for; the rest is in functions of their own.
 
-use super::dequeue::{deliver, glance};
+use super::dequeue::{deliver, is_told, verdict};
 use super::enqueue::{parts_of, takes, tell_grown};
 use super::touch::CHUNK;
 use super::{FlowQueues, Tables};
-use crate::aqm::{Admission, Aqm, Look, Offer, Verdict};
+use crate::aqm::{Admission, Aqm, Look, Offer};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, FlowState};
 use crate::queues::counters::{Counters, FlowRecords};
@@ -66,25 +66,23 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
     #[inline(always)]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.scheduler.advance(now);
-        let Some(flow) = self.scheduler.select() else {
-            if !self.scheduler.waits() {
-                return None;
-            }
-            let Packet { handle, len, ecn } = self.dequeue_opened(now, drops)?;
-            return Some(Packet { handle, len, ecn });
+        let flow = match self.scheduler.select() {
+            Some(flow) => flow,
+            None => self.open()?,
         };
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let descriptors = self.descriptors.as_mut();
-        let descriptor = descriptors.get(queue.head() as usize)?;
+        let descriptor = descriptors.get_mut(queue.head() as usize)?;
         let parts = (&self.scheduler, &mut self.aqm);
-        let verdict = glance(parts, now, flow, descriptor, queue.backlog());
-        if verdict != Verdict::Pass {
+        let verdict = verdict(parts, now, flow, descriptor, queue);
+        if is_told(verdict) {
             // In parts: a packet that is returned as a whole has a place in memory, on the way in line too.
-            let Packet { handle, len, ecn } = self.deliver_judged(now, flow, verdict, drops)?;
+            let Packet { handle, len, ecn } = self.deliver_signalled(now, flow, verdict, drops)?;
             return Some(Packet { handle, len, ecn });
         }
         let parts = (&mut self.scheduler, &mut self.policy);
-        let (packet, is_last) = deliver(parts, &mut self.ledger, queue, descriptors, flow)?;
+        let packet = queue.take(descriptor);
+        let is_last = deliver(parts, &mut self.ledger, queue, descriptors, (flow, packet.len));
         let delivered = Some(packet);
         if is_last {
             self.close(flow, packet.len);
