@@ -246,38 +246,33 @@ impl Discipline {
         max_len: u32,
     ) -> Box<dyn Bottleneck> {
         let max_len = max_len.clamp(1, self.longest());
-        let flows = QUEUES as usize;
         let within = "every flow is below QUEUES and the length was clamped";
+        let room = descriptors(limits);
         match self {
-            Self::Fifo => {
-                let fifo = Fifo::tail_drop(descriptors(limits), limits);
-                Box::new(Shaped::new(fifo, line, link))
-            }
+            Self::Fifo => Box::new(Shaped::new(Fifo::tail_drop(room, limits), line, link)),
             Self::Drr => {
-                let mut drr = Drr::new(vec![DrrFlow::EMPTY; flows], max_len).expect(within);
-                drr.add_all(max_len).expect(within);
-                Box::new(Shaped::new(hashed(drr, longest(), limits), line, link))
+                let drr = drr(QUEUES, max_len).expect(within);
+                Box::new(Shaped::new(
+                    by_hash(drr, longest(QUEUES), NoAqm, room, limits),
+                    line,
+                    link,
+                ))
             }
             Self::Sqf | Self::SqfFloor | Self::SqfFlush | Self::SqfFloorFlush => {
                 let (share, flush) = self.options_of_sqf().expect("one of SQF");
-                let sqf = ShortestQueue::new(vec![LengthFlow::EMPTY; flows]);
-                let waiting = vec![WaitingFlow::EMPTY; flows];
-                let mut sqf = sqf.service_floor(share, waiting).expect(within);
+                let mut sqf = sqf(QUEUES, share).expect(within);
                 if let Some(after) = flush {
                     sqf = sqf.flush_unserved(after).expect(within);
                 }
-                for flow in 0..QUEUES {
-                    sqf.configure(FlowId(flow), (), None).expect(within);
-                }
-                Box::new(Shaped::new(hashed(sqf, OwnVictim, limits), line, link))
+                Box::new(Shaped::new(by_hash(sqf, OwnVictim, NoAqm, room, limits), line, link))
             }
             Self::Qfq => {
-                let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; flows], max_len).expect(within);
-                for flow in 0..QUEUES {
-                    let config = QfqConfig { weight: 1, max_len };
-                    qfq.configure(FlowId(flow), config, None).expect(within);
-                }
-                Box::new(Shaped::new(hashed(qfq, longest(), limits), line, link))
+                let qfq = qfq(QUEUES, max_len).expect(within);
+                Box::new(Shaped::new(
+                    by_hash(qfq, longest(QUEUES), NoAqm, room, limits),
+                    line,
+                    link,
+                ))
             }
             Self::Smart => {
                 let (isolation, aqm, l4s) = (Isolation::DualSrcHost, AqmKind::Cobalt, true);
@@ -298,13 +293,9 @@ pub fn sqf_with_codel(
     link: Overhead,
     limits: Limits,
 ) -> Result<Box<dyn Bottleneck>, ConfigError> {
-    let queues = QUEUES as usize;
-    let mut sqf = ShortestQueue::new(vec![LengthFlow::EMPTY; queues])
-        .service_floor(floor, vec![WaitingFlow::EMPTY; queues])?;
-    for flow in 0..QUEUES {
-        sqf.configure(FlowId(flow), (), None)?;
-    }
-    Ok(Box::new(Shaped::new(hashed_with_codel(sqf, OwnVictim, params, limits)?, line, link)))
+    let codel = CoDel::new(vec![CoDelState::EMPTY; QUEUES as usize], params)?;
+    let queue = by_hash(sqf(QUEUES, floor)?, OwnVictim, codel, descriptors(limits), limits);
+    Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
 /// Deficit round robin as [`Discipline::Drr`], with CoDel in each queue.
@@ -318,57 +309,84 @@ pub fn drr_with_codel(
     limits: Limits,
     max_len: u32,
 ) -> Result<Box<dyn Bottleneck>, ConfigError> {
-    let max_len = max_len.clamp(1, Packet::MAX_LEN);
-    let mut drr = Drr::new(vec![DrrFlow::EMPTY; QUEUES as usize], max_len)?;
-    drr.add_all(max_len)?;
-    Ok(Box::new(Shaped::new(hashed_with_codel(drr, longest(), params, limits)?, line, link)))
+    let drr = drr(QUEUES, max_len.clamp(1, Packet::MAX_LEN))?;
+    let codel = CoDel::new(vec![CoDelState::EMPTY; QUEUES as usize], params)?;
+    let queue = by_hash(drr, longest(QUEUES), codel, descriptors(limits), limits);
+    Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
-fn descriptors(limits: Limits) -> Vec<Descriptor> {
+/// For all that the limit allows, and the arrival that overflows it.
+pub(crate) fn descriptors(limits: Limits) -> Vec<Descriptor> {
     vec![Descriptor::EMPTY; limits.packets as usize + 1]
 }
 
-fn longest() -> LongestQueueDrop<Vec<LongestFlow>> {
-    LongestQueueDrop::new(vec![LongestFlow::EMPTY; QUEUES as usize])
+pub(crate) fn longest(flows: u32) -> LongestQueueDrop<Vec<LongestFlow>> {
+    LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows as usize])
 }
 
-/// Flows by hash, with this AQM in each queue and this drop policy.
-type ByHash<O, A, D> = Hashed<FlowQueues<O, ByHashTables, A, D>>;
-type ByHashTables = (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0], HashDirectory<Vec<TagLine>>);
-
-fn hashed<O: FlowScheduler, D: DropPolicy<O>>(
-    scheduler: O,
-    policy: D,
-    limits: Limits,
-) -> ByHash<O, NoAqm, D> {
-    by_hash(scheduler, policy, NoAqm, limits)
+/// Deficit round robin over `flows` flows with a quantum of the longest packet.
+pub(crate) fn drr(flows: u32, max_len: u32) -> Result<Drr<Vec<DrrFlow>>, ConfigError> {
+    let mut scheduler = Drr::new(vec![DrrFlow::EMPTY; flows as usize], max_len)?;
+    scheduler.add_all(max_len)?;
+    Ok(scheduler)
 }
 
-fn hashed_with_codel<O: FlowScheduler, D: DropPolicy<O>>(
-    scheduler: O,
-    policy: D,
-    params: CoDelParams,
-    limits: Limits,
-) -> Result<ByHash<O, CoDel<Vec<CoDelState>>, D>, ConfigError> {
-    let codel = CoDel::new(vec![CoDelState::EMPTY; QUEUES as usize], params)?;
-    Ok(by_hash(scheduler, policy, codel, limits))
+/// Quick fair queueing over `flows` flows with equal weights.
+fn qfq(flows: u32, max_len: u32) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
+    let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; flows as usize], max_len)?;
+    for flow in (0..flows).map(FlowId) {
+        scheduler.configure(flow, QfqConfig { weight: 1, max_len }, None)?;
+    }
+    Ok(scheduler)
 }
 
-fn by_hash<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
+/// Shortest queue first over `flows` flows.
+pub(crate) fn sqf(
+    flows: u32,
+    floor: FloorShare,
+) -> Result<ShortestQueue<Vec<LengthFlow>, Vec<WaitingFlow>>, ConfigError> {
+    let room = flows as usize;
+    let mut scheduler = ShortestQueue::new(vec![LengthFlow::EMPTY; room])
+        .service_floor(floor, vec![WaitingFlow::EMPTY; room])?;
+    for flow in (0..flows).map(FlowId) {
+        scheduler.configure(flow, (), None)?;
+    }
+    Ok(scheduler)
+}
+
+/// Flows by number, with this AQM in each queue and this drop policy.
+pub(crate) type ByNumber<O, A, D> =
+    FlowQueues<O, (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0]), A, D>;
+
+/// A queue for each flow of `scheduler`.
+pub(crate) fn by_number<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
     scheduler: O,
     policy: D,
     aqm: A,
+    descriptors: Vec<Descriptor>,
     limits: Limits,
-) -> ByHash<O, A, D> {
-    let queues = vec![Queue::EMPTY; QUEUES as usize];
-    let queues = FlowQueues::with_parts(scheduler, aqm, queues, descriptors(limits), [], limits);
-    Hashed::over(queues.with_drop_policy(policy), table())
+) -> ByNumber<O, A, D> {
+    let queues = vec![Queue::EMPTY; scheduler.flows() as usize];
+    let queues = FlowQueues::with_parts(scheduler, aqm, queues, descriptors, [], limits);
+    queues.with_drop_policy(policy)
 }
 
-fn table() -> flowhash::FlowTable<Vec<TagLine>> {
+/// Flows by hash, with this AQM in each queue and this drop policy.
+pub(crate) type ByHash<O, A, D> = Hashed<FlowQueues<O, ByHashTables, A, D>>;
+type ByHashTables = (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0], HashDirectory<Vec<TagLine>>);
+
+/// As [`by_number`], over [`QUEUES`] queues found by hash.
+pub(crate) fn by_hash<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
+    scheduler: O,
+    policy: D,
+    aqm: A,
+    descriptors: Vec<Descriptor>,
+    limits: Limits,
+) -> ByHash<O, A, D> {
     let lines = vec![TagLine::EMPTY; QUEUES.div_ceil(8) as usize];
-    flowhash::FlowTable::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
-        .expect("a power of two, and eight queues a line")
+    let table = flowhash::FlowTable::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
+        .expect("a power of two, and eight queues a line");
+    Hashed::over(by_number(scheduler, policy, aqm, descriptors, limits), table)
 }
 
 impl fmt::Display for Discipline {

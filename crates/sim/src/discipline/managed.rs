@@ -1,11 +1,9 @@
 //! Any AQM: in one queue, or in each queue of flows by hash with sparse flows first.
 
-use freeboard::sched_core::{
-    Aqm, ConfigError, Drr, DrrFlow, FlowQueues, Limits, OwnVictim, Packet, Queue,
-};
+use freeboard::sched_core::{Aqm, ConfigError, Limits, OwnVictim, Packet};
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
-use super::{Bottleneck, QUEUES, by_hash, descriptors, longest};
+use super::{Bottleneck, QUEUES, by_hash, by_number, descriptors, drr, longest};
 
 /// One queue for all packets, which come as flow 0, with the state of that flow in `aqm`. A full queue drops its
 /// oldest packet.
@@ -19,11 +17,8 @@ pub fn one_queue<A: Aqm + 'static>(
     limits: Limits,
     max_len: u32,
 ) -> Result<Box<dyn Bottleneck>, ConfigError> {
-    let mut drr = Drr::new(vec![DrrFlow::EMPTY; 1], max_len)?;
-    drr.add_all(max_len)?;
-    let queues = vec![Queue::EMPTY; 1];
-    let queues = FlowQueues::with_parts(drr, aqm, queues, descriptors(limits), [], limits);
-    Ok(Box::new(Shaped::new(queues.with_drop_policy(OwnVictim), line, link)))
+    let queue = by_number(drr(1, max_len)?, OwnVictim, aqm, descriptors(limits), limits);
+    Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
 /// Deficit round robin over [`QUEUES`] flows by hash, sparse flows first, with `aqm` in each queue: the form of
@@ -38,8 +33,7 @@ pub fn fair_queues<A: Aqm + 'static>(
     limits: Limits,
     max_len: u32,
 ) -> Result<Box<dyn Bottleneck>, ConfigError> {
-    let max_len = max_len.clamp(1, Packet::MAX_LEN);
-    let mut drr = Drr::new(vec![DrrFlow::EMPTY; QUEUES as usize], max_len)?.sparse_first();
-    drr.add_all(max_len)?;
-    Ok(Box::new(Shaped::new(by_hash(drr, longest(), aqm, limits), line, link)))
+    let drr = drr(QUEUES, max_len.clamp(1, Packet::MAX_LEN))?.sparse_first();
+    let queue = by_hash(drr, longest(QUEUES), aqm, descriptors(limits), limits);
+    Ok(Box::new(Shaped::new(queue, line, link)))
 }

@@ -1,14 +1,13 @@
 //! Disciplines over users and their flows: one level, or two.
 
 use freeboard::sched_core::{
-    ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, Drr,
-    DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee, LengthFlow, Limits,
-    LongestClass, LongestFlow, LongestQueueDrop, LowBits, Nanos, OwnVictim, Qfq, QfqConfig,
-    QfqFlow, Queue, Scheduler, ShortestQueue, WaitingFlow,
+    ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, Fifo, FloorShare,
+    FlowId, FlowScheduler, Guarantee, Limits, LongestClass, LowBits, Nanos, NoAqm, OwnVictim,
+    Scheduler,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
-use super::{Bottleneck, line_and_overhead};
+use super::{Bottleneck, by_number, descriptors, drr, line_and_overhead, longest, qfq, sqf};
 
 /// What is above the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,9 +74,9 @@ impl PerUser {
         line: Shaper,
         limits: Limits,
     ) -> Result<Box<dyn Bottleneck>, ConfigError> {
-        let descriptors = limits.packets as usize + 1;
+        let room = descriptors(limits);
         let queue = match self {
-            Self::Flows => inside.queues(users * Self::FLOWS, max_len, descriptors, limits)?,
+            Self::Flows => inside.queues(users * Self::FLOWS, max_len, room, limits)?,
             Self::Drr => over(drr(users, max_len)?, inside, users, max_len, limits)?,
             Self::Qfq => over(qfq(users, max_len)?, inside, users, max_len, limits)?,
         };
@@ -96,28 +95,24 @@ impl PerUser {
 }
 
 impl UserFlows {
-    /// Queues for flows 0, 1, … below `flows`, with room for as many packets as `descriptors` says.
+    /// Queues for flows 0, 1, … below `flows`, with this room for packets.
     fn queues(
         self,
         flows: u32,
         max_len: u32,
-        descriptors: usize,
+        room: Vec<Descriptor>,
         limits: Limits,
     ) -> Result<Any, ConfigError> {
-        let room = flows as usize;
-        let sqf = ShortestQueue::new(vec![LengthFlow::EMPTY; room]);
+        let by_length = |floor, room| {
+            Ok(Box::new(by_number(sqf(flows, floor)?, OwnVictim, NoAqm, room, limits)))
+        };
         Ok(match self {
-            Self::Fifo => Box::new(Fifo::tail_drop(vec![Descriptor::EMPTY; descriptors], limits)),
+            Self::Fifo => Box::new(Fifo::tail_drop(room, limits)),
             Self::Drr => {
-                let scheduler = drr(flows, max_len)?;
-                let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; room]);
-                added(scheduler, longest, max_len, descriptors, limits)?
+                Box::new(by_number(drr(flows, max_len)?, longest(flows), NoAqm, room, limits))
             }
-            Self::Sqf => added(sqf, OwnVictim, (), descriptors, limits)?,
-            Self::SqfWithFloor(share) => {
-                let sqf = sqf.service_floor(share, vec![WaitingFlow::EMPTY; room])?;
-                added(sqf, OwnVictim, (), descriptors, limits)?
-            }
+            Self::Sqf => by_length(FloorShare::NONE, room)?,
+            Self::SqfWithFloor(floor) => by_length(floor, room)?,
         })
     }
 }
@@ -138,62 +133,13 @@ pub fn users_sqf_with_codel(
     link: Overhead,
     limits: Limits,
 ) -> Result<Box<dyn Bottleneck>, ConfigError> {
-    let room = PerUser::FLOWS as usize;
     let flows = || -> Result<Any, ConfigError> {
-        let mut sqf = ShortestQueue::new(vec![LengthFlow::EMPTY; room])
-            .service_floor(floor, vec![WaitingFlow::EMPTY; room])?;
-        for flow in (0..PerUser::FLOWS).map(FlowId) {
-            sqf.configure(flow, (), None)?;
-        }
-        let codel = CoDel::new(vec![CoDelState::EMPTY; room], params)?;
-        let (queues, descriptors) =
-            (vec![Queue::EMPTY; room], vec![Descriptor::EMPTY; descriptors(limits)]);
-        Ok(Box::new(FlowQueues::with_parts(sqf, codel, queues, descriptors, [], Limits::NONE)))
+        let codel = CoDel::new(vec![CoDelState::EMPTY; PerUser::FLOWS as usize], params)?;
+        let (sqf, room) = (sqf(PerUser::FLOWS, floor)?, descriptors(limits));
+        Ok(Box::new(by_number(sqf, OwnVictim, codel, room, Limits::NONE)))
     };
     let queue = classes(drr(users, max_len)?, flows, users, limits)?;
     Ok(Box::new(Shaped::new(queue, line, link)))
-}
-
-/// Every user may hold all that the limit allows, and the arrival that overflows it.
-const fn descriptors(limits: Limits) -> usize {
-    limits.packets as usize + 1
-}
-
-fn drr(flows: u32, max_len: u32) -> Result<Drr<Vec<DrrFlow>>, ConfigError> {
-    let mut scheduler = Drr::new(vec![DrrFlow::EMPTY; flows as usize], max_len)?;
-    scheduler.add_all(max_len)?;
-    Ok(scheduler)
-}
-
-fn qfq(flows: u32, max_len: u32) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
-    let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; flows as usize], max_len)?;
-    for flow in (0..flows).map(FlowId) {
-        scheduler.configure(flow, QfqConfig { weight: 1, max_len }, None)?;
-    }
-    Ok(scheduler)
-}
-
-/// Queues for every flow of `scheduler`, each configured alike.
-fn added<O: FlowScheduler + 'static, D: DropPolicy<O> + 'static>(
-    scheduler: O,
-    policy: D,
-    config: O::Config,
-    descriptors: usize,
-    limits: Limits,
-) -> Result<Any, ConfigError> {
-    let flows = scheduler.flows();
-    let queues = vec![Queue::EMPTY; flows as usize];
-    let queues = FlowQueues::with_own_victim(
-        scheduler,
-        queues,
-        vec![Descriptor::EMPTY; descriptors],
-        limits,
-    );
-    let mut queues = queues.with_drop_policy(policy);
-    for flow in (0..flows).map(FlowId) {
-        queues.configure(flow, config)?;
-    }
-    Ok(Box::new(queues))
 }
 
 /// `scheduler` over users, each with queues of its own.

@@ -1,12 +1,12 @@
 //! The disciplines with a flow of the line for each flow.
 
 use freeboard::sched_core::{
-    ConfigError, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
-    LongestQueueDrop, Qfq, QfqConfig, QfqFlow, Queue, Wf2q, Wf2qConfig, Wf2qFlow,
+    ConfigError, Drr, DrrFlow, Fifo, FlowId, FlowScheduler, Limits, NoAqm, Qfq, QfqConfig, QfqFlow,
+    Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
-use super::{Bottleneck, descriptors};
+use super::{Bottleneck, by_number, descriptors};
 
 /// A discipline that gives flows different flows of the line. Flows are told apart by their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,15 +119,9 @@ fn queues<O: FlowScheduler + 'static>(
     link: Overhead,
     limits: Limits,
 ) -> Box<dyn Bottleneck> {
-    let flows = scheduler.flows() as usize;
-    let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
-    let queues = FlowQueues::with_own_victim(
-        scheduler,
-        vec![Queue::EMPTY; flows],
-        descriptors(limits),
-        limits,
-    );
-    Box::new(Shaped::new(queues.with_drop_policy(longest), line, link))
+    let policy = super::longest(scheduler.flows());
+    let queues = by_number(scheduler, policy, NoAqm, descriptors(limits), limits);
+    Box::new(Shaped::new(queues, line, link))
 }
 
 #[cfg(test)]

@@ -13,13 +13,12 @@
 
 use freeboard::sched_core::{
     AgeDrr, AgeFlow, AgeParams, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, Ecn,
-    Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Pie,
-    PieParams, PieState, Queue, ThresholdRange,
+    Fifo, FlowId, FlowScheduler, Limits, Nanos, Pie, PieParams, PieState, ThresholdRange,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
 use super::sizes::Sizes;
-use crate::discipline::{Bottleneck, one_queue};
+use crate::discipline::{Bottleneck, by_number, descriptors, longest, one_queue};
 use crate::link::Link;
 use crate::tcp::congestion::Cubic;
 use crate::tcp::network::{Naming, TcpNetwork, Way};
@@ -210,11 +209,11 @@ fn with<A: Aqm + 'static>(
         // A turn of 256 MB is priority: no queue here stands for as long.
         Form::Bands(_, floor) => {
             let young = floor.map_or(Drr::<Vec<DrrFlow>>::MAX_QUANTUM, |one_in| (one_in - 1) * len);
-            return behind(turns(&[young, len]), aqm(2), line, limits, 2);
+            return behind(turns(&[young, len]), aqm(2), line, limits);
         }
         Form::Fair => {
             let scheduler = turns(&vec![len; flows]).sparse_first();
-            return behind(scheduler, aqm(flows), line, limits, flows);
+            return behind(scheduler, aqm(flows), line, limits);
         }
         Form::Levels(threshold, floor) => {
             let params = AgeParams::two_levels(threshold);
@@ -228,7 +227,7 @@ fn with<A: Aqm + 'static>(
     };
     let mut scheduler = AgeDrr::new(vec![AgeFlow::EMPTY; flows], len, params).expect(within);
     scheduler.add_all(len).expect(within);
-    behind(scheduler, aqm(flows), line, limits, flows)
+    behind(scheduler, aqm(flows), line, limits)
 }
 
 fn behind<S: FlowScheduler + 'static, A: Aqm + 'static>(
@@ -236,13 +235,10 @@ fn behind<S: FlowScheduler + 'static, A: Aqm + 'static>(
     aqm: A,
     line: Shaper,
     limits: Limits,
-    flows: usize,
 ) -> Box<dyn Bottleneck> {
-    let queues = vec![Queue::EMPTY; flows];
-    let descriptors = vec![Descriptor::EMPTY; limits.packets as usize + 1];
-    let queues = FlowQueues::with_parts(scheduler, aqm, queues, descriptors, [], limits);
-    let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
-    Box::new(Shaped::new(queues.with_drop_policy(longest), line, Overhead::RAW))
+    let policy = longest(scheduler.flows());
+    let queues = by_number(scheduler, policy, aqm, descriptors(limits), limits);
+    Box::new(Shaped::new(queues, line, Overhead::RAW))
 }
 
 #[cfg(test)]

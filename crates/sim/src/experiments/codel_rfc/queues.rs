@@ -1,24 +1,21 @@
 //! What the tests of ns-3 expect of CoDel, COBALT, BLUE and fair queues over them.
 
-use freeboard::Hashed;
-use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
     Aqm, Blue, BlueParams, BlueState, CeThreshold, CoDel, CoDelParams, CoDelState, Cobalt,
     CobaltParams, CobaltState, ConfigError, Descriptor, DropReason, Drr, DrrFlow, Ecn, FlowId,
-    FlowQueues, FlowRecord, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue,
-    RejectReason, Scheduler,
+    Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, RejectReason,
+    Scheduler,
 };
 
 use super::{Line, MS, Source};
+use crate::discipline::{ByNumber, QUEUES, by_hash, by_number, drr};
 
 /// Queues under DRR, with one packet of 1,514 bytes a turn.
-type Queues<A> = FlowQueues<Drr<Vec<DrrFlow>>, (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0]), A>;
+type Queues<A> = ByNumber<Drr<Vec<DrrFlow>>, A, OwnVictim>;
 
 fn queues<A: Aqm>(flows: usize, aqm: A, limits: Limits) -> Queues<A> {
-    let mut scheduler = Drr::new(vec![DrrFlow::EMPTY; flows], 1_514).expect("in range");
-    scheduler.add_all(1_514).expect("in range");
-    let (queues, descriptors) = (vec![Queue::EMPTY; flows], vec![Descriptor::EMPTY; 1_024]);
-    FlowQueues::with_parts(scheduler.sparse_first(), aqm, queues, descriptors, [], limits)
+    let scheduler = drr(flows as u32, 1_514).expect("in range").sparse_first();
+    by_number(scheduler, OwnVictim, aqm, vec![Descriptor::EMPTY; 1_024], limits)
 }
 
 fn codel(flows: usize) -> CoDel<Vec<CoDelState>> {
@@ -223,11 +220,8 @@ fn fattest() -> Line {
 
 /// Flows of one set of eight ways.
 fn probing() -> Line {
-    let mut scheduler = Drr::new(vec![DrrFlow::EMPTY; 1_024], 1_514).expect("in range");
-    scheduler.add_all(1_514).expect("in range");
-    let table = FlowTable::new(vec![TagLine::EMPTY; 128], 1_024, 8).expect("in range");
-    let (queues, descriptors) = (vec![Queue::EMPTY; 1_024], vec![Descriptor::EMPTY; 16]);
-    let mut line = Hashed::with_own_victim(scheduler, table, queues, descriptors, Limits::NONE);
+    let (drr, room) = (drr(QUEUES, 1_514).expect("in range"), vec![Descriptor::EMPTY; 16]);
+    let mut line = by_hash(drr, OwnVictim, NoAqm, room, Limits::NONE);
     let mut handle = 0;
     let mut offer = |hash: u32| {
         let packet = Packet::new(handle, 100);

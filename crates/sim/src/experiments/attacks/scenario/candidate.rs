@@ -1,15 +1,15 @@
 //! What stands side by side under attack.
 
-use freeboard::flowhash::{self, TagLine};
+use freeboard::flowhash;
 use freeboard::sched_core::{
-    Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropPolicy, DropSink, Drr, DrrFlow, FlowId,
-    FlowQueues, FlowRecord, FlowScheduler, Imbalance, LengthFlow, Limits, LongestFlow,
-    LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Queue, Rejected, Scheduler, ShortestQueue,
+    Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropPolicy, DropSink, Drr, DrrFlow,
+    FloorShare, FlowId, FlowScheduler, Imbalance, Limits, Nanos, NoAqm, OwnVictim, Packet,
+    Rejected, Scheduler,
 };
-use freeboard::{HashDirectory, Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled};
+use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled};
 
 use super::{Arrival, Attack, MEMORY};
-use crate::discipline::QUEUES;
+use crate::discipline::{ByHash, ByNumber, QUEUES, by_hash, by_number, drr, longest, sqf};
 
 /// The queue that serves the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,58 +64,29 @@ impl Candidate {
         let within = "the sizes are constants and the length is one of a packet";
         let limits = Limits::bytes(MEMORY);
         // The shortest packets of an attack are bytes; between two long ones a few at a time.
-        let descriptors = 1 << 16;
-        let flows = QUEUES as usize;
-        let drr = |flows| {
-            let mut drr = Drr::new(vec![DrrFlow::EMPTY; flows], max_len).expect(within);
-            drr.add_all(max_len).expect(within);
-            drr
-        };
-        let longest = || LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
+        let packets = 1 << 16;
+        let room = vec![Descriptor::EMPTY; packets];
+        let drr = |flows| drr(flows, max_len).expect(within);
         let isolated = |aqm| {
-            let memory = IsolatedMemory::<Heap>::allocate(flows, HOSTS as usize, 1, descriptors);
+            let memory =
+                IsolatedMemory::<Heap>::allocate(QUEUES as usize, HOSTS as usize, 1, packets);
             Isolated::with_aqm(memory, aqm, IsolatedConfig::new(max_len, limits)).expect(within)
         };
         match self {
-            Self::Fifo => {
-                let (queue, descriptors) =
-                    (vec![Queue::EMPTY; 1], vec![Descriptor::EMPTY; descriptors]);
-                Box::new(One(FlowQueues::with_parts(drr(1), aqm, queue, descriptors, [], limits)))
-            }
-            Self::Drr => Box::new(hashed(drr(flows), longest(), aqm, descriptors, limits)),
+            Self::Fifo => Box::new(One(by_number(drr(1), OwnVictim, aqm, room, limits))),
+            Self::Drr => Box::new(by_hash(drr(QUEUES), longest(QUEUES), aqm, room, limits)),
             Self::SparseFirst => {
-                Box::new(hashed(drr(flows).sparse_first(), longest(), aqm, descriptors, limits))
+                let drr = drr(QUEUES).sparse_first();
+                Box::new(by_hash(drr, longest(QUEUES), aqm, room, limits))
             }
             Self::Sqf => {
-                let mut sqf = ShortestQueue::new(vec![LengthFlow::EMPTY; flows]);
-                for flow in 0..QUEUES {
-                    sqf.configure(FlowId(flow), (), None).expect(within);
-                }
-                Box::new(hashed(sqf, OwnVictim, aqm, descriptors, limits))
+                let sqf = sqf(QUEUES, FloorShare::NONE).expect(within);
+                Box::new(by_hash(sqf, OwnVictim, aqm, room, limits))
             }
             Self::Isolated => Box::new(isolated(aqm)),
             Self::Ports => Box::new(ByPort(isolated(aqm))),
         }
     }
-}
-
-type Tables = (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0], HashDirectory<Vec<TagLine>>);
-type ByHash<O, A, D> = Hashed<FlowQueues<O, Tables, A, D>>;
-
-fn hashed<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
-    scheduler: O,
-    policy: D,
-    aqm: A,
-    descriptors: usize,
-    limits: Limits,
-) -> ByHash<O, A, D> {
-    let lines = vec![TagLine::EMPTY; QUEUES.div_ceil(8) as usize];
-    let table = flowhash::FlowTable::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
-        .expect("a power of two, and eight queues a line");
-    let (queues, descriptors) =
-        (vec![Queue::EMPTY; QUEUES as usize], vec![Descriptor::EMPTY; descriptors]);
-    let queues = FlowQueues::with_parts(scheduler, aqm, queues, descriptors, [], limits);
-    Hashed::over(queues.with_drop_policy(policy), table)
 }
 
 /// A queue that is told the labels of a packet and takes those it knows.
@@ -136,8 +107,7 @@ pub(super) trait Attacked {
 }
 
 /// Everything in one queue.
-type OneTables = (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0]);
-struct One<A>(FlowQueues<Drr<Vec<DrrFlow>>, OneTables, A>);
+struct One<A>(ByNumber<Drr<Vec<DrrFlow>>, A, OwnVictim>);
 
 impl<A: Aqm> Attacked for One<A> {
     fn enqueue(
