@@ -45,6 +45,7 @@ mod acks;
 mod calendar;
 mod config;
 mod directory;
+mod early;
 mod memory;
 mod mode;
 mod parts;

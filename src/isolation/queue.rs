@@ -183,6 +183,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
             quanta: Quanta::new(max_len),
             is_across: false,
             was_across: false,
+            serves_early: false,
             rates: Rates::new(memory.rates, memory.excess),
         };
         let mut flow = Flow::EMPTY;

@@ -441,11 +441,12 @@ impl<S: Storage> Serving<S> {
                 excess.leave_front(turns.as_mut(), cost, max_len);
             }
         } else if self.choice.is_one() {
+            let most_debt = self.most_debt();
             let ([of, ..], turns) = (&mut self.tins, self.turns.as_mut());
             if stays {
-                of.turns.charge(turns, cost, max_len, |_| ());
+                of.turns.charge(turns, cost, most_debt, |_| ());
             } else {
-                of.turns.leave_front(turns, cost, max_len);
+                of.turns.leave_front(turns, cost, most_debt);
             }
         } else if stays {
             self.charge_stays(len);
@@ -577,6 +578,9 @@ impl<S: Storage> Serving<S> {
             self.set_ceiling(host, ceiling);
         }
         self.rates.limited = self.rates.limited.wrapping_sub((!has).into());
+        if self.rates.are_set() {
+            self.serve_no_more_early();
+        }
         self.note_charged();
         self.note_selected();
     }

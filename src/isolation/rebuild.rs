@@ -3,7 +3,7 @@
 
 use flowhash::{FlowTable, Outcome};
 use sched_core::{
-    Aqm, Counters, FlowId, FlowScheduler, Packet, Ring, Siblings, TinChoice, TinConfig, TinState,
+    Aqm, Counters, FlowId, FlowScheduler, Packet, Siblings, TinChoice, TinConfig, TinState,
 };
 use shaper::Overhead;
 
@@ -188,8 +188,8 @@ impl<S: Storage> Serving<S> {
         for flow in self.flows.as_mut() {
             *flow = Flow { place: flow.place.renewed(), turn: 0 };
         }
-        let mut turn = Turn { flows: Ring::IDLE, ..Turn::EMPTY };
-        turn.place.set_quantum(host_quantum, self.max_len);
+        let mut turn = Turn::IDLE;
+        turn.place.set_quantum(host_quantum, self.most_debt());
         self.turns.as_mut().fill(turn);
         self.hosts.as_mut().fill(Host::EMPTY);
         self.tins = [Tin::EMPTY; TINS];
@@ -198,6 +198,7 @@ impl<S: Storage> Serving<S> {
         self.quanta = Quanta::new(self.max_len);
         self.renew_quanta(1);
         self.was_across |= self.is_across && !self.choice.is_one();
+        self.serves_early = isolation.counts_hosts() && !self.was_across;
         self.note_charged();
         self.note_selected();
     }

@@ -9,6 +9,8 @@
 
 use sched_core::{OnRing, Ring, RingFlow, SharedQuantum};
 
+use super::serve::NONE;
+
 /// A flow: 16 bytes. All have the same quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
@@ -18,7 +20,7 @@ pub(super) struct Flow {
     pub(super) turn: u32,
 }
 
-/// One host in one tin: 36 bytes.
+/// One host in one tin: 44 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     /// Its place on the ring of its tin. On the ring if and only if a flow is on its own.
@@ -27,6 +29,9 @@ pub(super) struct Turn {
     pub(super) flows: Ring,
     /// How many they are.
     pub(super) count: u32,
+    /// The turns behind and before it on the early list of its tin, which is a ring; the former is
+    /// [`NONE`] if and only if the turn is not on it.
+    pub(super) early: [u32; 2],
 }
 
 /// One host in all tins: a byte.
@@ -36,11 +41,18 @@ pub(super) struct Host {
     pub(super) backlogged: u8,
 }
 
-/// One tin: 12 bytes. Its share is kept by the [choice](sched_core::TinChoice) among all of them.
+/// One tin: 24 bytes. Its share is kept by the [choice](sched_core::TinChoice) among all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tin {
     /// The turns that hold packets.
     pub(super) turns: Ring,
+    /// The first of those that are served early; [`NONE`] if none is.
+    pub(super) early: u32,
+    /// Whether turns may be on the early list, or used up in advance.
+    pub(super) is_watched: bool,
+    /// No turn on the old list is used up in advance that came there after this was the ticket
+    /// drawn last.
+    pub(super) used_up: u32,
 }
 
 impl Flow {
@@ -50,7 +62,11 @@ impl Flow {
 
 impl Turn {
     /// Room for a turn: all zero, and no turn until its ring is idle.
-    pub(super) const EMPTY: Self = Self { place: RingFlow::EMPTY, flows: Ring::EMPTY, count: 0 };
+    pub(super) const EMPTY: Self =
+        Self { place: RingFlow::EMPTY, flows: Ring::EMPTY, count: 0, early: [0; 2] };
+
+    /// A turn without packets, not added.
+    pub(super) const IDLE: Self = Self { flows: Ring::IDLE, early: [NONE; 2], ..Self::EMPTY };
 }
 
 impl Host {
@@ -60,7 +76,8 @@ impl Host {
 
 impl Tin {
     /// A tin without packets.
-    pub(super) const EMPTY: Self = Self { turns: Ring::IDLE };
+    pub(super) const EMPTY: Self =
+        Self { turns: Ring::IDLE, early: NONE, is_watched: false, used_up: 0 };
 }
 
 impl OnRing for Flow {

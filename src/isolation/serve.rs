@@ -32,6 +32,8 @@ pub(super) enum Charged {
     Nothing,
     /// The turn and the tin, or the rate of the host.
     Tin,
+    /// The turn of its host, in advance, and the tin.
+    Early,
 }
 
 /// The records, and which flow is next. A flow scheduler of the queues of an
@@ -51,8 +53,8 @@ pub(super) struct Serving<S: Storage> {
     pub(super) rounds: Rounds<S>,
     /// The shares of the tins, and which is next.
     pub(super) choice: TinChoice<S::Tins<TinState>, Overhead>,
-    /// The turn served next, the front of the tin that the choice names; [`NONE`] if that holds
-    /// nothing.
+    /// The turn served next, of the tin that the choice names: its front, or the first of its early
+    /// list; [`NONE`] if that tin holds nothing.
     pub(super) selected: u32,
     pub(super) tin_bits: u32,
     pub(super) charged: Charged,
@@ -65,6 +67,8 @@ pub(super) struct Serving<S: Storage> {
     pub(super) is_across: bool,
     /// Whether that has been so: turns may have been charged before they began.
     pub(super) was_across: bool,
+    /// Whether a host that awaits its turn may be served in advance of it.
+    pub(super) serves_early: bool,
     /// The rates and ceilings of hosts.
     pub(super) rates: Rates<S>,
 }
@@ -74,6 +78,13 @@ impl<S: Storage> fmt::Debug for Serving<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Serving").field("isolation", &self.isolation).finish_non_exhaustive()
     }
+}
+
+/// A turn of packets of up to `max_len` bytes owes less than this when it ends: less than a packet
+/// that went beyond it, and less than one by which it had been overdrawn in advance.
+#[inline(always)]
+const fn most_debt(max_len: u32) -> u32 {
+    max_len.wrapping_mul(2)
 }
 
 impl<S: Storage> Serving<S> {
@@ -172,9 +183,16 @@ impl<S: Storage> Serving<S> {
         if let Some(turn) = self.turns.as_mut().get_mut(turn as usize)
             && turn.place.quantum() != quantum
         {
-            turn.place.set_quantum(quantum, self.max_len);
+            turn.place.set_quantum(quantum, most_debt(self.max_len));
+            turn.place.forgive(quantum.saturating_add(self.max_len));
             self.rates.set_quantum(at, quantum, self.max_len);
+            self.note_early(at);
         }
+    }
+
+    /// A turn owes less than this when it begins, unless it was charged in advance.
+    pub(super) const fn most_debt(&self) -> u32 {
+        most_debt(self.max_len)
     }
 
     /// What a host is sent in other tins is taken from its turn: with one share over tins a quantum
@@ -199,6 +217,9 @@ impl<S: Storage> Serving<S> {
         let [first, ..] = &self.tins;
         let tin = self.tins.get(self.choice.front() as usize).unwrap_or(first);
         self.selected = tin.turns.front();
+        if tin.early != NONE || self.charged == Charged::Early {
+            return self.note_selected_early(tin.early);
+        }
         if self.selected == NONE {
             self.selected = self.rates.front();
         }
@@ -225,6 +246,9 @@ impl<S: Storage> Serving<S> {
             return self.begin_limited(turn, was_idle);
         }
         self.enter_tin(turn);
+        if self.turn(turn).is_some_and(|turn| turn.place.is_used_up()) {
+            self.note_early(turn);
+        }
         self.note_selected();
     }
 
@@ -242,16 +266,19 @@ impl<S: Storage> Serving<S> {
 
     /// Takes `turn`, which has lost what it held, off the ring of its tin, if it is there.
     pub(super) fn lose_in_tin(&mut self, turn: u32) {
-        let (at, max_len) = (self.tin_of_turn(turn), self.max_len);
+        let (at, max_len, most_debt) = (self.tin_of_turn(turn), self.max_len, self.most_debt());
         if !self.turn(turn).is_some_and(|turn| turn.place.is_listed()) {
             return;
         }
         let Some(tin) = self.tins.get_mut(at as usize) else { return };
-        tin.turns.lose(self.turns.as_mut(), turn, max_len);
+        tin.turns.lose(self.turns.as_mut(), turn, most_debt);
         let is_idle = tin.turns.front() == NONE;
-        if let Some(turn) = self.turns.as_mut().get_mut(turn as usize) {
+        if self.was_across
+            && let Some(turn) = self.turns.as_mut().get_mut(turn as usize)
+        {
             turn.place.forgive(max_len);
         }
+        self.note_early(turn);
         if is_idle {
             self.choice.emptied(at);
         }
@@ -292,13 +319,30 @@ impl<S: Storage> Serving<S> {
     #[inline(never)]
     fn charge_on_wire(&mut self, len: u32, wire_len: u32) {
         let (selected, at, cost) = (self.selected, self.choice.front(), self.quanta.cost(len));
+        let most_debt = self.most_debt();
         let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
         let Some(tin) = self.tins.get_mut(at as usize) else { return };
-        let _is_over = tin.turns.charge_front(turn, selected, cost, self.max_len);
+        if tin.turns.charge_front(turn, selected, cost, most_debt) && tin.is_watched {
+            return self.end_watched(len, wire_len);
+        }
+        self.go_on(at, len, wire_len);
+    }
+
+    /// The tin at the front, `at`, which holds more, was sent `len` bytes.
+    #[inline(always)]
+    fn go_on(&mut self, at: u32, len: u32, wire_len: u32) {
         if !self.choice.borrowed(at, len, wire_len) {
             return self.choose_anew(len, wire_len, false);
         }
         self.note_selected();
+    }
+
+    /// [`Self::go_on`] where the turn that was selected is over, and others may be used up.
+    #[inline(never)]
+    fn end_watched(&mut self, len: u32, wire_len: u32) {
+        let at = self.choice.front();
+        self.pass_over(at, self.selected);
+        self.go_on(at, len, wire_len);
     }
 
     /// The tin at the front was sent `len` bytes, and holds nothing more if it `is_idle`.
@@ -327,11 +371,14 @@ impl<S: Storage> Serving<S> {
     /// The selected turn was sent `len` bytes, and holds nothing more if it `is_idle`.
     #[inline(never)]
     fn end_flow(&mut self, len: u32) {
-        let (selected, cost, max_len) = (self.selected, self.quanta.cost(len), self.max_len);
-        let terms = self.terms();
+        let (selected, cost) = (self.selected, self.quanta.cost(len));
+        let (terms, most_debt) = (self.terms(), self.most_debt());
         let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
         turn.flows.leave_front(self.flows.as_mut(), cost, terms);
         turn.count = turn.count.wrapping_sub(1);
+        if self.charged == Charged::Early {
+            return self.charge_early(len);
+        }
         if self.rates.are_set() {
             return self.charge_limited(len);
         }
@@ -339,10 +386,14 @@ impl<S: Storage> Serving<S> {
         if turn.flows.front() != NONE {
             match self.charged {
                 Charged::Turn => {
-                    let _is_over = tin.turns.charge_front(turn, selected, cost, max_len);
-                    self.selected = tin.turns.front();
+                    if tin.turns.charge_front(turn, selected, cost, most_debt) {
+                        if tin.is_watched {
+                            return self.turn_over(selected);
+                        }
+                        self.selected = tin.turns.front();
+                    }
                 }
-                Charged::Nothing => {}
+                Charged::Nothing | Charged::Early => {}
                 Charged::Tin => self.charge_in_tin(len),
             }
             return;
@@ -355,21 +406,41 @@ impl<S: Storage> Serving<S> {
     #[inline(always)]
     pub(super) fn leave_tin(&mut self, len: u32) {
         let (selected, cost) = (self.selected, self.quanta.cost(len));
+        let most_debt = self.most_debt();
         let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
-        tin.turns.leave_front(self.turns.as_mut(), cost, self.max_len);
-        let front = tin.turns.front();
+        tin.turns.leave_front(self.turns.as_mut(), cost, most_debt);
+        let (front, is_watched) = (tin.turns.front(), tin.is_watched);
         if self.charged != Charged::Tin {
             self.selected = front;
-            return;
+            return if is_watched {
+                self.turn_over(selected)
+            };
         }
+        if is_watched {
+            return self.leave_watched(len);
+        }
+        self.leave_on_wire(len);
+    }
+
+    /// The rest of [`Self::leave_tin`], where there are several tins.
+    #[inline(always)]
+    fn leave_on_wire(&mut self, len: u32) {
         if self.is_across {
-            self.charge_elsewhere(selected, len);
+            self.charge_elsewhere(self.selected, len);
         }
         let (at, wire_len) = (self.choice.front(), self.choice.wire_len(len));
-        if front != NONE && self.choice.borrowed(at, len, wire_len) {
+        let is_idle = self.tins.get(at as usize).is_none_or(|tin| tin.turns.front() == NONE);
+        if !is_idle && self.choice.borrowed(at, len, wire_len) {
             return self.note_selected();
         }
-        self.choose_anew(len, wire_len, front == NONE);
+        self.choose_anew(len, wire_len, is_idle);
+    }
+
+    /// [`Self::leave_on_wire`] where turns may be used up.
+    #[inline(never)]
+    fn leave_watched(&mut self, len: u32) {
+        self.pass_over(self.choice.front(), self.selected);
+        self.leave_on_wire(len);
     }
 
     /// What the host of `turn` was sent in its tin counts for its turns in the others. Cost:
@@ -399,10 +470,11 @@ impl<S: Storage> Serving<S> {
         let Some(turn) = self.turns.as_mut().get_mut(at as usize) else { return };
         turn.flows.lose(self.flows.as_mut(), flow.0, terms);
         turn.count = turn.count.wrapping_sub(1);
-        if turn.flows.front() != NONE {
-            return;
+        if turn.flows.front() == NONE {
+            self.lose_turn(at);
+        } else {
+            self.note_early(at);
         }
-        self.lose_turn(at);
         self.note_selected();
     }
 }
@@ -471,6 +543,8 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         turn.count = turn.count.wrapping_add(1);
         if was_idle {
             self.begin_turn(at);
+        } else if turn.place.awaits_its_turn() {
+            self.come_early(at, flow);
         }
     }
 
@@ -520,6 +594,10 @@ impl<S: Storage> FlowScheduler for Serving<S> {
             return self.rounds.upcoming(self.flows.as_ref(), self.choice.front(), ahead);
         }
         let [first, ..] = &self.tins;
+        if self.charged == Charged::Early {
+            let first = ahead.iter_mut().take(1);
+            return first.map(|first| *first = self.selected()).count();
+        }
         let tin = self.tins.get(self.choice.front() as usize).unwrap_or(first);
         let turns = tin.turns.walk(self.turns.as_ref(), ahead.len());
         let found = ahead.iter_mut().zip(turns);
@@ -545,12 +623,17 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         match self.charged {
             Charged::Turn => {
                 let [tin, ..] = tins;
-                if tin.turns.charge_front(turn, *selected, cost, *max_len) {
+                if tin.turns.charge_front(turn, *selected, cost, most_debt(*max_len)) {
+                    if tin.is_watched {
+                        let turn = *selected;
+                        return self.turn_over(turn);
+                    }
                     *selected = tin.turns.front();
                 }
             }
             Charged::Nothing => {}
             Charged::Tin => self.charge_in_tin(len),
+            Charged::Early => self.charge_early(len),
         }
     }
 
@@ -574,12 +657,13 @@ impl<S: Storage> FlowScheduler for Serving<S> {
             self.recount_rounds()?;
             return self.choice.recount(self.backlogged_tins());
         }
-        let most_early = if self.was_across { RingFlow::MAX_QUANTUM } else { max_len };
         let (mut listed, mut of_tins) = (0_u64, [0_usize; TINS]);
         for (at, turn) in (0..).zip(self.turns.as_ref()) {
             let (holds, tin) = (turn.count > 0, self.tin_of_turn(at));
             let in_tin = holds && self.is_in_tin(at);
-            turn.place.recount_charged(at, in_tin, max_len, most_early)?;
+            let in_advance = turn.place.quantum().saturating_add(max_len);
+            let elsewhere = if self.was_across { RingFlow::MAX_QUANTUM } else { in_advance };
+            turn.place.recount_charged(at, in_tin, max_len, [elsewhere, in_advance])?;
             turn.flows.recount(self.flows.as_ref(), turn.count as usize)?;
             for (flow, record) in turn.flows.walk(self.flows.as_ref(), turn.count as usize) {
                 Imbalance::check("the turn of a flow", flow, record.turn.into(), at.into())?;
@@ -604,6 +688,7 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         let [first, ..] = &self.tins;
         let front = self.tins.get(self.choice.front() as usize).unwrap_or(first).turns.front();
         let front = if front == NONE { self.rates.front() } else { front };
+        let front = self.recount_early(front)?;
         Imbalance::check("the turn served next", 0, front.into(), self.selected.into())?;
         self.recount_rates()?;
         self.choice.recount(self.backlogged_tins())

@@ -57,6 +57,11 @@ impl<S: Storage> Serving<S> {
         let before = self.quanta_of_a_turn();
         self.is_across = on;
         self.was_across |= on && !self.choice.is_one();
+        if self.was_across {
+            self.serve_no_more_early();
+            self.note_charged();
+            self.note_selected();
+        }
         self.renew_quanta(before);
     }
 

@@ -24,11 +24,20 @@ pub enum Shape {
     Rebuilds,
     /// Several tins, and an entry for each host.
     OwnEntries,
+    /// As [`Self::Rebuilds`], where hosts send in advance of their turns: without rates, and each
+    /// with a share in every tin.
+    InAdvance,
 }
 
 impl Shape {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::OneTin, Self::Tins, Self::Rebuilds, Self::OwnEntries];
+    pub const ALL: [Self; 5] =
+        [Self::OneTin, Self::Tins, Self::Rebuilds, Self::OwnEntries, Self::InAdvance];
+
+    /// Whether there are rebuilds.
+    const fn rebuilds(self) -> bool {
+        matches!(self, Self::Rebuilds | Self::InAdvance)
+    }
 }
 
 /// Counts of what happened while histories were played.
@@ -56,6 +65,9 @@ pub struct Seen {
     pub moved: u64,
     /// After each step, the hosts that were in excess of their rates, and those that waited.
     pub places: [u64; 2],
+    /// After each step, the turns that were on the early list, and those that were used up in
+    /// advance.
+    pub early: [u64; 2],
 }
 
 /// The terms of the hosts in a history.
@@ -109,6 +121,9 @@ type Drops = [Vec<(Packet, DropReason)>; 2];
 impl Both {
     fn new(tables: Shape, shape: u8, start: u8) -> Self {
         let isolation = match (tables, start % 8) {
+            (Shape::InAdvance, at) if at > 3 => {
+                [Isolation::DualSrcHost, Isolation::DualDstHost][usize::from(at % 2)]
+            }
             (_, 0 | 1) => Isolation::DualSrcHost,
             (_, 2 | 3) => Isolation::DualDstHost,
             (_, 4 | 5) | (Shape::OwnEntries, _) => Isolation::TripleIsolate,
@@ -116,7 +131,10 @@ impl Both {
             _ => Isolation::Hosts,
         };
         let terms = [Terms::None, Terms::Rates, Terms::Ceilings, Terms::Both];
-        let terms = terms[usize::from(shape / 32 % 4)];
+        let terms = match tables {
+            Shape::InAdvance => Terms::None,
+            _ => terms[usize::from(shape / 32 % 4)],
+        };
         let hosts = [2, 4, 8, 16][usize::from(shape % 4)];
         let ways = [1, 4, 8, 16][usize::from(shape / 4 % 4)].min(hosts);
         let small = [8, 16][usize::from(shape / 16 % 2)].max(ways);
@@ -133,7 +151,9 @@ impl Both {
             packets: HANDLES,
             rounds: match tables {
                 Shape::OneTin => [2, 3, 8, 100][usize::from(shape / 32 % 4)],
-                Shape::Tins | Shape::Rebuilds => [2, 9, 24, 100][usize::from(shape / 32 % 4)],
+                Shape::Tins | Shape::Rebuilds | Shape::InAdvance => {
+                    [2, 9, 24, 100][usize::from(shape / 32 % 4)]
+                }
                 Shape::OwnEntries => [16, 600][usize::from(shape / 32 % 2)],
             },
             max_len,
@@ -210,7 +230,7 @@ impl Both {
         let tins = tins(count, plan);
         match self.tables {
             Shape::OneTin => return Ok(()),
-            Shape::Rebuilds if plan.is_multiple_of(2) => {
+            _ if self.tables.rebuilds() && plan.is_multiple_of(2) => {
                 return self.rebuild(self.subject.isolation(), Some(&tins), self.key);
             }
             _ => {}
@@ -227,7 +247,7 @@ impl Both {
         tins: Option<&[TinConfig]>,
         key: u32,
     ) -> Result<(), String> {
-        if self.tables != Shape::Rebuilds {
+        if !self.tables.rebuilds() {
             return Ok(());
         }
         let labels = self.labels;
@@ -286,6 +306,7 @@ impl Both {
                 same("a host updated", known, self.twin.update_host(now, &of))?;
             }
             Step::SetTins(count, plan) => self.set_tins(count, plan)?,
+            Step::SetAcross(_) if self.tables == Shape::InAdvance => {}
             Step::SetAcross(on) => {
                 self.subject.set_hosts_across_tins(on);
                 self.twin.set_across(on);
@@ -347,6 +368,8 @@ impl Both {
         }
         let places = self.twin.places();
         self.seen.places.iter_mut().zip(places).for_each(|(sum, count)| *sum += count);
+        let early = self.twin.in_advance();
+        self.seen.early.iter_mut().zip(early).for_each(|(sum, count)| *sum += count);
         let held = self.inside.iter().filter(|inside| **inside).count();
         same("handles out", subject.backlog().packets as usize, held)?;
         subject.recount().map_err(|imbalance| imbalance.to_string())

@@ -1,7 +1,7 @@
 //! Deficit round robin as two lists of flows (RFC 8290 §4.2), where a flow's turn really leaves a mark on
 //! the old list: while the mark is there behind a flow, that is the same turn.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use freeboard::sched_core::{ConfigError, FlowId};
 
@@ -23,10 +23,14 @@ struct NaiveDrrFlow {
 
 impl NaiveDrrFlow {
     /// The turn is over, used up or not.
-    fn end_turn(&mut self, max_len: u32) {
+    fn end_turn(&mut self, most_debt: i64) {
         let overdraft = self.debt + self.sent.take().unwrap_or(0) - i64::from(self.quantum);
-        // More than a packet only if the quantum was lowered in the turn.
-        self.debt = overdraft.clamp(0, i64::from(max_len) - 1);
+        // More only if the quantum was lowered in the turn.
+        self.debt = overdraft.clamp(0, most_debt - 1);
+    }
+
+    fn is_spent_in_advance(&self) -> bool {
+        self.sent.is_none() && self.debt >= self.quantum.into()
     }
 
     fn has_used_up(&self) -> bool {
@@ -53,6 +57,12 @@ pub struct NaiveDrr {
     flows: Vec<Option<NaiveDrrFlow>>,
     new: VecDeque<FlowId>,
     old: VecDeque<Place>,
+    /// Those that would be served in advance if they had a turn to wait for, and whether any is.
+    sparse: BTreeSet<FlowId>,
+    serves_early: bool,
+    early: VecDeque<FlowId>,
+    /// A flow owes less after a turn.
+    most_debt: i64,
 }
 
 impl NaiveDrr {
@@ -66,6 +76,96 @@ impl NaiveDrr {
             flows: vec![None; flows as usize],
             new: VecDeque::new(),
             old: VecDeque::new(),
+            sparse: BTreeSet::new(),
+            serves_early: false,
+            early: VecDeque::new(),
+            most_debt: max_len.into(),
+        }
+    }
+
+    /// Flows may be overdrawn in advance, too.
+    pub(super) const fn with_debts_in_advance(&mut self) {
+        self.most_debt = 2 * self.max_len as i64;
+    }
+
+    /// Flows are served in advance of their turns, or are not.
+    pub(super) fn serve_early(&mut self, on: bool) {
+        self.serves_early = on;
+        self.early.clear();
+    }
+
+    /// Whether `flow` has something that it may be served in advance of its turn.
+    pub(super) fn set_sparse(&mut self, flow: FlowId, is_sparse: bool) {
+        match is_sparse {
+            true => self.sparse.insert(flow),
+            false => self.sparse.remove(&flow),
+        };
+    }
+
+    fn may_be_early(&self, flow: FlowId) -> bool {
+        let waits = self.serves_early && self.old.contains(&Place::Of(flow));
+        let state = self.flows[flow.index()].as_ref().filter(|_| waits);
+        let may = |state: &NaiveDrrFlow| state.sent.is_none() && !state.is_spent_in_advance();
+        self.sparse.contains(&flow) && state.is_some_and(may)
+    }
+
+    /// `flow`, which holds others, has something new that it may be served in advance.
+    pub(super) fn come_early(&mut self, flow: FlowId) {
+        if self.may_be_early(flow) && !self.early.contains(&flow) {
+            self.early.push_back(flow);
+        }
+    }
+
+    /// `flow` is served early no more if it may not.
+    pub(super) fn note_early(&mut self, flow: FlowId) {
+        if !self.may_be_early(flow) {
+            self.early.retain(|&other| other != flow);
+        }
+    }
+
+    /// How many flows are served early, and how many have used up their turns in advance.
+    pub(super) fn in_advance(&self) -> [u64; 2] {
+        let added = self.flows.iter().flatten();
+        let spent = added.filter(|state| self.serves_early && state.is_spent_in_advance());
+        [self.early.len() as u64, spent.count() as u64]
+    }
+
+    /// Whether `flow` is on the new list.
+    pub(super) fn is_new(&self, flow: FlowId) -> bool {
+        self.new.contains(&flow)
+    }
+
+    /// Whether a flow is on the new list.
+    pub(super) fn has_new(&self) -> bool {
+        !self.new.is_empty()
+    }
+
+    /// The flow at the front of the old list, if that is next and the flow has spent its turn in advance, comes last.
+    fn pass_over(&mut self) {
+        let Some(flow) = self.oldest().filter(|_| self.serves_early && self.new.is_empty()) else {
+            return;
+        };
+        let most_debt = self.most_debt;
+        if self.flow_mut(flow).is_spent_in_advance() {
+            self.flow_mut(flow).end_turn(most_debt);
+            self.unlist(flow);
+            self.old.push_back(Place::Of(flow));
+            self.note_early(flow);
+        }
+    }
+
+    fn oldest(&self) -> Option<FlowId> {
+        self.old.iter().find_map(|&place| match place {
+            Place::Of(flow) => Some(flow),
+            Place::KeptFor(_) => None,
+        })
+    }
+
+    /// What was charged to `flow` in advance is forgiven but for a packet: nothing if its turn has begun.
+    pub(super) fn forgive(&mut self, flow: FlowId, most: i64) {
+        let state = self.flow_mut(flow);
+        if state.sent.is_none() {
+            state.debt = state.debt.min(most - 1);
         }
     }
 
@@ -85,10 +185,23 @@ impl NaiveDrr {
             self.mark(flow);
         }
         self.unlist(flow);
-        let max_len = self.max_len;
+        let most_debt = self.most_debt;
         let state = self.flow_mut(flow);
         if state.has_used_up() {
-            state.end_turn(max_len);
+            state.end_turn(most_debt);
+        }
+    }
+
+    /// `flow`, which holds nothing any more, has a turn that has not begun.
+    fn give_up_turn(&mut self, flow: FlowId) {
+        if self.new.contains(&flow) {
+            self.old.retain(|&place| place != Place::KeptFor(flow));
+            self.new.retain(|&other| other != flow);
+        }
+        for place in &mut self.old {
+            if *place == Place::Of(flow) {
+                *place = Place::KeptFor(flow);
+            }
         }
     }
 
@@ -136,13 +249,19 @@ impl NaiveFlowScheduler for NaiveDrr {
         state.quantum = quantum;
         let is_listed = self.new.contains(&flow) || self.old.contains(&Place::Of(flow));
         if !is_listed && state.has_used_up() {
-            state.end_turn(self.max_len);
+            state.end_turn(self.most_debt);
         }
+        if self.most_debt > self.max_len.into() {
+            self.forgive(flow, i64::from(quantum) + i64::from(self.max_len));
+        }
+        self.note_early(flow);
         Ok(())
     }
 
     fn remove(&mut self, flow: FlowId) {
         self.unlist(flow);
+        self.early.retain(|&other| other != flow);
+        self.sparse.remove(&flow);
         self.old.retain(|&place| place != Place::KeptFor(flow));
         if let Some(place) = self.flows.get_mut(flow.index()) {
             *place = None;
@@ -162,7 +281,7 @@ impl NaiveFlowScheduler for NaiveDrr {
     }
 
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
-        let (sparse_first, max_len) = (self.sparse_first, self.max_len);
+        let (sparse_first, most_debt) = (self.sparse_first, self.most_debt);
         let may_have_turn = self.has_gone_round(flow);
         let state = self.flow_mut(flow);
         let has_rest = state.sent.is_some();
@@ -170,7 +289,7 @@ impl NaiveFlowScheduler for NaiveDrr {
             return self.new.push_back(flow);
         }
         if has_rest {
-            state.end_turn(max_len);
+            state.end_turn(most_debt);
         }
         if sparse_first && may_have_turn {
             self.mark(flow);
@@ -183,48 +302,42 @@ impl NaiveFlowScheduler for NaiveDrr {
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         self.quanta.note(len);
-        let (max_len, cost) = (self.max_len, self.quanta.cost(len));
-        let state = self.flow_mut(flow);
-        state.sent = Some(state.sent.unwrap_or(0) + cost);
-        if next_head.is_none() {
-            return self.finish(flow);
-        }
-        if state.has_used_up() {
-            state.end_turn(max_len);
-            self.unlist(flow);
-            self.old.retain(|&place| place != Place::KeptFor(flow));
-            self.old.push_back(Place::Of(flow));
+        let (most_debt, cost) = (self.most_debt, self.quanta.cost(len));
+        if self.new.is_empty() && self.early.front() == Some(&flow) {
+            self.early.rotate_left(1);
+            self.flow_mut(flow).debt += cost;
+            if next_head.is_none() {
+                self.give_up_turn(flow);
+            }
+            self.note_early(flow);
+        } else {
+            let state = self.flow_mut(flow);
+            state.sent = Some(state.sent.unwrap_or(0) + cost);
+            let is_over = state.has_used_up();
+            if next_head.is_none() {
+                self.finish(flow);
+            } else if is_over {
+                state.end_turn(most_debt);
+                self.unlist(flow);
+                self.old.retain(|&place| place != Place::KeptFor(flow));
+                self.old.push_back(Place::Of(flow));
+            }
+            self.pass_over();
         }
     }
 
     /// The rest of a turn that has begun is kept. One that has not is as if it had never been due.
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
-        if head.is_some() {
-            return;
-        }
-        if self.flow_mut(flow).sent.is_some() {
-            return self.finish(flow);
-        }
-        // What it was sent elsewhere is forgiven but for a packet.
-        let most = i64::from(self.max_len) - 1;
-        let state = self.flow_mut(flow);
-        state.debt = state.debt.min(most);
-        if self.new.contains(&flow) {
-            self.old.retain(|&place| place != Place::KeptFor(flow));
-            self.new.retain(|&other| other != flow);
-        }
-        for place in &mut self.old {
-            if *place == Place::Of(flow) {
-                *place = Place::KeptFor(flow);
+        if head.is_none() {
+            match self.flow_mut(flow).sent {
+                Some(_) => self.finish(flow),
+                None => self.give_up_turn(flow),
             }
         }
+        self.note_early(flow);
     }
 
     fn select(&self, _queues: QueuesView<'_>) -> Option<FlowId> {
-        let oldest = self.old.iter().find_map(|&place| match place {
-            Place::Of(flow) => Some(flow),
-            Place::KeptFor(_) => None,
-        });
-        self.new.front().copied().or(oldest)
+        self.new.front().or(self.early.front()).copied().or_else(|| self.oldest())
     }
 }

@@ -91,6 +91,12 @@ impl NaiveHostDrr {
         self.renew(flow);
     }
 
+    /// Whether a sparse flow of `host` holds packets is known to the scheduler of hosts.
+    fn tell_sparse(&mut self, host: FlowId) {
+        let is_sparse = self.houses[&host.0].ring.has_new();
+        self.scheduler.tins_mut().set_sparse(host, is_sparse);
+    }
+
     pub(super) fn configure_host(&mut self, host: u32, setting: Setting) {
         // Of any length: no scheduler of turns looks ahead.
         let head_len = (!self.houses[&host].backlogged.is_empty()).then_some(1);
@@ -136,8 +142,12 @@ impl NaiveFlowScheduler for NaiveHostDrr {
         let first = house.backlogged.is_empty();
         house.backlogged.insert(flow);
         house.ring.backlogged(flow, head_len);
+        let is_new = house.ring.is_new(flow);
+        self.tell_sparse(host);
         if first {
             self.scheduler.backlogged(host, head_len);
+        } else if is_new {
+            self.scheduler.tins_mut().come_early(host);
         }
     }
 
@@ -149,6 +159,7 @@ impl NaiveFlowScheduler for NaiveHostDrr {
             house.backlogged.remove(&flow);
         }
         let next = (!house.backlogged.is_empty()).then_some(1);
+        self.tell_sparse(host);
         self.scheduler.served(host, len, next);
     }
 
@@ -160,7 +171,11 @@ impl NaiveFlowScheduler for NaiveHostDrr {
             house.backlogged.remove(&flow);
         }
         let left = (!house.backlogged.is_empty()).then_some(1);
-        self.scheduler.lost(host, left);
+        self.tell_sparse(host);
+        match left {
+            Some(_) => self.scheduler.tins_mut().note_early(host),
+            None => self.scheduler.lost(host, None),
+        }
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {

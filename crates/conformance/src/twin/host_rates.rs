@@ -60,7 +60,7 @@ impl NaiveHostRates {
     /// Without rates, over `turns`, none of them backlogged.
     pub(super) fn new(turns: NaiveTins, each: u32, max_len: u32) -> Self {
         Self {
-            conforming: turns.clone(),
+            conforming: turns.clone().with_debts_in_advance(),
             excess: turns,
             hosts: BTreeMap::new(),
             held: BTreeSet::new(),
@@ -76,6 +76,10 @@ impl NaiveHostRates {
     /// The turns of hosts that conform, for what is its own.
     pub(super) const fn tins_mut(&mut self) -> &mut NaiveTins {
         &mut self.conforming
+    }
+
+    pub(super) const fn tins(&self) -> &NaiveTins {
+        &self.conforming
     }
 
     /// `turn`, which holds nothing, owes nothing and is worth `setting`.
@@ -287,6 +291,9 @@ impl NaiveHostRates {
         let longest = self.longest();
         self.set_committed(host, rate.map(|rate| rate.with_burst_of_at_least(longest)));
         self.set_ceiling(host, ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest)));
+        if self.are_set() {
+            self.conforming.serve_early(false);
+        }
     }
 
     /// How many hosts that hold packets are in excess, and how many wait.

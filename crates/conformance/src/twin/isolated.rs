@@ -209,6 +209,7 @@ impl NaiveIsolated {
         for flow in (0..all).map(FlowId) {
             rounds.configure(flow, setting(sizes.quantum), None).expect(within);
         }
+        levels.scheduler_mut().tins_mut().serve_early(counts_hosts(isolation));
         let scheduler = NaiveTurns { levels, rounds, isolation, hosts };
         let scheduler = NaiveLongestHostDrop::new(scheduler, limits.bytes, DropFrom::Head);
         let table = |entries: u32| {
@@ -515,6 +516,7 @@ impl NaiveIsolated {
             levels.renew(flow);
         }
         self.set_across(self.across);
+        self.tins_of_turns().serve_early(counts_hosts(isolation));
     }
 
     /// As
@@ -538,6 +540,12 @@ impl NaiveIsolated {
     #[must_use]
     pub fn places(&self) -> [u64; 2] {
         self.queues.scheduler().scheduler().levels.scheduler().places()
+    }
+
+    /// How many turns are served early, and how many are used up in advance.
+    #[must_use]
+    pub fn in_advance(&self) -> [u64; 2] {
+        self.queues.scheduler().scheduler().levels.scheduler().tins().in_advance()
     }
 
     /// How many sources and how many destinations hold packets, on the side that counts.

@@ -58,6 +58,8 @@ pub(super) struct NaiveTins {
     is_across: bool,
     /// Whether that has been so: a packet served by the floor then ends a turn.
     was_across: bool,
+    serves_early: bool,
+    has_debts_in_advance: bool,
     /// The tin served next.
     front: usize,
     sent: u64,
@@ -99,6 +101,8 @@ impl NaiveTins {
             sparse_first,
             is_across: false,
             was_across: false,
+            serves_early: false,
+            has_debts_in_advance: false,
             front: 0,
             sent: 0,
             floor_from: floor,
@@ -120,6 +124,47 @@ impl NaiveTins {
     pub(super) fn set_across(&mut self, on: bool) {
         self.is_across = on;
         self.was_across |= on && self.tins.len() > 1;
+        if self.was_across {
+            self.serve_early(false);
+        }
+    }
+
+    /// Flows may be overdrawn in advance, too.
+    pub(super) fn with_debts_in_advance(mut self) -> Self {
+        self.has_debts_in_advance = true;
+        self.tins.iter_mut().for_each(|tin| tin.flows.with_debts_in_advance());
+        self
+    }
+
+    /// Flows are served in advance of their turns, or are not; never if they have, or had, one share in all tins.
+    pub(super) fn serve_early(&mut self, on: bool) {
+        self.serves_early = on && !self.was_across;
+        for tin in &mut self.tins {
+            tin.flows.serve_early(self.serves_early);
+        }
+    }
+
+    /// Whether `flow` has something that it may be served in advance of its turn.
+    pub(super) fn set_sparse(&mut self, flow: FlowId, is_sparse: bool) {
+        self.tins[self.tin_of[flow.index()]].flows.set_sparse(flow, is_sparse);
+    }
+
+    /// `flow`, which is backlogged, has something new that it may be served in advance.
+    pub(super) fn come_early(&mut self, flow: FlowId) {
+        self.tins[self.tin_of[flow.index()]].flows.come_early(flow);
+    }
+
+    /// How many flows are served early, and how many have used up their turns in advance.
+    pub(super) fn in_advance(&self) -> [u64; 2] {
+        self.tins
+            .iter()
+            .map(|tin| tin.flows.in_advance())
+            .fold([0; 2], |sum, tin| [sum[0] + tin[0], sum[1] + tin[1]])
+    }
+
+    /// `flow`, which stays backlogged, has other packets than before.
+    pub(super) fn note_early(&mut self, flow: FlowId) {
+        self.tins[self.tin_of[flow.index()]].flows.note_early(flow);
     }
 
     /// The flows for which counts what `flow` is sent.
@@ -151,9 +196,14 @@ impl NaiveTins {
         let (max_len, longest) = (self.max_len, self.longest());
         self.tins.truncate(gone);
         let (flows, sparse_first) = (self.tin_of.len() as u32, self.sparse_first);
+        let mut ring = NaiveDrr::new(flows, max_len, sparse_first).with_quanta(&self.quanta);
+        ring.serve_early(self.serves_early);
+        if self.has_debts_in_advance {
+            ring.with_debts_in_advance();
+        }
         self.tins.resize_with(gone, || NaiveTin {
             config: tins[0],
-            flows: NaiveDrr::new(flows, max_len, sparse_first).with_quanta(&self.quanta),
+            flows: ring.clone(),
             backlogged: BTreeSet::new(),
             clock: now,
             served_at: 0,
@@ -438,6 +488,9 @@ impl NaiveFlowScheduler for NaiveTins {
         let tin = self.tin_of[flow.index()];
         self.tins[tin].flows.lost(flow, head);
         if head.is_none() {
+            if self.was_across {
+                self.tins[tin].flows.forgive(flow, self.max_len.into());
+            }
             self.unlist(flow);
         }
     }

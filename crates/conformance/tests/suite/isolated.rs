@@ -20,6 +20,7 @@ fn play(tables: Shape, trials: u64, len: u64) -> Seen {
         all.outcomes.iter_mut().zip(seen.outcomes).for_each(|(sum, count)| *sum += count);
         all.set_tins.iter_mut().zip(seen.set_tins).for_each(|(sum, count)| *sum += count);
         all.places.iter_mut().zip(seen.places).for_each(|(sum, count)| *sum += count);
+        all.early.iter_mut().zip(seen.early).for_each(|(sum, count)| *sum += count);
         all.in_spares += seen.in_spares;
         all.overflows += seen.overflows;
         all.in_tins += seen.in_tins;
@@ -44,6 +45,16 @@ fn one_tin_is_its_twin() {
     assert!(in_rounds > 100 * trials, "{in_rounds}");
     assert!(places.iter().all(|&count| count > 50 * trials), "{places:?}");
     assert!(long > trials, "{long}");
+}
+
+/// Goal: hosts that send in advance of their turns do so as in the twin, and turns that are used up then
+/// are passed over as there. Method: as above, without rates and with a share in each tin.
+#[test]
+fn turns_are_sent_in_advance_as_in_the_twin() {
+    let trials = effort(16, 200);
+    let Seen { early, rebuilds, in_tins, .. } = play(Shape::InAdvance, trials, 8_000);
+    assert!(early.iter().all(|&count| count > 5 * trials), "{early:?}");
+    assert!(rebuilds[0] > trials && in_tins > 100 * trials, "{rebuilds:?} {in_tins}");
 }
 
 /// Goal: with several tins the queue is its twin, whatever collides. Method: as above.

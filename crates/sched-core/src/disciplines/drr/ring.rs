@@ -242,6 +242,22 @@ impl RingFlow {
             self.charged = charged;
         }
     }
+
+    /// Returns whether nothing is left of the turn under way or, before that begins, of the next
+    /// one.
+    #[inline]
+    #[must_use]
+    pub const fn is_used_up(&self) -> bool {
+        self.charged >= self.quantum
+    }
+
+    /// Charges `len` bytes that the flow, which [awaits its turn](Self::awaits_its_turn), has sent
+    /// in advance of that turn. It owes less than a turn and `max_len` bytes then.
+    #[inline]
+    pub fn charge_in_advance(&mut self, len: u32, max_len: u32) {
+        let most = self.quantum.saturating_add(max_len).saturating_sub(1);
+        self.charged = self.charged.saturating_add(len).min(most);
+    }
 }
 
 /// The largest quantum, in bytes.
@@ -399,12 +415,19 @@ impl<Q: Quantum> RingFlow<Q> {
         Self { quantum: self.quantum, standing: Standing::new(place, 0), ..Self::EMPTY }
     }
 
-    /// Limits the debt of a flow that is not listed to less than a packet: the turn that was
-    /// charged elsewhere does not come.
-    pub fn forgive(&mut self, max_len: u32) {
+    /// Limits the debt of a flow whose turn has not begun to less than `most` bytes: the turn that was
+    /// charged elsewhere does not come, or is worth less.
+    pub fn forgive(&mut self, most: u32) {
         if !self.standing.has_begun() {
-            self.charged = self.charged.min(max_len.saturating_sub(1));
+            self.charged = self.charged.min(most.saturating_sub(1));
         }
+    }
+
+    /// Returns whether the flow is on the old list and has yet to begin the turn that it has there.
+    #[inline]
+    #[must_use]
+    pub const fn awaits_its_turn(&self) -> bool {
+        matches!(self.place(), Place::Old) && !self.standing.has_begun()
     }
 
     /// Checks the place of flow `at`, to which nothing is charged elsewhere.
@@ -412,11 +435,11 @@ impl<Q: Quantum> RingFlow<Q> {
     /// # Errors
     /// The first [`Imbalance`] found.
     pub fn recount(&self, at: u32, is_backlogged: bool, terms: Q::Terms) -> Result<(), Imbalance> {
-        self.recount_charged(at, is_backlogged, terms, Q::max_len(terms))
+        self.recount_charged(at, is_backlogged, terms, [Q::max_len(terms); 2])
     }
 
-    /// Checks the place of flow `at`, where less than `most_early` bytes are charged to a turn
-    /// before it begins.
+    /// Checks the place of flow `at`, where less than `most` bytes are charged to a turn before it
+    /// begins: while the flow is listed, and while it is not.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -425,7 +448,7 @@ impl<Q: Quantum> RingFlow<Q> {
         at: u32,
         is_backlogged: bool,
         terms: Q::Terms,
-        most_early: u32,
+        most: [u32; 2],
     ) -> Result<(), Imbalance> {
         let max_len = Q::max_len(terms);
         let listed = self.is_listed();
@@ -438,8 +461,8 @@ impl<Q: Quantum> RingFlow<Q> {
         let may_have_begun = listed || self.place() == Place::Spent;
         Imbalance::check("no turn of a new flow", at, 0, (begun && !may_have_begun).into())?;
         let limit = match begun {
-            false if listed => most_early,
-            false => max_len,
+            false if listed => most[0],
+            false => most[1],
             true if listed => MAX_QUANTUM,
             true => self.quantum.of(terms),
         };
@@ -540,8 +563,26 @@ impl Ring {
         self.front
     }
 
-    /// Whether a flow is on the new list.
-    pub(crate) const fn has_new(&self) -> bool {
+    /// Returns the ticket that was drawn last, for [`Self::stands_behind`].
+    #[inline]
+    #[must_use]
+    pub const fn mark(&self) -> u32 {
+        self.last_drawn()
+    }
+
+    /// Returns whether the front is on the old list, and came there after `mark` was the ticket
+    /// drawn last.
+    #[inline]
+    #[must_use]
+    pub fn stands_behind<F: OnRing>(&self, front: &F, mark: u32) -> bool {
+        let standing = front.on_ring().standing;
+        standing.place() == Place::Old && is_later(standing.ticket(), mark)
+    }
+
+    /// Returns whether a flow is on the new list.
+    #[inline]
+    #[must_use]
+    pub const fn has_new(&self) -> bool {
         self.last_new != NONE
     }
 
