@@ -15,7 +15,7 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 /// The memory of a [`SmartQueue`] with frames: `FRAMES` buffers of `LEN` bytes each, and tables of `GROUPS` groups of
 /// 32 queues and 8 hosts each, in up to `TINS` tins ([`StaticTables`]).
 ///
-/// Memory: `FRAMES` times `LEN + 24` bytes, about 3.1 kB a group with 288 bytes for each tin, 368
+/// Memory: `FRAMES` times `LEN + 24` bytes, about 3.1 kB a group with 352 bytes for each tin, 368
 /// bytes a tin, and 0.5 kB. No buffers, buffers longer than [`Packet::MAX_LEN`], groups that are no
 /// power of two, and other tins than 1, 2, 4 or 8 do not compile.
 ///

@@ -106,7 +106,7 @@ pub(crate) struct RawOptions {
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<HostMode>())]
     pub(crate) hosts: Option<Word>,
     /// Hosts told apart at once, 1 to 8192; beyond them, two and more share one share. Queues grow
-    /// with it: 1.83 kB a host and direction [default: 2048].
+    /// with it: 1.96 kB a host and direction [default: 2048].
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) max_hosts: Option<Word>,
     /// What tells hosts of the lan side apart: address, mac, vlan, or the first bits of addresses:

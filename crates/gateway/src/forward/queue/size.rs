@@ -159,6 +159,6 @@ mod tests {
     #[test]
     fn what_a_host_takes_is_what_the_help_says() {
         let each = bytes_of_tables(&share(QueueKind::Drr, 8_192)) / 8_192;
-        assert!((1_829..1_839).contains(&each), "{each}");
+        assert!((1_957..1_967).contains(&each), "{each}");
     }
 }
