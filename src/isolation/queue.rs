@@ -73,9 +73,9 @@ type Engine<S, A> = FlowQueues<
 ///   flow: the flow has it when it comes back to its queue, and another flow begins without it.
 /// - A spare queue: its previous flows' debt, under one packet. The AQM begins anew each time that it
 ///   is claimed.
-/// - An entry of a host: the previous host's debt in each tin, under one packet; and what is left in
-///   the buckets of its rate and its ceiling, if the previous host was the same. Until these buckets
-///   are full other hosts claim the entry last.
+/// - An entry of a host: the previous host's debt in each tin, under a quantum and a packet; and
+///   what is left in the buckets of its rate and its ceiling, if the previous host was the same.
+///   Until these buckets are full other hosts claim the entry last.
 ///
 /// A turn that is used up is inherited with the debt: the flow or host may then wait for one round,
 /// once.
@@ -323,6 +323,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
             scheduler.set_quantum(scheduler.turn_of(host, tin), quantum);
         }
         scheduler.set_rates(host, false, labels);
+        // Another quantum may have taken the turn served next off the early list.
+        scheduler.note_selected();
         true
     }
 

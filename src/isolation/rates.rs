@@ -578,7 +578,7 @@ impl<S: Storage> Serving<S> {
             self.set_ceiling(host, ceiling);
         }
         self.rates.limited = self.rates.limited.wrapping_sub((!has).into());
-        if self.rates.are_set() {
+        if self.rates.are_set() && self.serves_early {
             self.serve_no_more_early();
         }
         self.note_charged();

@@ -197,7 +197,7 @@ impl<S: Storage> Serving<S> {
         self.rates.begin(host_quantum, self.max_len);
         self.quanta = Quanta::new(self.max_len);
         self.renew_quanta(1);
-        self.was_across |= self.is_across && !self.choice.is_one();
+        self.was_across = self.is_across && !self.choice.is_one();
         self.serves_early = isolation.counts_hosts() && !self.was_across;
         self.note_charged();
         self.note_selected();

@@ -19,6 +19,27 @@ fn of_host(host: u32) -> Labels {
     labels(host, host, host)
 }
 
+/// A flow of a host whose turns are worth so many bytes.
+struct Worth(Labels, u32);
+
+impl Labelled for Worth {
+    fn flow(&self) -> u32 {
+        self.0.flow
+    }
+
+    fn source(&self) -> u32 {
+        self.0.src_host
+    }
+
+    fn destination(&self) -> u32 {
+        self.0.dst_host
+    }
+
+    fn host_quantum(&self) -> Option<u32> {
+        Some(self.1)
+    }
+}
+
 fn enqueue(queue: &mut Isolated<Heap>, labels: &impl Labelled, handle: u32, len: u32) {
     let packet = Packet::new(handle, len);
     queue.enqueue_labelled(Nanos(0), labels, packet, &mut no_drops).expect("there is room");
@@ -61,25 +82,11 @@ fn turns_are_of_the_longest_packet_sent() {
 /// host with three times the quantum of another, before and after long packets.
 #[test]
 fn weights_of_hosts_do_not_change() {
-    struct Weighed(u32);
-    impl Labelled for Weighed {
-        fn flow(&self) -> u32 {
-            mix(self.0 + 1)
-        }
-        fn source(&self) -> u32 {
-            mix(self.0 + 1)
-        }
-        fn destination(&self) -> u32 {
-            0
-        }
-        fn host_quantum(&self) -> Option<u32> {
-            Some(PERMITTED * (1 + 2 * self.0))
-        }
-    }
+    let of = |host| Worth(of_host(host), PERMITTED * (1 + 2 * host));
     let mut queue = permitting(Isolation::DualSrcHost);
     for len in [FRAME, 30_000, FRAME] {
         let count = if len == FRAME { 1_200 } else { 120 };
-        (0..count).for_each(|handle| enqueue(&mut queue, &Weighed(handle % 2), handle, len));
+        (0..count).for_each(|handle| enqueue(&mut queue, &of(handle % 2), handle, len));
         let mut sent = [0_u32; 2];
         for _ in 0..count / 2 {
             let packet = dequeue(&mut queue);
@@ -125,5 +132,37 @@ fn turns_under_way_outlive_longer_packets() {
             dequeue(&mut queue);
         }
         assert_eq!(queue.recount(), Ok(()), "{isolation}");
+    }
+}
+
+/// Goal: other quanta leave every list right while packets are sent in advance of turns. Method:
+/// four hosts of six flows, of random packets and with quanta of one packet or four, which change;
+/// a recount after each step.
+#[test]
+fn quanta_change_while_packets_are_sent_in_advance() {
+    let mut queue = queue(Isolation::DualSrcHost, Limits::NONE);
+    let mut random = Xorshift::new(9);
+    let mut free: Vec<u32> = (0..HANDLES).collect();
+    for step in 0..effort(20_000, 400_000) {
+        let host = random.below(4);
+        let quantum = if random.below(2) == 0 { MTU } else { 4 * MTU };
+        let of = Worth(labels(6 * host + random.below(6), host, 0), quantum);
+        match random.below(16) {
+            0 => {
+                queue.update_host(Nanos(0), &of);
+            }
+            1..9 => {
+                let Some(handle) = free.pop() else { continue };
+                let packet = Packet::new(handle, [60, 100, 1_000, MTU][random.below(4) as usize]);
+                let accepted = queue.enqueue_labelled(Nanos(0), &of, packet, &mut no_drops);
+                assert!(accepted.is_ok());
+            }
+            _ => {
+                let packet = queue.dequeue(Nanos(0), &mut no_drops);
+                assert_eq!(packet.is_none(), free.len() == HANDLES as usize, "step {step}");
+                free.extend(packet.map(|packet| packet.handle));
+            }
+        }
+        assert_eq!(queue.recount(), Ok(()), "step {step}");
     }
 }

@@ -140,7 +140,8 @@ impl NaiveDrr {
         !self.new.is_empty()
     }
 
-    /// The flow at the front of the old list, if that is next and the flow has spent its turn in advance, comes last.
+    /// The flow at the front of the old list, if that is next and the flow has spent its turn in
+    /// advance, comes last.
     fn pass_over(&mut self) {
         let Some(flow) = self.oldest().filter(|_| self.serves_early && self.new.is_empty()) else {
             return;
@@ -161,7 +162,8 @@ impl NaiveDrr {
         })
     }
 
-    /// What was charged to `flow` in advance is forgiven but for a packet: nothing if its turn has begun.
+    /// What was charged to `flow` in advance is forgiven but for a packet: nothing if its turn has
+    /// begun.
     pub(super) fn forgive(&mut self, flow: FlowId, most: i64) {
         let state = self.flow_mut(flow);
         if state.sent.is_none() {

@@ -515,6 +515,7 @@ impl NaiveIsolated {
             levels.assign(flow, 0);
             levels.renew(flow);
         }
+        self.tins_of_turns().begin_across();
         self.set_across(self.across);
         self.tins_of_turns().serve_early(counts_hosts(isolation));
     }

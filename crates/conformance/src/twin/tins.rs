@@ -129,6 +129,11 @@ impl NaiveTins {
         }
     }
 
+    /// No flow has been charged for what it was sent elsewhere.
+    pub(super) const fn begin_across(&mut self) {
+        self.was_across = false;
+    }
+
     /// Flows may be overdrawn in advance, too.
     pub(super) fn with_debts_in_advance(mut self) -> Self {
         self.has_debts_in_advance = true;
@@ -136,7 +141,8 @@ impl NaiveTins {
         self
     }
 
-    /// Flows are served in advance of their turns, or are not; never if they have, or had, one share in all tins.
+    /// Flows are served in advance of their turns, or are not; never if they have, or had, one
+    /// share in all tins.
     pub(super) fn serve_early(&mut self, on: bool) {
         self.serves_early = on && !self.was_across;
         for tin in &mut self.tins {

@@ -101,8 +101,8 @@ where
     /// at the head. Cost: O(flows + hosts).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for more than 65,535 flows or hosts, if `hosts` are fewer than the
-    /// hosts of `scheduler`, or if there is no room for classes.
+    /// [`ConfigError::OutOfRange`] for more than 65,535 flows or hosts, if `hosts` are fewer than
+    /// the hosts of `scheduler`, or if there is no room for classes.
     pub fn new(
         scheduler: &impl Hosted,
         limits: Limits,
@@ -261,7 +261,8 @@ where
     }
 
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32) {
-        let host = scheduler.host_of(flow).unwrap_or(HeldFlow::NO_HOST);
+        let is_known = |host: &u32| *host < u32::from(HeldFlow::NO_HOST);
+        let host = scheduler.host_of(flow).filter(is_known).unwrap_or(HeldFlow::NO_HOST);
         let Some(entry) = self.flows.as_mut().get_mut(flow.index()) else { return };
         // A flow that is backlogged already, or with nothing, is none that became backlogged.
         if entry.is_backlogged() || len == 0 {

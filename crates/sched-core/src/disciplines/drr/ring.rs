@@ -91,13 +91,13 @@ impl Standing {
     }
 }
 
-/// What a [`RingFlow`] keeps of what its turns are worth, and how wide its links are.
+/// The quantum of a [`RingFlow`], kept there or shared by all, and the width of its links.
 pub trait Quantum: Copy + fmt::Debug {
     /// The number of a flow, as it is kept.
     type Link: Copy + fmt::Debug + Into<u32>;
-    /// The longest packet in bytes, with what is not kept.
+    /// The longest packet in bytes, and the quantum where it is shared.
     type Terms: Copy;
-    /// What a flow keeps that was not added.
+    /// The quantum of a flow that was not added.
     const NONE: Self;
     /// The number 0.
     const FIRST: Self::Link;
@@ -162,6 +162,7 @@ impl Quantum for SharedQuantum {
 
     #[inline(always)]
     fn link(flow: u32) -> u16 {
+        debug_assert!(flow <= u16::MAX.into(), "a table of 65,536 flows at most");
         let [low, high, ..] = flow.to_le_bytes();
         u16::from_le_bytes([low, high])
     }
@@ -193,9 +194,11 @@ pub struct RingFlow<Q: Quantum = u32> {
     pub(super) prev: Q::Link,
     /// Bytes a turn: the flow scheduler's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
     pub(super) quantum: Q,
-    /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
-    /// by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the quantum in a turn that was
-    /// broken off; before the turn begins below `max_len`, and then only service has made it what it is.
+    /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it
+    /// begins those by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the
+    /// quantum in a turn that was broken off. Before the turn begins below `max_len`, and then only
+    /// service has made it what it is, unless something was [charged in
+    /// advance](RingFlow::charge_in_advance) or [elsewhere](RingFlow::charge_elsewhere).
     pub(super) charged: u32,
     /// Where the flow is. On the old list the ticket is the one drawn there. Otherwise no flow that was on
     /// the old list when the flow's turn began has a later one.
@@ -233,8 +236,8 @@ impl RingFlow {
         }
     }
 
-    /// Charges `len` bytes that were sent for the flow elsewhere to its turn under way or its next one, but leaves it one
-    /// packet of that turn. Nothing if it is not listed.
+    /// Charges `len` bytes that were sent for the flow elsewhere to its turn under way or its next
+    /// one, but leaves it one packet of that turn. Nothing if it is not listed.
     pub fn charge_elsewhere(&mut self, len: u32) {
         let most = self.quantum.saturating_sub(1);
         let charged = self.charged.saturating_add(len).min(most);
@@ -415,8 +418,8 @@ impl<Q: Quantum> RingFlow<Q> {
         Self { quantum: self.quantum, standing: Standing::new(place, 0), ..Self::EMPTY }
     }
 
-    /// Limits the debt of a flow whose turn has not begun to less than `most` bytes: the turn that was
-    /// charged elsewhere does not come, or is worth less.
+    /// Limits the debt of a flow whose turn has not begun to less than `most` bytes: the turn that
+    /// was charged elsewhere does not come, or is worth less.
     pub fn forgive(&mut self, most: u32) {
         if !self.standing.has_begun() {
             self.charged = self.charged.min(most.saturating_sub(1));
@@ -473,7 +476,7 @@ impl<Q: Quantum> RingFlow<Q> {
 
 /// An element of a table of flows: a [`RingFlow`], and what its owner keeps beside it.
 pub trait OnRing {
-    /// What the place keeps of its quantum.
+    /// The kind of quantum: each flow's own, or one shared by all.
     type Quantum: Quantum;
 
     /// Returns the place of the flow.
