@@ -61,6 +61,11 @@ pub const ALL: &[Run] = &[
         hash: crate::smart::with_rate_and_tins,
         pinned: 0x2631_e94d_b507_97f5,
     },
+    Run {
+        name: "hosts that stand and whose flows come anew",
+        hash: crate::hosts::busy,
+        pinned: 0x7a20_3f49_d139_6831,
+    },
 ];
 
 /// Room for the flows of a run.

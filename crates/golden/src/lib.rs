@@ -11,6 +11,7 @@
 mod catalog;
 mod disciplines;
 mod hash;
+mod hosts;
 mod report;
 mod smart;
 
