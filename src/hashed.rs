@@ -61,11 +61,12 @@ type Plain<Q, S, L> = (Q, S, [FlowRecord; 0], HashDirectory<L>);
 /// Queues under a flow scheduler, reached by hash: the [`FlowQueues`] `E` with a [`HashDirectory`].
 ///
 /// As a [`Scheduler`], the number that names a flow is its 32-bit hash:
-/// [`Labels::flow`](flowhash::Labels) or what a network card computed. Flows that meet in a full set
-/// share a queue; a flow that came to share one may be reordered once, when a way of its set is freed
-/// (see [`flowhash::FlowTable`]). Another key for the hashes needs no call, and a flow with packets queued under the key
-/// before may be reordered once too. A flow that claims a queue takes over what its flow scheduler and AQM remember of
-/// the last flow there: a debt below one packet with DRR, the last signalling rate with CoDel.
+/// [`Labels::flow`](flowhash::Labels) or what a network card computed. Flows that meet in a full
+/// set share a queue; a flow that came to share one may be reordered once, when a way of its set is
+/// freed (see [`flowhash::FlowTable`]). Another key for the hashes needs no call, and a flow with
+/// packets queued under the key before may be reordered once too. A flow that claims a queue takes
+/// over what its flow scheduler and AQM remember of the last flow there: a debt below one packet
+/// with DRR, the last signalling rate with CoDel.
 ///
 /// ```
 /// use freeboard::flowhash::{TagLine, FlowTable};

@@ -30,9 +30,9 @@
 //!
 //! **A full set of hosts.** Hosts share an entry: its turn in each tin, and its spare queue.
 //!
-//! **What is inherited.** A turn keeps what it owes, less than a packet, and that it is used up in
-//! this round. The next host that claims the entry has it. So an entry has one early turn a round,
-//! whatever addresses its senders make up.
+//! **What is inherited.** A turn keeps what it owes, less than a quantum and a packet, and that it
+//! is used up in this round. The next host that claims the entry has it. So an entry has one early
+//! turn a round, whatever addresses its senders make up.
 //!
 //! **Other settings under load.** The records are begun anew, and each queued packet is offered
 //! again under its labels: another isolation, another number of tins or another key

@@ -318,7 +318,8 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
     })
 }
 
-/// Queues and hosts for all flows, or as many as there may be: with 65,536 flows some share a queue.
+/// Queues and hosts for all flows, or as many as there may be: with 65,536 flows some share a
+/// queue.
 fn isolated_tables(flows: usize) -> (usize, usize) {
     (queues_for(flows).min(1 << 15), queues_for(flows).min(1 << 14))
 }

@@ -10,8 +10,8 @@
 //! begins. So a host is ahead of plain deficit round robin by less than that, and by nothing in the
 //! long run.
 //!
-//! **Where.** Hosts with one share in all tins are not served early, nor any host once one has
-//! had a rate or a ceiling, until the next rebuild. `triple-isolate` has rounds of its own.
+//! **Where.** No host is served early once one has had a rate or a ceiling, or once hosts have had
+//! one share in all tins, until a rebuild without these. `triple-isolate` has rounds of its own.
 
 use sched_core::{FlowId, Imbalance};
 
@@ -77,7 +77,8 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// [`Self::note_selected`] where the tin at the front has this `early` list, or another had one.
+    /// The rest of [`Self::note_selected`]: the tin at the front has `early` first on its early
+    /// list, or the turn that was selected before was on one.
     #[inline(never)]
     pub(super) fn note_selected_early(&mut self, early: u32) {
         self.note_charged();
@@ -121,8 +122,8 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    /// Passes over the turn at the front of tin `at` if it was used up in advance: `turn`, which was
-    /// at the front of it, has ended.
+    /// Passes over the turn at the front of tin `at` if it was used up in advance: `turn`, which
+    /// was at the front of it, has ended.
     pub(super) fn pass_over(&mut self, at: u32, turn: u32) {
         self.note_early(turn);
         let most_debt = self.most_debt();

@@ -20,10 +20,10 @@ use crate::storage::{Allocate, Slices, Storage};
 ///
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
 /// two, at most [`MAX_QUEUES`](Self::MAX_QUEUES) together. Memory: 576 bytes, 16 a packet, 48 a
-/// queue, and for each host 81 with its spare queue
-/// and 44 for each tin that there is room for, a power of two. A tin beyond the first takes 232. An
-/// AQM takes room for each queue beside this, spare ones included: 24 bytes for
-/// [`ChosenAqm`](sched_core::ChosenAqm), which takes 136 for each tin as well ([`AqmMemory`]).
+/// queue, and for each host 81 with its spare queue and 44 for each tin that there is room for, a
+/// power of two. A tin beyond the first takes 232. An AQM takes room for each queue beside this,
+/// spare ones included: 24 bytes for [`ChosenAqm`](sched_core::ChosenAqm), which takes 136 for each
+/// tin as well ([`AqmMemory`]).
 ///
 /// Two groups of tables are there only if they are asked for: [rates](Self::with_rates) of hosts, and
 /// [`triple-isolate`](Self::with_triple), which is refused without them. Where the [storage](Storage)

@@ -50,8 +50,7 @@ pub(super) struct Tin {
     pub(super) early: u32,
     /// Whether turns may be on the early list, or used up in advance.
     pub(super) is_watched: bool,
-    /// No turn on the old list is used up in advance that came there after this was the ticket
-    /// drawn last.
+    /// No used-up turn on the old list has a later ticket than this.
     pub(super) used_up: u32,
 }
 

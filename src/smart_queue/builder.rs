@@ -434,8 +434,9 @@ impl SmartQueueBuilder {
     }
 
     /// Sets how many tins there is room for on the heap, up to eight, for a queue that begins with
-    /// one and is to have more ([`SmartQueue::set_tins`]). Unless set there is room for eight if the
-    /// queue is built with [several tins](Self::tins), and else for one. A tin takes 44 bytes a host.
+    /// one and is to have more ([`SmartQueue::set_tins`]). Unless set there is room for eight if
+    /// the queue is built with [several tins](Self::tins), and else for one. A tin takes 44 bytes a
+    /// host.
     ///
     /// ```
     /// use freeboard::shaper::Rate;

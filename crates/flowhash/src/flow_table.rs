@@ -29,9 +29,10 @@
 //!
 //! # A new key
 //!
-//! Under another key a flow has another hash and another set. Hash by the new key from some packet on: what was
-//! claimed under the old key is released as the queues empty. A flow that has packets queued then may overtake
-//! them, once. To prevent that, look up again the flow of each queued packet and queue the packet there.
+//! Under another key a flow has another hash and another set. Hash by the new key from some packet
+//! on: what was claimed under the old key is released as the queues empty. A flow that has packets
+//! queued then may overtake them, once. To prevent that, look up again the flow of each queued
+//! packet and queue the packet there.
 
 mod set;
 

@@ -412,7 +412,8 @@ pub trait Scheduler {
     /// Returns what is queued, what has happened since construction, and the limits in force.
     fn books(&self) -> Books;
 
-    /// Returns what is queued: [`Books::backlog`], without the cost of the counters where a scheduler says it itself.
+    /// Returns what is queued: [`Books::backlog`]. Overridden where the counters take time to sum
+    /// up.
     fn backlog(&self) -> Backlog {
         self.books().backlog
     }
@@ -427,7 +428,8 @@ pub trait Scheduler {
         self.books().limits
     }
 
-    /// Returns what has happened to `flow`; `None` where a scheduler keeps no counters of single flows, as by default.
+    /// Returns what has happened to `flow`; `None` where a scheduler keeps no counters of single
+    /// flows, as by default.
     fn flow_counters(&self, _flow: FlowId) -> Option<crate::Counters> {
         None
     }

@@ -1,10 +1,11 @@
 //! Super-packets: several packets of one flow in one buffer, which the line sees one by one.
 //!
-//! A system that offloads segmentation (GSO, TSO) or merges what arrives (GRO, LRO) hands over up to some sixty packets in
-//! one. On the line each of them has its own headers, its own minimum and its own cells: [`Segments`] says into what a
-//! super-packet is cut, and [`Overhead::wire_len_of`] what that is on the wire. A whole super-packet holds the line for as
-//! long as all of it takes, and other flows wait meanwhile: 26 ms for 64 kB at 20 Mbit/s, 53 µs at 10 Gbit/s. The caller has the
-//! bytes, and on a slow link cuts it before it is queued.
+//! A system that offloads segmentation (GSO, TSO) or merges what arrives (GRO, LRO) hands over up
+//! to some sixty packets in one. On the line each of them has its own headers, its own minimum and
+//! its own cells: [`Segments`] says into what a super-packet is cut, and [`Overhead::wire_len_of`]
+//! what that is on the wire. A whole super-packet holds the line for as long as all of it takes,
+//! and other flows wait meanwhile: 26 ms for 64 kB at 20 Mbit/s, 53 µs at 10 Gbit/s. The caller has
+//! the bytes, and on a slow link cuts it before it is queued.
 
 use core::fmt;
 

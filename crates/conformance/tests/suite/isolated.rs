@@ -47,8 +47,8 @@ fn one_tin_is_its_twin() {
     assert!(long > trials, "{long}");
 }
 
-/// Goal: hosts that send in advance of their turns do so as in the twin, and turns that are used up then
-/// are passed over as there. Method: as above, without rates and with a share in each tin.
+/// Goal: hosts that send in advance of their turns do so as in the twin, and turns that are used up
+/// then are passed over as there. Method: as above, without rates and with a share in each tin.
 #[test]
 fn turns_are_sent_in_advance_as_in_the_twin() {
     let trials = effort(16, 200);

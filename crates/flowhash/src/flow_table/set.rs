@@ -6,7 +6,8 @@ pub(super) const LANES: u32 = 8;
 /// The state of a lane that is claimed and not yet released. That of any other is 0.
 const USED: u8 = 1;
 
-/// All lanes as [`Shape::set`] has them: the bit of each state, in the states of a line as one word.
+/// All lanes as [`Shape::set`] has them: the bit of each state, in the states of a line as one
+/// word.
 pub(super) const EACH: u64 = 0x0101_0101_0101_0101;
 /// What stands for the set of every lane with 16 ways: a bit that no state has. So this set seems to have a free
 /// lane always, and lookups that find none, and lookups of fewer ways, need not ask how many ways there are. The

@@ -288,8 +288,8 @@ impl AqmSetting {
     /// No AQM.
     pub const EMPTY: Self = Self { choice: AqmChoice::None, law: Law::None, l4s: None };
 
-    /// A packet of a queue without a history passes if it waited less; 0 if and only if arrivals may
-    /// be signalled.
+    /// A packet of a queue without a history passes if it waited less; 0 if and only if arrivals
+    /// may be signalled.
     fn passes_below(&self) -> Nanos {
         let any = self.law.passes_below();
         self.l4s.map_or(any, |l4s| l4s.threshold.plus(Nanos(1)).min(any))
@@ -322,8 +322,8 @@ pub struct ChosenAqm<T, U = [AqmSetting; 1]> {
     states: T,
     /// One for each tin.
     tins: U,
-    /// The least of all tins: a packet of a queue without a history that waited less passes. 0 if and
-    /// only if arrivals may be signalled in any tin.
+    /// The least of all tins: a packet of a queue without a history that waited less passes. 0 if
+    /// and only if arrivals may be signalled in any tin.
     passes_below: Nanos,
     random: Random,
     /// The last arrival: an overflow has no time of its own.

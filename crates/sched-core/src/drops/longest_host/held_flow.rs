@@ -20,7 +20,8 @@ const SHORT_BITS: u32 = 9;
 /// The low bits of an upper mark, which are zero and not kept.
 const UNKEPT_BITS: u32 = 8;
 
-/// Room for one flow of [`LongestHostDrop`](super::LongestHostDrop): 8 bytes. What the flow holds is in its queue.
+/// Room for one flow of [`LongestHostDrop`](super::LongestHostDrop): 8 bytes. What the flow holds
+/// is in its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldFlow {
     /// The upper mark of the flow's class, in units of `2^8` bytes; zero if and only if the flow is

@@ -38,7 +38,8 @@ const CLASSES: u32 = (33 - SUB_CLASS_BITS) << SUB_CLASS_BITS;
 /// Words that hold a bit for each class.
 const WORDS: u32 = CLASSES.div_ceil(u32::BITS);
 
-/// Room for one host of [`LongestHostDrop`](super::LongestHostDrop): 32 bytes, all zero while the host holds nothing.
+/// Room for one host of [`LongestHostDrop`](super::LongestHostDrop): 32 bytes, all zero while the
+/// host holds nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldHost {
     /// What the flows of the host hold together.

@@ -35,8 +35,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         filled
     }
 
-    /// A run of packets that simply leave their queues: how many are in `out`, and what the AQM said
-    /// of the next packet if its sender is told.
+    /// A run of packets that simply leave their queues: how many are in `out`, and what the AQM
+    /// said of the next packet if its sender is told.
     #[inline(always)]
     fn leave(&mut self, now: Nanos, out: &mut [Packet]) -> (usize, Option<(FlowId, Verdict)>) {
         let count = out.len();

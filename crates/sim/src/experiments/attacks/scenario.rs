@@ -142,12 +142,13 @@ impl Outcome {
     }
 }
 
-/// The first guarantee: the longest that a sparse packet waits among `hosts` hosts with quanta and longest
-/// packets of `max_len` bytes, `((H − 1)(Q + L) + (H − 2)Q + L)/C`, whatever its host sends besides.
+/// The first guarantee: the longest that a sparse packet waits among `hosts` hosts with quanta and
+/// longest packets of `max_len` bytes, `((H − 1)(3Q + L) + (H − 2)Q + L)/C`, whatever its host
+/// sends besides.
 #[must_use]
 pub const fn wait_bound(hosts: u32, max_len: u32) -> Nanos {
     let (others, twice) = (hosts.saturating_sub(1) as u64, hosts.saturating_sub(2) as u64);
-    Nanos((2 * others + twice + 1) * max_len as u64 * BYTE_NS)
+    Nanos((4 * others + twice + 1) * max_len as u64 * BYTE_NS)
 }
 
 /// What is known of a packet in the queue.
