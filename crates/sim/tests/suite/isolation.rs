@@ -278,7 +278,8 @@ fn waits_shares_and_memory_are_as_promised_under_random_loads() {
     }
     println!("{used:?}");
     assert!(used.probes > 10_000 && used.overflows > 10_000 && used.long > 1_000, "{used:?}");
-    let near = used.wait > 0.5 && used.wait_in_turn > 0.5 && used.lag > 0.4;
+    // Random loads seldom use a turn up in advance, which the bound of the wait allows for twice.
+    let near = used.wait > 0.4 && used.wait_in_turn > 0.5 && used.lag > 0.4;
     assert!(near, "the bounds are not even approached: {used:?}");
 }
 
