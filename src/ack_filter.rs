@@ -168,7 +168,7 @@ impl fmt::Display for AckFilter {
     }
 }
 
-/// The error of another word.
+/// The error of a word that names none.
 const UNKNOWN: UnknownKeyword =
     UnknownKeyword::expecting("an ACK filter must be one of off conservative aggressive");
 

@@ -17,7 +17,7 @@ pub struct UnknownKeyword {
 }
 
 impl UnknownKeyword {
-    /// Of a type of which this says what its words are.
+    /// Creates the error of a type; `expected` names its words.
     pub(crate) const fn expecting(expected: &'static str) -> Self {
         Self { expected }
     }

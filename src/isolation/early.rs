@@ -20,7 +20,7 @@ use super::serve::{Charged, NONE, Serving};
 use crate::storage::Storage;
 
 impl<S: Storage> Serving<S> {
-    /// Whether `turn` may be on the early list of its tin.
+    /// Returns true if `turn` may be on the early list of its tin.
     fn may_be_early(&self, turn: &Turn) -> bool {
         turn.flows.has_new() && turn.place.awaits_its_turn() && !turn.place.is_used_up()
     }

@@ -144,7 +144,7 @@ impl fmt::Display for Isolation {
     }
 }
 
-/// The error of another word.
+/// The error of a word that names none.
 const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
     "an isolation must be one of flows srchost dsthost hosts dual-srchost dual-dsthost triple-isolate",
 );

@@ -48,7 +48,7 @@ pub(super) struct Tin {
     pub(super) turns: Ring,
     /// The first of those that are served early; [`NONE`] if none is.
     pub(super) early: u32,
-    /// Whether turns may be on the early list, or used up in advance.
+    /// True if turns may be on the early list, or used up in advance.
     pub(super) is_watched: bool,
     /// No used-up turn on the old list has a later ticket than this.
     pub(super) used_up: u32,

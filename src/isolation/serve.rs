@@ -60,14 +60,14 @@ pub(super) struct Serving<S: Storage> {
     pub(super) charged: Charged,
     /// The longest packet, which is the least quantum.
     pub(super) max_len: u32,
-    /// What a turn of a flow is worth, in bytes.
+    /// Bytes a turn of a flow.
     pub(super) quantum: u32,
     pub(super) quanta: Quanta,
     /// Whether what a host is sent in one tin counts for its turns in the others.
     pub(super) is_across: bool,
     /// Whether that has been so: turns may have been charged before they began.
     pub(super) was_across: bool,
-    /// Whether a host that awaits its turn may be served in advance of it.
+    /// True if hosts that await their turns may send in advance of them.
     pub(super) serves_early: bool,
     /// The rates and ceilings of hosts.
     pub(super) rates: Rates<S>,
@@ -103,7 +103,7 @@ impl<S: Storage> Serving<S> {
         host.unbounded_shl(self.tin_bits) | tin as u32
     }
 
-    /// What turns of flows are measured by.
+    /// Returns the quantum of flows and the longest packet.
     #[inline(always)]
     pub(super) const fn terms(&self) -> SharedTerms {
         SharedTerms { quantum: self.quantum, max_len: self.max_len }
@@ -412,9 +412,10 @@ impl<S: Storage> Serving<S> {
         let (front, is_watched) = (tin.turns.front(), tin.is_watched);
         if self.charged != Charged::Tin {
             self.selected = front;
-            return if is_watched {
-                self.turn_over(selected)
-            };
+            if is_watched {
+                self.turn_over(selected);
+            }
+            return;
         }
         if is_watched {
             return self.leave_watched(len);

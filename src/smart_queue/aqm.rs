@@ -104,7 +104,7 @@ impl fmt::Display for AqmKind {
     }
 }
 
-/// The error of another word.
+/// The error of a word that names none.
 const UNKNOWN: UnknownKeyword =
     UnknownKeyword::expecting("an AQM must be one of cobalt codel pie pi2 red blue none");
 

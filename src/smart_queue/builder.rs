@@ -424,7 +424,7 @@ impl SmartQueueBuilder {
         Self { buffers: Some(count), ..self }
     }
 
-    /// Sets how many queues and hosts are told apart on the heap, powers of two from 8 on that are
+    /// Sets the numbers of queues and hosts of tables on the heap, powers of two from 8 on that are
     /// [65,535 at most](IsolatedMemory::MAX_QUEUES) together: 1,024 and 256 unless set. Half of the
     /// hosts are found without sharing an entry.
     #[cfg(feature = "alloc")]

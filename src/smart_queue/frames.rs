@@ -236,8 +236,7 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         self.with_parts(|nat, _, reader| (nat, rules, reader.map_identity(I::settled)))
     }
 
-    /// The same queue with hosts that are told apart in another way than by
-    /// [`HostBy::Auto`](flowhash::HostBy::Auto), which takes a card for a host where frames come
+    /// Replaces what distinguishes hosts, [`HostBy::Auto`](flowhash::HostBy::Auto), which takes a card for a host where frames come
     /// from several cards: by address ([`ByAddress`](flowhash::ByAddress)), or by a
     /// [`HostMap`](flowhash::HostMap) of prefixes, cards, VLANs or lists. It says which packets of
     /// the local side are of one host: the source of an [`upload`](SmartQueue::upload), the

@@ -137,7 +137,7 @@ impl fmt::Display for Dscp {
     }
 }
 
-/// The error of another word.
+/// The error of a word that names none.
 const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
     "a code point must be 0 to 63, CS0 to CS7, AF11 to AF43, EF, VA, LE, NQB, DF or \
      BE",

@@ -207,7 +207,7 @@ impl fmt::Display for TinMode {
     }
 }
 
-/// The error of another word.
+/// The error of a word that names none.
 const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
     "tins must be one of besteffort precedence diffserv3 diffserv4 diffserv8",
 );

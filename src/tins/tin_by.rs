@@ -81,7 +81,7 @@ impl fmt::Display for TinBy {
     }
 }
 
-/// The error of another word.
+/// The error of a word that names none.
 const UNKNOWN: UnknownKeyword =
     UnknownKeyword::expecting("tins must be by one of dscp inner-dscp priority");
 

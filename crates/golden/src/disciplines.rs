@@ -62,7 +62,7 @@ pub const ALL: &[Run] = &[
         pinned: 0x2631_e94d_b507_97f5,
     },
     Run {
-        name: "hosts that stand and whose flows come anew",
+        name: "backlogged hosts with new flows",
         hash: crate::hosts::busy,
         pinned: 0x7a20_3f49_d139_6831,
     },

@@ -1,4 +1,5 @@
-//! Hosts of four flows each, which stand and come anew: packets are sent in advance of their host's turn.
+//! Hosts of four flows each, some backlogged and some new: packets are sent in advance of their
+//! host's turn.
 
 use conformance::catalog::Parts;
 use freeboard::flowhash::Labels;
@@ -11,7 +12,8 @@ use crate::{MAX_LEN, run};
 /// Handles, of which about half are queued.
 const PACKETS: u32 = 32;
 
-/// The queue by numbers: flow `f` is of host `f mod 4`. Every second call of `dequeue` finds the link busy.
+/// A queue of numbered flows: flow `f` is of host `f mod 4`. Every second call of `dequeue` finds
+/// the link busy.
 struct ByNumber {
     queue: Isolated<Parts<{ PACKETS as usize }>, NoAqm>,
     is_busy: bool,

@@ -60,7 +60,7 @@ pub enum AutorateState {
     Draining,
     /// The line is little used: the rate moved towards the base.
     Returning,
-    /// No sample came for the [silence](AutorateParams::silence): the rate is at most the base, and
+    /// No sample came for the [silence](AutorateParams::SILENCE): the rate is at most the base, and
     /// moves towards the floor under load.
     Silent,
 }
@@ -106,7 +106,7 @@ pub struct AutoratePath {
 /// | at most the threshold | below 1/4 of the rate | 1/32 of the way to the base |
 /// | baseline provisional | at least 1/16 of the rate | half of the way to the floor |
 /// | otherwise | | stays |
-/// | no sample for the [silence](AutorateParams::silence) | at least 1/16 of the rate | at most the base, then 1/4 of the way to the floor |
+/// | no sample for the [silence](AutorateParams::SILENCE) | at least 1/16 of the rate | at most the base, then 1/4 of the way to the floor |
 /// | the same | below 1/16 of the rate | at most the base, and 1/32 of the way to it from below |
 ///
 /// The load is that of the interval or of the one before, whichever is greater: a sample tells of
@@ -224,7 +224,7 @@ impl Autorate {
 
     /// `bytes` were sent onto the line since the last call, as they are on the wire. Returns the rate from now on.
     ///
-    /// A decision is made if the [interval](AutorateParams::interval) is over; before, bytes are only counted. Call it
+    /// A decision is made if the [interval](AutorateParams::INTERVAL) is over; before, bytes are only counted. Call it
     /// from a timer, as often as the interval or more often. A call that comes late decides once, over all the time that has
     /// passed. `now` before the last decision begins an interval anew.
     ///
@@ -237,7 +237,7 @@ impl Autorate {
         }
         self.bytes = self.bytes.saturating_add(bytes);
         let span = now.since(self.since);
-        if span >= self.params.interval() {
+        if span >= AutorateParams::INTERVAL {
             self.decide(span);
             self.begin(now);
         }
@@ -328,7 +328,7 @@ impl Autorate {
         let excess = least.since(self.learn(least, load, span));
         let before = self.before.replace(least);
         // 1/64 of the interval: the line carries that much more than what comes.
-        let step = Nanos(self.params.interval().0 >> 6);
+        let step = Nanos(AutorateParams::INTERVAL.0 >> 6);
         let is_falling = before.is_some_and(|before| least.plus(step) <= before);
         if self.is_provisional {
             let is_settled = before.is_some() && !is_falling && self.is_at_floor();
@@ -390,7 +390,7 @@ impl Autorate {
         let step = (self.bps.saturating_sub(floor) >> 1).max((floor >> 3).max(1));
         self.set(self.bps.saturating_sub(step));
         if self.bps <= floor && (is_above || is_first) {
-            self.pause = self.params.interval().plus(least.min(LONGEST_WAIT));
+            self.pause = AutorateParams::INTERVAL.plus(least.min(LONGEST_WAIT));
         }
         self.state = if is_above { AutorateState::BackingOff } else { AutorateState::Draining };
     }
@@ -398,7 +398,7 @@ impl Autorate {
     fn decide_without_sample(&mut self, load: u64, span: Nanos) {
         self.quiet = self.quiet.plus(span);
         self.state = AutorateState::Steady;
-        if self.quiet < self.params.silence() {
+        if self.quiet < AutorateParams::SILENCE {
             return;
         }
         self.is_calm = false;
@@ -418,7 +418,7 @@ impl Autorate {
     /// Moves the baseline by the least sample of an interval, and returns it. A longer time teaches no more than an interval: it
     /// had one sample that counts, and it may be a leap of the clock, in which little seems to have been sent.
     fn learn(&mut self, least: Nanos, load: u64, span: Nanos) -> Nanos {
-        let span = span.min(self.params.interval());
+        let span = span.min(AutorateParams::INTERVAL);
         let baseline = self.baseline.unwrap_or(least);
         if self.is_provisional {
             let baseline = baseline.min(least);
@@ -455,7 +455,7 @@ impl Autorate {
         // Above 2⁵⁶ bit/s is no rate.
         self.set(achieved.saturating_mul(share) >> 8);
         // A packet that is sent now waits for what is queued before it.
-        self.pause = self.params.interval().plus(excess.min(LONGEST_PAUSE));
+        self.pause = AutorateParams::INTERVAL.plus(excess.min(LONGEST_PAUSE));
         self.state = AutorateState::BackingOff;
     }
 

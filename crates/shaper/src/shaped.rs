@@ -67,8 +67,8 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 /// **The rule of idle time** stands here and nowhere else. Time is idle, and not late, while the
 /// queue is empty, and while none of its packets may leave: above a
 /// [ceiling](sched_core::TokenBucket), or behind a line of their own. Every way in and out keeps
-/// the rule: [`Scheduler::enqueue`], bursts, [`Shaped::arrival`] for queues that are told more than
-/// a flow, [`Scheduler::dequeue`] and [`Shaped::inner_mut`].
+/// the rule: [`Scheduler::enqueue`], bursts, [`Shaped::arrival`] for queues that take more than a
+/// flow, [`Scheduler::dequeue`] and [`Shaped::inner_mut`].
 ///
 /// A burst out is its packets one by one, each charged: it touches no memory ahead, as a burst of the
 /// scheduler's own may, unless the line is unlimited.

@@ -72,7 +72,7 @@ struct Twin {
     next: u32,
     pushed: u64,
     refused: u64,
-    /// Whether an AQM that tells arrivals was set.
+    /// True if an AQM that signals arrivals was set.
     marks_arrivals: bool,
     popped: u64,
     popped_bytes: u64,
@@ -169,7 +169,7 @@ fn set<'a>(queue: &mut StaticFrameQueue<'a>, setting: u8, value: u8, twin: &mut 
     }
 }
 
-/// Whether the AQM tells arrivals: it marks them or turns them away.
+/// Returns true if the AQM signals arrivals: it marks or drops them.
 const fn turns_away(aqm: AqmKind) -> bool {
     !matches!(aqm, AqmKind::None | AqmKind::CoDel | AqmKind::Cobalt)
 }

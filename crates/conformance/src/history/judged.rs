@@ -331,8 +331,8 @@ impl<A: Judge> Trial<A> {
     }
 }
 
-/// What an AQM would say of arrivals at a standing queue of `flow` and of its heads, a little later
-/// than `head` and later each time: two states of which it says the same are one to a caller.
+/// Returns the verdicts of an AQM on arrivals at a standing queue of `flow` and on its heads, a
+/// little later than `head` and later each time: a caller cannot distinguish states with equal ones.
 fn outlook<A: Judge>(aqm: &A, flow: FlowId, head: Head) -> Vec<(Admission, Verdict)> {
     let (mut arrivals, mut foresee) = (aqm.clone(), aqm.foresee(flow));
     let held = Backlog { packets: 64, bytes: 1 << 24 };

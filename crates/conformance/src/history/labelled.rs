@@ -34,7 +34,7 @@ impl Shape {
     pub const ALL: [Self; 5] =
         [Self::OneTin, Self::Tins, Self::Rebuilds, Self::OwnEntries, Self::InAdvance];
 
-    /// Whether there are rebuilds.
+    /// Returns true if a history of this shape has rebuilds.
     const fn rebuilds(self) -> bool {
         matches!(self, Self::Rebuilds | Self::InAdvance)
     }

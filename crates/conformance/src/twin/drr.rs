@@ -94,7 +94,7 @@ impl NaiveDrr {
         self.early.clear();
     }
 
-    /// Whether `flow` has something that it may be served in advance of its turn.
+    /// Sets whether `flow` holds packets that may be sent in advance of its turn.
     pub(super) fn set_sparse(&mut self, flow: FlowId, is_sparse: bool) {
         match is_sparse {
             true => self.sparse.insert(flow),
@@ -123,19 +123,19 @@ impl NaiveDrr {
         }
     }
 
-    /// How many flows are served early, and how many have used up their turns in advance.
+    /// Counts the flows on the early list, and those that have used up their turns in advance.
     pub(super) fn in_advance(&self) -> [u64; 2] {
         let added = self.flows.iter().flatten();
         let spent = added.filter(|state| self.serves_early && state.is_spent_in_advance());
         [self.early.len() as u64, spent.count() as u64]
     }
 
-    /// Whether `flow` is on the new list.
+    /// Returns true if `flow` is on the new list.
     pub(super) fn is_new(&self, flow: FlowId) -> bool {
         self.new.contains(&flow)
     }
 
-    /// Whether a flow is on the new list.
+    /// Returns true if the new list is not empty.
     pub(super) fn has_new(&self) -> bool {
         !self.new.is_empty()
     }

@@ -91,7 +91,7 @@ impl NaiveHostDrr {
         self.renew(flow);
     }
 
-    /// Whether a sparse flow of `host` holds packets is known to the scheduler of hosts.
+    /// Passes on to the scheduler of hosts whether a sparse flow of `host` holds packets.
     fn tell_sparse(&mut self, host: FlowId) {
         let is_sparse = self.houses[&host.0].ring.has_new();
         self.scheduler.tins_mut().set_sparse(host, is_sparse);

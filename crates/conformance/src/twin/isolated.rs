@@ -543,7 +543,7 @@ impl NaiveIsolated {
         self.queues.scheduler().scheduler().levels.scheduler().places()
     }
 
-    /// How many turns are served early, and how many are used up in advance.
+    /// Counts the turns on early lists, and those that are used up in advance.
     #[must_use]
     pub fn in_advance(&self) -> [u64; 2] {
         self.queues.scheduler().scheduler().levels.scheduler().tins().in_advance()

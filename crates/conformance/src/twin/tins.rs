@@ -150,7 +150,7 @@ impl NaiveTins {
         }
     }
 
-    /// Whether `flow` has something that it may be served in advance of its turn.
+    /// Sets whether `flow` holds packets that may be sent in advance of its turn.
     pub(super) fn set_sparse(&mut self, flow: FlowId, is_sparse: bool) {
         self.tins[self.tin_of[flow.index()]].flows.set_sparse(flow, is_sparse);
     }
@@ -160,7 +160,7 @@ impl NaiveTins {
         self.tins[self.tin_of[flow.index()]].flows.come_early(flow);
     }
 
-    /// How many flows are served early, and how many have used up their turns in advance.
+    /// Counts the flows on the early list, and those that have used up their turns in advance.
     pub(super) fn in_advance(&self) -> [u64; 2] {
         self.tins
             .iter()

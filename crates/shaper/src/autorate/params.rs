@@ -6,7 +6,8 @@ use sched_core::Nanos;
 
 use crate::Rate;
 
-/// Settings of an [`Autorate`](super::Autorate): floor ≤ base ≤ ceiling, all finite; a threshold of delay, an interval and a silence.
+/// Settings of an [`Autorate`](super::Autorate): floor ≤ base ≤ ceiling, all finite; and a threshold of
+/// delay.
 ///
 /// ```
 /// use sched_core::Nanos;
@@ -16,7 +17,7 @@ use crate::Rate;
 /// let params = AutorateParams::new(mbit(5)?, mbit(20)?, mbit(60)?)?;
 /// // LTE: the delay of a probe varies by this much on an idle line.
 /// let params = params.with_threshold(Nanos::from_millis(30))?;
-/// assert_eq!(params.interval(), Nanos::from_millis(200));
+/// assert_eq!(params.threshold(), Nanos::from_millis(30));
 ///
 /// let error = AutorateParams::new(mbit(20)?, mbit(5)?, mbit(60)?).unwrap_err();
 /// assert!(matches!(error, AutorateError::Order { .. }));
@@ -32,18 +33,20 @@ pub struct AutorateParams {
     ceiling_bps: u64,
     base: Rate,
     threshold: Nanos,
-    interval: Nanos,
-    silence: Nanos,
 }
 
 impl AutorateParams {
-    /// The shortest threshold and interval.
+    /// The time between decisions.
+    pub const INTERVAL: Nanos = Nanos::from_millis(200);
+    /// The time without a sample after which the rate is at most the base.
+    pub const SILENCE: Nanos = Nanos::from_secs(2);
+    /// The shortest threshold.
     pub const SHORTEST: Nanos = Nanos::from_millis(1);
-    /// The longest threshold, interval and silence.
+    /// The longest threshold.
     pub const LONGEST: Nanos = Nanos::from_secs(60);
 
-    /// Settings for a line of `floor` at the worst, `base` usually and `ceiling` at best: a threshold of 15 ms, an
-    /// interval of 200 ms, a silence of 2 s.
+    /// Settings for a line of `floor` at the worst, `base` usually and `ceiling` at best, and a
+    /// threshold of 15 ms.
     ///
     /// A line below the floor has its queue in the modem: the floor is to be what the line has at its worst.
     ///
@@ -64,27 +67,19 @@ impl AutorateParams {
         if floor_bps > base_bps || base_bps > ceiling_bps {
             return Err(AutorateError::Order { floor, base, ceiling });
         }
-        Ok(Self {
-            floor_bps,
-            base_bps,
-            ceiling_bps,
-            base,
-            threshold: Nanos::from_millis(15),
-            interval: Nanos::from_millis(200),
-            silence: Nanos::from_secs(2),
-        })
+        Ok(Self { floor_bps, base_bps, ceiling_bps, base, threshold: Nanos::from_millis(15) })
     }
 
     /// The same with another threshold: how far above the baseline the least delay of an interval may be. It is to be
     /// more than what delays vary by on an idle line.
     ///
     /// # Errors
-    /// [`AutorateError::Span`] outside [`SHORTEST`](Self::SHORTEST) to [`LONGEST`](Self::LONGEST).
+    /// [`AutorateError::Threshold`] outside [`SHORTEST`](Self::SHORTEST) to [`LONGEST`](Self::LONGEST).
     pub const fn with_threshold(self, threshold: Nanos) -> Result<Self, AutorateError> {
-        match check("threshold", threshold) {
-            Ok(threshold) => Ok(Self { threshold, ..self }),
-            Err(error) => Err(error),
+        if threshold.0 < Self::SHORTEST.0 || threshold.0 > Self::LONGEST.0 {
+            return Err(AutorateError::Threshold(threshold));
         }
+        Ok(Self { threshold, ..self })
     }
 
     /// The rate that is never undercut, in bits per second.
@@ -116,18 +111,6 @@ impl AutorateParams {
     pub const fn threshold(self) -> Nanos {
         self.threshold
     }
-
-    /// The time between decisions.
-    #[must_use]
-    pub const fn interval(self) -> Nanos {
-        self.interval
-    }
-
-    /// The time without a sample after which the rate is at most the base.
-    #[must_use]
-    pub const fn silence(self) -> Nanos {
-        self.silence
-    }
 }
 
 const fn finite(rate: Rate) -> Option<u64> {
@@ -135,13 +118,6 @@ const fn finite(rate: Rate) -> Option<u64> {
         None | Some(0) => None,
         bps => bps,
     }
-}
-
-const fn check(name: &'static str, span: Nanos) -> Result<Nanos, AutorateError> {
-    if span.0 < AutorateParams::SHORTEST.0 || span.0 > AutorateParams::LONGEST.0 {
-        return Err(AutorateError::Span { name, span });
-    }
-    Ok(span)
 }
 
 /// Settings that no [`Autorate`](super::Autorate) can have.
@@ -164,13 +140,8 @@ pub enum AutorateError {
         /// What was asked for.
         ceiling: Rate,
     },
-    /// A span outside [`AutorateParams::SHORTEST`] to [`AutorateParams::LONGEST`].
-    Span {
-        /// Which: `threshold`, `interval` or `silence`.
-        name: &'static str,
-        /// What was asked for.
-        span: Nanos,
-    },
+    /// A threshold outside [`AutorateParams::SHORTEST`] to [`AutorateParams::LONGEST`].
+    Threshold(Nanos),
 }
 
 impl fmt::Display for AutorateError {
@@ -186,10 +157,10 @@ impl fmt::Display for AutorateError {
                 f,
                 "floor of {floor}, base of {base}, ceiling of {ceiling}: accepted: floor ≤ base ≤ ceiling"
             ),
-            Self::Span { name, span } => write!(
+            Self::Threshold(threshold) => write!(
                 f,
-                "{name} of {} ns: accepted: {} to {} ns",
-                span.0,
+                "threshold of {} ns: accepted: {} to {} ns",
+                threshold.0,
                 AutorateParams::SHORTEST.0,
                 AutorateParams::LONGEST.0
             ),

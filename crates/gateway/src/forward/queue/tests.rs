@@ -340,8 +340,8 @@ fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
     }
 }
 
-/// What becomes of 3,000 packets of 1,000 bytes, one each 555 µs, of one flow with this codepoint
-/// on a line of 10 Mbit/s: dropped or turned away by the AQM, and marked. From half of them on
+/// Counts what the AQM drops or refuses, and what it marks, of 3,000 packets of 1,000 bytes, one
+/// each 555 µs, of one flow with this codepoint on a line of 10 Mbit/s. From half of them on
 /// `later` is the plan, if there is one.
 fn deaf(plan: Plan, ecn: Ecn, later: Option<Plan>) -> [u64; 2] {
     let mut queue = plan.build().unwrap();

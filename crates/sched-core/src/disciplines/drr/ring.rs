@@ -145,13 +145,21 @@ impl Quantum for u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedQuantum;
 
-/// What turns of flows with a [`SharedQuantum`] are measured by.
+/// The quantum of flows with a [`SharedQuantum`], and their longest packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedTerms {
-    /// What a turn is worth, in bytes: `max_len..=`[`RingFlow::MAX_QUANTUM`].
+    /// Bytes a turn: `max_len..=`[`RingFlow::MAX_QUANTUM`].
     pub quantum: u32,
     /// The longest packet in bytes.
     pub max_len: u32,
+}
+
+/// Returns `number`, which is below 65,536, in 16 bits.
+#[inline(always)]
+pub(crate) const fn short(number: u32) -> u16 {
+    debug_assert!(number <= u16::MAX as u32, "the caller limits its table");
+    let [low, high, ..] = number.to_le_bytes();
+    u16::from_le_bytes([low, high])
 }
 
 impl Quantum for SharedQuantum {
@@ -162,9 +170,7 @@ impl Quantum for SharedQuantum {
 
     #[inline(always)]
     fn link(flow: u32) -> u16 {
-        debug_assert!(flow <= u16::MAX.into(), "a table of 65,536 flows at most");
-        let [low, high, ..] = flow.to_le_bytes();
-        u16::from_le_bytes([low, high])
+        short(flow)
     }
 
     #[inline(always)]
@@ -485,7 +491,7 @@ pub trait OnRing {
     fn on_ring_mut(&mut self) -> &mut RingFlow<Self::Quantum>;
 }
 
-/// What turns of the flows of a table are measured by.
+/// The [terms](Quantum::Terms) of the flows of a table.
 type Terms<F> = <<F as OnRing>::Quantum as Quantum>::Terms;
 
 /// Adds every flow of `nodes`, or changes it, with the same quantum.

@@ -6,7 +6,8 @@
 //! So of a host's flows in the highest class in use, each holds more than an eighth of what the host's longest flow holds, unless
 //! the longest holds fewer than `2^9` bytes, or the flow `2^20` or more.
 
-use super::ring::{Linked, Links, short};
+use super::ring::{Linked, Links};
+use crate::disciplines::drr::ring::short;
 
 /// The class of the longest flows.
 const LAST_CLASS: u32 = 7;

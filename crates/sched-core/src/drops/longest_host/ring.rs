@@ -3,16 +3,10 @@
 //! Links are numbers of 16 bits: a table has [`MOST`] entries at most.
 
 use crate::Imbalance;
+use crate::disciplines::drr::ring::short;
 
 /// The most entries of a table.
 pub(super) const MOST: u32 = u16::MAX as u32;
-
-/// The number of an entry, at most [`MOST`], as it is kept.
-#[inline]
-pub(super) const fn short(number: u32) -> u16 {
-    let [low, high, ..] = number.to_le_bytes();
-    u16::from_le_bytes([low, high])
-}
 
 /// The neighbours of an entry on its list, a ring; stale while the entry is on none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Packets of a burst that simply leave their queues go in *runs*.
 //!
 //! A run does what [`Scheduler::dequeue`](crate::Scheduler::dequeue) does in line, packet by packet and in the same order. It
-//! books how many have left once, at its end. A packet whose sender the AQM tells ends the run, and
-//! the next one begins behind the packet that leaves in its place.
+//! books how many have left once, at its end. A packet that the AQM signals or drops ends the run,
+//! and the next one begins behind the packet that leaves in its place.
 
 use super::dequeue::{is_told, verdict};
 use super::{FlowQueues, Tables};
@@ -35,8 +35,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         filled
     }
 
-    /// A run of packets that simply leave their queues: how many are in `out`, and what the AQM
-    /// said of the next packet if its sender is told.
+    /// A run of packets that leave their queues as they are. Returns how many are in `out`, and the
+    /// verdict on the next packet if the AQM signals or drops it.
     #[inline(always)]
     fn leave(&mut self, now: Nanos, out: &mut [Packet]) -> (usize, Option<(FlowId, Verdict)>) {
         let count = out.len();

@@ -186,7 +186,7 @@ pub(super) fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
     false
 }
 
-/// Whether the AQM's verdict is one that the sender is told of.
+/// Returns true if the AQM signals or drops the packet.
 pub(super) const fn is_told(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Signal | Verdict::Drop)
 }
@@ -196,8 +196,8 @@ const fn is_marked(verdict: Verdict, packet: Packet) -> bool {
     matches!(verdict, Verdict::Signal) && packet.ecn.is_capable()
 }
 
-/// What the AQM says of the packet in `descriptor`, first of `queue`, which is that of `flow`: at a
-/// glance in line, and else in a function of its own.
+/// Returns the AQM's verdict on the packet in `descriptor`, first of `queue`, which is that of
+/// `flow`: at a glance in line, and else in a function of its own.
 #[inline(always)]
 pub(super) fn verdict<A: Aqm>(
     (scheduler, aqm): (&impl FlowScheduler, &mut A),
@@ -218,14 +218,15 @@ pub(super) fn verdict<A: Aqm>(
     look_closely(aqm, flow, head())
 }
 
-/// What the AQM says at a close look, in a function of its own: its registers are saved only here.
+/// Returns the AQM's verdict at a close look. A function of its own: its registers are saved only
+/// here.
 #[inline(never)]
 fn look_closely(aqm: &mut impl Aqm, flow: FlowId, head: Head) -> Verdict {
     aqm.judge(flow, head, Look::Close)
 }
 
-/// What an AQM knows of the packet in `descriptor`, first of the queue of `flow`, which holds
-/// `held`. What it waited for a ceiling does not count.
+/// Returns what the AQM is given of the packet in `descriptor`, first of the queue of `flow`, which
+/// holds `held`. The time that it waited for a ceiling does not count.
 #[inline(always)]
 fn head_of(
     scheduler: &impl FlowScheduler,
