@@ -261,8 +261,7 @@ where
     }
 
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32) {
-        let is_known = |host: &u32| *host < HeldFlow::NO_HOST;
-        let host = scheduler.host_of(flow).filter(is_known).unwrap_or(HeldFlow::NO_HOST);
+        let host = scheduler.host_of(flow).unwrap_or(HeldFlow::NO_HOST);
         let Some(entry) = self.flows.as_mut().get_mut(flow.index()) else { return };
         // A flow that is backlogged already, or with nothing, is none that became backlogged.
         if entry.is_backlogged() || len == 0 {
