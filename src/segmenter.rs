@@ -642,19 +642,19 @@ impl fmt::Display for CutError {
             Self::Segments(why) => why.fmt(f),
             Self::Truncated => f.write_str("frame that ends before its headers or its packet do"),
             Self::Malformed => f.write_str("header that contradicts itself"),
-            Self::NotIp => f.write_str("no IP packet; accepted are IPv4 and IPv6"),
+            Self::NotIp => f.write_str("no IP packet (expected IPv4 or IPv6)"),
             Self::Tunnel => f.write_str(
                 "no TCP or UDP where the checksum begins (expected one packet in IP, GRE or UDP)",
             ),
-            Self::Fragment => f.write_str("fragment; accepted are whole packets"),
+            Self::Fragment => f.write_str("fragment (expected a whole packet)"),
             Self::ExtensionHeader(number) => {
-                write!(f, "extension header {number}; accepted is TCP or UDP behind IPv6")
+                write!(f, "extension header {number} (expected TCP or UDP behind IPv6)")
             }
             Self::Protocol(number) => {
-                write!(f, "protocol {number}; accepted are {TCP}, TCP, and {UDP}, UDP")
+                write!(f, "protocol {number} (expected {TCP}, TCP, or {UDP}, UDP)")
             }
             Self::Flags(flags) => {
-                write!(f, "TCP flags {flags:#04x}; accepted are segments without SYN, RST and URG")
+                write!(f, "TCP flags {flags:#04x} (expected none of SYN, RST and URG)")
             }
         }
     }

@@ -534,9 +534,9 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         let filter = self.ack_filter;
         let ack = if filter == AckFilter::Off { None } else { acks.ack(packet) };
         let Some(ack) = ack else { return self.enqueue(now, labels, packet, drops) };
-        self.outlet.line.arrive(now, drops, |inside, drops| {
-            inside.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
-        })
+        let drops = &mut |packet: Packet, why: DropReason| drops.dropped(packet, why);
+        let acks = |_: &_, packet: Packet| acks.ack(packet);
+        self.outlet.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
     }
 
     /// The packet that leaves next, if one may leave at `now`. Where the AQM has marked it its ECN bits say so, and the

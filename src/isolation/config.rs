@@ -107,10 +107,9 @@ impl fmt::Display for IsolatedError {
         match self {
             Self::Config(error) => error.fmt(f),
             Self::Table(error) => error.fmt(f),
-            Self::NoTriple => write!(
-                f,
-                "triple-isolate: its tables are missing; accepted without them is every other isolation"
-            ),
+            Self::NoTriple => {
+                write!(f, "triple-isolate: its tables are missing (expected another isolation)")
+            }
             Self::Memory { what, given, needed } => {
                 write!(f, "{what}: {given} elements, at least {needed} are needed")
             }

@@ -66,13 +66,13 @@ impl fmt::Display for SettingsError {
                 if let Some(nearest) = nearest {
                     write!(f, "did you mean `{nearest}`? ")?;
                 }
-                f.write_str("accepted are")?;
+                f.write_str("expected one of")?;
                 let ours = OURS.iter().map(|(word, _)| *word);
                 ours.chain(OF_THE_LINK).try_for_each(|word| write!(f, " {word}"))
             }
             SettingsProblem::NotOffered { instead } => write!(f, "not offered; {instead}"),
             SettingsProblem::Missing { accepted } => write!(f, "needs {accepted} behind it"),
-            SettingsProblem::Value { accepted } => write!(f, "accepted is {accepted}"),
+            SettingsProblem::Value { accepted } => write!(f, "expected {accepted}"),
             SettingsProblem::Link(problem) => problem.fmt(f),
             SettingsProblem::Tins(error) => error.fmt(f),
             SettingsProblem::NoTin => f.write_str("belongs behind `tin NAME`"),

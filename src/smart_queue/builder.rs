@@ -672,7 +672,7 @@ impl fmt::Display for SmartQueueError {
         match self {
             Self::Isolated(error) => error.fmt(f),
             Self::MemoryLimit(error) => error.fmt(f),
-            Self::NoBuffers => write!(f, "0 buffers; accepted are 1 or more"),
+            Self::NoBuffers => f.write_str("0 buffers (expected 1 or more)"),
         }
     }
 }

@@ -59,7 +59,7 @@ pub enum PushError {
 impl fmt::Display for PushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Length { len, max } => write!(f, "frame of {len} bytes; accepted are 1..={max}"),
+            Self::Length { len, max } => write!(f, "frame of {len} bytes (expected 1 to {max})"),
             Self::Rejected(reason) => write!(f, "frame rejected: {reason}"),
         }
     }
@@ -434,33 +434,17 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         let outcome = match ack {
             None => self.outlet.enqueue(now, &labels, packet, pool),
             Some(ack) => {
-                let line = &mut self.outlet.line;
-                let taken = line.arrive(now, pool, |inside, drops| {
-                    inside.enqueue_and_name(now, &labels, packet, drops)
-                });
-                taken.map(|queue| {
-                    let acks = |packet: Packet| {
-                        let frame = pool.frame(packet.handle);
-                        Ack::read(frame, &reader.parse(frame))
-                    };
-                    let newest = (packet, &ack);
-                    let superseded = line.inner().superseded_in(queue, newest, (filter, &acks));
-                    if let Some(younger) = superseded {
-                        let _taken = line.arrive(now, pool, |inside, drops| {
-                            inside.filter_out(queue, younger, drops);
-                            Ok(())
-                        });
-                    }
-                })
+                let acks = |pool: &Pool<S>, packet: Packet| {
+                    let frame = pool.frame(packet.handle);
+                    Ack::read(frame, &reader.parse(frame))
+                };
+                self.outlet.enqueue_ack(now, &labels, (packet, &ack), (filter, acks), pool)
             }
         };
-        match outcome {
-            Ok(()) => Ok(()),
-            Err(rejected) => {
-                pool.give_back(handle);
-                Err(PushError::Rejected(rejected.reason))
-            }
-        }
+        outcome.map_err(|rejected| {
+            pool.give_back(handle);
+            PushError::Rejected(rejected.reason)
+        })
     }
 
     /// Applies the [rules](Self::host_rules_mut) to `host`, as the

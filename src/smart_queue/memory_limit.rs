@@ -66,7 +66,7 @@ impl fmt::Display for MemoryLimitError {
         let Self { given, needed } = self;
         write!(
             f,
-            "memory limit of {given} bytes; a packet takes {needed}: accepted are {needed} or more"
+            "memory limit of {given} bytes is less than a packet takes (expected {needed} or more)"
         )
     }
 }

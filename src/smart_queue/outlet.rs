@@ -1,11 +1,13 @@
 //! What may leave when: the line and the device behind it.
 
+use flowhash::Ack;
 use sched_core::{
     AqmSetting, ChosenAqm, ChosenAqmState, DropSink, Nanos, Packet, Rejected, Scheduler,
 };
 use shaper::{Rate, Segmentation, Shaped};
 
 use super::device::DeviceRoom;
+use crate::ack_filter::AckFilter;
 use crate::isolation::Isolated;
 use crate::labels::Labelled;
 use crate::storage::Storage;
@@ -58,6 +60,30 @@ impl<S: Storage> Outlet<S> {
             return Ok(());
         }
         self.line.arrival(now).enqueue_by_labels(now, labels, packet, drops)
+    }
+
+    /// As [`Self::enqueue`], of an acknowledgement where there is a filter: `acks` reads a packet
+    /// that is queued.
+    pub(super) fn enqueue_ack<D: DropSink>(
+        &mut self,
+        now: Nanos,
+        labels: &(impl Labelled + ?Sized),
+        (packet, ack): (Packet, &Ack),
+        (filter, acks): (AckFilter, impl Fn(&D, Packet) -> Option<Ack>),
+        drops: &mut D,
+    ) -> Result<(), Rejected> {
+        let queue = self.line.arrive(now, drops, |inside, drops| {
+            inside.enqueue_and_name(now, labels, packet, drops)
+        })?;
+        let acks = |packet: Packet| acks(drops, packet);
+        let newest = (packet, ack);
+        let Some(younger) = self.line.inner().superseded_in(queue, newest, (filter, &acks)) else {
+            return Ok(());
+        };
+        self.line.arrive(now, drops, |inside, drops| {
+            inside.filter_out(queue, younger, drops);
+            Ok(())
+        })
     }
 
     #[inline(always)] // as above

@@ -51,20 +51,20 @@ impl fmt::Display for TinPlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tins { given } => {
-                write!(f, "{given} tins; accepted are 1..={}", TinPlan::MAX_TINS)
+                write!(f, "{given} tins (expected 1 to {})", TinPlan::MAX_TINS)
             }
             Self::Share { parts, whole } => write!(
                 f,
-                "share {parts}/{whole}; accepted are those above 0 and up to 1, of {} parts at most",
+                "share {parts}/{whole} (expected more than 0 and up to 1, of {} parts at most)",
                 TinShare::MAX_WHOLE
             ),
             Self::NoShare => f.write_str("a share must be written as 1/4, 25%, 12.5% or 1"),
             Self::Crowded { thousandths } => write!(
                 f,
                 "the tins above the first have {thousandths}/1000 of the line together, which leaves the first \
-                 nothing; accepted is less than 1"
+                 nothing (expected less than 1)"
             ),
-            Self::Weight => f.write_str("weight 0; accepted are 1..=65535"),
+            Self::Weight => f.write_str("weight 0 (expected 1 to 65535)"),
             Self::Name => write!(
                 f,
                 "the name of a tin must be 1 to {} letters, digits, - and _, the first one a letter",
@@ -74,18 +74,22 @@ impl fmt::Display for TinPlanError {
                 write!(f, "two tins are named `{name}`; each needs a name of its own")
             }
             Self::UnknownTin { name, mode: None } => {
-                write!(f, "no tin is named `{name}`; accepted are the names of the caller's tins")
+                write!(
+                    f,
+                    "no tin is named `{name}` (expected the name of one of the caller's tins)"
+                )
             }
             Self::UnknownTin { name, mode: Some(mode) } => {
-                write!(f, "no tin of {mode} is named `{name}`; accepted are")?;
+                write!(f, "no tin of {mode} is named `{name}` (expected one of")?;
                 let plan = mode.plan();
                 let shown = plan.shown().iter().filter_map(|&number| plan.tin(number));
-                shown.map(Tin::name).try_for_each(|name| write!(f, " {name}"))
+                shown.map(Tin::name).try_for_each(|name| write!(f, " {name}"))?;
+                f.write_str(")")
             }
             Self::Twice(dscp) => {
-                write!(f, "code point {dscp} is given a tin twice; accepted is once")
+                write!(f, "code point {dscp} is given a tin twice (expected once)")
             }
-            Self::TwoDefaults => f.write_str("the default tin is given twice; accepted is once"),
+            Self::TwoDefaults => f.write_str("the default tin is given twice (expected once)"),
         }
     }
 }

@@ -142,7 +142,7 @@ fn a_limit_below_a_packet_is_refused() {
     assert_eq!(refused, SmartQueueError::MemoryLimit(error));
     assert_eq!(
         refused.to_string(),
-        "memory limit of 1000 bytes; a packet takes 1522: accepted are 1522 or more"
+        "memory limit of 1000 bytes is less than a packet takes (expected 1522 or more)"
     );
     let mut queue = SmartQueue::upload(rate).frames([42; 16]).unwrap();
     let before = queue.limits();

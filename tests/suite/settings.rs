@@ -170,7 +170,7 @@ fn an_error_points_at_the_word() {
         let error = QueueSettings::from_words(words).unwrap_err();
         assert_eq!(error.word, value, "{words}");
         assert!(matches!(error.problem, SettingsProblem::Value { .. }), "{words}: {error}");
-        assert!(error.to_string().contains("accepted is "), "{error}");
+        assert!(error.to_string().contains("expected "), "{error}");
         assert_eq!(words.get(error.offset..error.offset + value.len()), Some(value), "{words}");
     }
     for word in "bandwidth rtt memlimit fwmark tin-by tin default-tin map".split(' ') {

@@ -229,7 +229,7 @@ fn malformed_frames_are_queued_or_refused_by_name() {
     assert_eq!(queue.counters().rejected.packets, 3);
     assert_eq!(queue.counters().rejected.bytes, 257 + (1 << 20));
     let text = PushError::Length { len: 257, max: 256 }.to_string();
-    assert_eq!(text, "frame of 257 bytes; accepted are 1..=256");
+    assert_eq!(text, "frame of 257 bytes (expected 1 to 256)");
     for v6 in [false, true] {
         let whole = frame(Shape { v6, tags: 2, ..udp(1, 1, 60) }, 7);
         for len in 1..whole.len() {
@@ -483,7 +483,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     let text = |error: SmartQueueError| error.to_string();
     let none = builder.buffers(0).frames(KEY).expect_err("no buffers");
     assert_eq!(none, SmartQueueError::NoBuffers);
-    assert_eq!(text(none), "0 buffers; accepted are 1 or more");
+    assert_eq!(text(none), "0 buffers (expected 1 or more)");
     let none = builder.buffers(0).descriptors().expect_err("no descriptors");
     assert_eq!(none, SmartQueueError::NoBuffers);
     for (queues, hosts) in [(usize::MAX, 8), (8, usize::MAX), (1 << 21, 8), (8, 4), (0, 8)] {

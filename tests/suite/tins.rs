@@ -244,13 +244,13 @@ fn a_faulty_plan_is_refused_with_what_is_accepted() {
     assert_eq!(plan.with_default("game"), Err(unknown));
     assert_eq!(
         unknown.to_string(),
-        "no tin of diffserv4 is named `game`; accepted are bulk best-effort video voice"
+        "no tin of diffserv4 is named `game` (expected one of bulk best-effort video voice)"
     );
     let own = TinPlan::new(&[planned("rest", "1")]).unwrap().with_default("game").unwrap_err();
     assert_eq!(own, TinPlanError::UnknownTin { name, mode: None });
     assert_eq!(
         own.to_string(),
-        "no tin is named `game`; accepted are the names of the caller's tins"
+        "no tin is named `game` (expected the name of one of the caller's tins)"
     );
     assert_eq!(plan.with(Dscp::EF, "no name"), Err(TinPlanError::Name));
     let once = plan.with(Dscp::EF, "video").unwrap();

@@ -641,23 +641,23 @@ impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PrefixLength { given, max } => {
-                write!(f, "prefix length {given}; accepted are 0 to {max}")
+                write!(f, "prefix length {given} (expected 0 to {max})")
             }
             Self::BitsBehind { len } => {
-                write!(f, "the address has bits behind its first {len}; accepted are zeros there")
+                write!(f, "the address has bits behind its first {len} (expected zeros there)")
             }
             Self::Backwards => {
-                write!(f, "the range ends before it begins; accepted is first to last")
+                write!(f, "the range ends before it begins (expected first to last)")
             }
             Self::Overlap { one, other } => {
                 let (one, other) = (one.host, other.host);
                 write!(
                     f,
-                    "members of hosts {one} and {other} have an address in common; accepted is one host for each"
+                    "members of hosts {one} and {other} have an address in common (expected one host for each)"
                 )
             }
             Self::Members { given } => {
-                write!(f, "{given} members; accepted are up to {MAX_MEMBERS}")
+                write!(f, "{given} members (expected up to {MAX_MEMBERS})")
             }
         }
     }

@@ -341,7 +341,7 @@ impl fmt::Display for ConfigError {
                 write!(f, "flow {} is not below the {flows} flows there is room for", flow.0)
             }
             Self::Backlogged { flow } => {
-                write!(f, "flow {} is backlogged; accepted is one that is idle", flow.0)
+                write!(f, "flow {} is backlogged (expected an idle one)", flow.0)
             }
             Self::OutOfRange { what, value, min, max } => {
                 write!(f, "{what} {value} is outside {min}..={max}")

@@ -61,7 +61,7 @@ fn a_refused_setting_names_the_value_and_what_is_accepted() {
     let unknown = queues.configure(FlowId(4), 1_500).unwrap_err();
     assert_eq!(said(unknown), "flow 4 is not below the 4 flows there is room for");
     let backlogged = said(ConfigError::Backlogged { flow: FlowId(3) });
-    assert_eq!(backlogged, "flow 3 is backlogged; accepted is one that is idle");
+    assert_eq!(backlogged, "flow 3 is backlogged (expected an idle one)");
 }
 
 #[test]

@@ -193,18 +193,18 @@ impl fmt::Display for SegmentsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(count) => {
-                write!(f, "{count} segments; accepted are 1..={}", Segments::MAX_COUNT)
+                write!(f, "{count} segments (expected 1 to {})", Segments::MAX_COUNT)
             }
             Self::Length(len) => {
-                write!(f, "length of {len} bytes; accepted are 1..={}", Packet::MAX_LEN)
+                write!(f, "length of {len} bytes (expected 1 to {})", Packet::MAX_LEN)
             }
             Self::Last { last, each } => {
-                write!(f, "last segment of {last} bytes; accepted are 1..={each}")
+                write!(f, "last segment of {last} bytes (expected 1 to {each})")
             }
             Self::Headers { headers, len } => {
-                write!(f, "headers of {headers} bytes; accepted are 0..={len}")
+                write!(f, "headers of {headers} bytes (expected 0 to {len})")
             }
-            Self::Size => f.write_str("0 bytes of payload in a segment; accepted are 1 or more"),
+            Self::Size => f.write_str("0 bytes of payload in a segment (expected 1 or more)"),
         }
     }
 }
@@ -300,7 +300,7 @@ mod tests {
             (Segments::of_offload(most, 0, 1), Count(most)),
         ] {
             assert_eq!(made, Err(error));
-            assert!(error.to_string().contains("accepted are"), "{error}");
+            assert!(error.to_string().contains("(expected "), "{error}");
         }
         assert!(Segments::new(Segments::MAX_COUNT, most, most).is_ok());
     }

@@ -139,7 +139,7 @@ fn what_is_wrong_is_named_with_what_is_accepted() {
     let bits = HostMember::v4_prefix([10, 0, 0, 1], 24, 0).unwrap_err();
     assert_eq!(bits, HostError::BitsBehind { len: 24 });
     let long = HostMember::v4_prefix([10, 0, 0, 1], 33, 0).unwrap_err();
-    assert_eq!(std::format!("{long}"), "prefix length 33; accepted are 0 to 32");
+    assert_eq!(std::format!("{long}"), "prefix length 33 (expected 0 to 32)");
     let long = HostMember::v6_prefix([0; 16], 129, 0).unwrap_err();
     assert_eq!(long, HostError::PrefixLength { given: 129, max: 128 });
     assert_eq!(PrefixLengths::new(32, 129), Err(long));

@@ -123,7 +123,7 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "host-by = \"port\"",
             "--host-by \"port\": not accepted (expected auto, address, mac, vlan",
         ),
-        ("host-by = \"prefix/32/129\"", "prefix length 129; accepted are 0 to 128"),
+        ("host-by = \"prefix/32/129\"", "prefix length 129 (expected 0 to 128)"),
         (
             "[names]\ntv = [\"10.0.0.1\", \"10.0.0.x\"]",
             "names tv \"10.0.0.x\": not accepted (expected an address",
@@ -249,7 +249,7 @@ fn contradictions_name_the_word_and_what_is_accepted() {
 fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
     for (words, why) in [
         ("tin a tin b map EF c", "at byte 19, `c`: no tin is named `c`"),
-        ("tin a tin b map XX b", "at byte 16, `XX`: accepted is code points"),
+        ("tin a tin b map XX b", "at byte 16, `XX`: expected code points"),
         ("tin a tin b default-tin c", "at byte 24, `c`: no tin is named `c`"),
         ("tin a tin b dscp", "at byte 12, `dscp`: no such word; "),
         ("tin a tin b wash", "`wash` says nothing of tins (expected besteffort"),
