@@ -225,6 +225,16 @@ impl<S: Storage> Serving<S> {
         }
     }
 
+    /// [`Self::note_selected`] where no packet was sent early, and the tin at the front holds turns.
+    #[inline(always)]
+    fn note_front_turn(&mut self) {
+        let Some(tin) = self.tins.get(self.choice.front() as usize) else { return };
+        self.selected = tin.turns.front();
+        if tin.early != NONE {
+            self.note_selected_early(tin.early);
+        }
+    }
+
     /// The tins that hold packets, a bit each.
     pub(super) fn backlogged_tins(&self) -> u32 {
         if self.is_in_rounds() {
@@ -308,7 +318,7 @@ impl<S: Storage> Serving<S> {
     #[inline(always)]
     pub(super) fn charge_stays(&mut self, len: u32) {
         if self.was_across {
-            self.charge_across(len);
+            return self.charge_across(len);
         }
         let wire_len = self.choice.wire_len(len);
         self.charge_on_wire(len, wire_len);
@@ -334,7 +344,7 @@ impl<S: Storage> Serving<S> {
         if !self.choice.borrowed(at, len, wire_len) {
             return self.choose_anew(len, wire_len, false);
         }
-        self.note_selected();
+        self.note_front_turn();
     }
 
     /// [`Self::go_on`] where the turn that was selected is over, and others may be used up.
@@ -352,8 +362,7 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    /// What comes before the rest of [`Self::charge_in_tin`] where hosts have, or had, one share in
-    /// all tins.
+    /// [`Self::charge_stays`] where hosts have, or had, one share in all tins.
     #[cold]
     #[inline(never)]
     fn charge_across(&mut self, len: u32) {
@@ -366,6 +375,7 @@ impl<S: Storage> Serving<S> {
             // A turn of several packets of the floor would keep the others waiting for all of them.
             turn.place.charge_elsewhere(u32::MAX);
         }
+        self.charge_on_wire(len, self.choice.wire_len(len));
     }
 
     /// The selected turn was sent `len` bytes, and holds nothing more if it `is_idle`.
@@ -432,7 +442,7 @@ impl<S: Storage> Serving<S> {
         let (at, wire_len) = (self.choice.front(), self.choice.wire_len(len));
         let is_idle = self.tins.get(at as usize).is_none_or(|tin| tin.turns.front() == NONE);
         if !is_idle && self.choice.borrowed(at, len, wire_len) {
-            return self.note_selected();
+            return self.note_front_turn();
         }
         self.choose_anew(len, wire_len, is_idle);
     }
