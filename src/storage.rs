@@ -125,32 +125,32 @@ pub enum Heap {}
 
 #[cfg(feature = "alloc")]
 impl Storage for Heap {
-    type Of<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
-    type One<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
-    type Tins<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
-    type Rates<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
-    type Rounds<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+    type Of<T: fmt::Debug + 'static> = alloc::boxed::Box<[T]>;
+    type One<T: fmt::Debug + 'static> = alloc::boxed::Box<[T]>;
+    type Tins<T: fmt::Debug + 'static> = alloc::boxed::Box<[T]>;
+    type Rates<T: fmt::Debug + 'static> = alloc::boxed::Box<[T]>;
+    type Rounds<T: fmt::Debug + 'static> = alloc::boxed::Box<[T]>;
 }
 
 #[cfg(feature = "alloc")]
 impl Allocate for Heap {
-    fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {
-        alloc::vec![empty; len]
+    fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::boxed::Box<[T]> {
+        alloc::vec![empty; len].into()
     }
 
-    fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> alloc::vec::Vec<T> {
+    fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> alloc::boxed::Box<[T]> {
         Self::table(empty, 1)
     }
 
-    fn tins<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {
+    fn tins<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::boxed::Box<[T]> {
         Self::table(empty, len)
     }
 
-    fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {
+    fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::boxed::Box<[T]> {
         Self::table(empty, len)
     }
 
-    fn rounds<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {
+    fn rounds<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::boxed::Box<[T]> {
         Self::table(empty, len)
     }
 }

@@ -75,7 +75,7 @@ pub(super) struct RoundTables<S: Storage> {
     pub(super) lists: S::Rounds<List>,
     /// One for 64 rounds, and for each tin.
     pub(super) words: S::Rounds<u64>,
-    /// One for each tin that there may be.
+    /// One for each tin that there is room for.
     pub(super) tins: S::Rounds<TinRounds>,
     /// One for each queue, spare ones included.
     pub(super) dues: S::Rounds<Due>,
@@ -161,9 +161,9 @@ impl<S: Allocate> IsolatedMemory<S> {
     /// are not told apart in that mode.
     #[must_use]
     pub fn with_triple(self, rounds: usize) -> Self {
-        let (queues, hosts) = (self.queues(), self.hosts.as_ref().len());
+        let (queues, hosts, tins) = (self.queues(), self.hosts.as_ref().len(), self.tins());
         let turns = self.turns.as_ref().len();
-        Self { rounds: RoundTables::allocate(rounds, TINS, queues, hosts, turns), ..self }
+        Self { rounds: RoundTables::allocate(rounds, tins, queues, hosts, turns), ..self }
     }
 }
 
@@ -222,8 +222,8 @@ impl<S: Storage> IsolatedMemory<S> {
             return Err(ConfigError::OutOfRange { what, value, min, max }.into());
         }
         let tables = [
-            ("words of rounds", of.words.as_ref().len(), length.div_ceil(64).max(TINS)),
-            ("rounds of tins", of.tins.as_ref().len(), TINS),
+            ("words of rounds", of.words.as_ref().len(), length.div_ceil(64).max(self.tins())),
+            ("rounds of tins", of.tins.as_ref().len(), self.tins()),
             ("turns in triple-isolate", of.dues.as_ref().len(), queues),
             ("loads of hosts", of.shares.as_ref().len(), turns),
         ];
@@ -250,6 +250,11 @@ pub(crate) fn is_long_enough(
 mod tests {
     use super::*;
     use crate::{Heap, StaticTables};
+
+    /// Takes the last element away.
+    fn shorten<E: Clone>(table: &mut alloc::boxed::Box<[E]>) {
+        *table = table.split_last().map(|(_, rest)| rest.into()).unwrap_or_default();
+    }
 
     /// What the tables take but for the packets, in bytes.
     fn bytes(queues: usize, hosts: usize, tins: usize) -> usize {
@@ -278,6 +283,10 @@ mod tests {
         assert_eq!(whole, 57_728);
         assert_eq!((size_of::<ChosenAqmState>(), size_of::<AqmSetting>()), (24, 136));
 
+        let values = (size_of::<crate::DescriptorQueue>(), size_of::<crate::FrameQueue>());
+        let of_slices = size_of::<crate::StaticFrameQueue<'static>>();
+        assert!(values.0 <= 1_952 && values.1.max(of_slices) <= 2_200, "{values:?}, {of_slices}");
+
         let (few, many) = (StaticTables::<0, 8, 2>::new(), StaticTables::<0, 16, 2>::new());
         assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_184 + 2 * 352));
     }
@@ -290,11 +299,11 @@ mod tests {
         let (rates, excess) = (memory().rates, memory().excess);
         assert_eq!((size_of_val(&rates[..]), size_of_val(&excess[..])), (16 * 112, 32 * 20));
         let mut short = memory();
-        short.rates.truncate(15);
+        shorten(&mut short.rates);
         let (what, given, needed) = ("rates", 15, 16);
         assert_eq!(short.check(), Err(IsolatedError::Memory { what, given, needed }));
         let mut short = memory();
-        short.excess.truncate(31);
+        shorten(&mut short.excess);
         let (what, given, needed) = ("turns in excess", 31, 32);
         assert_eq!(short.check(), Err(IsolatedError::Memory { what, given, needed }));
     }
@@ -326,9 +335,6 @@ mod tests {
     #[test]
     fn a_table_that_is_too_short_is_named() {
         type Cut = fn(&mut IsolatedMemory<Heap>);
-        fn shorten<E>(table: &mut alloc::vec::Vec<E>) {
-            table.truncate(table.len() - 1);
-        }
         let cut: [(&str, usize, Cut); 7] = [
             ("flows", 80, |memory| shorten(&mut memory.flows)),
             ("bytes of flows", 80, |memory| shorten(&mut memory.held_flows)),
@@ -379,10 +385,10 @@ mod tests {
         assert_eq!(triple().check(), Ok(()));
         type Cut = fn(&mut RoundTables<Heap>);
         let cut: [(&str, usize, Cut); 4] = [
-            ("words of rounds", 8, |of| of.words.truncate(7)),
-            ("rounds of tins", 8, |of| of.tins.truncate(7)),
-            ("turns in triple-isolate", 80, |of| of.dues.truncate(79)),
-            ("loads of hosts", 64, |of| of.shares.truncate(63)),
+            ("words of rounds", 4, |of| shorten(&mut of.words)),
+            ("rounds of tins", 4, |of| shorten(&mut of.tins)),
+            ("turns in triple-isolate", 80, |of| shorten(&mut of.dues)),
+            ("loads of hosts", 64, |of| shorten(&mut of.shares)),
         ];
         for (what, needed, cut) in cut {
             let mut memory = triple();

@@ -38,7 +38,6 @@ use sched_core::{
     Bucket, Elapsed, FlowId, FlowState, Imbalance, Nanos, OnRing, Ranked, RankedFlow, Ring,
     RingFlow, TokenBucket, Tournament,
 };
-use shaper::Overhead;
 
 use super::serve::Serving;
 use crate::labels::Labelled;
@@ -96,7 +95,6 @@ pub(super) struct Rates<S: Storage> {
     limited: u32,
     /// A host that has returned with one of its turns so far; [`NONE`] otherwise.
     returning: u32,
-    link: Overhead,
     clock: Elapsed,
     /// From here on all buckets are full.
     all_full_at: Nanos,
@@ -198,9 +196,9 @@ impl<S: Storage> Rates<S> {
 
     /// The tables, to be [set up](Self::begin).
     pub(super) const fn new(hosts: S::Rates<HostRate>, turns: S::Rates<ExcessTurn>) -> Self {
-        let (link, clock, all_full_at) = (Overhead::RAW, Elapsed::START, Nanos::ZERO);
         let (excess, limited, returning) = (Ring::IDLE, 0, NONE);
-        Self { hosts, turns, excess, limited, returning, link, clock, all_full_at }
+        let (clock, all_full_at) = (Elapsed::START, Nanos::ZERO);
+        Self { hosts, turns, excess, limited, returning, clock, all_full_at }
     }
 
     /// Whether hosts may have rates.
@@ -239,10 +237,6 @@ impl<S: Storage> Rates<S> {
         self.host(host).is_some_and(|host| host.full_at() > self.clock.now())
     }
 
-    fn longest(&self, max_len: u32) -> u32 {
-        self.link.wire_len(max_len).max(1)
-    }
-
     /// The quantum of `turn` in excess too.
     pub(super) fn set_quantum(&mut self, turn: u32, quantum: u32, max_len: u32) {
         if let Some(turn) = self.turns.as_mut().get_mut(turn as usize) {
@@ -260,9 +254,9 @@ impl<S: Storage> Rates<S> {
         (self.excess, self.limited, self.returning) = (Ring::IDLE, 0, NONE);
     }
 
-    /// Notes when `host` is due, or that it conforms.
-    fn book(&mut self, host: u32, max_len: u32) {
-        let longest = self.longest(max_len);
+    /// Notes when `host` is due, where the longest packet has `longest` bytes on the wire, or that
+    /// it conforms.
+    fn book(&mut self, host: u32, longest: u32) {
         let Some(of) = self.host_mut(host) else { return };
         let (booked, stamp) = (of.is_backlogged(), of.stamp());
         let due = match of.place {
@@ -290,6 +284,11 @@ impl<S: Storage> Rates<S> {
 }
 
 impl<S: Storage> Serving<S> {
+    /// The most bytes on the wire that a packet takes.
+    fn longest(&self) -> u32 {
+        self.choice.wire_len(self.max_len).max(1)
+    }
+
     /// Advances the buckets to the time that the choice among tins has.
     pub(super) fn tell_time(&mut self) {
         let Rates { clock, all_full_at, .. } = &mut self.rates;
@@ -358,7 +357,7 @@ impl<S: Storage> Serving<S> {
                 self.list(turn);
             }
         }
-        self.rates.book(host, self.max_len);
+        self.rates.book(host, self.longest());
     }
 
     /// Lists `turn`, which holds packets from now on, where hosts have rates. Its host `was_idle`.
@@ -376,10 +375,10 @@ impl<S: Storage> Serving<S> {
 
     /// The first turn of a host that held nothing holds packets: says where the host is.
     fn begin_host(&mut self, host: u32) {
-        let (now, longest) = (self.rates.clock.now(), self.rates.longest(self.max_len));
+        let (now, longest) = (self.rates.clock.now(), self.longest());
         let Some(of) = self.rates.host_mut(host) else { return };
         of.place = of.place_at(now, longest);
-        self.rates.book(host, self.max_len);
+        self.rates.book(host, self.longest());
     }
 
     /// `turn`, which had lost all that it held, is on no ring; its host conforms if it was the
@@ -402,7 +401,7 @@ impl<S: Storage> Serving<S> {
             && of.place != Place::Conforming
         {
             of.place = Place::Conforming;
-            self.rates.book(host, self.max_len);
+            self.rates.book(host, self.longest());
         }
     }
 
@@ -414,8 +413,8 @@ impl<S: Storage> Serving<S> {
         self.tell_time();
         let (turn, cost, max_len) = (self.selected, self.quanta.cost(len), self.max_len);
         let (host, tin) = (self.host_of_turn(turn), self.tin_of_turn(turn));
-        let wire_len = self.rates.link.wire_len(len).max(1);
-        let (longest, stays_backlogged) = (self.rates.longest(max_len), self.holds_flows(turn));
+        let wire_len = self.choice.wire_len(len).max(1);
+        let (longest, stays_backlogged) = (self.longest(), self.holds_flows(turn));
         let Rates { hosts, clock, all_full_at, .. } = &mut self.rates;
         let (mut before, mut after) = (Place::Conforming, Place::Conforming);
         if let Some(of) = hosts.as_mut().get_mut(host as usize) {
@@ -460,7 +459,7 @@ impl<S: Storage> Serving<S> {
         if before != after {
             self.move_host(host, after);
         } else if before == Place::Excess && !self.is_idle(host) {
-            self.rates.book(host, max_len);
+            self.rates.book(host, longest);
         }
         self.recall();
         self.note_selected();
@@ -535,7 +534,7 @@ impl<S: Storage> Serving<S> {
         if let Some(of) = self.rates.host_mut(host) {
             of.place = place;
         }
-        self.rates.book(host, self.max_len);
+        self.rates.book(host, self.longest());
         self.list(turn);
         self.rates.returning = host;
         self.note_selected();
@@ -558,7 +557,7 @@ impl<S: Storage> Serving<S> {
             return;
         }
         self.tell_time();
-        let longest = self.rates.longest(self.max_len);
+        let longest = self.longest();
         let rate = labels.host_committed_rate();
         let rate = rate.map(|rate| rate.with_burst_of_at_least(longest));
         let ceiling = labels.host_ceiling();
@@ -599,7 +598,7 @@ impl<S: Storage> Serving<S> {
     }
 
     fn set_ceiling(&mut self, host: u32, ceiling: Option<TokenBucket>) {
-        let longest = self.rates.longest(self.max_len);
+        let longest = self.longest();
         let Rates { hosts, clock, all_full_at, .. } = &mut self.rates;
         let Some(of) = hosts.as_mut().get_mut(host as usize) else { return };
         of.ceiling.set(clock.now(), ceiling, 1);
@@ -614,15 +613,14 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// What packets are on the wire, from now on. A host waits whose ceiling does not allow the
-    /// longest packet on that line.
-    pub(super) fn set_link_of_rates(&mut self, link: Overhead) {
-        self.rates.link = link;
+    /// The link of the choice among tins is another. A host waits whose ceiling does not allow the
+    /// longest packet on it.
+    pub(super) fn follow_link(&mut self) {
         if !self.rates.are_set() {
             return;
         }
         self.tell_time();
-        let (now, longest) = (self.rates.clock.now(), self.rates.longest(self.max_len));
+        let (now, longest) = (self.rates.clock.now(), self.longest());
         for host in 0..u32::try_from(self.rates.hosts.as_ref().len()).unwrap_or(u32::MAX) {
             let Some(of) = self.rates.host_mut(host) else { break };
             of.pace = of.pace(longest);
@@ -632,7 +630,7 @@ impl<S: Storage> Serving<S> {
             } else if waits && self.rates.place(host) != Place::Waiting {
                 self.move_host(host, Place::Waiting);
             } else {
-                self.rates.book(host, self.max_len);
+                self.rates.book(host, self.longest());
             }
         }
     }
@@ -640,7 +638,7 @@ impl<S: Storage> Serving<S> {
     /// Checks the places of all hosts.
     pub(super) fn recount_rates(&self) -> Result<(), Imbalance> {
         let Rates { hosts, turns, excess, limited, .. } = &self.rates;
-        let (longest, mut has_rates, mut listed) = (self.rates.longest(self.max_len), 0_u32, 0);
+        let (longest, mut has_rates, mut listed) = (self.longest(), 0_u32, 0);
         for (at, of) in (0..).zip(hosts.as_ref()) {
             has_rates = has_rates.wrapping_add(of.is_limited().into());
             let is_booked = of.place != Place::Conforming;

@@ -39,7 +39,7 @@ impl<S: Storage> Serving<S> {
     /// What packets are on the wire, from now on.
     pub(super) fn set_link(&mut self, link: Overhead) {
         self.choice.set_link(link, self.backlogged_tins());
-        self.set_link_of_rates(link);
+        self.follow_link();
         self.note_selected();
         self.note_front();
     }

@@ -495,9 +495,9 @@ impl SmartQueueBuilder {
     /// // 512 frames of up to 1,522 bytes, 1,024 queues, 256 hosts, one tin, with rates.
     /// let memory = IsolatedMemory::<Heap>::allocate(1_024, 256, 1, 512).with_rates();
     /// let aqm = memory.aqm();
-    /// let states = vec![BufferState::EMPTY; 512];
+    /// let (bytes, states) = (vec![0; 512 * 1_522].into(), [BufferState::EMPTY; 512].into());
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?);
-    /// let queue = builder.frames_over(memory, aqm, vec![0; 512 * 1_522], states, [42; 16])?;
+    /// let queue = builder.frames_over(memory, aqm, bytes, states, [42; 16])?;
     /// // No host gets more than 5 Mbit/s.
     /// let ceiling = Some(TokenBucket::new(5_000_000, 15_000)?);
     /// let queue = queue.with_host_rules(move |_| HostTerms { ceiling, ..HostTerms::default() });

@@ -188,7 +188,7 @@ fn weights_of_hosts_hold_and_change_while_frames_are_queued() {
 fn terms_of_a_host_change_after_a_key_rotation() {
     let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 400).with_rates();
     let aqm = memory.aqm();
-    let (bytes, states) = (vec![0; 400 * LEN], vec![BufferState::EMPTY; 400]);
+    let (bytes, states) = (vec![0; 400 * LEN].into(), [BufferState::EMPTY; 400].into());
     let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(LEN as u32);
     let queue = builder.frames_over(memory, aqm, bytes, states, KEY).expect("a queue");
     let weight = Cell::new((3, None));
@@ -228,7 +228,7 @@ fn ceilings_and_rates_of_hosts_bind() {
     let queue = |terms: HostTerms| {
         let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 100).with_rates();
         let aqm = memory.aqm();
-        let (bytes, states) = (vec![0; 100 * 1_000], vec![BufferState::EMPTY; 100]);
+        let (bytes, states) = (vec![0; 100_000].into(), [BufferState::EMPTY; 100].into());
         let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(1_000);
         let queue = builder.frames_over(memory, aqm, bytes, states, KEY).expect("a queue");
         let rules = move |of| if of == host(1) { terms } else { HostTerms::default() };
@@ -371,8 +371,8 @@ fn tables_that_are_too_short_are_refused_with_what_is_needed() {
         let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, packets);
         let aqm = memory.aqm();
         let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(100);
-        let states = vec![BufferState::EMPTY; states];
-        builder.frames_over(memory, aqm, vec![0; bytes], states, KEY).map(|_| ())
+        let (bytes, states) = (vec![0; bytes].into(), vec![BufferState::EMPTY; states].into());
+        builder.frames_over(memory, aqm, bytes, states, KEY).map(|_| ())
     };
     let lacks = |what, given, needed| {
         Err(SmartQueueError::Isolated(IsolatedError::Memory { what, given, needed }))

@@ -509,8 +509,11 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     let expected = |what, given, needed| {
         Err(SmartQueueError::Isolated(IsolatedError::Memory { what, given, needed }))
     };
-    assert_eq!(short(|aqm| aqm.states.truncate(79)), expected("AQM states", 79, 80));
-    assert_eq!(short(|aqm| aqm.settings.truncate(3)), expected("AQM settings", 3, 4));
+    assert_eq!(short(|aqm| aqm.states = aqm.states[..79].into()), expected("AQM states", 79, 80));
+    assert_eq!(
+        short(|aqm| aqm.settings = aqm.settings[..3].into()),
+        expected("AQM settings", 3, 4)
+    );
 
     let triple = builder.isolation(Isolation::TripleIsolate);
     let mut memory = StaticFrames::<4, 64, 1>::new();

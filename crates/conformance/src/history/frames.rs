@@ -71,7 +71,7 @@ pub fn play_frames(bytes: &[u8]) {
     if shape & 4 == 4 {
         let memory = IsolatedMemory::<Heap>::allocate(8, 8, 8, FRAMES).with_rates().with_triple(32);
         let aqm = memory.aqm();
-        let (frames, states) = (vec![0; FRAMES * LEN], vec![BufferState::EMPTY; FRAMES]);
+        let (frames, states) = ([0; FRAMES * LEN].into(), [BufferState::EMPTY; FRAMES].into());
         let builder = builder.max_len(LEN as u32);
         let queue = builder.frames_over(memory, aqm, frames, states, [shape; 16]);
         play(queue.expect("sizes that are accepted").with_host_rules(Rules(0)), raw_ip, rest);

@@ -140,19 +140,31 @@ pub(super) struct Shape {
     pub(super) ways: u32,
     /// The lanes of the set that each lane is in: of each its lowest bit. [`ELSEWHERE`] with 16 ways, whose
     /// sets are two lines.
-    sets: [u64; LANES as usize],
+    sets: &'static Sets,
+}
+
+type Sets = [u64; LANES as usize];
+
+/// The sets of `ways` ways that the lanes of a line are in.
+#[expect(clippy::indexing_slicing, reason = "evaluated when the program is compiled")]
+const fn sets_of(ways: u32) -> Sets {
+    let (mut sets, mut lane) = ([0; LANES as usize], 0);
+    while lane < LANES {
+        sets[lane as usize] = EACH >> (u64::BITS - 8 * ways) << (8 * (lane & !(ways - 1)));
+        lane += 1;
+    }
+    sets
 }
 
 impl Shape {
     /// `queues` queues in sets of `ways` ways; `None` if sets cannot have as many.
     pub(super) fn new(queues: u32, ways: u32) -> Option<Self> {
-        let sets = match ways {
-            1 | 2 | 4 | 8 => {
-                let first = EACH >> (u64::BITS - 8 * ways);
-                const LANE: [u32; LANES as usize] = [0, 1, 2, 3, 4, 5, 6, 7];
-                LANE.map(|lane| first << (8 * (lane & !(ways - 1))))
-            }
-            16 => [ELSEWHERE; LANES as usize],
+        let sets: &Sets = match ways {
+            1 => const { &sets_of(1) },
+            2 => const { &sets_of(2) },
+            4 => const { &sets_of(4) },
+            8 => const { &sets_of(8) },
+            16 => const { &[ELSEWHERE; LANES as usize] },
             _ => return None,
         };
         Some(Self { queue_mask: queues.wrapping_sub(1), ways, sets })
