@@ -6,8 +6,7 @@
 //! Time is therefore counted in units of 1/rate of a nanosecond, where every packet is an integer,
 //! and the part of the last nanosecond that is not used is carried from packet to packet.
 //!
-//! Cost: three multiplications and one correction step a packet; the one division is at
-//! construction.
+//! Cost: three multiplications and a shift a packet; the one division is at construction.
 
 use core::num::{NonZeroU64, NonZeroU128};
 
@@ -137,15 +136,13 @@ impl defmt::Format for Rate {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct FiniteRate {
     bps: NonZeroU64,
-    /// ⌊(2⁶⁴ − 1) / bps⌋.
+    /// ⌊(2⁶⁴⁺ˢ − 1) / bps⌋, where bps is at least 2ˢ and below 2ˢ⁺¹.
     reciprocal: u64,
 }
 
 /// An exact instant, held as the first whole nanosecond that is not before it, which is what a line
-/// is asked for: `ns − (rate − 1 − rest) / rate` nanoseconds, `rest < rate`. The rate is that of
+/// is asked for: `ns − (rate − rest) / rate` nanoseconds, `1 ≤ rest ≤ rate`. The rate is that of
 /// its owner; instants of one rate compare as they follow each other.
-///
-/// With `rest` as what is left over, the division that finds the next instant rounds up by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tick {
     /// The nanosecond.
@@ -154,8 +151,8 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// For what has no finite rate, and so no part of a nanosecond; at most a nanosecond before
-    /// `ns` for what has.
+    /// For what has no finite rate, and so no part of a nanosecond; a nanosecond before `ns` for
+    /// what has.
     #[must_use]
     pub const fn without_rate(ns: Nanos) -> Self {
         Self { ns, rest: 0 }
@@ -186,18 +183,20 @@ impl Work {
 }
 
 impl FiniteRate {
-    /// The longest packet whose time is exact: 2³¹ bytes, far above the longest packet of any link.
+    /// The longest packet whose time is exact: 2³⁰ bytes, far above the longest packet of any link.
     ///
-    /// The product with 8·10⁹ and what is carried (< 4·10¹¹) is below 1.72·10¹⁹ < 2⁶⁴.
-    pub const LONGEST: u64 = 1 << 31;
+    /// The product with 8·10⁹ and what is carried (≤ 4·10¹¹) is below 8.6·10¹⁸ < 2⁶³.
+    pub const LONGEST: u64 = 1 << 30;
 
     /// A rate of `bps` bits per second, in the range of [`Rate`].
     #[allow(clippy::integer_division, reason = "at construction only; the divisor is non-zero")]
+    #[allow(clippy::cast_possible_truncation, reason = "2⁶⁴⁺ˢ − 1 by 2ˢ or more")]
     pub const fn new(bps: u64) -> Result<Self, ConfigError> {
         let (min, max) = (Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND);
         match NonZeroU64::new(bps) {
             Some(rate) if min <= bps && bps <= max => {
-                Ok(Self { bps: rate, reciprocal: u64::MAX / rate.get() })
+                let units = u128::MAX >> (rate.leading_zeros() + 1);
+                Ok(Self { bps: rate, reciprocal: (units / bps as u128) as u64 })
             }
             _ => Err(ConfigError::OutOfRange {
                 what: "rate in bits per second",
@@ -218,13 +217,7 @@ impl FiniteRate {
     #[must_use]
     #[inline]
     pub const fn at(self, ns: Nanos) -> Tick {
-        Tick { ns, rest: self.last() }
-    }
-
-    /// The largest rest.
-    #[inline]
-    const fn last(self) -> u64 {
-        self.bps.get().wrapping_sub(1)
+        Tick { ns, rest: self.bps.get() }
     }
 
     /// The instant `wire_len` bytes after `start`, exactly, of no more bytes than
@@ -232,18 +225,11 @@ impl FiniteRate {
     #[must_use]
     #[inline]
     pub const fn after_packet(self, start: Tick, wire_len: u64) -> Tick {
-        // With d = bps, `start` lies (d − 1 − rest)/d before its nanosecond, and the packet takes p/d nanoseconds. The
-        // first nanosecond not before its end is ⌈(p − d + 1 + rest)/d⌉ = ⌊(p + rest)/d⌋ later, and lies
-        // (d − 1 − remainder)/d behind that end.
+        // With d = bps, `start` lies (d − rest)/d before its nanosecond, and the packet takes p/d
+        // nanoseconds. The first nanosecond not before its end is ⌈(p + rest)/d⌉ − 1 later.
         let units = wire_len.wrapping_mul(BIT_NANOS_PER_BYTE_SECOND).wrapping_add(start.rest);
-        // With m = ⌊(2⁶⁴−1)/d⌋: 2⁶⁴ − d·m ≤ d, so units/d − units·m/2⁶⁴ ≤ units/2⁶⁴ < 1, and the floor of the
-        // product is the quotient or one less. One step corrects it.
-        let mut whole = high_half(units, self.reciprocal);
-        let mut rest = units - whole * self.bps.get();
-        if rest >= self.bps.get() {
-            whole += 1;
-            rest -= self.bps.get();
-        }
+        let whole = self.whole_below(units);
+        let rest = units.wrapping_sub(whole.wrapping_mul(self.bps.get()));
         match start.ns.0.checked_add(whole) {
             Some(ns) => Tick { ns: Nanos(ns), rest },
             None => self.at(Nanos::MAX),
@@ -255,7 +241,16 @@ impl FiniteRate {
     #[must_use]
     #[inline]
     pub const fn whole_time_of(self, wire_len: u32) -> Nanos {
-        self.after_packet(Tick::without_rate(Nanos::ZERO), wire_len as u64).ns
+        let units = (wire_len as u64).wrapping_mul(BIT_NANOS_PER_BYTE_SECOND);
+        Nanos(self.whole_below(units.wrapping_add(1)))
+    }
+
+    /// The largest whole number below `units / bps`, of units from 1 to 2⁶³.
+    #[inline]
+    const fn whole_below(self, units: u64) -> u64 {
+        // With d = bps, 2⁶⁴⁺ˢ = d·m + e and 1 ≤ e ≤ d < 2ˢ⁺¹: units·m / 2⁶⁴⁺ˢ is less than units/d by
+        // units·e / (d·2⁶⁴⁺ˢ), which is above 0 and below 1/d.
+        high_half(units, self.reciprocal) >> (63 - self.bps.leading_zeros())
     }
 }
 
@@ -266,7 +261,7 @@ impl FiniteRate {
     pub fn work_between(self, now: Nanos, end: Tick) -> Work {
         // Below 2⁶⁴ · 4·10¹¹ < 2¹⁰³, either way.
         let whole = i128::from(end.ns.0).wrapping_sub(now.0.into());
-        let too_much = i128::from(self.last().wrapping_sub(end.rest));
+        let too_much = i128::from(self.bps.get().wrapping_sub(end.rest));
         Work(whole.wrapping_mul(self.bps.get().into()).wrapping_sub(too_much))
     }
 
@@ -279,7 +274,7 @@ impl FiniteRate {
         let size = work.0.unsigned_abs();
         let is_late = work.0 < 0;
         // Rounded up to a whole nanosecond: the quotient below it of lateness, the one above it of work.
-        let units = if is_late { size } else { size.saturating_add(self.last().into()) };
+        let units = if is_late { size } else { size.saturating_add(bps.get().wrapping_sub(1)) };
         let whole = units / bps;
         let rest = units.wrapping_sub(whole.wrapping_mul(bps.get()));
         let now = u128::from(now.0);
@@ -288,9 +283,9 @@ impl FiniteRate {
             return self.at(Nanos::ZERO);
         }
         let (ns, rest) = if is_late {
-            (now.wrapping_sub(whole), u128::from(self.last()).wrapping_sub(rest))
+            (now.wrapping_sub(whole), bps.get().wrapping_sub(rest))
         } else {
-            (now.saturating_add(whole), rest)
+            (now.saturating_add(whole), rest.wrapping_add(1))
         };
         match (u64::try_from(ns), u64::try_from(rest)) {
             (Ok(ns), Ok(rest)) => Tick { ns: Nanos(ns), rest },
@@ -352,12 +347,15 @@ mod tests {
             for len in
                 [0, 1, 63, 64, 1_500, 65_535, 1 << 20, FiniteRate::LONGEST - 1, FiniteRate::LONGEST]
             {
-                for rest in [0, 1, bps / 2, bps - 1] {
-                    let units = u128::from(len) * 8_000_000_000 + u128::from(rest);
+                for rest in [1, 2, bps / 2, bps - 1, bps] {
+                    let units = u128::from(len) * 8_000_000_000 + u128::from(rest) - 1;
                     let tick = rate.after_packet(Tick { ns: Nanos(5), rest }, len);
                     assert_eq!(u128::from(tick.ns.0), 5 + units / u128::from(bps), "{bps} {len}");
-                    assert_eq!(u128::from(tick.rest), units % u128::from(bps), "{bps} {len}");
+                    assert_eq!(u128::from(tick.rest), units % u128::from(bps) + 1, "{bps} {len}");
                 }
+                let time = u128::from(len) * 8_000_000_000 / u128::from(bps);
+                let whole = rate.whole_time_of(u32::try_from(len).unwrap());
+                assert_eq!(u128::from(whole.0), time, "{bps} {len}");
             }
         }
     }

@@ -189,7 +189,7 @@ impl Shaper {
     ///
     /// Charging a closed line is legal and puts it off further: a caller may charge packets that
     /// it has dropped or sent past the shaper. On an unlimited line it has no effect. A `wire_len`
-    /// above 2³¹ counts as 2³¹. On an open line, `now` before the last packet left, or before the last change of
+    /// above 2³⁰ counts as 2³⁰. On an open line, `now` before the last packet left, or before the last change of
     /// the rate, counts as that instant.
     #[inline]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {

@@ -76,7 +76,7 @@ impl Twin {
             }
             self.since = now;
         }
-        self.debt += i128::from(len.min(1 << 31)) * 8_000_000_000;
+        self.debt += i128::from(len.min(1 << 30)) * 8_000_000_000;
         self.stay_within_time();
     }
 

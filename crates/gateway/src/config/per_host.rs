@@ -90,7 +90,7 @@ mod tests {
     fn every_rate_but_unlimited_has_room_for_two_frames() {
         let [least, most] = [Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND];
         for (bits, of_rate, of_ceiling) in
-            [(least, 3_044, 3_044), (5_000_000, 62_500, 12_500), (most, 1 << 31, 1_000_000_000)]
+            [(least, 3_044, 3_044), (5_000_000, 62_500, 12_500), (most, 1 << 30, 1_000_000_000)]
         {
             let rate = Rate::bits_per_second(bits).unwrap();
             let committed = committed(rate, 1_522).unwrap();

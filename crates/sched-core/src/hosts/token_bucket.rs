@@ -22,8 +22,8 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Creates a bucket of `bits_per_second` on the wire and `burst` bytes at once; above 2³¹ they
-    /// count as 2³¹. The one division is here.
+    /// Creates a bucket of `bits_per_second` on the wire and `burst` bytes at once; above 2³⁰ they
+    /// count as 2³⁰. The one division is here.
     ///
     /// Under a ceiling a burst of the longest packet paces packets exactly, and every delay of the
     /// caller is lost. A caller that comes up to `t` late needs `t` times the rate more.
@@ -65,7 +65,7 @@ impl TokenBucket {
         self.borrows_free
     }
 
-    /// The same rate, with a burst of at least `bytes` bytes; above 2³¹ they count as 2³¹.
+    /// The same rate, with a burst of at least `bytes` bytes; above 2³⁰ they count as 2³⁰.
     #[must_use]
     pub fn with_burst_of_at_least(self, bytes: u32) -> Self {
         let most = u32::try_from(FiniteRate::LONGEST).unwrap_or(u32::MAX);

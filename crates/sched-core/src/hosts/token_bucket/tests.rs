@@ -30,7 +30,7 @@ fn only_what_is_in_range_is_a_token_bucket() {
         assert_eq!(bucket.with_burst_of_at_least(1_500).burst(), 1_500);
         assert_eq!(bucket.with_burst_of_at_least(0), bucket);
         // The longest burst whose time is exact: that of more bytes would wrap.
-        assert_eq!(bucket.with_burst_of_at_least(u32::MAX).burst(), 1 << 31);
+        assert_eq!(bucket.with_burst_of_at_least(u32::MAX).burst(), 1 << 30);
     }
     for value in [0, 999, 400_000_000_001, u64::MAX] {
         let refused = crate::Rate::bits_per_second(value).unwrap_err();
@@ -38,7 +38,7 @@ fn only_what_is_in_range_is_a_token_bucket() {
     }
     let refused = TokenBucket::new(1_000, 0).unwrap_err().to_string();
     assert_eq!(refused, "burst in bytes 0 is outside 1..=4294967295");
-    assert_eq!(TokenBucket::new(1_000, u32::MAX).unwrap().burst(), 1 << 31);
+    assert_eq!(TokenBucket::new(1_000, u32::MAX).unwrap().burst(), 1 << 30);
 }
 
 /// Goal: in any interval what is charged while there is credit is at most `rate·t + burst + L`.
