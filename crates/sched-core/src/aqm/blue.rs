@@ -16,7 +16,7 @@
 //! Transactions on Networking 10 (4), 2002; where this departs from it: `docs/disciplines/cobalt.md`.
 
 use super::control_law::MAX_INTERVAL;
-use super::law::{Law, Words, signals_arrivals};
+use super::law::{Law, Words, alone, signals_arrivals};
 use super::random::{Probability, Random};
 use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
@@ -212,65 +212,31 @@ impl Default for BlueState {
     }
 }
 
-/// BLUE for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
-///
-/// ```
-/// use sched_core::{
-///     Blue, BlueParams, BlueState, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, Nanos, Packet,
-///     Probability, Queue, Scheduler,
-/// };
-///
-/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_514)?;
-/// drr.add_all(1_514)?;
-/// let blue = Blue::new([BlueState::EMPTY; 2], BlueParams::DEFAULT, 1)?;
-/// let (queues, packets) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; 8]);
-/// let mut queues = FlowQueues::with_parts(drr, blue, queues, packets, [], Limits::packets(2));
-/// let drops = &mut |_: Packet, _why| ();
-/// for handle in 0..3 {
-///     let _full = queues.enqueue(Nanos(0), FlowId(1), Packet::new(handle, 1_000), drops);
-/// }
-/// assert_eq!(queues.aqm().probability(FlowId(1)), Probability::ratio(1, 256)?);
-/// # Ok::<(), sched_core::ConfigError>(())
-/// ```
-#[derive(Clone)]
-pub struct Blue<T> {
-    states: T,
-    params: BlueParams,
-    law: BlueAlone,
-    random: Random,
-    /// The last arrival: an overflow has no time of its own.
-    now: Nanos,
+alone! {
+    /// BLUE for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
+    ///
+    /// ```
+    /// use sched_core::{
+    ///     Blue, BlueParams, BlueState, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, Nanos, Packet,
+    ///     Probability, Queue, Scheduler,
+    /// };
+    ///
+    /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_514)?;
+    /// drr.add_all(1_514)?;
+    /// let blue = Blue::new([BlueState::EMPTY; 2], BlueParams::DEFAULT, 1)?;
+    /// let (queues, packets) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; 8]);
+    /// let mut queues = FlowQueues::with_parts(drr, blue, queues, packets, [], Limits::packets(2));
+    /// let drops = &mut |_: Packet, _why| ();
+    /// for handle in 0..3 {
+    ///     let _full = queues.enqueue(Nanos(0), FlowId(1), Packet::new(handle, 1_000), drops);
+    /// }
+    /// assert_eq!(queues.aqm().probability(FlowId(1)), Probability::ratio(1, 256)?);
+    /// # Ok::<(), sched_core::ConfigError>(())
+    /// ```
+    Blue<BlueState>, BlueParams, BlueAlone
 }
 
-crate::debug::short_debug!(Blue<T> { params });
-
 impl<T: Table<BlueState>> Blue<T> {
-    /// BLUE for `states.len()` queues, with chance from `seed`. Cost: O(queues).
-    ///
-    /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
-    pub fn new(mut states: T, params: BlueParams, seed: u64) -> Result<Self, ConfigError> {
-        let law = params.law()?;
-        states.as_mut().fill(BlueState::EMPTY);
-        Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
-    }
-
-    /// What is set.
-    #[must_use]
-    pub const fn params(&self) -> BlueParams {
-        self.params
-    }
-
-    /// Changes the parameters, queues loaded or not; the probabilities stay.
-    ///
-    /// # Errors
-    /// As [`Blue::new`]; nothing has changed then.
-    pub fn set_params(&mut self, params: BlueParams) -> Result<(), ConfigError> {
-        self.law = params.law()?;
-        self.params = params;
-        Ok(())
-    }
-
     /// The probability that an arrival of `flow` is told; 0 for a flow without a state.
     #[must_use]
     pub fn probability(&self, flow: FlowId) -> Probability {

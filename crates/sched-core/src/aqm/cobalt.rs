@@ -27,7 +27,7 @@
 
 use super::blue::{BlueLaw, BlueParts};
 use super::control_law::{MAX_INTERVAL, spacing};
-use super::law::{Law, Words};
+use super::law::{Law, Words, alone};
 use super::random::{Probability, Random};
 use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
@@ -393,61 +393,26 @@ impl CobaltLaw {
     }
 }
 
-/// COBALT for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
-///
-/// ```
-/// use sched_core::{
-///     Cobalt, CobaltParams, CobaltState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue,
-/// };
-///
-/// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
-/// scheduler.add_all(1_514)?;
-/// let cobalt = Cobalt::new([CobaltState::EMPTY; 16], CobaltParams::INTERNET, 1)?;
-/// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
-/// let fq_cobalt = FlowQueues::with_parts(scheduler, cobalt, queues, descriptors, [], Limits::NONE);
-/// # let _ = fq_cobalt;
-/// # Ok::<(), sched_core::ConfigError>(())
-/// ```
-#[derive(Clone)]
-pub struct Cobalt<T> {
-    states: T,
-    params: CobaltParams,
-    law: CobaltLaw,
-    random: Random,
-    /// The last arrival: an overflow has no time of its own.
-    now: Nanos,
+alone! {
+    /// COBALT for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
+    ///
+    /// ```
+    /// use sched_core::{
+    ///     Cobalt, CobaltParams, CobaltState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue,
+    /// };
+    ///
+    /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
+    /// scheduler.add_all(1_514)?;
+    /// let cobalt = Cobalt::new([CobaltState::EMPTY; 16], CobaltParams::INTERNET, 1)?;
+    /// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
+    /// let fq_cobalt = FlowQueues::with_parts(scheduler, cobalt, queues, descriptors, [], Limits::NONE);
+    /// # let _ = fq_cobalt;
+    /// # Ok::<(), sched_core::ConfigError>(())
+    /// ```
+    Cobalt<CobaltState>, CobaltParams, CobaltLaw
 }
 
-crate::debug::short_debug!(Cobalt<T> { params });
-
 impl<T: Table<CobaltState>> Cobalt<T> {
-    /// COBALT for `states.len()` queues, with chance from `seed`. Cost: O(queues).
-    ///
-    /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
-    pub fn new(mut states: T, params: CobaltParams, seed: u64) -> Result<Self, ConfigError> {
-        let law = params.law()?;
-        states.as_mut().fill(CobaltState::EMPTY);
-        Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
-    }
-
-    /// What is set.
-    #[must_use]
-    pub const fn params(&self) -> CobaltParams {
-        self.params
-    }
-
-    /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the next
-    /// packet is judged by the new ones.
-    ///
-    /// # Errors
-    /// As [`Cobalt::new`]; nothing has changed then.
-    pub fn set_params(&mut self, params: CobaltParams) -> Result<(), ConfigError> {
-        self.law = params.law()?;
-        self.params = params;
-        Ok(())
-    }
-
     /// BLUE's probability that a packet of `flow` is dropped; above 0, the flow has not reacted of late. 0 for a flow
     /// without a state.
     #[must_use]

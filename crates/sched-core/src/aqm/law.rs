@@ -76,6 +76,55 @@ pub(super) const fn time_from_bits(word: u64, now: Nanos) -> Nanos {
     Nanos(now.0.wrapping_sub(since.cast_unsigned()))
 }
 
+/// An AQM by itself: the states of its queues, its parameters and the law they come to, a
+/// generator, and the time of the last arrival, because other events have none of their own.
+macro_rules! alone {
+    ($(#[$doc:meta])* $aqm:ident<$state:ident>, $params:ident, $law:ident) => {
+        $(#[$doc])*
+        #[derive(Clone)]
+        pub struct $aqm<T> {
+            states: T,
+            params: $params,
+            law: $law,
+            random: Random,
+            now: Nanos,
+        }
+
+        crate::debug::short_debug!($aqm<T> { params });
+
+        impl<T: Table<$state>> $aqm<T> {
+            /// Creates the AQM for `states.len()` queues; its draws begin with `seed`. Cost:
+            /// O(queues).
+            ///
+            /// # Errors
+            /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
+            pub fn new(mut states: T, params: $params, seed: u64) -> Result<Self, ConfigError> {
+                let law = params.law()?;
+                states.as_mut().fill($state::EMPTY);
+                Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
+            }
+
+            /// Returns what is set.
+            #[must_use]
+            pub const fn params(&self) -> $params {
+                self.params
+            }
+
+            /// Sets other parameters, queues loaded or not. What the queues have learned stays, and
+            /// the next packet is judged by the new ones.
+            ///
+            /// # Errors
+            /// [`ConfigError::OutOfRange`] as [`Self::new`]; nothing has changed then.
+            pub fn set_params(&mut self, params: $params) -> Result<(), ConfigError> {
+                self.law = params.law()?;
+                self.params = params;
+                Ok(())
+            }
+        }
+    };
+}
+pub(super) use alone;
+
 /// [`Aqm`](super::Aqm) for an AQM that signals arrivals, whose law, generator and time of the last
 /// arrival are its fields.
 macro_rules! signals_arrivals {

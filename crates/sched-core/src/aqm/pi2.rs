@@ -18,7 +18,7 @@
 //! **Source.** K. De Schepper, O. Bondarenko, I. Tsang, B. Briscoe, *PI2: a linearized AQM for both classic and scalable
 //! TCP*, CoNEXT 2016; the controller and the overload rule of RFC 9332. `docs/disciplines/dualpi2.md`.
 
-use super::law::{Law, Words, signals_arrivals};
+use super::law::{Law, Words, alone, signals_arrivals};
 use super::pi::{Gains, ONE, Pi, Settings, delay_from_bits, delay_in_bits, delay_of, shortened};
 use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
@@ -162,58 +162,24 @@ impl Default for Pi2State {
     }
 }
 
-/// PI2 for the queues whose states are in the memory `T`; to queues beyond its length nothing is told.
-///
-/// ```
-/// use sched_core::{Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pi2, Pi2Params, Pi2State, Queue};
-///
-/// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
-/// scheduler.add_all(1_514)?;
-/// let pi2 = Pi2::new([Pi2State::EMPTY; 16], Pi2Params::default(), 7)?;
-/// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
-/// let fq_pi2 = FlowQueues::with_parts(scheduler, pi2, queues, descriptors, [], Limits::NONE);
-/// # let _ = fq_pi2;
-/// # Ok::<(), sched_core::ConfigError>(())
-/// ```
-#[derive(Clone)]
-pub struct Pi2<T> {
-    states: T,
-    params: Pi2Params,
-    law: Pi2Law,
-    random: Random,
-    now: Nanos,
+alone! {
+    /// PI2 for the queues whose states are in the memory `T`; to queues beyond its length nothing is told.
+    ///
+    /// ```
+    /// use sched_core::{Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pi2, Pi2Params, Pi2State, Queue};
+    ///
+    /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
+    /// scheduler.add_all(1_514)?;
+    /// let pi2 = Pi2::new([Pi2State::EMPTY; 16], Pi2Params::default(), 7)?;
+    /// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
+    /// let fq_pi2 = FlowQueues::with_parts(scheduler, pi2, queues, descriptors, [], Limits::NONE);
+    /// # let _ = fq_pi2;
+    /// # Ok::<(), sched_core::ConfigError>(())
+    /// ```
+    Pi2<Pi2State>, Pi2Params, Pi2Law
 }
 
-crate::debug::short_debug!(Pi2<T> { params });
-
 impl<T: Table<Pi2State>> Pi2<T> {
-    /// PI2 for `states.len()` queues, whose draws begin with `seed`. Cost: O(queues).
-    ///
-    /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
-    pub fn new(mut states: T, params: Pi2Params, seed: u64) -> Result<Self, ConfigError> {
-        let law = params.law()?;
-        states.as_mut().fill(Pi2State::EMPTY);
-        Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
-    }
-
-    /// What is set.
-    #[must_use]
-    pub const fn params(&self) -> Pi2Params {
-        self.params
-    }
-
-    /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the next packet meets the
-    /// new ones.
-    ///
-    /// # Errors
-    /// As [`Pi2::new`]; nothing has changed then.
-    pub fn set_params(&mut self, params: Pi2Params) -> Result<(), ConfigError> {
-        self.law = params.law()?;
-        self.params = params;
-        Ok(())
-    }
-
     /// `p'` of the queue of `flow`, in steps of 2^-32, as of the last update. Never, for a queue without a state.
     #[must_use]
     pub fn probability(&self, flow: FlowId) -> Probability {

@@ -15,7 +15,7 @@
 //!
 //! **Source.** RFC 8033; where this departs from it: `docs/disciplines/pie.md`.
 
-use super::law::{Law, Words, bits, signals_arrivals, time_from_bits, time_in_bits};
+use super::law::{Law, Words, alone, bits, signals_arrivals, time_from_bits, time_in_bits};
 use super::pi::{
     DELAY_BITS, Gains, MAX_UPDATES, ONE, Settings, delay_from_bits, delay_in_bits, delay_of,
     fraction, moved, periods, product, shortened,
@@ -225,29 +225,22 @@ impl Default for PieState {
     }
 }
 
-/// PIE for the queues whose states are in the memory `T`; to queues beyond its length nothing is told.
-///
-/// ```
-/// use sched_core::{Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pie, PieParams, PieState, Queue};
-///
-/// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
-/// scheduler.add_all(1_514)?;
-/// let pie = Pie::new([PieState::EMPTY; 16], PieParams::default(), 7)?;
-/// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
-/// let fq_pie = FlowQueues::with_parts(scheduler, pie, queues, descriptors, [], Limits::NONE);
-/// # let _ = fq_pie;
-/// # Ok::<(), sched_core::ConfigError>(())
-/// ```
-#[derive(Clone)]
-pub struct Pie<T> {
-    states: T,
-    params: PieParams,
-    law: PieLaw,
-    random: Random,
-    now: Nanos,
+alone! {
+    /// PIE for the queues whose states are in the memory `T`; to queues beyond its length nothing is told.
+    ///
+    /// ```
+    /// use sched_core::{Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pie, PieParams, PieState, Queue};
+    ///
+    /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
+    /// scheduler.add_all(1_514)?;
+    /// let pie = Pie::new([PieState::EMPTY; 16], PieParams::default(), 7)?;
+    /// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
+    /// let fq_pie = FlowQueues::with_parts(scheduler, pie, queues, descriptors, [], Limits::NONE);
+    /// # let _ = fq_pie;
+    /// # Ok::<(), sched_core::ConfigError>(())
+    /// ```
+    Pie<PieState>, PieParams, PieLaw
 }
-
-crate::debug::short_debug!(Pie<T> { params });
 
 /// Parameters, made ready.
 #[derive(Clone, Copy, Debug)]
@@ -403,33 +396,6 @@ fn happens(p: u64, random: &mut Random) -> bool {
 }
 
 impl<T: Table<PieState>> Pie<T> {
-    /// PIE for `states.len()` queues, whose draws begin with `seed`. Cost: O(queues).
-    ///
-    /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
-    pub fn new(mut states: T, params: PieParams, seed: u64) -> Result<Self, ConfigError> {
-        let law = params.law()?;
-        states.as_mut().fill(PieState::EMPTY);
-        Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
-    }
-
-    /// What is set.
-    #[must_use]
-    pub const fn params(&self) -> PieParams {
-        self.params
-    }
-
-    /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the next packet meets the
-    /// new ones.
-    ///
-    /// # Errors
-    /// As [`Pie::new`]; nothing has changed then.
-    pub fn set_params(&mut self, params: PieParams) -> Result<(), ConfigError> {
-        self.law = params.law()?;
-        self.params = params;
-        Ok(())
-    }
-
     /// With which probability arrivals of `flow` are told, in steps of 2^-32, as of the last update. Never, for a queue
     /// without a state.
     #[must_use]

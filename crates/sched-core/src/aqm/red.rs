@@ -24,7 +24,9 @@
 //! Networking 1 (4), 1993; S. Floyd, R. Gummadi, S. Shenker, *Adaptive RED*, 2001. Where this departs from them:
 //! `docs/disciplines/red.md`.
 
-use super::law::{Law, TIME_BITS, Words, bits, signals_arrivals, time_from_bits, time_in_bits};
+use super::law::{
+    Law, TIME_BITS, Words, alone, bits, signals_arrivals, time_from_bits, time_in_bits,
+};
 use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos};
@@ -315,61 +317,26 @@ const fn part(number: u64, fraction: u32) -> u64 {
     high.wrapping_mul(fraction as u64).wrapping_add(low)
 }
 
-/// RED for the queues whose states are in the memory `T`; arrivals of queues beyond its length pass.
-///
-/// ```
-/// use sched_core::{
-///     Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue, Red, RedParams, RedState,
-/// };
-///
-/// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
-/// scheduler.add_all(1_514)?;
-/// let red = Red::new([RedState::EMPTY; 16], RedParams::new(15_000, 45_000).gentle(), 7)?;
-/// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
-/// let fq_red = FlowQueues::with_parts(scheduler, red, queues, descriptors, [], Limits::NONE);
-/// # let _ = fq_red;
-/// # Ok::<(), sched_core::ConfigError>(())
-/// ```
-#[derive(Clone)]
-pub struct Red<T> {
-    states: T,
-    params: RedParams,
-    law: RedLaw,
-    random: Random,
-    /// The last arrival: an emptied queue has no time of its own.
-    now: Nanos,
+alone! {
+    /// RED for the queues whose states are in the memory `T`; arrivals of queues beyond its length pass.
+    ///
+    /// ```
+    /// use sched_core::{
+    ///     Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue, Red, RedParams, RedState,
+    /// };
+    ///
+    /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
+    /// scheduler.add_all(1_514)?;
+    /// let red = Red::new([RedState::EMPTY; 16], RedParams::new(15_000, 45_000).gentle(), 7)?;
+    /// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
+    /// let fq_red = FlowQueues::with_parts(scheduler, red, queues, descriptors, [], Limits::NONE);
+    /// # let _ = fq_red;
+    /// # Ok::<(), sched_core::ConfigError>(())
+    /// ```
+    Red<RedState>, RedParams, RedLaw
 }
 
-crate::debug::short_debug!(Red<T> { params });
-
 impl<T: Table<RedState>> Red<T> {
-    /// RED for `states.len()` queues, whose draws begin with `seed`. Cost: O(queues).
-    ///
-    /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
-    pub fn new(mut states: T, params: RedParams, seed: u64) -> Result<Self, ConfigError> {
-        let law = params.law()?;
-        states.as_mut().fill(RedState::EMPTY);
-        Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
-    }
-
-    /// What is set.
-    #[must_use]
-    pub const fn params(&self) -> RedParams {
-        self.params
-    }
-
-    /// Changes the parameters, queues loaded or not; averages and adaptive probabilities stay, and the next arrival
-    /// is judged by the new parameters.
-    ///
-    /// # Errors
-    /// As [`Red::new`]; nothing has changed then.
-    pub fn set_params(&mut self, params: RedParams) -> Result<(), ConfigError> {
-        self.law = params.law()?;
-        self.params = params;
-        Ok(())
-    }
-
     /// The average of the bytes in the queue of `flow`, as of its last arrival; 0 beyond the states.
     pub fn average(&self, flow: FlowId) -> u32 {
         self.states.as_ref().get(flow.index()).map_or(0, RedState::bytes)
