@@ -8,10 +8,9 @@
 use crate::ack_filter::{AckFilter, Acks};
 use flowhash::{Ack, FlowTable, Outcome, TagLine};
 use sched_core::{
-    Aqm, Backlog, Books, ConfigError, Counters, Descriptor, DropPolicy, DropReason, DropSink,
-    FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowRecords, FlowScheduler, FlowState,
-    Imbalance, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue, Rejected,
-    Scheduler, Table, Tables,
+    Aqm, ConfigError, Counters, Descriptor, DropPolicy, DropReason, DropSink, FlowDirectory,
+    FlowId, FlowQueues, FlowRecord, FlowRecords, FlowScheduler, FlowState, Imbalance, Limits,
+    LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler, Table, Tables,
 };
 
 /// A hash table as a flow directory: the scheduler's flow `q` is the table's queue `q`, and is given back in the moment
@@ -304,52 +303,12 @@ where
         accepted
     }
 
-    #[inline(always)]
-    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
-        self.queues.dequeue(now, drops)
-    }
-
-    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
-        self.queues.dequeue_burst(now, out, drops)
-    }
-
-    fn peek(&self, now: Nanos) -> Option<Packet> {
-        self.queues.peek(now)
-    }
-
-    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-        self.queues.poll_at(now)
-    }
-
-    #[inline]
-    fn waits(&self) -> bool {
-        self.queues.waits()
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.queues.backlog()
-    }
-
-    fn books(&self) -> Books {
-        self.queues.books()
-    }
+    sched_core::forward_to_scheduler!(self => self.queues);
 
     /// What happened in the queue that the flow with this hash has claimed; `None` while it has none.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let queue = self.queues.directory().table().find(flow.0)?;
         self.queues.flow_counters(FlowId(queue))
-    }
-
-    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.queues.set_limits(limits, drops);
-    }
-
-    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        self.queues.evict(drops)
-    }
-
-    fn drain(&mut self, drops: &mut dyn DropSink) {
-        self.queues.drain(drops);
     }
 
     fn recount(&self) -> Result<(), Imbalance> {

@@ -4,9 +4,9 @@ use core::fmt;
 
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
-    Aqm, Backlog, Books, ConfigError, Descriptor, DropReason, DropSink, FlowId, FlowQueues,
-    FlowScheduler, HeldFlow, HeldHost, HostClasses, Imbalance, Limits, LongestHostDrop, Nanos,
-    NoAqm, Packet, Queue, Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
+    Aqm, Backlog, ConfigError, Descriptor, DropReason, DropSink, FlowId, FlowQueues, FlowScheduler,
+    HeldFlow, HeldHost, HostClasses, Imbalance, LongestHostDrop, Nanos, NoAqm, Packet, Queue,
+    Rejected, RingFlow, Scheduler, Siblings, TinChoice, TinConfig,
 };
 use shaper::Overhead;
 
@@ -479,47 +479,7 @@ impl<S: Storage, A: Aqm> Scheduler for Isolated<S, A> {
         accepted
     }
 
-    #[inline(always)] // as that of the queues by number
-    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
-        self.queues.dequeue(now, drops)
-    }
-
-    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
-        self.queues.dequeue_burst(now, out, drops)
-    }
-
-    fn peek(&self, now: Nanos) -> Option<Packet> {
-        self.queues.peek(now)
-    }
-
-    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-        self.queues.poll_at(now)
-    }
-
-    #[inline]
-    fn waits(&self) -> bool {
-        self.queues.waits()
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.queues.backlog()
-    }
-
-    fn books(&self) -> Books {
-        self.queues.books()
-    }
-
-    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.queues.set_limits(limits, drops);
-    }
-
-    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        self.queues.evict(drops)
-    }
-
-    fn drain(&mut self, drops: &mut dyn DropSink) {
-        self.queues.drain(drops);
-    }
+    sched_core::forward_to_scheduler!(self => self.queues);
 
     fn recount(&self) -> Result<(), Imbalance> {
         self.queues.recount()?;

@@ -494,6 +494,65 @@ pub trait Scheduler {
     fn recount(&self) -> Result<(), Imbalance>;
 }
 
+/// The methods of a scheduler that another one inside, `$inner`, has as they are: all but those by
+/// which packets come, `flow_counters` and `recount`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! forward_to_scheduler {
+    ($self:ident => $inner:expr) => {
+        #[inline(always)] // as the enqueue of a scheduler
+        fn dequeue(
+            &mut $self,
+            now: $crate::Nanos,
+            drops: &mut dyn $crate::DropSink,
+        ) -> Option<$crate::Packet> {
+            $inner.dequeue(now, drops)
+        }
+
+        fn dequeue_burst(
+            &mut $self,
+            now: $crate::Nanos,
+            out: &mut [$crate::Packet],
+            drops: &mut dyn $crate::DropSink,
+        ) -> usize {
+            $inner.dequeue_burst(now, out, drops)
+        }
+
+        fn peek(&$self, now: $crate::Nanos) -> Option<$crate::Packet> {
+            $inner.peek(now)
+        }
+
+        fn poll_at(&$self, now: $crate::Nanos) -> Option<$crate::Nanos> {
+            $inner.poll_at(now)
+        }
+
+        #[inline]
+        fn waits(&$self) -> bool {
+            $inner.waits()
+        }
+
+        fn backlog(&$self) -> $crate::Backlog {
+            $inner.backlog()
+        }
+
+        fn books(&$self) -> $crate::Books {
+            $inner.books()
+        }
+
+        fn set_limits(&mut $self, limits: $crate::Limits, drops: &mut dyn $crate::DropSink) {
+            $inner.set_limits(limits, drops);
+        }
+
+        fn evict(&mut $self, drops: &mut dyn $crate::DropSink) -> bool {
+            $inner.evict(drops)
+        }
+
+        fn drain(&mut $self, drops: &mut dyn $crate::DropSink) {
+            $inner.drain(drops);
+        }
+    };
+}
+
 /// Whatever leads to a scheduler is one, so that wrappers need not own what they wrap and classes may be
 /// of different types: a `&mut` reference, a box, a guard.
 impl<P> Scheduler for P
@@ -510,44 +569,10 @@ where
         (**self).enqueue(now, flow, packet, drops)
     }
 
-    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
-        (**self).dequeue(now, drops)
-    }
-
-    fn peek(&self, now: Nanos) -> Option<Packet> {
-        (**self).peek(now)
-    }
-
-    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-        (**self).poll_at(now)
-    }
-
-    fn waits(&self) -> bool {
-        (**self).waits()
-    }
-
-    fn backlog(&self) -> Backlog {
-        (**self).backlog()
-    }
-
-    fn books(&self) -> Books {
-        (**self).books()
-    }
+    crate::forward_to_scheduler!(self => (**self));
 
     fn flow_counters(&self, flow: FlowId) -> Option<crate::Counters> {
         (**self).flow_counters(flow)
-    }
-
-    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        (**self).set_limits(limits, drops);
-    }
-
-    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        (**self).evict(drops)
-    }
-
-    fn drain(&mut self, drops: &mut dyn DropSink) {
-        (**self).drain(drops);
     }
 
     fn enqueue_burst(
@@ -557,10 +582,6 @@ where
         drops: &mut dyn DropSink,
     ) -> usize {
         (**self).enqueue_burst(now, burst, drops)
-    }
-
-    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
-        (**self).dequeue_burst(now, out, drops)
     }
 
     fn recount(&self) -> Result<(), Imbalance> {
