@@ -11,13 +11,10 @@
 
 mod rules;
 
-use core::fmt;
-use core::str::FromStr;
-
 use flowhash::Ack;
 use sched_core::{Aqm, DropPolicy, Ecn, FlowId, FlowQueues, FlowScheduler, Packet, Tables};
 
-use crate::UnknownKeyword;
+use crate::keyword::by_word;
 
 pub use rules::supersedes;
 
@@ -162,23 +159,9 @@ fn read(acks: &(impl Acks + ?Sized), packet: Packet) -> Option<Ack> {
     Some(ack)
 }
 
-impl fmt::Display for AckFilter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// The error of a word that names none.
-const UNKNOWN: UnknownKeyword =
-    UnknownKeyword::expecting("an ACK filter must be one of off conservative aggressive");
-
-/// From its [name](AckFilter::name).
-impl FromStr for AckFilter {
-    type Err = UnknownKeyword;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        Self::ALL.iter().copied().find(|mode| mode.name() == word).ok_or(UNKNOWN)
-    }
+by_word! {
+    AckFilter, name, Self::ALL.iter().copied(),
+    "an ACK filter must be one of off conservative aggressive"
 }
 
 #[cfg(all(test, feature = "alloc"))]

@@ -31,6 +31,29 @@ impl fmt::Display for UnknownKeyword {
 
 impl core::error::Error for UnknownKeyword {}
 
+/// A type whose values, `$all`, are written by their words and read from them.
+macro_rules! by_word {
+    ($type:ident, $word:ident, $all:expr, $expected:literal) => {
+        /// Its word, which reads back to the same value.
+        impl core::fmt::Display for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.pad(self.$word())
+            }
+        }
+
+        /// From its word.
+        impl core::str::FromStr for $type {
+            type Err = crate::UnknownKeyword;
+
+            fn from_str(word: &str) -> Result<Self, crate::UnknownKeyword> {
+                let unknown = crate::UnknownKeyword::expecting($expected);
+                $all.find(|value: &Self| value.$word() == word).ok_or(unknown)
+            }
+        }
+    };
+}
+pub(crate) use by_word;
+
 #[cfg(all(test, feature = "alloc"))]
 mod tests {
     use super::*;

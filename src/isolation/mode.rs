@@ -1,11 +1,8 @@
 //! Which flows are kept apart, and which hosts: the modes of CAKE.
 
-use core::fmt;
-use core::str::FromStr;
-
 use sched_core::Side;
 
-use crate::UnknownKeyword;
+use crate::keyword::by_word;
 use crate::labels::Labelled;
 
 /// What shares the line: flows, hosts, or hosts and then their flows.
@@ -138,21 +135,7 @@ impl Isolation {
     }
 }
 
-impl fmt::Display for Isolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// The error of a word that names none.
-const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
-    "an isolation must be one of flows srchost dsthost hosts dual-srchost dual-dsthost triple-isolate",
-);
-
-impl FromStr for Isolation {
-    type Err = UnknownKeyword;
-
-    fn from_str(word: &str) -> Result<Self, UnknownKeyword> {
-        Self::ALL.iter().copied().find(|isolation| isolation.name() == word).ok_or(UNKNOWN)
-    }
+by_word! {
+    Isolation, name, Self::ALL.iter().copied(),
+    "an isolation must be one of flows srchost dsthost hosts dual-srchost dual-dsthost triple-isolate"
 }

@@ -1,13 +1,10 @@
 //! Which AQM is in the queues, in words.
 
-use core::fmt;
-use core::str::FromStr;
-
 use sched_core::{AqmChoice, L4sParams, Nanos};
 use shaper::Rate;
 
 use super::Rtt;
-use crate::UnknownKeyword;
+use crate::keyword::by_word;
 
 /// Which AQM a [`SmartQueue`](super::SmartQueue) has in each of its queues.
 ///
@@ -97,25 +94,9 @@ impl AqmKind {
     }
 }
 
-/// Its [word](AqmKind::word), which reads back to the same AQM.
-impl fmt::Display for AqmKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-/// The error of a word that names none.
-const UNKNOWN: UnknownKeyword =
-    UnknownKeyword::expecting("an AQM must be one of cobalt codel pie pi2 red blue none");
-
-/// From its [word](AqmKind::word).
-impl FromStr for AqmKind {
-    type Err = UnknownKeyword;
-
-    fn from_str(word: &str) -> Result<Self, UnknownKeyword> {
-        let found = Self::WORDS.iter().copied().find(|(name, _)| *name == word);
-        found.map(|(_, kind)| kind).ok_or(UNKNOWN)
-    }
+by_word! {
+    AqmKind, word, Self::WORDS.iter().map(|(_, kind)| *kind),
+    "an AQM must be one of cobalt codel pie pi2 red blue none"
 }
 
 impl Rtt {

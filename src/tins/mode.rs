@@ -1,10 +1,7 @@
 //! The plans that have a word.
 
-use core::fmt;
-use core::str::FromStr;
-
 use super::{Tin, TinName, TinPlan, TinShare};
-use crate::UnknownKeyword;
+use crate::keyword::by_word;
 
 /// The plans of CAKE, by its words (§III-C): which tins there are, and which code points each takes.
 ///
@@ -201,21 +198,7 @@ impl TinMode {
     }
 }
 
-impl fmt::Display for TinMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-/// The error of a word that names none.
-const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
-    "tins must be one of besteffort precedence diffserv3 diffserv4 diffserv8",
-);
-
-impl FromStr for TinMode {
-    type Err = UnknownKeyword;
-
-    fn from_str(word: &str) -> Result<Self, UnknownKeyword> {
-        Self::ALL.iter().copied().find(|mode| mode.word() == word).ok_or(UNKNOWN)
-    }
+by_word! {
+    TinMode, word, Self::ALL.iter().copied(),
+    "tins must be one of besteffort precedence diffserv3 diffserv4 diffserv8"
 }

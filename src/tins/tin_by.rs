@@ -1,12 +1,9 @@
 //! Which header names a packet's class.
 
-use core::fmt;
-use core::str::FromStr;
-
 use flowhash::Parsed;
 
 use super::Dscp;
-use crate::UnknownKeyword;
+use crate::keyword::by_word;
 
 /// Which header names the class of a packet, and so its tin.
 ///
@@ -75,20 +72,7 @@ impl TinBy {
     }
 }
 
-impl fmt::Display for TinBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-/// The error of a word that names none.
-const UNKNOWN: UnknownKeyword =
-    UnknownKeyword::expecting("tins must be by one of dscp inner-dscp priority");
-
-impl FromStr for TinBy {
-    type Err = UnknownKeyword;
-
-    fn from_str(word: &str) -> Result<Self, UnknownKeyword> {
-        Self::ALL.iter().copied().find(|by| by.word() == word).ok_or(UNKNOWN)
-    }
+by_word! {
+    TinBy, word, Self::ALL.iter().copied(),
+    "tins must be by one of dscp inner-dscp priority"
 }

@@ -125,12 +125,6 @@ impl TagLine {
     }
 }
 
-impl Default for TagLine {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// How queues are numbered and grouped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {

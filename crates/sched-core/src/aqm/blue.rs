@@ -206,12 +206,6 @@ impl Words for BlueState {
     }
 }
 
-impl Default for BlueState {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 alone! {
     /// BLUE for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
     ///

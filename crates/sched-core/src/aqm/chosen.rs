@@ -196,12 +196,6 @@ impl ChosenAqmState {
     }
 }
 
-impl Default for ChosenAqmState {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// What the parameters come to.
 #[derive(Clone, Copy, Debug)]
 enum Law {

@@ -242,12 +242,6 @@ impl Words for CobaltState {
     }
 }
 
-impl Default for CobaltState {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 impl Law for CobaltLaw {
     type State = CobaltState;
 

@@ -127,12 +127,6 @@ impl Words for CoDelState {
     }
 }
 
-impl Default for CoDelState {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// CoDel for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
 ///
 /// ```

@@ -156,12 +156,6 @@ impl Words for Pi2State {
     }
 }
 
-impl Default for Pi2State {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 alone! {
     /// PI2 for the queues whose states are in the memory `T`; to queues beyond its length nothing is told.
     ///

@@ -219,12 +219,6 @@ impl Words for PieState {
 /// Where in the last word of a [`PieState`] the upper bits of its instant begin.
 const HIGH: u32 = u32::BITS + DELAY_BITS;
 
-impl Default for PieState {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 alone! {
     /// PIE for the queues whose states are in the memory `T`; to queues beyond its length nothing is told.
     ///

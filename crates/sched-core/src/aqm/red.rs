@@ -184,12 +184,6 @@ impl Words for RedState {
     }
 }
 
-impl Default for RedState {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// Fraction bits of an average: below the rounding of the slowest one.
 const FRACTION: u32 = 20;
 /// Bits of an average of numbers below 2^32.

@@ -53,12 +53,6 @@ impl AgeFlow {
     pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, attained: 0, idle_since: 0, level: 0 };
 }
 
-impl Default for AgeFlow {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 impl OnRing for AgeFlow {
     type Quantum = u32;
 

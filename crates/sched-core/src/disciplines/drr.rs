@@ -66,12 +66,6 @@ impl OnRing for DrrFlow {
     }
 }
 
-impl Default for DrrFlow {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// Deficit round robin over the flows in the memory `N`.
 ///
 /// [`FlowScheduler::Config`] is the quantum in bytes: how much a flow may send in its turn. Bandwidth

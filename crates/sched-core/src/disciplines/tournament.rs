@@ -28,12 +28,6 @@ impl RankedFlow {
     pub const EMPTY: Self = Self { bytes: 0, stamp: [0; 2], winner: 0 };
 }
 
-impl Default for RankedFlow {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// A row of a table that tournaments are played in: a [`RankedFlow`] under a name of its own.
 pub trait Ranked {
     /// Returns the row.
@@ -80,7 +74,7 @@ pub trait Ranked {
 macro_rules! ranked {
     ($(#[$docs:meta])* $name:ident) => {
         $(#[$docs])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name($crate::disciplines::tournament::RankedFlow);
 
         impl $name {

@@ -157,12 +157,6 @@ impl Wf2qFlow {
     }
 }
 
-impl Default for Wf2qFlow {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// The flow scheduler of WF²Q+, over flows in the memory `N`.
 ///
 /// ```

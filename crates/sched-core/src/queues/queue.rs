@@ -117,12 +117,6 @@ pub(crate) fn obstacle(
     }
 }
 
-impl Default for Descriptor {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// A tick is 2^10 ns.
 const TICK_SHIFT: u32 = 10;
 
@@ -384,12 +378,6 @@ impl Queue {
         Imbalance::check("bytes of a queue", at, self.held.bytes.into(), bytes.into())?;
         Imbalance::check("tail of a queue", at, self.tail.into(), last.into())?;
         Ok(packets)
-    }
-}
-
-impl Default for Queue {
-    fn default() -> Self {
-        Self::EMPTY
     }
 }
 

@@ -71,12 +71,6 @@ impl QfqFlow {
     };
 }
 
-impl Default for QfqFlow {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// The ends of a list of flows; stale while no flow is on it, which the owner knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {

@@ -82,12 +82,6 @@ impl PlusFlow {
     const ABSENT: Self = Self { aggregate: NONE, ..Self::EMPTY };
 }
 
-impl Default for PlusFlow {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// The backlogged members of an aggregate: each points to the next, the last to the first.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
@@ -120,12 +114,6 @@ impl Aggregate {
 
     /// An aggregate without members.
     const FREE: Self = Self { ring: Ring::IDLE, ..Self::EMPTY };
-}
-
-impl Default for Aggregate {
-    fn default() -> Self {
-        Self::EMPTY
-    }
 }
 
 /// The aggregate in service. Before its first packet is sent `left` is all of `budget`, and the

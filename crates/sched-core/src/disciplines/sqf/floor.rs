@@ -27,12 +27,6 @@ impl WaitingFlow {
     pub const EMPTY: Self = Self { behind: 0, ahead: 0, since: 0, from: 0 };
 }
 
-impl Default for WaitingFlow {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 /// The part of the bytes that is the [service floor's](super::ShortestQueue::service_floor), one of 2^n or none, and
 /// after how many bytes a flow may have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -23,7 +23,7 @@ const UNKEPT_BITS: u32 = 8;
 
 /// Room for one flow of [`LongestHostDrop`](super::LongestHostDrop): 8 bytes. What the flow holds
 /// is in its queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldFlow {
     /// The upper mark of the flow's class, in units of `2^8` bytes; zero if and only if the flow is
     /// idle.

@@ -40,7 +40,7 @@ const WORDS: u32 = CLASSES.div_ceil(u32::BITS);
 
 /// Room for one host of [`LongestHostDrop`](super::LongestHostDrop): 32 bytes, all zero while the
 /// host holds nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldHost {
     /// What the flows of the host hold together.
     pub(super) bytes: u32,
@@ -97,12 +97,6 @@ impl HostClasses {
         let (word, used) = words.find(|(_, used)| **used != 0)?;
         let class = (word * u32::BITS).wrapping_add(used.checked_ilog2()?);
         self.lists.get(class as usize)?.first()
-    }
-}
-
-impl Default for HostClasses {
-    fn default() -> Self {
-        Self::EMPTY
     }
 }
 
