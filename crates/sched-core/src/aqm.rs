@@ -26,8 +26,6 @@ mod pi2;
 mod pie;
 mod random;
 mod red;
-#[cfg(test)]
-mod test_packets;
 
 pub use blue::{Blue, BlueParams, BlueState};
 pub use ce_threshold::CeThreshold;

@@ -93,7 +93,7 @@ mod rate;
 mod scheduler;
 mod steps;
 #[cfg(test)]
-mod test_link;
+mod tests;
 mod time;
 
 pub use aqm::{Admission, Aqm, CoDel, CoDelParams, CoDelState, Head, Look, NoAqm, Offer, Verdict};

@@ -73,8 +73,6 @@ mod group;
 mod guarantee;
 mod lingering;
 mod moves;
-#[cfg(test)]
-mod paths;
 mod plus;
 mod recount;
 #[cfg(test)]

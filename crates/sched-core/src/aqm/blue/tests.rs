@@ -1,5 +1,5 @@
 use super::*;
-use crate::aqm::test_packets::{MS, offer};
+use crate::tests::packets::{MS, offer};
 use crate::{Descriptor, Drr, DrrFlow, Ecn, FlowQueues, Limits, Packet, Queue, Scheduler};
 use conformance::effort::effort;
 use conformance::{Xorshift, scramble};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::aqm::test_packets::MS;
+use crate::tests::packets::MS;
 use crate::{
     Backlog, CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, Descriptor,
     DropReason, Drr, DrrFlow, FlowQueues, Limits, Packet, Queue, Scheduler,

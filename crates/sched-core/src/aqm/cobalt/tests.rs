@@ -1,5 +1,5 @@
 use super::*;
-use crate::aqm::test_packets::{MS, offer, standing};
+use crate::tests::packets::{MS, offer, standing};
 use crate::{
     CoDel, CoDelParams, CoDelState, Descriptor, DropReason, Drr, DrrFlow, Ecn, FlowQueues, Limits,
     Packet, Queue, Scheduler,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::aqm::test_packets::{MS, standing};
+use crate::tests::packets::{MS, standing};
 use crate::{
     Descriptor, DropReason, Drr, DrrFlow, Ecn, FlowQueues, FlowScheduler, Limits, Queue, Scheduler,
 };

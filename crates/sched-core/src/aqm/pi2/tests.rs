@@ -1,5 +1,5 @@
 use super::*;
-use crate::aqm::test_packets::{self, MS, as_float, standing};
+use crate::tests::packets::{self, MS, as_float, standing};
 use conformance::effort::effort;
 use conformance::{Xorshift, scramble};
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ fn pi2(params: Pi2Params) -> Pi2<[Pi2State; 4]> {
 }
 
 fn offer(now: u64, packets: u32, ecn: Ecn) -> Offer {
-    let offer = test_packets::offer(now, packets);
+    let offer = packets::offer(now, packets);
     Offer { packet: Packet { ecn, ..offer.packet }, ..offer }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::aqm::test_packets::{MS, as_float, offer, standing};
+use crate::tests::packets::{MS, as_float, offer, standing};
 use crate::{ConfigError, Descriptor, Drr, DrrFlow, Ecn, FlowQueues, Limits, Queue, Scheduler};
 use conformance::effort::effort;
 use conformance::{Xorshift, scramble};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::test_link::Link;
+use crate::tests::link::Link;
 use conformance::Xorshift;
 use std::collections::VecDeque;
 use std::string::String;

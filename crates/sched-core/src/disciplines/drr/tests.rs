@@ -1,7 +1,7 @@
 use super::ring::Standing;
 use super::*;
 use crate::queues::queue::NONE;
-use crate::test_link::Link;
+use crate::tests::link::Link;
 use crate::{Descriptor, DropReason, FlowQueues, Limits, Nanos, Queue, Scheduler};
 use std::vec::Vec;
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::steps::take_looks;
-use crate::test_link::Load;
+use crate::tests::link::Load;
 use conformance::Xorshift;
 use conformance::effort::effort;
 use mutants::{HONEST, Mutant, Mutated, Speed};
@@ -9,9 +9,10 @@ use std::vec;
 use std::vec::Vec;
 
 mod mutants;
+mod paths;
 
 type VecQfq = Qfq<Vec<QfqFlow>>;
-type Link = crate::test_link::Link<VecQfq>;
+type Link = crate::tests::link::Link<VecQfq>;
 
 impl Link {
     fn new(configs: &[(u32, u32)], max_len: u32) -> Self {

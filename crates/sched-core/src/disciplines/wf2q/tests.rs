@@ -3,7 +3,7 @@ use conformance::Xorshift;
 use std::vec;
 use std::vec::Vec;
 
-type Link = crate::test_link::Link<Wf2q<Vec<Wf2qFlow>>>;
+type Link = crate::tests::link::Link<Wf2q<Vec<Wf2qFlow>>>;
 
 impl Link {
     fn new(weights: &[u32], max_len: u32) -> Self {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::test_link::Beside;
+use crate::tests::link::Beside;
 use crate::{ConfigError, Descriptor, FlowQueues, Limits, Nanos, Needs, Packet, Queue, Scheduler};
 use conformance::Xorshift;
 use conformance::effort::effort;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::disciplines::qfq::tests::{out_of_range, refuses_what_is_out_of_range};
-use crate::test_link::{Link, Load};
+use crate::tests::link::{Link, Load};
 use conformance::Xorshift;
 use conformance::effort::effort;
 use std::vec;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::disciplines::sqf::{LengthFlow, ShortestQueue};
-use crate::test_link::Link;
+use crate::tests::link::Link;
 use crate::{Backlog, FlowScheduler, FlowState};
 use conformance::Xorshift;
 use conformance::effort::effort;

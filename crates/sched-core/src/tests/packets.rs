@@ -1,25 +1,25 @@
 //! What the tests of AQMs ask about: arrivals, and heads of queues.
 
-use super::{Head, Offer};
+use crate::aqm::{Head, Offer};
 use crate::{Backlog, Ecn, Nanos, Packet};
 
 /// A millisecond in ns.
-pub(super) const MS: u64 = 1_000_000;
+pub(crate) const MS: u64 = 1_000_000;
 
 /// An arrival at a queue of `packets`, all of 1,500 bytes and without ECN.
-pub(super) fn offer(now: u64, packets: u32) -> Offer {
+pub(crate) fn offer(now: u64, packets: u32) -> Offer {
     let held = Backlog { packets, bytes: packets * 1_500 };
     Offer { now: Nanos(now), packet: Packet::new(0, 1_500), held }
 }
 
 /// A packet without ECN that has waited for `sojourn` ns, at the head of a long queue.
-pub(super) fn standing(now: u64, sojourn: u64) -> Head {
+pub(crate) fn standing(now: u64, sojourn: u64) -> Head {
     let (now, sojourn) = (Nanos(now), Nanos(sojourn));
     Head { now, sojourn, bytes_behind: 1 << 20, packets: 1 << 10, ecn: Ecn::NotEct }
 }
 
 /// A fraction of 64 bits.
 #[expect(clippy::float_arithmetic, reason = "to compare with the twin")]
-pub(super) fn as_float(p: u64) -> f64 {
+pub(crate) fn as_float(p: u64) -> f64 {
     p as f64 / 2_f64.powi(64)
 }

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::vec::Vec;
 use std::{println, vec};
 
-use super::group::State;
-use super::*;
+use crate::disciplines::qfq::group::State;
+use crate::disciplines::qfq::*;
 
 use conformance::effort::effort;
 use conformance::paper::{
