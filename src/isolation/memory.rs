@@ -21,7 +21,7 @@ use crate::storage::{Allocate, Slices, Storage};
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
 /// two, at most [`MAX_QUEUES`](Self::MAX_QUEUES) together. Memory: 576 bytes, 16 a packet, 48 a
 /// queue, and for each host 81 with its spare queue and 44 for each tin that there is room for, a
-/// power of two. A tin beyond the first takes 232. An AQM takes room for each queue beside this,
+/// power of two. A tin beyond the first takes 240. An AQM takes room for each queue beside this,
 /// spare ones included: 24 bytes for [`ChosenAqm`](sched_core::ChosenAqm), which takes 136 for each
 /// tin as well ([`AqmMemory`]).
 ///
@@ -279,8 +279,8 @@ mod tests {
         let whole = bytes(1_024, 64, 1);
         assert_eq!(bytes(2_048, 64, 1), whole + 1_024 * 48);
         assert_eq!(bytes(1_024, 128, 1), whole + 64 * (81 + 44));
-        assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 44 + 232));
-        assert_eq!(whole, 57_728);
+        assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 44 + 240));
+        assert_eq!(whole, 57_736);
         assert_eq!((size_of::<ChosenAqmState>(), size_of::<AqmSetting>()), (24, 136));
 
         let values = (size_of::<crate::DescriptorQueue>(), size_of::<crate::FrameQueue>());

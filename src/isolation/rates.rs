@@ -96,7 +96,8 @@ pub(super) struct Rates<S: Storage> {
     /// A host that has returned with one of its turns so far; [`NONE`] otherwise.
     returning: u32,
     clock: Elapsed,
-    /// From here on all buckets are full.
+    /// From here on all buckets are full: the clock goes no further. Hosts that are due may return in
+    /// another order than that in which they became due while it stood.
     all_full_at: Nanos,
 }
 
@@ -405,8 +406,8 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// [`Self::charge_in_tin`](Serving) where hosts have rates: the selected turn was sent `len`
-    /// bytes, and holds nothing more if its flows are gone.
+    /// The selected turn was sent `len` bytes, where hosts have rates, and holds nothing more if its
+    /// flows are gone.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_limited(&mut self, len: u32) {
@@ -448,7 +449,7 @@ impl<S: Storage> Serving<S> {
                 of.turns.leave_front(turns, cost, most_debt);
             }
         } else if stays {
-            self.charge_stays(len);
+            self.charge_in_tin(len);
         } else {
             self.leave_tin(len);
         }

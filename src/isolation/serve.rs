@@ -30,8 +30,10 @@ pub(super) enum Charged {
     Turn,
     /// Nothing: there is one turn.
     Nothing,
-    /// The turn and the tin, or the rate of the host.
+    /// The turn and the tin.
     Tin,
+    /// The rate of its host, where hosts have rates, and the turn and the tin.
+    Rate,
     /// The turn of its host, in advance, and the tin.
     Early,
 }
@@ -203,8 +205,8 @@ impl<S: Storage> Serving<S> {
 
     /// Notes what packets are charged to, after any change of the tins.
     pub(super) const fn note_charged(&mut self) {
-        let is_plain = self.choice.is_one() && !self.rates.are_set();
-        self.charged = match (is_plain, self.isolation.counts_hosts()) {
+        self.charged = match (self.choice.is_one(), self.isolation.counts_hosts()) {
+            _ if self.rates.are_set() => Charged::Rate,
             (true, true) => Charged::Turn,
             (true, false) => Charged::Nothing,
             (false, _) => Charged::Tin,
@@ -225,7 +227,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// [`Self::note_selected`] where no packet was sent early, and the tin at the front holds turns.
+    /// [`Self::note_selected`], where the last packet was not sent early.
     #[inline(always)]
     fn note_front_turn(&mut self) {
         let Some(tin) = self.tins.get(self.choice.front() as usize) else { return };
@@ -307,16 +309,7 @@ impl<S: Storage> Serving<S> {
     /// some links this takes a call, across which the packets of one tin would have to keep
     /// registers too.
     #[inline(never)]
-    fn charge_in_tin(&mut self, len: u32) {
-        if self.rates.are_set() {
-            return self.charge_limited(len);
-        }
-        self.charge_stays(len);
-    }
-
-    /// [`Self::charge_in_tin`] of a host that stays on the rings of its tins.
-    #[inline(always)]
-    pub(super) fn charge_stays(&mut self, len: u32) {
+    pub(super) fn charge_in_tin(&mut self, len: u32) {
         if self.was_across {
             return self.charge_across(len);
         }
@@ -359,10 +352,13 @@ impl<S: Storage> Serving<S> {
     #[inline(never)]
     fn choose_anew(&mut self, len: u32, wire_len: u32, is_idle: bool) {
         self.choice.served_in_full(len, wire_len, is_idle);
-        self.note_selected();
+        self.note_front_turn();
+        if self.selected == NONE {
+            self.selected = self.rates.front();
+        }
     }
 
-    /// [`Self::charge_stays`] where hosts have, or had, one share in all tins.
+    /// [`Self::charge_in_tin`] where hosts have, or had, one share in all tins.
     #[cold]
     #[inline(never)]
     fn charge_across(&mut self, len: u32) {
@@ -386,11 +382,10 @@ impl<S: Storage> Serving<S> {
         let Some(turn) = self.turns.as_mut().get_mut(selected as usize) else { return };
         turn.flows.leave_front(self.flows.as_mut(), cost, terms);
         turn.count = turn.count.wrapping_sub(1);
-        if self.charged == Charged::Early {
-            return self.charge_early(len);
-        }
-        if self.rates.are_set() {
-            return self.charge_limited(len);
+        match self.charged {
+            Charged::Early => return self.charge_early(len),
+            Charged::Rate => return self.charge_limited(len),
+            Charged::Turn | Charged::Nothing | Charged::Tin => {}
         }
         let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
         if turn.flows.front() != NONE {
@@ -403,8 +398,8 @@ impl<S: Storage> Serving<S> {
                         self.selected = tin.turns.front();
                     }
                 }
-                Charged::Nothing | Charged::Early => {}
                 Charged::Tin => self.charge_in_tin(len),
+                Charged::Nothing | Charged::Rate | Charged::Early => {}
             }
             return;
         }
@@ -420,7 +415,7 @@ impl<S: Storage> Serving<S> {
         let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
         tin.turns.leave_front(self.turns.as_mut(), cost, most_debt);
         let (front, is_watched) = (tin.turns.front(), tin.is_watched);
-        if self.charged != Charged::Tin {
+        if matches!(self.charged, Charged::Turn | Charged::Nothing) {
             self.selected = front;
             if is_watched {
                 self.turn_over(selected);
@@ -644,6 +639,7 @@ impl<S: Storage> FlowScheduler for Serving<S> {
             }
             Charged::Nothing => {}
             Charged::Tin => self.charge_in_tin(len),
+            Charged::Rate => self.charge_limited(len),
             Charged::Early => self.charge_early(len),
         }
     }

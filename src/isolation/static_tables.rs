@@ -24,7 +24,7 @@ const LINES: usize = QUEUES >> 3;
 ///
 /// One number says how many queues and hosts there are, so that no length has to be derived from
 /// another. `GROUPS` is a power of two, `TINS` 1, 2, 4 or 8; anything else does not compile.
-/// Memory: 512 bytes, 16 a packet, 232 a tin, and a group 2,184 bytes and 352 for each tin.
+/// Memory: 512 bytes, 16 a packet, 240 a tin, and a group 2,184 bytes and 352 for each tin.
 ///
 /// ```
 /// use freeboard::sched_core::Limits;

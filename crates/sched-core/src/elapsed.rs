@@ -7,9 +7,8 @@ use crate::Nanos;
 /// - A step back of up to a second is no time, nor is the way forward to where that clock was
 ///   before.
 /// - A longer step back says that the reading before it was wrong: time goes on with the next.
-/// - It goes no further than its caller says, and that is where nothing changes any more: where
-///   every bucket is full. So it is far from its end however wrong the readings are. Flows that are
-///   due may return in another order than that in which they became due while it stood.
+/// - It goes no further at once than its caller says. So it is far from its end however wrong the
+///   readings are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed {
     /// The latest reading, since a step back that was too long for a clock that is right.
@@ -21,8 +20,10 @@ pub struct Elapsed {
 impl Elapsed {
     /// Clocks of different processors are apart by less.
     const A_STEP_BACK: Nanos = Nanos::from_secs(1);
-    /// The time at first. It is longer than any bucket takes to fill: no instant that counts is
-    /// before 0.
+    /// Ten hours, nearly.
+    pub(crate) const A_LONG_STEP: Nanos = Nanos(1 << 45);
+    /// The time at first. It is longer than any bucket takes to fill, and any credit: no instant
+    /// that counts is before 0.
     pub const FIRST: Nanos = Nanos(1 << 60);
 
     /// A clock that has not been advanced.
@@ -35,9 +36,9 @@ impl Elapsed {
         Nanos(self.mark.0.wrapping_add(self.more))
     }
 
-    /// Advances to `reading`, but no further than to `end`.
+    /// Advances to `reading`, but no further than to `end`. Returns the instant.
     #[inline]
-    pub fn advance(&mut self, reading: Nanos, end: Nanos) {
+    pub fn advance(&mut self, reading: Nanos, end: Nanos) -> Nanos {
         let now = self.now();
         if reading >= self.mark {
             let next = now.plus(reading.since(self.mark)).min(end.max(now));
@@ -45,6 +46,25 @@ impl Elapsed {
         } else {
             self.set(self.mark_at(reading), now);
         }
+        self.now()
+    }
+
+    /// Advances to `reading`, which is later by less than [`A_LONG_STEP`](Self::A_LONG_STEP).
+    /// Returns the instant; `None`, and nothing has changed, for any other reading.
+    #[inline(always)]
+    pub(crate) fn advance_plainly(&mut self, reading: Nanos) -> Option<Nanos> {
+        if reading.0.wrapping_sub(self.mark.0) >= Self::A_LONG_STEP.0 {
+            return None;
+        }
+        self.mark = reading;
+        Some(self.now())
+    }
+
+    /// Moves time back to where it began. Returns how far.
+    pub(crate) fn move_back(&mut self) -> Nanos {
+        let span = self.now().since(Self::FIRST);
+        self.more = self.more.wrapping_sub(span.0);
+        span
     }
 
     /// The time is `now` when the clock reads `mark`.
@@ -67,5 +87,11 @@ impl Elapsed {
             0 => Some(reading),
             ahead => self.mark_at(reading).0.checked_add(ahead).map(Nanos),
         }
+    }
+
+    /// Makes the clock as old as one that has gone on for `span`.
+    #[cfg(test)]
+    pub(crate) const fn age_by(&mut self, span: u64) {
+        self.more += span;
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! Cost: three multiplications and a shift a packet; the one division is at construction.
 
+use core::hint::select_unpredictable;
 use core::num::{NonZeroU64, NonZeroU128};
 
 use crate::{ConfigError, Nanos};
@@ -218,6 +219,15 @@ impl FiniteRate {
     #[inline]
     pub const fn at(self, ns: Nanos) -> Tick {
         Tick { ns, rest: self.bps.get() }
+    }
+
+    /// The later one of `instant` and the whole nanosecond `ns`.
+    #[must_use]
+    #[inline]
+    pub fn not_before(self, instant: Tick, ns: Nanos) -> Tick {
+        // Without a branch: which one it is for a tin that borrows, no processor foresees.
+        let rest = select_unpredictable(instant.ns > ns, instant.rest, self.bps.get());
+        Tick { ns: instant.ns.max(ns), rest }
     }
 
     /// The instant `wire_len` bytes after `start`, exactly, of no more bytes than

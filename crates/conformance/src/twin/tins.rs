@@ -13,8 +13,6 @@ use crate::history::Setting;
 
 /// The largest quantum, in bytes.
 const MAX_QUANTUM: u64 = 1 << 28;
-/// Units of time in a nanosecond.
-const UNITS: i128 = 1 << 16;
 /// A longer step forward is this one, in nanoseconds.
 const LONGEST_STEP: i128 = 1 << 45;
 
@@ -23,7 +21,8 @@ struct NaiveTin {
     config: TinConfig,
     flows: NaiveDrr,
     backlogged: BTreeSet<FlowId>,
-    /// From when on it is within its share.
+    /// From when on it is within its share, in units of time of which its rate has as many in a nanosecond as bits in a second; in
+    /// nanoseconds without one.
     clock: i128,
     /// What all have sent when this one was served last, or became backlogged.
     served_at: u64,
@@ -34,12 +33,19 @@ struct NaiveTin {
 }
 
 impl NaiveTin {
-    /// The time of a byte, rounded up.
-    fn byte(&self) -> i128 {
-        self.config.bits_per_second.map_or(0, |rate| {
-            let rate = i128::from(rate);
-            (8_000_000_000 * UNITS + rate - 1) / rate
-        })
+    /// Units of time in a nanosecond.
+    fn units(&self) -> i128 {
+        self.config.bits_per_second.unwrap_or(1).into()
+    }
+
+    /// The time of `bytes` bytes, in these units.
+    fn time_of(&self, bytes: u32) -> i128 {
+        self.config.bits_per_second.map_or(0, |_| i128::from(bytes) * 8_000_000_000)
+    }
+
+    /// The first nanosecond in which it is within its share.
+    fn within_from(&self) -> i128 {
+        -(-self.clock).div_euclid(self.units())
     }
 }
 
@@ -194,7 +200,10 @@ impl NaiveTins {
         self.tick();
         let rule = |this: &Self| (this.tins.len() > 1, this.by_share());
         let (before, now) = (rule(self), self.now);
-        let ahead: Vec<_> = self.tins.iter().map(|tin| (tin.clock - now, tin.byte())).collect();
+        let ahead = |tin: &NaiveTin| {
+            tin.config.bits_per_second.map_or(0, |_| tin.clock - now * tin.units())
+        };
+        let ahead: Vec<_> = self.tins.iter().map(ahead).collect();
         let gone = tins.len();
         for tin in self.tin_of.iter_mut().filter(|tin| **tin >= gone) {
             *tin = 0;
@@ -211,7 +220,7 @@ impl NaiveTins {
             config: tins[0],
             flows: ring.clone(),
             backlogged: BTreeSet::new(),
-            clock: now,
+            clock: 0,
             served_at: 0,
             debt: 0,
             sent: 0,
@@ -228,10 +237,9 @@ impl NaiveTins {
         }
         let has_changed = rule(self) != before;
         for at in 0..self.tins.len() {
-            let (credit, after) = (self.credit(at), self.tins[at].byte());
-            let (ahead, before) = ahead.get(at).copied().unwrap_or((0, 0));
-            let scaled = if before == 0 { 0 } else { ahead * after / before };
-            self.tins[at].clock = now + scaled.clamp(-credit, i128::from(longest) * after);
+            // As many bits ahead as before are as many units.
+            let ahead = ahead.get(at).copied().unwrap_or(0);
+            self.set_ahead(at, ahead, longest);
             if has_changed {
                 (self.tins[at].debt, self.tins[at].sent) = (0, 0);
                 self.tins[at].served_at = self.sent;
@@ -264,9 +272,8 @@ impl NaiveTins {
         self.tick();
         self.link = link;
         for at in 0..self.tins.len() {
-            let packet = i128::from(self.longest()) * self.tins[at].byte();
-            let ahead = self.tins[at].clock - self.now;
-            self.tins[at].clock = self.now + ahead.clamp(-self.credit(at), packet);
+            let ahead = self.tins[at].clock - self.now * self.tins[at].units();
+            self.set_ahead(at, ahead, self.longest());
         }
         self.choose();
     }
@@ -290,10 +297,18 @@ impl NaiveTins {
         }
     }
 
-    /// The most that a clock may be behind.
-    fn credit(&self, tin: usize) -> i128 {
-        let packets = (2 << (self.tins.len() - tin)) - 1;
-        packets * i128::from(self.longest()) * self.tins[tin].byte()
+    /// The clock of `tin` is `ahead` of now, but no more than a packet ahead nor than its credit behind.
+    fn set_ahead(&mut self, at: usize, ahead: i128, longest: u32) {
+        let (now, credit, tin) = (self.now, self.credit(at), &mut self.tins[at]);
+        tin.clock = now * tin.units() + ahead.clamp(-credit, tin.time_of(longest));
+    }
+
+    /// The most that a clock may be behind: whole nanoseconds, rounded up.
+    fn credit(&self, at: usize) -> i128 {
+        let tin = &self.tins[at];
+        let packets = (2 << (self.tins.len() - at)) - 1;
+        let time = packets * tin.time_of(self.longest());
+        -(-time).div_euclid(tin.units()) * tin.units()
     }
 
     fn quantum(&self, tin: usize) -> i64 {
@@ -306,7 +321,7 @@ impl NaiveTins {
     fn tick(&mut self) {
         let step = self.told - self.mark;
         if step >= 0 {
-            self.now += step.min(LONGEST_STEP) * UNITS;
+            self.now += step.min(LONGEST_STEP);
             self.mark = self.told;
         } else if step < -1_000_000_000 {
             self.mark = self.told;
@@ -344,7 +359,7 @@ impl NaiveTins {
             }
             self.floor_from = self.sent + self.floor - longest;
         }
-        let clock = |tin: usize| self.tins[tin].clock;
+        let clock = |tin: usize| self.tins[tin].within_from();
         let within = backlogged.iter().copied().filter(|&tin| clock(tin) <= self.now).max();
         let earliest = backlogged.iter().rev().copied().min_by_key(|&tin| clock(tin));
         self.front = within.or(earliest).unwrap_or(0);
@@ -435,7 +450,7 @@ impl NaiveFlowScheduler for NaiveTins {
         let (now, sent) = (self.now, self.sent);
         let tin = &mut self.tins[at];
         tin.served_at = sent;
-        tin.clock = tin.clock.max(now);
+        tin.clock = tin.clock.max(now * tin.units());
         if self.by_share() {
             self.choose();
         } else if none {
@@ -481,11 +496,12 @@ impl NaiveFlowScheduler for NaiveTins {
         let wire_len = wire_len(self.link, len);
         let tin = &mut self.tins[at];
         tin.served_at = sent;
-        let time = i128::from(wire_len) * tin.byte();
-        if tin.clock <= now {
-            tin.clock = tin.clock.max(now - credit) + time;
+        let (time, begin) = (tin.time_of(wire_len), now * tin.units());
+        if tin.clock <= begin {
+            tin.clock = tin.clock.max(begin - credit) + time;
         } else {
-            tin.clock = tin.clock.max(now + time);
+            // In whole nanoseconds.
+            tin.clock = tin.clock.max(begin + time / tin.units() * tin.units());
         }
         self.choose();
     }

@@ -34,8 +34,8 @@
 //! **Time.** From [`TinChoice::advance`]; counted in these calls only. A step back is no time, unless it is of more
 //! than a second: then time goes on from the new reading. A step forward counts for at most ten hours.
 //!
-//! **Cost.** O(1): a multiplication and a few comparisons a packet; a loop over the tins where one comes within its share,
-//! and where none is within it. Nothing with one tin. Memory: 64 bytes a tin.
+//! **Cost.** O(1): the time of a packet and a few comparisons; a loop over the tins where one comes within its share, and
+//! where none of more than four is within it. Nothing with one tin. Memory: 72 bytes a tin.
 //!
 //! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
 
@@ -48,17 +48,49 @@ pub use tin::TinState;
 use crate::disciplines::drr::ring::debt;
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::hosts::wire_length::{AsBooked, WireLength};
-use crate::{Imbalance, Nanos, Packet, Volume};
-use tin::{A_SHORT_PACKET, LATEST, NEVER, TinTime, bits};
+use crate::{Elapsed, Imbalance, Nanos, Packet, Volume};
+use tin::bits;
 
 /// The most bytes of the floor. A tin waits for at most as many of each of the others, which is less than the count of
 /// bytes sent can tell apart: 2^32.
 const MOST_FLOOR: u32 = 1 << 28;
-/// The most tins.
-const TINS: usize = TinConfig::MAX_TINS as usize;
+/// Time that is later than this is moved back to where it began. A step of time is at most 2⁴⁵, and no clock is ahead of
+/// now by more than the time of a packet, 2⁴⁶. Few tins leave by the short way, which moves no time back, until the floor is
+/// due: after 2²⁸ bytes at most. Those that take most are single bytes, of up to 566 on the wire: less than 2⁶¹ − 2⁴⁷
+/// together. So time stays below 2⁶².
+const LATEST: Nanos = Nanos(1 << 61);
 
 /// As many tins are looked at without a loop.
 const FEW: usize = 4;
+
+/// When one of few tins comes within its share, and in the lowest two bits which one it is: the least of all says both.
+/// Of those that come at once the highest tin has the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due(u64);
+
+impl Due {
+    /// A tin that is idle: later than any other.
+    const NEVER: Self = Self(u64::MAX);
+    /// The bits that say which tin it is.
+    const TIN: u8 = 3;
+
+    /// Tin `at` comes within its share at `clock`, which is below 2⁶².
+    #[inline(always)]
+    const fn at(clock: Nanos, at: u32) -> Self {
+        Self(clock.0 << 2 | (!at & Self::TIN as u32) as u64)
+    }
+
+    #[inline(always)]
+    const fn clock(self) -> Nanos {
+        Nanos(self.0 >> 2)
+    }
+
+    #[inline(always)]
+    const fn tin(self) -> u32 {
+        let [low, ..] = self.0.to_le_bytes();
+        (!low & Self::TIN) as u32
+    }
+}
 
 /// Which tin is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,14 +133,11 @@ enum Rule {
 pub struct TinChoice<T, L = AsBooked> {
     /// One for each tin that there may be; those that are not there are idle.
     tins: T,
-    /// By share, the clocks of the tins that are backlogged; for all others [`NEVER`].
-    clocks: [u64; TINS],
+    /// By share, when each of the first tins comes within its share.
+    due: [Due; FEW],
     /// How many tins there are. All others are idle.
     count: u8,
     rule: Rule,
-    /// Whether the rule is by share, among [`FEW`] tins at most, none of which is so slow that a packet is not
-    /// [short](A_SHORT_PACKET).
-    is_among_few: bool,
     /// The tin served next, if any is backlogged.
     front: u32,
     /// Bit `t` is set if and only if tin `t` is backlogged. Not kept with one tin.
@@ -117,10 +146,13 @@ pub struct TinChoice<T, L = AsBooked> {
     within: u32,
     /// No tin that is backlogged and not in `within` comes within its share before. At most [`LATEST`]. Not kept while
     /// `borrowing_until` is.
-    next_within: u64,
+    next_within: Nanos,
     /// The same, where few tins share and none of them is in `within`; 0 otherwise.
-    borrowing_until: u64,
-    time: TinTime,
+    borrowing_until: Nanos,
+    /// The last reading of the clock of the owner.
+    told: Nanos,
+    /// The time as of the calls in which a tin changes.
+    time: Elapsed,
     /// Whether the tin at the front has been sent something in its turn by weight.
     has_begun: bool,
     /// Bytes sent. Wraps: two counts compare by the sign of their difference.
@@ -151,16 +183,16 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         tins.as_mut().fill(TinState::EMPTY);
         let mut choice = Self {
             tins,
-            clocks: [NEVER; TINS],
+            due: [Due::NEVER; FEW],
             count: 0,
             rule: Rule::One,
-            is_among_few: false,
             front: 0,
             backlogged: 0,
             within: 0,
             next_within: LATEST,
-            borrowing_until: 0,
-            time: TinTime::START,
+            borrowing_until: Nanos::ZERO,
+            told: Nanos::ZERO,
+            time: Elapsed::START,
             has_begun: false,
             sent: 0,
             floor_at: floor,
@@ -210,7 +242,6 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
             (_, false) => Rule::ByWeight,
         };
         let now = self.now();
-        self.return_clocks();
         let least = tins.iter().map(|tin| tin.weight).min().unwrap_or(1);
         let longest = self.longest();
         for ((above, config), tin) in (0..count).rev().zip(tins).zip(self.tins.as_mut()) {
@@ -225,7 +256,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         unused.for_each(|tin| *tin = TinState::EMPTY);
         (self.rule, self.has_begun) = (rule, false);
         self.count = u8::try_from(tins.len()).unwrap_or(0);
-        self.borrowing_until = 0;
+        self.borrowing_until = Nanos::ZERO;
         self.look_anew(now, backlogged);
         Ok(())
     }
@@ -260,7 +291,6 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     pub fn set_link(&mut self, link: L, backlogged: u32) {
         self.link = link;
         let (now, longest) = (self.now(), self.longest());
-        self.return_clocks();
         for (above, tin) in (0..self.tins()).rev().zip(self.tins.as_mut()) {
             tin.set_rate(tin.config().bits_per_second, above, longest, now);
         }
@@ -271,14 +301,14 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     /// on from the new reading. A step forward counts for at most ten hours.
     #[inline(always)]
     pub const fn advance(&mut self, now: Nanos) {
-        self.time.tell(now);
+        self.told = now;
     }
 
     /// Returns the time that was given to [`Self::advance`] last.
     #[inline(always)]
     #[must_use]
     pub const fn told(&self) -> Nanos {
-        self.time.told()
+        self.told
     }
 
     /// The tin served next; any if none is backlogged.
@@ -309,8 +339,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         let sent = self.sent;
         let Some(tin) = self.tin_mut(at) else { return };
         tin.served_at = sent;
-        let is_ahead = tin.begin(now);
-        let clock = tin.clock;
+        tin.begin(now);
+        let clock = tin.clock();
         self.backlogged |= 1 << at;
         if self.rule == Rule::ByWeight {
             if was_idle {
@@ -318,8 +348,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
             }
             return;
         }
-        self.note_clock(at, clock);
-        if is_ahead {
+        self.note_due(at, Due::at(clock, at));
+        if clock > now {
             self.note_within(clock);
         } else {
             self.within |= 1 << at;
@@ -368,31 +398,32 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     #[inline(always)]
     #[must_use]
     pub fn borrowed(&mut self, at: u32, len: u32, wire_len: u32) -> bool {
-        let Some(now) = self.time.tick_plainly() else { return false };
+        let Some(now) = self.time.advance_plainly(self.told) else { return false };
         let sent = self.sent.wrapping_add(len);
         if now >= self.borrowing_until || self.is_floor_due_at(sent) {
             return false;
         }
         self.sent = sent;
-        let at = (at & (TinConfig::MAX_TINS - 1)) as usize;
-        if let (Some(tin), Some(clock)) = (self.tins.as_mut().get_mut(at), self.clocks.get_mut(at))
-        {
+        // Below `FEW`, for compilers too.
+        let at = at & u32::from(Due::TIN);
+        if let Some(tin) = self.tin_mut(at) {
             tin.served_at = sent;
             tin.count(len);
-            *clock = tin.charged_beyond(*clock, wire_len, now);
+            tin.charge_beyond(wire_len, now);
+            let due = Due::at(tin.clock(), at);
+            self.note_due(at, due);
         }
-        (self.front, self.borrowing_until) = earliest(&self.clocks);
+        self.choose_of_few();
         true
     }
 
     /// [`Self::served`], whatever there is to do.
     #[inline(always)]
     pub fn served_in_full(&mut self, len: u32, wire_len: u32, is_idle: bool) {
-        match self.rule {
-            Rule::One => {}
-            Rule::ByShare => self.charge_share(len, wire_len, is_idle),
-            Rule::ByWeight => self.charge_turn(len, is_idle),
+        if self.rule != Rule::ByShare {
+            return self.charge_turn(len, is_idle);
         }
+        self.charge_share(len, wire_len, is_idle);
     }
 
     /// Tin `at`, which was backlogged, has lost what it held, without service.
@@ -405,7 +436,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.within &= !(1 << (at & 31));
         if self.rule == Rule::ByShare {
             let now = self.now();
-            self.return_clock(at);
+            self.note_due(at, Due::NEVER);
             return self.choose(now);
         }
         if is_front {
@@ -430,9 +461,10 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
                 Imbalance::check("a tin is backlogged", at, held.into(), kept.into())?;
             }
             if self.rule == Rule::ByShare {
-                for (at, clock) in (0..).zip(&self.clocks) {
-                    let (is_held, has_clock) = (self.backlogged >> at & 1 == 1, *clock != NEVER);
-                    Imbalance::check("a clock", at, is_held.into(), has_clock.into())?;
+                for ((at, tin), due) in (0..).zip(self.tins.as_ref()).zip(self.due) {
+                    let is_held = self.backlogged >> at & 1 == 1;
+                    let right = if is_held { Due::at(tin.clock(), at) } else { Due::NEVER };
+                    Imbalance::check("when a tin is due", at, right.0, due.0)?;
                 }
             }
             let idle = self.within & !self.backlogged;
@@ -443,7 +475,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     }
 
     /// The masks anew, where `backlogged` says which tins hold packets, and the tin served next.
-    fn look_anew(&mut self, now: u64, backlogged: u32) {
+    fn look_anew(&mut self, now: Nanos, backlogged: u32) {
         let known = u32::MAX.unbounded_shr(u32::BITS.wrapping_sub(self.tins()));
         (self.backlogged, self.within, self.next_within) = (backlogged & known, 0, now);
         if self.rule == Rule::One {
@@ -454,138 +486,135 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         if self.rule == Rule::ByWeight && self.backlogged >> (self.front & 31) & 1 == 0 {
             return self.turn_to_next();
         }
-        let longest = self.longest();
-        let is_short = |tin: &TinState| tin.time_of(longest) <= A_SHORT_PACKET;
-        self.is_among_few = self.rule == Rule::ByShare
-            && usize::from(self.count) <= FEW
-            && self.tins.as_ref().iter().all(is_short);
-        self.note_clocks();
-        self.choose(now);
-    }
-
-    /// By share: the tin served next, as of `now`.
-    #[inline]
-    fn choose(&mut self, now: u64) {
-        if self.rule != Rule::ByShare {
-            return;
-        }
-        if self.is_look_due(now) {
-            self.look(now);
-        }
-        let is_borrowing = self.is_among_few && self.within == 0;
-        self.borrowing_until = if is_borrowing { self.next_within } else { 0 };
-        if self.is_floor_due()
-            && let Some(tin) = self.starving()
-        {
-            self.front = tin;
-            return;
-        }
-        self.front = if self.within != 0 {
-            self.within.ilog2()
-        } else if self.backlogged & self.backlogged.wrapping_sub(1) == 0 {
-            // One tin, or none.
-            self.backlogged.trailing_zeros() & (TinConfig::MAX_TINS - 1)
-        } else {
-            self.earliest()
-        };
-    }
-
-    /// Whether a tin may have come within its share.
-    #[inline(always)]
-    const fn is_look_due(&self, now: u64) -> bool {
-        now >= self.next_within
-    }
-
-    /// Tin `at` is backlogged, and has this clock.
-    #[inline(always)]
-    fn note_clock(&mut self, at: u32, clock: u64) {
-        if let Some(noted) = self.clocks.get_mut(at as usize) {
-            *noted = clock;
+        if self.rule == Rule::ByShare {
+            self.note_all_due();
+            self.choose(now);
         }
     }
 
-    /// Tin `at` is idle from now on, and keeps its clock itself.
-    #[inline]
-    fn return_clock(&mut self, at: u32) {
-        let at = at as usize;
-        if let (Some(tin), Some(clock)) = (self.tins.as_mut().get_mut(at), self.clocks.get_mut(at))
-            && *clock != NEVER
-        {
-            tin.clock = core::mem::replace(clock, NEVER);
-        }
-    }
-
-    /// All tins keep their clocks themselves, until these are [noted](Self::note_clocks).
-    fn return_clocks(&mut self) {
-        (0..TinConfig::MAX_TINS).for_each(|at| self.return_clock(at));
-    }
-
-    /// Which tins have come within their share, and when the next one does.
+    /// By share: the tin served next, as of `now`. What is rare is in functions of its own, called last: no registers are saved.
     #[inline(never)]
-    fn look(&mut self, now: u64) {
+    fn choose(&mut self, now: Nanos) {
+        if now >= self.next_within {
+            return self.look(now);
+        }
+        self.choose_front();
+    }
+
+    /// [`Self::choose`], where no other tin has come within its share.
+    #[inline(always)]
+    fn choose_front(&mut self) {
+        if self.is_floor_due() {
+            return self.choose_by_floor();
+        }
+        self.choose_by_clock();
+    }
+
+    /// [`Self::choose_front`], where the floor serves none.
+    #[inline(always)]
+    fn choose_by_clock(&mut self) {
+        if self.within == 0 {
+            return self.choose_earliest();
+        }
+        self.front = self.within.ilog2();
+    }
+
+    /// Notes when tin `at` is due, if it is one of the first.
+    #[inline(always)]
+    fn note_due(&mut self, at: u32, due: Due) {
+        if let Some(noted) = self.due.get_mut(at as usize) {
+            *noted = due;
+        }
+    }
+
+    /// Notes when each tin is due.
+    fn note_all_due(&mut self) {
+        for ((at, tin), due) in (0..).zip(self.tins.as_ref()).zip(&mut self.due) {
+            let is_held = self.backlogged >> at & 1 == 1;
+            *due = if is_held { Due::at(tin.clock(), at) } else { Due::NEVER };
+        }
+    }
+
+    /// [`Self::choose`], where others may have come within their share: looks which have, and when the next one does.
+    #[inline(never)]
+    fn look(&mut self, now: Nanos) {
+        let now = if now < LATEST { now } else { self.move_time_back() };
         self.next_within = LATEST;
         for tin in bits(self.backlogged & !self.within) {
-            let Some(&clock) = self.clocks.get(tin as usize) else { return };
+            let Some(clock) = self.tins.as_ref().get(tin as usize).map(TinState::clock) else {
+                break;
+            };
             if clock <= now {
                 self.within |= 1 << tin;
             } else {
                 self.note_within(clock);
             }
         }
-    }
-
-    /// Notes the clocks of tins that are backlogged, by share.
-    fn note_clocks(&mut self) {
-        if self.rule != Rule::ByShare {
-            return;
-        }
-        for ((at, tin), noted) in (0..).zip(self.tins.as_ref()).zip(&mut self.clocks) {
-            let is_idle = self.backlogged >> at & 1 == 0;
-            *noted = if is_idle { NEVER } else { tin.clock };
-        }
+        self.choose_front();
     }
 
     /// The time as of the last reading that was told.
     #[inline]
-    fn now(&mut self) -> u64 {
-        if self.borrowing_until != 0 {
-            self.next_within = self.borrowing_until;
-        }
-        let now = self.time.tick();
+    fn now(&mut self) -> Nanos {
+        let now = self.later();
         if now < LATEST { now } else { self.move_time_back() }
+    }
+
+    /// [`Self::now`], which may be later than [`LATEST`].
+    #[inline(always)]
+    fn later(&mut self) -> Nanos {
+        if self.borrowing_until > Nanos::ZERO {
+            self.next_within = core::mem::take(&mut self.borrowing_until).min(LATEST);
+        }
+        match self.time.advance_plainly(self.told) {
+            Some(now) => now,
+            None => self.time.advance(self.told, self.time.now().plus(Elapsed::A_LONG_STEP)),
+        }
     }
 
     /// Moves all instants back, long before they would reach the end of their type; returns what time it is then.
     #[cold]
-    fn move_time_back(&mut self) -> u64 {
+    fn move_time_back(&mut self) -> Nanos {
         let span = self.time.move_back();
-        self.return_clocks();
         self.tins.as_mut().iter_mut().for_each(|tin| tin.move_back(span));
-        self.next_within = self.next_within.saturating_sub(span);
-        self.note_clocks();
-        self.time.tick()
+        self.next_within = self.next_within.since(span);
+        self.note_all_due();
+        self.time.now()
     }
 
     /// A tin that is backlogged comes within its share at `clock`.
     #[inline]
-    const fn note_within(&mut self, clock: u64) {
-        if clock < self.next_within {
-            self.next_within = clock;
-        }
+    fn note_within(&mut self, clock: Nanos) {
+        self.next_within = self.next_within.min(clock);
     }
 
-    /// Of the backlogged tins the one that comes within its share first, the highest of those that do at once; tin 0 if none
-    /// is backlogged.
+    /// [`Self::choose`], where no tin is within its share: the one that comes within it first, the highest of those that do at
+    /// once; tin 0 if none is backlogged.
     #[inline(never)]
-    fn earliest(&self) -> u32 {
-        let (mut first, mut least) = (0, NEVER);
+    fn choose_earliest(&mut self) {
+        if usize::from(self.count) <= FEW {
+            return self.choose_of_few();
+        }
+        let (mut first, mut least) = (0, Nanos::MAX);
         for tin in bits(self.backlogged) {
-            let Some(&clock) = self.clocks.get(tin as usize) else { break };
+            let Some(clock) = self.tins.as_ref().get(tin as usize).map(TinState::clock) else {
+                break;
+            };
             if clock <= least {
                 (first, least) = (tin, clock);
             }
         }
-        first
+        self.front = first;
+    }
+
+    /// [`Self::choose_earliest`] of few tins, which are all beyond their shares until then.
+    #[inline(always)]
+    fn choose_of_few(&mut self) {
+        const { assert!(FEW == 1 + Due::TIN as usize) };
+        // Without branches: which tin it is, no processor foresees.
+        let [a, b, c, d] = self.due;
+        let first = a.min(b).min(c.min(d));
+        (self.front, self.borrowing_until) = (first.tin(), first.clock());
     }
 
     /// Whether a tin may have been passed over for as long as the floor allows.
@@ -606,22 +635,24 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         sent.wrapping_sub(self.floor_at).cast_signed() >= 0
     }
 
-    /// The backlogged tin that was not served for longest, if that was for as many bytes as the floor says; the lowest of
-    /// several.
+    /// [`Self::choose`], where a tin may have been passed over for as long as the floor allows: the one that was not served for
+    /// longest, if that was for as many bytes as the floor says; the lowest of several.
     #[inline(never)]
-    fn starving(&mut self) -> Option<u32> {
+    fn choose_by_floor(&mut self) {
         let (mut first, mut longest) = (0, 0);
         for tin in bits(self.backlogged) {
-            let waited = self.sent.wrapping_sub(self.tins.as_ref().get(tin as usize)?.served_at);
+            let Some(of) = self.tins.as_ref().get(tin as usize) else { break };
+            let waited = self.sent.wrapping_sub(of.served_at);
             if waited > longest {
                 (first, longest) = (tin, waited);
             }
         }
         if longest >= self.floor {
-            return Some(first);
+            self.front = first;
+            return;
         }
         self.floor_at = self.sent.wrapping_add(self.floor).wrapping_sub(longest);
-        None
+        self.choose_by_clock();
     }
 
     /// By weight: the turn is that of the next backlogged tin; tin 0 if none is.
@@ -634,23 +665,20 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
 
     #[inline(always)]
     fn charge_share(&mut self, len: u32, wire_len: u32, is_idle: bool) {
-        let (now, at) = (self.now(), self.front);
+        let (now, at) = (self.later(), self.front());
         let was_floor_due = self.is_floor_due();
         self.sent = self.sent.wrapping_add(len);
         if was_floor_due {
             self.floor_at = self.sent.wrapping_add(self.floor);
         }
         let sent = self.sent;
-        let noted = self.clocks.get_mut(at as usize);
-        let (Some(tin), Some(noted)) = (self.tins.as_mut().get_mut(at as usize), noted) else {
-            return;
-        };
+        let Some(tin) = self.tin_mut(at) else { return };
         tin.served_at = sent;
         tin.count(len);
-        let clock = tin.charged(*noted, wire_len, now);
-        *noted = clock;
+        tin.charge(wire_len, now);
+        let clock = tin.clock();
+        self.note_due(at, if is_idle { Due::NEVER } else { Due::at(clock, at) });
         if is_idle {
-            self.return_clock(at);
             self.backlogged &= !(1 << at);
             self.within &= !(1 << at);
         } else if clock > now {
@@ -661,6 +689,9 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     }
 
     fn charge_turn(&mut self, len: u32, is_idle: bool) {
+        if self.rule == Rule::One {
+            return;
+        }
         // Counted here too, so that time is as late as it is under the other rule.
         self.now();
         let (at, max_len) = (self.front, self.max_len);
@@ -682,17 +713,6 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
             self.turn_to_next();
         }
     }
-}
-
-/// [`TinChoice::earliest`] of few tins, which are all beyond their shares and have these `clocks`, and when it comes within its own. One
-/// of them at least is backlogged. Without branches: which tin it is, no processor foresees.
-#[inline(always)]
-fn earliest(clocks: &[u64; TINS]) -> (u32, u64) {
-    const { assert!(FEW == 4) };
-    let [a, b, c, d, ..] = *clocks;
-    let (low, of_low) = if b <= a { (1, b) } else { (0, a) };
-    let (high, of_high) = if d <= c { (3, d) } else { (2, c) };
-    if of_high <= of_low { (high, of_high) } else { (low, of_low) }
 }
 
 #[cfg(test)]

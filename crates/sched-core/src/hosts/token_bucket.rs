@@ -116,8 +116,7 @@ impl Bucket {
     #[inline]
     pub fn take(&mut self, now: Nanos, bytes: u32) {
         let Some(TokenBucket { rate, .. }) = self.of else { return };
-        let start = if self.full_at.ns > now { self.full_at } else { rate.at(now) };
-        self.full_at = rate.after_packet(start, bytes.into());
+        self.full_at = rate.after_packet(rate.not_before(self.full_at, now), bytes.into());
     }
 
     /// Lacks at most as many `bursts` at `now`.

@@ -1,4 +1,3 @@
-use super::tin::BEGIN;
 use super::*;
 use crate::Rate;
 use conformance::Xorshift;
@@ -6,6 +5,9 @@ use std::collections::VecDeque;
 use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
+
+/// The most tins.
+const TINS: usize = TinConfig::MAX_TINS as usize;
 
 type Choice = TinChoice<[TinState; TINS]>;
 
@@ -218,7 +220,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     let text = "rate in bits per second 999 is outside 1000..=400000000000";
     assert_eq!(refused(&mut tins, &[share(1), slow]), text);
     assert_eq!((tins.tins(), tins.tin(0)), (1, Some(TinConfig::by_weight(1))));
-    assert_eq!((size_of::<TinState>(), size_of::<Choice>()), (64, 648));
+    assert_eq!((size_of::<TinState>(), size_of::<Choice>()), (72, 680));
 }
 
 /// Goal: a change of the rate gives nothing away. Method: what a clock is ahead is the same number of bytes at every rate.
@@ -228,7 +230,7 @@ fn another_rate_finds_the_clock_as_many_bytes_ahead() {
     line.put(1, L);
     line.put(1, L);
     line.step();
-    let ahead = |line: &Line| (line.choice.clocks[1] - BEGIN) >> 16;
+    let ahead = |line: &Line| line.choice.tins[1].clock().since(Elapsed::FIRST).0;
     assert_eq!(ahead(&line), 10_000_000, "a packet at a tenth of the line");
     for (thousandths, nanos) in [(200, 5_000_000), (50, 20_000_000), (100, 10_000_000)] {
         line.set_tins(&[share(1_000), share(thousandths)]);
@@ -516,8 +518,8 @@ fn time_that_is_moved_back_changes_no_choice() {
         let mut young = Choice::new([TinState::EMPTY; TINS], L, AsBooked).unwrap().with_floor(16);
         young.set_tins(&configs, 0).unwrap();
         let mut old = young;
-        old.age_by(LATEST - BEGIN - history * (1 << 36));
-        let (mut held, mut now, mut before) = (0_u32, 0_u64, old.time.tick());
+        old.age_by(LATEST.since(Elapsed::FIRST).0 - history * (1 << 20));
+        let (mut held, mut now, mut before) = (0_u32, 0_u64, old.time.now());
         let mut has_moved = false;
         for _ in 0..2_000 {
             now += match random.below(64) {
@@ -547,23 +549,23 @@ fn time_that_is_moved_back_changes_no_choice() {
                 (young.within, young.tins.map(|tin| tin.served())),
                 (old.within, old.tins.map(|tin| tin.served()))
             );
-            let time = old.time.tick();
+            let time = old.time.now();
             has_moved |= time < before;
             before = time;
         }
-        assert!(has_moved, "history {history} ends at {before}");
+        assert!(has_moved, "history {history} ends at {before:?}");
     }
 }
 
 impl Choice {
     /// Makes the choice as old as one that has gone on for `span`.
     fn age_by(&mut self, span: u64) {
-        self.time.more += span;
-        self.tins.iter_mut().for_each(|tin| tin.clock += span);
-        self.clocks.iter_mut().filter(|clock| **clock != NEVER).for_each(|clock| *clock += span);
-        self.next_within = LATEST.min(self.next_within + span);
-        if self.borrowing_until > 0 {
-            self.borrowing_until = LATEST.min(self.borrowing_until + span);
+        self.time.age_by(span);
+        self.tins.iter_mut().for_each(|tin| tin.age_by(span));
+        self.note_all_due();
+        self.next_within = LATEST.min(self.next_within.plus(Nanos(span)));
+        if self.borrowing_until > Nanos::ZERO {
+            self.borrowing_until = LATEST.min(self.borrowing_until.plus(Nanos(span)));
         }
     }
 }
