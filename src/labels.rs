@@ -4,7 +4,8 @@ mod identified;
 mod in_tin;
 
 use flowhash::{FlowHasher, FlowKey, Labels};
-use sched_core::TokenBucket;
+
+use crate::HostTerms;
 
 pub use identified::Identified;
 pub use in_tin::InTin;
@@ -23,7 +24,7 @@ pub use in_tin::InTin;
 /// use freeboard::flowhash::mix;
 /// use freeboard::sched_core::{Nanos, Packet};
 /// use freeboard::shaper::Rate;
-/// use freeboard::{Labelled, SmartQueue};
+/// use freeboard::{HostTerms, Labelled, SmartQueue};
 ///
 /// struct OfSubscriber {
 ///     subscriber: u32,
@@ -41,8 +42,9 @@ pub use in_tin::InTin;
 ///     fn destination(&self) -> u32 {
 ///         0
 ///     }
-///     fn host_quantum(&self) -> Option<u32> {
-///         Some(self.weight * 1_522) // of the longest frame
+///     fn host_terms(&self) -> HostTerms {
+///         let quantum = Some(self.weight * 1_522); // of the longest frame
+///         HostTerms { quantum, ..HostTerms::default() }
 ///     }
 /// }
 ///
@@ -83,37 +85,12 @@ pub trait Labelled {
         0
     }
 
-    /// The quantum of the packet's host in bytes: its weight, against the quantum of the others.
-    /// Asked for when the host becomes backlogged, in the modes that have a level of hosts. `None`
-    /// is the quantum of the queue. A quantum out of range counts as the nearest one in range: the
-    /// longest packet at least. [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns
-    /// the value in force.
+    /// Returns the weight, the rate and the ceiling of the packet's host. Asked for when the host
+    /// becomes backlogged, in the modes that have a level of hosts; the rate and the ceiling only
+    /// where there is [room](crate::IsolatedMemory::with_rates) for them.
     #[inline]
-    fn host_quantum(&self) -> Option<u32> {
-        None
-    }
-
-    /// The committed rate of the packet's host: above it the host is served while no other conforms
-    /// to its own or has none ([`TokenBucket`]). Asked for as the
-    /// quantum is; in the other modes, and without [room](crate::IsolatedMemory::with_rates), it
-    /// has no effect. A burst below the longest packet counts as one of the longest packet. A host
-    /// that comes back to its entry has the bucket that it left. Until the bucket is full, other
-    /// hosts claim the entry last: only if every other way of the set is taken and no host of their
-    /// tin has an entry there. Any other host begins with a full bucket, and so does a host whose
-    /// label has another key since. Hosts that share an entry share the rate of the first. Where
-    /// there are several tins, the rate holds over all of them together, and what is in excess of
-    /// it is served after all tins.
-    #[inline]
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        None
-    }
-
-    /// The ceiling of the packet's host: above it the host is not served, even if the line is idle
-    /// ([`TokenBucket`]). It holds over all tins together. Everything else as for
-    /// [`Labelled::host_committed_rate`].
-    #[inline]
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        None
+    fn host_terms(&self) -> HostTerms {
+        HostTerms::default()
     }
 }
 
@@ -166,6 +143,7 @@ impl<H: FlowHasher> Labelled for OnDemand<'_, H> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sched_core::TokenBucket;
 
     /// Answers everything in a way of its own, told by `own`.
     struct Particular {
@@ -193,16 +171,10 @@ mod tests {
             5
         }
 
-        fn host_quantum(&self) -> Option<u32> {
-            Some(self.own + 4)
-        }
-
-        fn host_committed_rate(&self) -> Option<TokenBucket> {
-            TokenBucket::new(u64::from(self.own) * 1_000, 3_000).ok()
-        }
-
-        fn host_ceiling(&self) -> Option<TokenBucket> {
-            TokenBucket::new(u64::from(self.own) * 2_000, 3_000).ok()
+        fn host_terms(&self) -> HostTerms {
+            let bucket = |rate: u32| TokenBucket::new(u64::from(self.own * rate), 3_000).ok();
+            let (committed_rate, ceiling) = (bucket(1_000), bucket(2_000));
+            HostTerms { quantum: Some(self.own + 4), committed_rate, ceiling }
         }
     }
 
@@ -216,9 +188,8 @@ mod tests {
         assert_eq!(within.source(), inside.source());
         assert_eq!(within.destination(), inside.destination());
         assert_eq!(within.host_pair(), inside.host_pair());
-        assert_eq!(within.host_quantum(), inside.host_quantum());
-        assert!(inside.host_committed_rate().is_some() && inside.host_ceiling().is_some());
-        assert_eq!(within.host_committed_rate(), inside.host_committed_rate());
-        assert_eq!(within.host_ceiling(), inside.host_ceiling());
+        let terms = inside.host_terms();
+        assert!(terms.committed_rate.is_some() && terms.ceiling.is_some());
+        assert_eq!(within.host_terms(), terms);
     }
 }

@@ -118,7 +118,7 @@ impl<S: Storage> Directory<S> {
             if serving.turn(turn).is_some_and(|turn| turn.count == 0) {
                 let quantum = match level {
                     Level::None => None,
-                    _ => labels.host_quantum(),
+                    _ => labels.host_terms().quantum,
                 };
                 serving.set_quantum(turn, quantum.unwrap_or(self.host_quantum));
             }

@@ -57,7 +57,7 @@ type Engine<S, A> = FlowQueues<
 /// an entry: its share of the line, and its spare queue.
 ///
 /// **Rates.** Hosts may have committed rates and ceilings
-/// ([`Labelled::host_committed_rate`], [`Labelled::host_ceiling`]) where there is
+/// ([`Labelled::host_terms`]) where there is
 /// [room for them](IsolatedMemory::with_rates). While all hosts that hold packets are above their
 /// ceilings, [`Scheduler::dequeue`] gives none, and [`Scheduler::poll_at`] says when the first may
 /// send.
@@ -318,7 +318,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
             return false;
         }
         let Some(host) = directory.hosts.find(host_label(level, labels)) else { return false };
-        let quantum = labels.host_quantum().unwrap_or(directory.host_quantum);
+        let quantum = labels.host_terms().quantum.unwrap_or(directory.host_quantum);
         for tin in 0..u8::try_from(scheduler.choice.tins()).unwrap_or(1) {
             scheduler.set_quantum(scheduler.turn_of(host, tin), quantum);
         }

@@ -40,6 +40,7 @@ use sched_core::{
 };
 
 use super::serve::Serving;
+use crate::HostTerms;
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
@@ -559,9 +560,8 @@ impl<S: Storage> Serving<S> {
         }
         self.tell_time();
         let longest = self.longest();
-        let rate = labels.host_committed_rate();
-        let rate = rate.map(|rate| rate.with_burst_of_at_least(longest));
-        let ceiling = labels.host_ceiling();
+        let HostTerms { committed_rate, ceiling, .. } = labels.host_terms();
+        let rate = committed_rate.map(|rate| rate.with_burst_of_at_least(longest));
         let ceiling = ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest));
         let Some(of) = self.rates.host_mut(host) else { return };
         let (had, has) = (of.is_limited(), rate.is_some() || ceiling.is_some());

@@ -1,8 +1,7 @@
 //! Labels of a packet that is in a tin.
 
-use sched_core::TokenBucket;
-
 use super::Labelled;
+use crate::HostTerms;
 
 /// Labels, and the tin of the packet that has them: [`Labelled::tin`].
 ///
@@ -49,17 +48,7 @@ impl<L: Labelled> Labelled for InTin<L> {
     }
 
     #[inline]
-    fn host_quantum(&self) -> Option<u32> {
-        self.labels.host_quantum()
-    }
-
-    #[inline]
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        self.labels.host_committed_rate()
-    }
-
-    #[inline]
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        self.labels.host_ceiling()
+    fn host_terms(&self) -> HostTerms {
+        self.labels.host_terms()
     }
 }

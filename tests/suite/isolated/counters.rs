@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use freeboard::AckFilter;
 use freeboard::flowhash::{Ack, FlowKey, Transport};
 use freeboard::sched_core::TokenBucket;
+use freeboard::{AckFilter, HostTerms};
 
 use super::*;
 
@@ -50,12 +50,11 @@ impl Labelled for Limited {
         self.of.tin()
     }
 
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        (self.host == 1).then(|| TokenBucket::new(100_000, 1_500).expect("in range"))
-    }
-
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        (self.host == 2).then(|| TokenBucket::new(500_000, 1_500).expect("in range"))
+    fn host_terms(&self) -> HostTerms {
+        let of = |host, rate| {
+            (self.host == host).then(|| TokenBucket::new(rate, 1_500).expect("in range"))
+        };
+        HostTerms { quantum: None, committed_rate: of(1, 100_000), ceiling: of(2, 500_000) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What turns are worth: they follow the longest packet that is sent.
 
 use super::*;
+use freeboard::HostTerms;
 
 const PERMITTED: u32 = 65_535;
 const FRAME: u32 = 1_514;
@@ -35,8 +36,8 @@ impl Labelled for Worth {
         self.0.dst_host
     }
 
-    fn host_quantum(&self) -> Option<u32> {
-        Some(self.1)
+    fn host_terms(&self) -> HostTerms {
+        HostTerms { quantum: Some(self.1), ..HostTerms::default() }
     }
 }
 

@@ -5,7 +5,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::Rate;
 use freeboard::{
-    Descriptors, IsolatedMemory, Isolation, Labelled, LabelledScheduler, SmartQueue, TinMode,
+    Descriptors, HostTerms, IsolatedMemory, Isolation, Labelled, LabelledScheduler, SmartQueue,
+    TinMode,
 };
 
 use super::{AqmRecipe, IsolatedHosts, Memory, Parts, Recipe, Room};
@@ -112,17 +113,16 @@ impl Labelled for Numbered {
         self.tin
     }
 
-    /// Of the even sources: less than what they send, or with every other of them a rate whose bytes take no whole number
-    /// of nanoseconds.
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        let rate = [Some(200_000), None, Some(99_991), None][(self.source() & 3) as usize];
-        TokenBucket::new(rate.filter(|_| self.limited)?, 3_000).ok()
-    }
-
-    /// Below what the sources send, and far above it.
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        let rate = [None, Some(100_000), Some(5_000_011), None][(self.source() & 3) as usize];
-        TokenBucket::new(rate.filter(|_| self.limited)?, 3_000).ok()
+    /// Rates of the even sources: less than what they send, or with every other of them a rate whose bytes take no whole
+    /// number of nanoseconds. Ceilings below what the sources send, and far above it.
+    fn host_terms(&self) -> HostTerms {
+        let of = |rates: [Option<u64>; 4]| {
+            let rate = rates[(self.source() & 3) as usize].filter(|_| self.limited)?;
+            TokenBucket::new(rate, 3_000).ok()
+        };
+        let committed_rate = of([Some(200_000), None, Some(99_991), None]);
+        let ceiling = of([None, Some(100_000), Some(5_000_011), None]);
+        HostTerms { quantum: None, committed_rate, ceiling }
     }
 }
 

@@ -300,7 +300,7 @@ impl NaiveIsolated {
                 let is_of_turn =
                     |(flow, of): (&u32, &u32)| *of == turn && self.is_backlogged(*flow);
                 if !self.held.iter().any(is_of_turn) {
-                    let quantum = labels.host_quantum().filter(|_| self.counts_hosts());
+                    let quantum = labels.host_terms().quantum.filter(|_| self.counts_hosts());
                     self.set_quantum(turn, quantum.unwrap_or(self.sizes.host_quantum));
                 }
                 self.held.insert(queue, turn);
@@ -348,8 +348,8 @@ impl NaiveIsolated {
             if !is_back {
                 rates.forget(lookup.queue);
             }
-            let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
-            rates.set(lookup.queue, rate, ceiling);
+            let terms = labels.host_terms();
+            rates.set(lookup.queue, terms.committed_rate, terms.ceiling);
         }
         lookup.queue
     }
@@ -402,12 +402,13 @@ impl NaiveIsolated {
             return false;
         }
         let Some(host) = self.hosts.find(self.host_labels(labels)[0]) else { return false };
-        let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
+        let quantum = labels.host_terms().quantum.unwrap_or(self.sizes.host_quantum);
         for tin in 0..self.tins[0] {
             self.set_quantum(host * TINS + tin, quantum);
         }
         if self.sizes.rates {
-            self.rates().set(host, labels.host_committed_rate(), labels.host_ceiling());
+            let terms = labels.host_terms();
+            self.rates().set(host, terms.committed_rate, terms.ceiling);
         }
         true
     }

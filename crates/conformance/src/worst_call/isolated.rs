@@ -3,7 +3,7 @@
 use freeboard::sched_core::{
     DropSink, FlowId, Nanos, Packet, Rejected, Scheduler, TinConfig, TokenBucket,
 };
-use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled};
+use freeboard::{Heap, HostTerms, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled};
 
 use super::{FLOWS_PER_HOST, LIMITS, MAX_LEN, PACKETS, Played};
 use crate::scramble;
@@ -40,12 +40,9 @@ impl Labelled for OfHost {
         (self.flow % TinConfig::MAX_TINS) as u8
     }
 
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        TokenBucket::new(100_000 << (self.host % 8), MAX_LEN).ok()
-    }
-
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        TokenBucket::new(400_000 << (self.host % 8), MAX_LEN).ok()
+    fn host_terms(&self) -> HostTerms {
+        let bucket = |rate: u64| TokenBucket::new(rate << (self.host % 8), MAX_LEN).ok();
+        HostTerms { quantum: None, committed_rate: bucket(100_000), ceiling: bucket(400_000) }
     }
 }
 

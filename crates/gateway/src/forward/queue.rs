@@ -14,8 +14,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    AckFilter, Acks, Activations, FlowTotals, HashDirectory, Hashed, Heap, IsolatedMemory,
-    Isolation, Labelled, SmartQueue, SmartQueueBuilder, TinCounters, TinPlan,
+    AckFilter, Acks, Activations, FlowTotals, HashDirectory, Hashed, Heap, HostTerms,
+    IsolatedMemory, Isolation, Labelled, SmartQueue, SmartQueueBuilder, TinCounters, TinPlan,
 };
 
 use crate::config::Sharing;
@@ -89,16 +89,9 @@ impl Labelled for Seen {
         self.tin
     }
 
-    fn host_quantum(&self) -> Option<u32> {
-        Some(self.quantum)
-    }
-
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        self.rate
-    }
-
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        self.ceiling
+    fn host_terms(&self) -> HostTerms {
+        let Self { quantum, rate: committed_rate, ceiling, .. } = *self;
+        HostTerms { quantum: Some(quantum), committed_rate, ceiling }
     }
 }
 

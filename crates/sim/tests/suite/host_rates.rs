@@ -10,7 +10,9 @@ use freeboard::sched_core::{
     Scheduler, TokenBucket,
 };
 use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
-use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, LabelledScheduler};
+use freeboard::{
+    Heap, HostTerms, Isolated, IsolatedConfig, IsolatedMemory, Labelled, LabelledScheduler,
+};
 use proptest::prelude::*;
 use sim::app::{BulkReceiver, BulkSender};
 use sim::discipline::{Bottleneck, Discipline};
@@ -225,12 +227,8 @@ impl Labelled for Of {
         0
     }
 
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        self.rate
-    }
-
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        self.ceiling
+    fn host_terms(&self) -> HostTerms {
+        HostTerms { quantum: None, committed_rate: self.rate, ceiling: self.ceiling }
     }
 }
 

@@ -11,8 +11,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::Overhead;
 use freeboard::{
-    AckFilter, Buffers, HashDirectory, Hashed, HostStatistics, Identified, InTin, Isolated,
-    IsolatedConfig, IsolatedMemory, Isolation, Labelled, LabelledScheduler, OnDemand,
+    AckFilter, Buffers, HashDirectory, Hashed, HostStatistics, HostTerms, Identified, InTin,
+    Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, LabelledScheduler, OnDemand,
     StaticTables, Storage,
 };
 
@@ -120,21 +120,15 @@ impl Labelled for Limited {
         self.0.tin()
     }
 
-    fn host_quantum(&self) -> Option<u32> {
-        black_box(Some(any()))
-    }
-
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        let rate = TokenBucket::new(any().into(), any()).ok()?;
-        let rate = if any() == 0 { rate } else { rate.with_free_borrowing() };
-        seen((rate.bits_per_second(), rate.burst(), rate.borrows_free()));
-        Some(rate.with_burst_of_at_least(any()))
-    }
-
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        let ceiling = TokenBucket::new(any().into(), any()).ok()?;
-        seen((ceiling.bits_per_second(), ceiling.burst()));
-        Some(ceiling.with_burst_of_at_least(any()))
+    fn host_terms(&self) -> HostTerms {
+        let bucket = || {
+            let bucket = TokenBucket::new(any().into(), any()).ok()?;
+            let bucket = if any() == 0 { bucket } else { bucket.with_free_borrowing() };
+            seen((bucket.bits_per_second(), bucket.burst(), bucket.borrows_free()));
+            Some(bucket.with_burst_of_at_least(any()))
+        };
+        let quantum = black_box(Some(any()));
+        HostTerms { quantum, committed_rate: bucket(), ceiling: bucket() }
     }
 }
 

@@ -39,16 +39,8 @@ impl Labelled for WithTerms {
         self.tin
     }
 
-    fn host_quantum(&self) -> Option<u32> {
-        self.terms.quantum
-    }
-
-    fn host_committed_rate(&self) -> Option<TokenBucket> {
-        self.terms.committed_rate
-    }
-
-    fn host_ceiling(&self) -> Option<TokenBucket> {
-        self.terms.ceiling
+    fn host_terms(&self) -> HostTerms {
+        self.terms
     }
 }
 
