@@ -64,7 +64,7 @@ pub const ALL: &[Run] = &[
     Run {
         name: "backlogged hosts with new flows",
         hash: crate::hosts::busy,
-        pinned: 0x7a20_3f49_d139_6831,
+        pinned: 0x4df0_d890_d490_4152,
     },
 ];
 

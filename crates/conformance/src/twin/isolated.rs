@@ -211,7 +211,7 @@ impl NaiveIsolated {
         }
         levels.scheduler_mut().tins_mut().serve_early(counts_hosts(isolation));
         let scheduler = NaiveTurns { levels, rounds, isolation, hosts };
-        let scheduler = NaiveLongestHostDrop::new(scheduler, limits.bytes, DropFrom::Head);
+        let scheduler = NaiveLongestHostDrop::new(scheduler, limits, packets, DropFrom::Head);
         let table = |entries: u32| {
             FlowTable::new(vec![TagLine::EMPTY; entries.div_ceil(8) as usize], entries, ways)
                 .expect(within)

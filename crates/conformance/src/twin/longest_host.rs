@@ -25,12 +25,21 @@ struct Places {
 
 impl Places {
     /// `number` holds `bytes`; classes begin at `edges`, in order, and `low` says what keeps it in the class from `edges[at]` on.
-    fn settle(&mut self, number: u32, bytes: u64, edges: &[u64], low: impl Fn(usize) -> u64) {
-        if bytes == 0 {
-            self.of.remove(&number);
+    /// It is listed from `least` bytes on.
+    fn settle(
+        &mut self,
+        number: u32,
+        bytes: u64,
+        least: u64,
+        edges: &[u64],
+        low: impl Fn(usize) -> u64,
+    ) {
+        let stays = |place: &Place| (place.low..place.high).contains(&bytes);
+        if bytes > 0 && self.of.get(&number).is_some_and(stays) {
             return;
         }
-        if self.of.get(&number).is_some_and(|place| (place.low..place.high).contains(&bytes)) {
+        if bytes < least {
+            self.of.remove(&number);
             return;
         }
         let at = edges.iter().rposition(|&edge| edge <= bytes).expect("the first edge is low");
@@ -74,16 +83,20 @@ pub(super) struct NaiveLongestHostDrop<O> {
     end: DropFrom,
     /// A class of hosts is at least as wide, if it begins there or later.
     unit: u64,
+    /// A host is listed from so many bytes on.
+    least: u64,
+    /// No more packets are queued.
+    packets: u32,
     hosts: Places,
     flows: Places,
 }
 
 impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
-    /// Packets give way at `end` of the queue, where the hosts of `scheduler` share `limit` bytes.
-    pub(super) fn new(scheduler: O, limit: u32, end: DropFrom) -> Self {
+    /// Packets give way at `end` of the queue, where the hosts of `scheduler` share `limits` and as many `packets`.
+    pub(super) fn new(scheduler: O, limits: Limits, packets: u32, end: DropFrom) -> Self {
         let (hosts, flows) = (Places::default(), Places::default());
-        let unit = unit(limit, scheduler.hosts());
-        Self { scheduler, end, unit, hosts, flows }
+        let (unit, least) = unit_and_least(limits, packets, scheduler.hosts());
+        Self { scheduler, end, unit, least, packets, hosts, flows }
     }
 
     /// The flow scheduler.
@@ -119,7 +132,7 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
             low.max(1)
         };
         for host in hosts {
-            self.hosts.settle(host, held[host as usize], &edges, low);
+            self.hosts.settle(host, held[host as usize], self.least, &edges, low);
         }
     }
 
@@ -140,11 +153,16 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
     }
 }
 
-/// An eighth of the part of a host, or the power of two below; 1 to 4,096.
-fn unit(limit: u32, hosts: u32) -> u64 {
-    let eighth = u64::from(limit) / 8 / u64::from(hosts);
+/// An eighth of the part of a host in bytes, or the power of two below; 1 to 4,096. And twice as many
+/// bytes, or 256 for each packet of its part.
+fn unit_and_least(limits: Limits, packets: u32, hosts: u32) -> (u64, u64) {
+    let hosts = u64::from(hosts);
+    let eighth = u64::from(limits.bytes) / hosts / 8;
     let powers = (0..=12).map(|bits| 1 << bits);
-    powers.filter(|power| *power <= eighth.max(1)).max().expect("1 is not too large")
+    let unit: u64 =
+        powers.filter(|power| *power <= eighth.max(1)).max().expect("1 is not too large");
+    let of_packets = u64::from(limits.packets.min(packets).saturating_mul(256)) / hosts;
+    (unit, of_packets.clamp(1, 2 * unit))
 }
 
 impl<O: NaiveFlowScheduler + NaiveHosted> NaiveFlowScheduler for NaiveLongestHostDrop<O> {
@@ -195,21 +213,23 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveFlowScheduler for NaiveLongestHos
             core::iter::once(0).chain((0..7).map(|class| 512 << (2 * class))).collect();
         for (flow, _) in (0..).zip(queues) {
             let bytes = queued_bytes(queues, FlowId(flow));
-            self.flows.settle(flow, bytes, &edges, |at| edges[at] / 2);
+            self.flows.settle(flow, bytes, 1, &edges, |at| edges[at] / 2);
         }
         self.settle_hosts(0..self.scheduler.hosts(), queues);
     }
 
-    /// Where other limits change the unit, the hosts are listed anew, in the order in which they would give way.
+    /// Where other limits change the classes, the hosts are listed anew, in the order in which they would give way, and those
+    /// that are not listed behind them.
     fn limits_changed(&mut self, limits: Limits, queues: QueuesView<'_>) {
-        let unit = unit(limits.bytes, self.scheduler.hosts());
-        if unit == self.unit {
+        let (unit, least) = unit_and_least(limits, self.packets, self.scheduler.hosts());
+        if (unit, least) == (self.unit, self.least) {
             return;
         }
-        self.unit = unit;
+        (self.unit, self.least) = (unit, least);
         let mut before: Vec<_> = core::mem::take(&mut self.hosts).of.into_iter().collect();
         before.sort_by_key(|(_, place)| (core::cmp::Reverse(place.class), place.since));
-        self.settle_hosts(before.into_iter().map(|(host, _)| host), queues);
+        let before = before.into_iter().map(|(host, _)| host);
+        self.settle_hosts(before.chain(0..self.scheduler.hosts()), queues);
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {

@@ -5,7 +5,8 @@
 //! one host do not push out the longer one of another.
 //!
 //! Hosts are told apart by classes of the bytes they hold, and the flows of a host likewise. A host stays in its class while it
-//! holds a little less too, so that most packets move nothing.
+//! holds a little less too, so that most packets move nothing. A host that holds little is in no class: on a link that is not full
+//! most are not.
 //!
 //! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`, or 2 bytes if that is more, and at
 //! most 8 KiB ([`LongestHostDrop::grain`]). The queues tell the policy of their limits ([`DropPolicy::limits_changed`]).
@@ -20,7 +21,8 @@
 //!   `B`, so that one holds more than `B/H`; and the grain is at most a quarter of `B/H`.
 //! - A host that keeps below this, less `L`, with packets of at most `L` bytes, loses no arrival of
 //!   its own either.
-//! - A limit in packets promises nothing of the two last.
+//! - A limit in packets promises nothing of the two last. There is no victim while each host holds less than the grain, or than
+//!   256 bytes for each packet of its part of the limit.
 //!
 //! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no host holds anything. No books of
 //! hosts are kept for them.
@@ -115,7 +117,7 @@ where
         ConfigError::check_range("room for hosts", room, known, HeldFlow::NO_HOST.into())?;
         let room = flows.as_ref().len() as u64;
         ConfigError::check_range("room for flows", room, 0, ring::MOST.into())?;
-        let hosts = HostIndex::new(hosts, classes, limits.bytes)?;
+        let hosts = HostIndex::new(hosts, classes, limits)?;
         flows.as_mut().fill(HeldFlow::IDLE);
         Ok(Self { flows, hosts, drop_from: DropFrom::Head })
     }
@@ -257,7 +259,7 @@ where
     /// Fits the grain to the limits. What is booked stays, and the hosts of a new class keep their turns. Cost: O(hosts) where the grain
     /// changes.
     fn limits_changed(&mut self, limits: Limits) {
-        self.hosts.set_unit(limits.bytes);
+        self.hosts.set_limits(limits);
     }
 
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32) {

@@ -264,7 +264,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     #[must_use]
     pub fn with_drop_policy<P: DropPolicy<O>>(self, mut policy: P) -> FlowQueues<O, M, A, P> {
         let Self { scheduler, aqm, directory, queues, descriptors, records, ledger, .. } = self;
-        policy.limits_changed(ledger.limits());
+        policy.limits_changed(reachable(ledger.limits(), descriptors.as_ref()));
         for (flow, queue) in (0..).map(FlowId).zip(queues.as_ref()) {
             let Some(first) = queue.head_len(descriptors.as_ref()) else { continue };
             policy.backlogged(&scheduler, flow, first);
@@ -413,4 +413,9 @@ fn longest<O: FlowScheduler>(
     flow: FlowId,
 ) -> Option<u32> {
     scheduler.max_len(flow).filter(|_| has_room(policy, flow))
+}
+/// The limits, and no more packets than there are descriptors: as much as a drop policy can meet.
+fn reachable(limits: Limits, descriptors: &[Descriptor]) -> Limits {
+    let most = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
+    Limits { packets: limits.packets.min(most), ..limits }
 }

@@ -3,17 +3,20 @@
 //! **Classes.** From one *unit* on, which is a power of two, a class is one unit wide. A class is an eighth of a power of two
 //! wide where that is more. Below one unit, each class reaches four times as far as the one before it.
 //!
+//! **Short hosts.** A host comes to a class when it holds the *least* bytes: two units, or less where the number of packets is
+//! limited. While it holds less it is in none, so that a short queue costs an addition and a comparison.
+//!
 //! **Marks.** A host comes to the class of the bytes it holds. It stays there while it holds at least its lower mark and less
 //! than its upper mark. The upper mark is the end of the class. The lower mark is below the beginning `b` of the class, so that a
 //! few packets to and fro do not move the host. It is the larger of `b/4` and `b` less the width of the class; below one unit it
 //! is `b/2`.
 //!
 //! **What is promised.** Let the host `v` be of the highest class in use, and `max` be the most that a host holds. Then `max`
-//! is below the upper mark of `v`, because no host is of a higher class. So `v` holds
+//! is below the upper mark of `v`, because no host is of a higher class, or below two units. So `v` holds
 //!
 //! - more than `max` less the larger of two units and `2/9·max`: a lower mark is two widths below the upper one at most. A
 //!   width above one unit is a ninth of the upper mark at most;
-//! - more than `max/8`.
+//! - more than `max/8`: a short host holds less than the least, and a lower mark is a quarter of that or more.
 //!
 //! **Order within a class.** The host comes first that came to the class, or lost a packet without service there, least recently. So
 //! alike hosts give way in turn.
@@ -22,9 +25,9 @@
 
 use super::held_flow::{FLOW_CLASSES, HeldFlow};
 use super::ring::{Head, Linked, Links};
-use crate::Imbalance;
 use crate::disciplines::length_index::class_of;
 use crate::flow_scheduler::{ConfigError, Table};
+use crate::{Imbalance, Limits};
 
 /// A power of two is cut into `2^3` classes, if none of them is narrower than a unit then.
 const SUB_CLASS_BITS: u32 = 3;
@@ -32,19 +35,21 @@ const SUB_CLASS_BITS: u32 = 3;
 /// A unit is `2^12` bytes or less.
 const MOST_UNIT_BITS: u32 = 12;
 
+/// Where as many packets as are permitted hold so many bytes each in the mean, a host is in a class.
+const BYTES_OF_A_PACKET: u32 = 256;
 /// All classes.
 const CLASSES: u32 = (33 - SUB_CLASS_BITS) << SUB_CLASS_BITS;
 
 /// Words that hold a bit for each class.
 const WORDS: u32 = CLASSES.div_ceil(u32::BITS);
 
-/// Room for one host of [`LongestHostDrop`](super::LongestHostDrop): 32 bytes, all zero while the
-/// host holds nothing.
+/// Room for one host of [`LongestHostDrop`](super::LongestHostDrop): 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldHost {
     /// What the flows of the host hold together.
     pub(super) bytes: u32,
-    /// The marks: the host stays in its class while it holds `low..high` bytes. Zero if and only if it is in no class.
+    /// The marks: the host stays in its class while it holds `low..high` bytes. In no class `low`
+    /// is 0 and `high` the least.
     low: u32,
     high: u32,
     links: Links,
@@ -53,9 +58,16 @@ pub struct HeldHost {
 }
 
 impl HeldHost {
-    /// A host that holds nothing.
+    /// Room for a host: all zero. [`LongestHostDrop`](super::LongestHostDrop) makes it a host that holds nothing.
     pub const EMPTY: Self =
         Self { bytes: 0, low: 0, high: 0, links: Links::EMPTY, flows: [Head::EMPTY; FLOW_CLASSES] };
+}
+
+impl HeldHost {
+    /// Whether the host is in a class.
+    const fn is_listed(&self) -> bool {
+        self.low != 0
+    }
 }
 
 impl Linked for HeldHost {
@@ -144,33 +156,36 @@ pub(super) struct HostIndex<H, C> {
     /// One element.
     classes: C,
     unit_bits: u32,
+    /// A host comes to a class when it holds as many bytes.
+    pub(super) least: u32,
 }
 
 impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
-    /// As many hosts as `hosts` is long, with nothing; a unit is what `limit` bytes ask for ([`Self::set_unit`]).
+    /// As many hosts as `hosts` is long, with nothing; a unit is what `limits` ask for ([`Self::set_limits`]).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] if there is no room for classes.
-    pub(super) fn new(mut hosts: H, mut classes: C, limit: u32) -> Result<Self, ConfigError> {
+    pub(super) fn new(mut hosts: H, mut classes: C, limits: Limits) -> Result<Self, ConfigError> {
         let room = classes.as_ref().len() as u64;
         ConfigError::check_range("room for classes of hosts", room, 1, u64::MAX)?;
-        hosts.as_mut().fill(HeldHost::EMPTY);
         classes.as_mut().fill(HostClasses::EMPTY);
-        let unit_bits = unit_bits(limit, hosts.as_ref().len());
+        let (unit_bits, least) = unit_and_least(limits, hosts.as_ref().len());
+        hosts.as_mut().fill(HeldHost { high: least, ..HeldHost::EMPTY });
         let hostless = [Head::EMPTY; FLOW_CLASSES];
-        Ok(Self { hostless, hosts, classes, unit_bits })
+        Ok(Self { hostless, hosts, classes, unit_bits, least })
     }
 
-    /// A unit is an eighth of the part of a host, where all hosts there is room for share `limit` bytes, or the next power of two
-    /// below; one byte at least, and `2^12` at most. Where the unit changes, the hosts come to their new classes in the order in which
-    /// they would give way, so that the numbers of hosts decide nothing. Cost: O(hosts + classes) then.
-    pub(super) fn set_unit(&mut self, limit: u32) {
-        let unit_bits = unit_bits(limit, self.hosts.as_ref().len());
+    /// A unit is an eighth of the part of a host, where all hosts there is room for share the limit in bytes, or the next power of two
+    /// below; one byte at least, and `2^12` at most. The least is two units, or [`BYTES_OF_A_PACKET`] for each packet of a host's
+    /// part if that is less. Where they change, hosts come to their new classes in the order in which they would give way, and
+    /// those in no class behind them. Cost: O(hosts + classes) then.
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        let (unit_bits, least) = unit_and_least(limits, self.hosts.as_ref().len());
         // A host keeps its turn in its class where nothing changes.
-        if unit_bits == self.unit_bits {
+        if (unit_bits, least) == (self.unit_bits, self.least) {
             return;
         }
-        self.unit_bits = unit_bits;
+        (self.unit_bits, self.least) = (unit_bits, least);
         let mut all = Head::EMPTY;
         while let Some(at) = self.first_number() {
             self.unlist(at);
@@ -180,6 +195,11 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
             let Some(&HeldHost { links, .. }) = self.get(at) else { return };
             all.unlink(self.hosts.as_mut(), at, links);
             self.list(at);
+        }
+        for at in (0..).take(self.hosts.as_ref().len()) {
+            if !self.get(at).is_some_and(HeldHost::is_listed) {
+                self.list(at);
+            }
         }
     }
 
@@ -236,44 +256,25 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         }
     }
 
-    /// Moves host `at` to the class of the bytes it holds. In three functions, each with the registers it needs.
+    /// Moves host `at` to the class of the bytes it holds.
     #[inline(never)]
     fn relist(&mut self, at: u32) {
-        let Some(host) = self.get(at) else { return };
-        if host.high == 0 {
-            return self.list_first(at);
+        if self.get(at).is_some_and(HeldHost::is_listed) {
+            self.unlist(at);
         }
-        if host.bytes == 0 {
-            return self.unlist_last(at);
-        }
-        self.list_anew(at);
-    }
-
-    /// Host `at`, which held nothing, comes to a class.
-    #[inline(never)]
-    fn list_first(&mut self, at: u32) {
         self.list(at);
     }
 
-    /// Host `at` comes to another class.
-    #[inline(never)]
-    fn list_anew(&mut self, at: u32) {
-        self.unlist(at);
-        self.list(at);
-    }
-
-    /// Host `at`, which holds nothing more, leaves its class.
-    #[inline(never)]
-    fn unlist_last(&mut self, at: u32) {
-        self.unlist(at);
-    }
-
-    /// Puts host `at`, in no class, into the class of the bytes it holds, behind the others.
-    #[inline]
+    /// Puts host `at`, in no class, into the class of the bytes it holds, behind the others, unless they are less than the
+    /// least.
     fn list(&mut self, at: u32) {
         let hosts = self.hosts.as_mut();
         let Some(host) = hosts.get_mut(at as usize) else { return };
-        (host.low, host.high) = marks_of(host.bytes.max(1), self.unit_bits);
+        if host.bytes < self.least {
+            (host.low, host.high) = (0, self.least);
+            return;
+        }
+        (host.low, host.high) = marks_of(host.bytes, self.unit_bits);
         let class = class_at(host.high);
         let classes = self.classes.as_mut().first_mut();
         if let Some((list, used)) = classes.and_then(|classes| classes.of(class)) {
@@ -282,13 +283,12 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         }
     }
 
-    /// Takes host `at` out of its class.
-    #[inline]
+    /// Takes host `at` out of its class; its marks are the caller's.
     fn unlist(&mut self, at: u32) {
         let hosts = self.hosts.as_mut();
         let Some(host) = hosts.get_mut(at as usize) else { return };
         let (links, class) = (host.links, class_at(host.high));
-        (host.low, host.high) = (0, 0);
+        host.low = 0;
         let classes = self.classes.as_mut().first_mut();
         if let Some((list, used)) = classes.and_then(|classes| classes.of(class)) {
             list.unlink(hosts, at, links);
@@ -300,10 +300,10 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
 
     /// Puts host `at`, if it is in a class, behind the others there.
     pub(super) fn turn(&mut self, at: u32) {
-        let Some(&HeldHost { high, links, .. }) = self.get(at) else { return };
+        let Some(host) = self.get(at) else { return };
+        let (is_listed, HeldHost { high, links, .. }) = (host.is_listed(), *host);
         let classes = self.classes.as_mut().first_mut();
-        if high != 0
-            && let Some((list, _)) = classes.and_then(|classes| classes.of(class_at(high)))
+        if is_listed && let Some((list, _)) = classes.and_then(|classes| classes.of(class_at(high)))
         {
             list.turn(self.hosts.as_mut(), at, links);
         }
@@ -339,16 +339,24 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
                 Ok(())
             })?;
         }
-        let holding = self.hosts.as_ref().iter().filter(|host| host.bytes != 0).count();
-        Imbalance::check("hosts in classes", 0, found, holding as u64)
+        for (at, host) in (0_u32..).zip(self.hosts.as_ref()).filter(|(_, host)| !host.is_listed()) {
+            let (mark, least) = (host.high.into(), self.least.into());
+            Imbalance::check("the mark of a host in no class", at, mark, least)?;
+            let is_below = host.bytes < host.high;
+            Imbalance::check("a host in no class", at, is_below.into(), 1)?;
+            found = found.wrapping_add(1);
+        }
+        Imbalance::check("hosts in classes or in none", 0, found, self.hosts.as_ref().len() as u64)
     }
 }
 
-/// The bits of the unit of `hosts` hosts that share `limit` bytes.
-fn unit_bits(limit: u32, hosts: usize) -> u32 {
-    let eighths = (hosts as u64).saturating_mul(8).max(1);
-    let unit = u64::from(limit).checked_div(eighths).unwrap_or(0);
-    unit.checked_ilog2().unwrap_or(0).min(MOST_UNIT_BITS)
+/// The bits of the unit, and the least, of `hosts` hosts that share `limits`.
+fn unit_and_least(limits: Limits, hosts: usize) -> (u32, u32) {
+    let part = |limit: u32| u64::from(limit).checked_div(hosts as u64).unwrap_or(limit.into());
+    let unit_bits = (part(limits.bytes) >> 3).checked_ilog2().unwrap_or(0).min(MOST_UNIT_BITS);
+    let grain = 2 << unit_bits;
+    let of_packets = part(limits.packets.saturating_mul(BYTES_OF_A_PACKET));
+    (unit_bits, u32::try_from(of_packets).map_or(grain, |bytes| bytes.clamp(1, grain)))
 }
 
 #[cfg(test)]
@@ -394,14 +402,21 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_an_eighth_of_a_part_or_the_power_of_two_below() {
-        let grain = |limit, hosts: usize| {
+    fn unit_and_least_are_parts_of_the_limits() {
+        let index = |limits, hosts: usize| {
             let classes = [HostClasses::EMPTY];
-            HostIndex::new(vec![HeldHost::EMPTY; hosts], classes, limit).unwrap().grain()
+            HostIndex::new(vec![HeldHost::EMPTY; hosts], classes, limits).unwrap()
+        };
+        let grain = |bytes, hosts| {
+            let index = index(Limits::bytes(bytes), hosts);
+            assert_eq!(index.least, index.grain());
+            index.grain()
         };
         assert_eq!([grain(0, 0), grain(0, 1), grain(63, 4), grain(64, 4)], [2, 2, 2, 4]);
         assert_eq!([grain(4_000_000, 1_024), grain(1 << 18, 8)], [512, 8_192]);
         assert_eq!([grain(u32::MAX, 1), grain(u32::MAX, 65_536)], [8_192, 8_192]);
+        let least = |packets, hosts| index(Limits::packets(packets), hosts).least;
+        assert_eq!([least(0, 16), least(60, 16), least(u32::MAX, 16)], [1, 960, 8_192]);
     }
 
     /// Goal: `recount` sees every kind of damage to what it compares: classes in use, marks, links, heads, and hosts in no class.
@@ -410,18 +425,20 @@ mod tests {
     fn a_recount_sees_damage() {
         type Index = HostIndex<Vec<HeldHost>, [HostClasses; 1]>;
         let classes = [HostClasses::EMPTY];
-        let mut index = HostIndex::new(vec![HeldHost::EMPTY; 4], classes, 1 << 10).unwrap();
+        let mut index =
+            HostIndex::new(vec![HeldHost::EMPTY; 4], classes, Limits::bytes(64)).unwrap();
         for (host, bytes) in [(0, 1_000), (1, 5), (2, 1_010)] {
             index.raise(host, bytes);
         }
         assert_eq!(index.recount(), Ok(()));
-        let damages: [fn(&mut Index); 13] = [
+        let damages: [fn(&mut Index); 14] = [
             |index| index.classes[0].used[0] ^= 1,
             |index| *index.classes[0].used.iter_mut().find(|word| **word != 0).unwrap() = 0,
             |index| index.unit_bits += 2,
             |index| index.hosts[0].bytes = 0,
             |index| index.hosts[0].bytes = 5,
-            |index| index.hosts[3].bytes = 1,
+            |index| index.hosts[3].bytes = 4,
+            |index| index.hosts[3].high = 5,
             |index| index.hosts[0].low += 1,
             |index| index.hosts[0].low = 0,
             |index| index.hosts[0].high = index.hosts[1].high,

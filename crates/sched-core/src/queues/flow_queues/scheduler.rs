@@ -162,7 +162,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
     /// Where the drop policy names no victim, the packet served next gives way.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.ledger.set_limits(limits);
-        self.policy.limits_changed(self.ledger.limits());
+        let limits = self.ledger.limits();
+        self.policy.limits_changed(super::reachable(limits, self.descriptors.as_ref()));
         while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
     }
 
