@@ -145,6 +145,16 @@ impl<S: Storage> Outlet<S> {
 
     /// `None` also while the device has no room for what is next.
     pub(super) fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        if self.device == DeviceRoom::Ready && !self.line.inner().waits() {
+            return self.line.poll_at(now);
+        }
+        self.poll_apart(now)
+    }
+
+    /// [`Self::poll_at`], where hosts wait or the device does not take every packet. Called last,
+    /// so that the frequent way saves no registers.
+    #[inline(never)]
+    fn poll_apart(&self, now: Nanos) -> Option<Nanos> {
         let at = self.line.poll_at(now)?;
         if self.device == DeviceRoom::Ready {
             return Some(at);

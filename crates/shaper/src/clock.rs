@@ -260,14 +260,39 @@ impl Shaper {
         }
     }
 
+    /// Returns the first instant from `now` on at which the line is open; `None` if it never is.
+    #[inline]
+    pub(crate) fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        if self.is_open(now) {
+            return Some(now);
+        }
+        if self.has_stepped_back(now) {
+            return self.opens_after_step_back(now);
+        }
+        Some(self.due()).filter(|&due| due < Nanos::MAX)
+    }
+
+    /// [`Self::opens_at`], where the clock has stepped back: a dequeue at `now` sets the line right,
+    /// if that opens at another instant then.
+    #[cold]
+    #[inline(never)]
+    fn opens_after_step_back(&self, now: Nanos) -> Option<Nanos> {
+        let is_moved = self.rebased(now).due() != self.due();
+        Some(if is_moved { now } else { self.due() }).filter(|&at| at < Nanos::MAX)
+    }
+
+    #[inline]
+    const fn has_stepped_back(&self, now: Nanos) -> bool {
+        now.0.saturating_add(Self::STEP_BACK.0) < self.since.0
+    }
+
     /// Returns the line with which time goes on at `now`, if the clock has stepped back by more
     /// than [`Self::STEP_BACK`] since a packet left or the rate changed: the timestamps until then
     /// were wrong. It opens after the time that it had left at that departure or change, and
     /// catches up no lateness.
     #[inline]
     pub(crate) fn after_step_back(&self, now: Nanos) -> Option<Self> {
-        let has_stepped_back = now.0.saturating_add(Self::STEP_BACK.0) < self.since.0;
-        has_stepped_back.then(|| self.rebased(now))
+        self.has_stepped_back(now).then(|| self.rebased(now))
     }
 
     #[cold]

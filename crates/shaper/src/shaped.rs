@@ -574,14 +574,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
     /// [`dequeue`](Scheduler::dequeue) with this timestamp sets the link right; if it returns
     /// nothing, the next answer is the instant at which a packet leaves.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-        let ready = self.inner.poll_at(now)?;
-        if self.line.is_open(now) {
-            return Some(ready);
-        }
-        let due = self.line.due();
-        let is_moved = self.line.after_step_back(now).is_some_and(|line| line.due() != due);
-        let open = if is_moved { now } else { due };
-        (open < Nanos::MAX).then(|| ready.max(open))
+        let (ready, open) = (self.inner.poll_at(now)?, self.line.opens_at(now)?);
+        Some(ready.max(open))
     }
 
     fn backlog(&self) -> Backlog {
