@@ -12,8 +12,8 @@ use freeboard::flowhash::{
 use freeboard::sched_core::{DropReason, Limits, Nanos, RejectReason, TokenBucket};
 use freeboard::shaper::Rate;
 use freeboard::{
-    AckFilter, BufferState, FoundEntries, FrameQueue, Heap, HostRules, HostTerms, IsolatedError,
-    IsolatedMemory, Isolation, PushError, SmartQueue, SmartQueueError, TinMode,
+    AckFilter, AqmKind, BufferState, FoundEntries, FrameQueue, Heap, HostRules, HostTerms,
+    IsolatedError, IsolatedMemory, Isolation, PushError, SmartQueue, SmartQueueError, TinMode,
 };
 
 const KEY: [u8; 16] = *b"sixteen of these";
@@ -707,4 +707,37 @@ fn addresses_of_one_card_have_the_share_of_one_host() {
         alone.push(Nanos(0), &frame(true, 1, address)).expect("there is room");
     }
     assert_eq!(alone.backlogged_hosts(), (20, 0));
+}
+
+/// Goal: of a host that sends little nothing is lost where many hosts fill the buffers with short packets. Method: 80 hosts
+/// send short packets, eight times what the line takes; another sends half of its share.
+#[test]
+fn short_packets_of_many_hosts_take_no_buffer_of_a_host_that_sends_little() {
+    fn packet(host: u8) -> [u8; 28] {
+        let mut packet = [0; 28];
+        packet[..10].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17]);
+        packet[12..24].copy_from_slice(&[10, 0, 0, host, 192, 0, 2, 1, 0x13, 0, 1, 0xbb]);
+        packet
+    }
+    const LIGHT: u8 = 200;
+    let builder = SmartQueue::upload(Rate::megabits_per_second(10).expect("in range"));
+    let builder = builder.raw_ip().aqm(AqmKind::None);
+    let mut queue = builder.frames(KEY).expect("a queue");
+    let (mut now, mut sent, mut arrived) = (Nanos(0), 0, 0);
+    for round in 0..effort(2_000, 8_000) {
+        // One of 160 packets that leave.
+        if round % 16 == 0 {
+            queue.push(now, &packet(LIGHT)).expect("there is room");
+            sent += 1;
+        }
+        for host in 0..80 {
+            let _may_be_refused = queue.push(now, &packet(host));
+        }
+        for _ in 0..10 {
+            now = queue.poll_at(now).expect("a backlog");
+            arrived += u32::from(queue.pop(now).is_some_and(|frame| frame[15] == LIGHT));
+        }
+    }
+    assert!(arrived + 2 >= sent, "{arrived} of {sent}");
+    queue.recount().expect("the counters are right");
 }

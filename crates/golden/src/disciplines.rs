@@ -64,7 +64,7 @@ pub const ALL: &[Run] = &[
     Run {
         name: "backlogged hosts with new flows",
         hash: crate::hosts::busy,
-        pinned: 0x4df0_d890_d490_4152,
+        pinned: 0x6f84_a7d1_9c54_5a31,
     },
 ];
 

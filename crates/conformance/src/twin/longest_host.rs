@@ -154,15 +154,15 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
 }
 
 /// An eighth of the part of a host in bytes, or the power of two below; 1 to 4,096. And twice as many
-/// bytes, or 256 for each packet of its part.
+/// bytes, or the part of a host in bytes, or 20 for each packet of its part.
 fn unit_and_least(limits: Limits, packets: u32, hosts: u32) -> (u64, u64) {
     let hosts = u64::from(hosts);
     let eighth = u64::from(limits.bytes) / hosts / 8;
     let powers = (0..=12).map(|bits| 1 << bits);
     let unit: u64 =
         powers.filter(|power| *power <= eighth.max(1)).max().expect("1 is not too large");
-    let of_packets = u64::from(limits.packets.min(packets).saturating_mul(256)) / hosts;
-    (unit, of_packets.clamp(1, 2 * unit))
+    let shortest = limits.packets.min(packets).saturating_mul(20);
+    (unit, (u64::from(shortest.min(limits.bytes)) / hosts).clamp(1, 2 * unit))
 }
 
 impl<O: NaiveFlowScheduler + NaiveHosted> NaiveFlowScheduler for NaiveLongestHostDrop<O> {

@@ -21,10 +21,10 @@
 //!   `B`, so that one holds more than `B/H`; and the grain is at most a quarter of `B/H`.
 //! - A host that keeps below this, less `L`, with packets of at most `L` bytes, loses no arrival of
 //!   its own either.
-//! - A limit in packets promises nothing of the two last. There is no victim while each host holds less than the grain, or than
-//!   256 bytes for each packet of its part of the limit.
+//! - A limit in packets promises nothing of the two last. There is a victim all the same where as many packets are held as it permits, of 20 bytes or
+//!   more in the mean. Without one an arrival is rejected.
 //!
-//! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no host holds anything. No books of
+//! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no host is in a class. No books of
 //! hosts are kept for them.
 //!
 //! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 8 bytes a flow, 32 a host,

@@ -35,8 +35,9 @@ const SUB_CLASS_BITS: u32 = 3;
 /// A unit is `2^12` bytes or less.
 const MOST_UNIT_BITS: u32 = 12;
 
-/// Where as many packets as are permitted hold so many bytes each in the mean, a host is in a class.
-const BYTES_OF_A_PACKET: u32 = 256;
+/// The header of an IPv4 packet: no IP packet is shorter. So a host is in a class where as many packets are held as
+/// are permitted, however short they are.
+const SHORTEST: u32 = 20;
 /// All classes.
 const CLASSES: u32 = (33 - SUB_CLASS_BITS) << SUB_CLASS_BITS;
 
@@ -176,8 +177,8 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
     }
 
     /// A unit is an eighth of the part of a host, where all hosts there is room for share the limit in bytes, or the next power of two
-    /// below; one byte at least, and `2^12` at most. The least is two units, or [`BYTES_OF_A_PACKET`] for each packet of a host's
-    /// part if that is less. Where they change, hosts come to their new classes in the order in which they would give way, and
+    /// below; one byte at least, and `2^12` at most. The least is two units, or what a host's part holds of the bytes, or of
+    /// packets of [`SHORTEST`] bytes, if that is less: one byte at least. Where they change, hosts come to their new classes in the order in which they would give way, and
     /// those in no class behind them. Cost: O(hosts + classes) then.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         let (unit_bits, least) = unit_and_least(limits, self.hosts.as_ref().len());
@@ -355,8 +356,8 @@ fn unit_and_least(limits: Limits, hosts: usize) -> (u32, u32) {
     let part = |limit: u32| u64::from(limit).checked_div(hosts as u64).unwrap_or(limit.into());
     let unit_bits = (part(limits.bytes) >> 3).checked_ilog2().unwrap_or(0).min(MOST_UNIT_BITS);
     let grain = 2 << unit_bits;
-    let of_packets = part(limits.packets.saturating_mul(BYTES_OF_A_PACKET));
-    (unit_bits, u32::try_from(of_packets).map_or(grain, |bytes| bytes.clamp(1, grain)))
+    let held = part(limits.packets.saturating_mul(SHORTEST).min(limits.bytes));
+    (unit_bits, u32::try_from(held).map_or(grain, |bytes| bytes.clamp(1, grain)))
 }
 
 #[cfg(test)]
@@ -409,14 +410,17 @@ mod tests {
         };
         let grain = |bytes, hosts| {
             let index = index(Limits::bytes(bytes), hosts);
-            assert_eq!(index.least, index.grain());
+            // With no more than this each, all hosts are within the limit.
+            assert!(
+                index.least == index.grain() || index.least == 1 && bytes < 2 * hosts.max(1) as u32
+            );
             index.grain()
         };
         assert_eq!([grain(0, 0), grain(0, 1), grain(63, 4), grain(64, 4)], [2, 2, 2, 4]);
         assert_eq!([grain(4_000_000, 1_024), grain(1 << 18, 8)], [512, 8_192]);
         assert_eq!([grain(u32::MAX, 1), grain(u32::MAX, 65_536)], [8_192, 8_192]);
         let least = |packets, hosts| index(Limits::packets(packets), hosts).least;
-        assert_eq!([least(0, 16), least(60, 16), least(u32::MAX, 16)], [1, 960, 8_192]);
+        assert_eq!([least(0, 16), least(60, 16), least(u32::MAX, 16)], [1, 75, 8_192]);
     }
 
     /// Goal: `recount` sees every kind of damage to what it compares: classes in use, marks, links, heads, and hosts in no class.

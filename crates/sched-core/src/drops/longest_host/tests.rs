@@ -297,6 +297,21 @@ fn of_hosts_in_a_class_the_first_gives_way_and_keeps_its_place() {
     assert_eq!(world.victim(), Some((FlowId(0), DropFrom::Head)), "12,000 is above the lower mark");
 }
 
+/// Goal: there is a victim whenever a limit in bytes is exceeded, one below a byte for each host too. Method: up to
+/// 16 packets of a byte or two, to all hosts in turn.
+#[test]
+fn there_is_a_victim_over_any_limit_in_bytes() {
+    for limit in 0..16 {
+        for len in [1, 2] {
+            let mut world = World::of(&[0, 1, 2, 3], limit);
+            for sent in 1..=16 {
+                world.enqueue(sent % 4, len);
+                assert!(sent * len <= limit || world.victim().is_some(), "{sent} of {limit}");
+            }
+        }
+    }
+}
+
 /// Goal: a host that holds little is no victim, and becomes one again. Method: two hosts around the
 /// least, which is two units here, and one around that of a limit in packets.
 #[test]
@@ -312,7 +327,7 @@ fn a_host_below_the_least_is_no_victim() {
     world.lose(1);
     assert_eq!(world.victim(), None);
     world.limits_changed(Limits { packets: 64, bytes: 1 << 17 });
-    assert_eq!(world.victim(), Some((FlowId(0), DropFrom::Head)), "4,096 are enough");
+    assert_eq!(world.victim(), Some((FlowId(0), DropFrom::Head)), "320 are enough");
 }
 
 /// Goal: other limits leave alike hosts their turns. Method: two hosts of one class; the one that has just lost a packet is behind the
