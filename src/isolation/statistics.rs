@@ -173,7 +173,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     }
 
     /// Returns the quantum in force of the host in `entry`, in bytes: what
-    /// [`Labelled::host_quantum`] said, or the nearest value in range. `None` for an entry that
+    /// [`Labelled::host_terms`] said, or the nearest value in range. `None` for an entry that
     /// there is not. Cost: O(1).
     #[must_use]
     pub fn host_quantum(&self, entry: u32) -> Option<u32> {
