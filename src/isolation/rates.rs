@@ -412,6 +412,9 @@ impl<S: Storage> Serving<S> {
     #[cold]
     #[inline(never)]
     pub(super) fn charge_limited(&mut self, len: u32) {
+        if !self.rates.are_set() {
+            return; // Nothing below is compiled where there is no room for rates.
+        }
         self.tell_time();
         let (turn, cost, max_len) = (self.selected, self.quanta.cost(len), self.max_len);
         let (host, tin) = (self.host_of_turn(turn), self.tin_of_turn(turn));
