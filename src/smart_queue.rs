@@ -138,9 +138,9 @@ use outlet::{Outlet, SmartAqm};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in tables of
-/// the caller's ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after construction. The value itself takes
-/// up to 2.2 kB.
+/// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in
+/// tables of the caller's ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after
+/// construction. The value itself takes up to 2.2 kB.
 ///
 /// **Threads.** A queue is `Send` and `Sync`: it may be moved to another thread, and one that is
 /// shared stands behind a lock, since it takes and gives packets by `&mut self`. The same holds for

@@ -23,7 +23,8 @@ pub struct IsolatedConfig {
     /// 1,514 bytes. To send a long one does, until the next [rebuild](crate::Isolated::rebuild) or
     /// [key](crate::Isolated::relabel).
     pub quantum: u32,
-    /// The quantum of a host that [`Labelled::host_terms`](crate::Labelled::host_terms) gives no other, from `max_len` on.
+    /// The quantum of a host that [`Labelled::host_terms`](crate::Labelled::host_terms) gives no
+    /// other, from `max_len` on.
     pub host_quantum: u32,
     /// The ways of the sets of all tables: 1, 2, 4, 8 or 16.
     pub ways: u32,

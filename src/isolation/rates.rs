@@ -97,8 +97,8 @@ pub(super) struct Rates<S: Storage> {
     /// A host that has returned with one of its turns so far; [`NONE`] otherwise.
     returning: u32,
     clock: Elapsed,
-    /// From here on all buckets are full: the clock goes no further. Hosts that are due may return in
-    /// another order than that in which they became due while it stood.
+    /// From here on all buckets are full: the clock goes no further. Hosts that are due may return
+    /// in another order than that in which they became due while it stood.
     all_full_at: Nanos,
 }
 
@@ -407,8 +407,8 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The selected turn was sent `len` bytes, where hosts have rates, and holds nothing more if its
-    /// flows are gone.
+    /// The selected turn was sent `len` bytes, where hosts have rates, and holds nothing more if
+    /// its flows are gone.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_limited(&mut self, len: u32) {

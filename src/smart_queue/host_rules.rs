@@ -13,24 +13,25 @@ use crate::labels::{Identified, Labelled};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct HostTerms {
-    /// The quantum in bytes: the weight of the host, against the quantum of the others. `None` is the
-    /// quantum of the queue. A quantum out of range counts as the nearest one in range: the longest
-    /// packet at least, so to give a host half a share, give the others twice the longest packet.
-    /// [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value in force.
+    /// The quantum in bytes: the weight of the host, against the quantum of the others. `None` is
+    /// the quantum of the queue. A quantum out of range counts as the nearest one in range: the
+    /// longest packet at least, so to give a host half a share, give the others twice the longest
+    /// packet. [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value in
+    /// force.
     pub quantum: Option<u32>,
     /// The committed rate: above it the host is served while no other conforms to its own or has
-    /// none ([`TokenBucket`]). Ignored where the tables have no
-    /// [room for rates](crate::IsolatedMemory::with_rates), as in a queue built with
+    /// none ([`TokenBucket`]). Ignored where the tables have no [room for
+    /// rates](crate::IsolatedMemory::with_rates), as in a queue built with
     /// [`frames`](crate::SmartQueueBuilder::frames). A burst below the longest packet counts as one
-    /// of the longest packet. A host that comes back to its entry has the bucket that it left. Until
-    /// the bucket is full, other hosts claim the entry last: only if every other way of the set is
-    /// taken and no host of their tin has an entry there. Any other host begins with a full bucket,
-    /// and so does a host whose label has another key since. Hosts that share an entry share the rate
-    /// of the first. Where there are several tins, the rate holds over all of them together, and
-    /// what is in excess of it is served after all tins.
+    /// of the longest packet. A host that comes back to its entry has the bucket that it left.
+    /// Until the bucket is full, other hosts claim the entry last: only if every other way of the
+    /// set is taken and no host of their tin has an entry there. Any other host begins with a full
+    /// bucket, and so does a host whose label has another key since. Hosts that share an entry
+    /// share the rate of the first. Where there are several tins, the rate holds over all of them
+    /// together, and what is in excess of it is served after all tins.
     pub committed_rate: Option<TokenBucket>,
-    /// The ceiling: above it the host is not served, even if the line is idle, whatever its committed
-    /// rate is. It holds over all tins together. The rest as for the committed rate.
+    /// The ceiling: above it the host is not served, even if the line is idle, whatever its
+    /// committed rate is. It holds over all tins together. The rest as for the committed rate.
     pub ceiling: Option<TokenBucket>,
 }
 

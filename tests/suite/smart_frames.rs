@@ -709,8 +709,9 @@ fn addresses_of_one_card_have_the_share_of_one_host() {
     assert_eq!(alone.backlogged_hosts(), (20, 0));
 }
 
-/// Goal: of a host that sends little nothing is lost where many hosts fill the buffers with short packets. Method: 80 hosts
-/// send short packets, eight times what the line takes; another sends half of its share.
+/// Goal: of a host that sends little nothing is lost where many hosts fill the buffers with short
+/// packets. Method: 80 hosts send short packets, eight times what the line takes; another sends
+/// half of its share.
 #[test]
 fn short_packets_of_many_hosts_take_no_buffer_of_a_host_that_sends_little() {
     fn packet(host: u8) -> [u8; 28] {

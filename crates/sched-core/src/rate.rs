@@ -258,8 +258,8 @@ impl FiniteRate {
     /// The largest whole number below `units / bps`, of units from 1 to 2⁶³.
     #[inline]
     const fn whole_below(self, units: u64) -> u64 {
-        // With d = bps, 2⁶⁴⁺ˢ = d·m + e and 1 ≤ e ≤ d < 2ˢ⁺¹: units·m / 2⁶⁴⁺ˢ is less than units/d by
-        // units·e / (d·2⁶⁴⁺ˢ), which is above 0 and below 1/d.
+        // With d = bps, 2⁶⁴⁺ˢ = d·m + e and 1 ≤ e ≤ d < 2ˢ⁺¹: units·m / 2⁶⁴⁺ˢ is less than units/d
+        // by units·e / (d·2⁶⁴⁺ˢ), which is above 0 and below 1/d.
         high_half(units, self.reciprocal) >> (63 - self.bps.leading_zeros())
     }
 }

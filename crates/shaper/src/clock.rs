@@ -187,10 +187,10 @@ impl Shaper {
 
     /// A packet of `wire_len` bytes leaves at `now`.
     ///
-    /// Charging a closed line is legal and puts it off further: a caller may charge packets that
-    /// it has dropped or sent past the shaper. On an unlimited line it has no effect. A `wire_len`
-    /// above 2³⁰ counts as 2³⁰. On an open line, `now` before the last packet left, or before the last change of
-    /// the rate, counts as that instant.
+    /// Charging a closed line is legal and puts it off further: a caller may charge packets that it
+    /// has dropped or sent past the shaper. On an unlimited line it has no effect. A `wire_len`
+    /// above 2³⁰ counts as 2³⁰. On an open line, `now` before the last packet left, or before the
+    /// last change of the rate, counts as that instant.
     #[inline]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
         self.pay(now, wire_len.into());
@@ -272,8 +272,8 @@ impl Shaper {
         Some(self.due()).filter(|&due| due < Nanos::MAX)
     }
 
-    /// [`Self::opens_at`], where the clock has stepped back: a dequeue at `now` sets the line right,
-    /// if that opens at another instant then.
+    /// [`Self::opens_at`], where the clock has stepped back: a dequeue at `now` sets the line
+    /// right, if that opens at another instant then.
     #[cold]
     #[inline(never)]
     fn opens_after_step_back(&self, now: Nanos) -> Option<Nanos> {

@@ -113,8 +113,9 @@ impl Labelled for Numbered {
         self.tin
     }
 
-    /// Rates of the even sources: less than what they send, or with every other of them a rate whose bytes take no whole
-    /// number of nanoseconds. Ceilings below what the sources send, and far above it.
+    /// Rates of the even sources: less than what they send, or with every other of them a rate
+    /// whose bytes take no whole number of nanoseconds. Ceilings below what the sources send, and
+    /// far above it.
     fn host_terms(&self) -> HostTerms {
         let of = |rates: [Option<u64>; 4]| {
             let rate = rates[(self.source() & 3) as usize].filter(|_| self.limited)?;

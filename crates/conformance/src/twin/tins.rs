@@ -21,8 +21,8 @@ struct NaiveTin {
     config: TinConfig,
     flows: NaiveDrr,
     backlogged: BTreeSet<FlowId>,
-    /// From when on it is within its share, in units of time of which its rate has as many in a nanosecond as bits in a second; in
-    /// nanoseconds without one.
+    /// From when on it is within its share, in units of time of which its rate has as many in a
+    /// nanosecond as bits in a second; in nanoseconds without one.
     clock: i128,
     /// What all have sent when this one was served last, or became backlogged.
     served_at: u64,
@@ -297,7 +297,8 @@ impl NaiveTins {
         }
     }
 
-    /// The clock of `tin` is `ahead` of now, but no more than a packet ahead nor than its credit behind.
+    /// The clock of `tin` is `ahead` of now, but no more than a packet ahead nor than its credit
+    /// behind.
     fn set_ahead(&mut self, at: usize, ahead: i128, longest: u32) {
         let (now, credit, tin) = (self.now, self.credit(at), &mut self.tins[at]);
         tin.clock = now * tin.units() + ahead.clamp(-credit, tin.time_of(longest));

@@ -207,7 +207,8 @@ impl Words for BlueState {
 }
 
 alone! {
-    /// BLUE for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
+    /// BLUE for the queues whose states are in the memory `T`; of queues beyond its length every
+    /// packet passes.
     ///
     /// ```
     /// use sched_core::{

@@ -388,7 +388,8 @@ impl CobaltLaw {
 }
 
 alone! {
-    /// COBALT for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
+    /// COBALT for the queues whose states are in the memory `T`; of queues beyond its length every
+    /// packet passes.
     ///
     /// ```
     /// use sched_core::{

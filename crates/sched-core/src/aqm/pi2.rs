@@ -157,7 +157,8 @@ impl Words for Pi2State {
 }
 
 alone! {
-    /// PI2 for the queues whose states are in the memory `T`; to queues beyond its length nothing is told.
+    /// PI2 for the queues whose states are in the memory `T`; to queues beyond its length nothing
+    /// is told.
     ///
     /// ```
     /// use sched_core::{Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pi2, Pi2Params, Pi2State, Queue};

@@ -220,7 +220,8 @@ impl Words for PieState {
 const HIGH: u32 = u32::BITS + DELAY_BITS;
 
 alone! {
-    /// PIE for the queues whose states are in the memory `T`; to queues beyond its length nothing is told.
+    /// PIE for the queues whose states are in the memory `T`; to queues beyond its length nothing
+    /// is told.
     ///
     /// ```
     /// use sched_core::{Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pie, PieParams, PieState, Queue};

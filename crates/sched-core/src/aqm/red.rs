@@ -312,7 +312,8 @@ const fn part(number: u64, fraction: u32) -> u64 {
 }
 
 alone! {
-    /// RED for the queues whose states are in the memory `T`; arrivals of queues beyond its length pass.
+    /// RED for the queues whose states are in the memory `T`; arrivals of queues beyond its length
+    /// pass.
     ///
     /// ```
     /// use sched_core::{

@@ -34,8 +34,9 @@
 //! **Time.** From [`TinChoice::advance`]; counted in these calls only. A step back is no time, unless it is of more
 //! than a second: then time goes on from the new reading. A step forward counts for at most ten hours.
 //!
-//! **Cost.** O(1): the time of a packet and a few comparisons; a loop over the tins where one comes within its share, and
-//! where none of more than four is within it. Nothing with one tin. Memory: 72 bytes a tin.
+//! **Cost.** O(1): the time of a packet and a few comparisons; a loop over the tins where one comes
+//! within its share, and where none of more than four is within it. Nothing with one tin. Memory:
+//! 72 bytes a tin.
 //!
 //! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
 
@@ -54,17 +55,19 @@ use tin::bits;
 /// The most bytes of the floor. A tin waits for at most as many of each of the others, which is less than the count of
 /// bytes sent can tell apart: 2^32.
 const MOST_FLOOR: u32 = 1 << 28;
-/// Time that is later than this is moved back to where it began. A step of time is at most 2⁴⁵, and no clock is ahead of
-/// now by more than the time of a packet, 2⁴⁶. Few tins leave by the short way, which moves no time back, until the floor is
-/// due: after 2²⁸ bytes at most. Those that take most are single bytes, of up to 566 on the wire: less than 2⁶¹ − 2⁴⁷
-/// together. So time stays below 2⁶².
+/// Time that is later than this is moved back to where it began. A step of time is at most 2⁴⁵, and
+/// no clock is ahead of now by more than the time of a packet, 2⁴⁶. Few tins leave by the short
+/// way, which moves no time back, until the floor is due: after 2²⁸ bytes at most. Those that take
+/// most are single bytes, of up to 566 on the wire: less than 2⁶¹ − 2⁴⁷ together. So time stays
+/// below 2⁶².
 const LATEST: Nanos = Nanos(1 << 61);
 
 /// As many tins are looked at without a loop.
 const FEW: usize = 4;
 
-/// When one of few tins comes within its share, and in the lowest two bits which one it is: the least of all says both.
-/// Of those that come at once the highest tin has the least.
+/// The instant at which one of few tins comes within its share, and the number of the tin in the
+/// lowest two bits: the least of all says both. Of tins that come at once the highest has the
+/// least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due(u64);
 
@@ -492,7 +495,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         }
     }
 
-    /// By share: the tin served next, as of `now`. What is rare is in functions of its own, called last: no registers are saved.
+    /// By share: the tin served next, as of `now`. What is rare is in functions of its own, called
+    /// last: no registers are saved.
     #[inline(never)]
     fn choose(&mut self, now: Nanos) {
         if now >= self.next_within {
@@ -535,7 +539,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         }
     }
 
-    /// [`Self::choose`], where others may have come within their share: looks which have, and when the next one does.
+    /// [`Self::choose`], where others may have come within their share: looks which have, and when
+    /// the next one does.
     #[inline(never)]
     fn look(&mut self, now: Nanos) {
         let now = if now < LATEST { now } else { self.move_time_back() };
@@ -588,8 +593,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.next_within = self.next_within.min(clock);
     }
 
-    /// [`Self::choose`], where no tin is within its share: the one that comes within it first, the highest of those that do at
-    /// once; tin 0 if none is backlogged.
+    /// [`Self::choose`], where no tin is within its share: the one that comes within it first, the
+    /// highest of those that do at once; tin 0 if none is backlogged.
     #[inline(never)]
     fn choose_earliest(&mut self) {
         if usize::from(self.count) <= FEW {
@@ -635,8 +640,9 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         sent.wrapping_sub(self.floor_at).cast_signed() >= 0
     }
 
-    /// [`Self::choose`], where a tin may have been passed over for as long as the floor allows: the one that was not served for
-    /// longest, if that was for as many bytes as the floor says; the lowest of several.
+    /// [`Self::choose`], where a tin may have been passed over for as long as the floor allows: the
+    /// one that was not served for longest, if that was for as many bytes as the floor says; the
+    /// lowest of several.
     #[inline(never)]
     fn choose_by_floor(&mut self) {
         let (mut first, mut longest) = (0, 0);

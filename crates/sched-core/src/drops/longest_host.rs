@@ -4,9 +4,9 @@
 //! [`LongestHostDrop`] protects a host from those that hold more, so that a thousand short queues of
 //! one host do not push out the longer one of another.
 //!
-//! Hosts are told apart by classes of the bytes they hold, and the flows of a host likewise. A host stays in its class while it
-//! holds a little less too, so that most packets move nothing. A host that holds little is in no class: on a link that is not full
-//! most are not.
+//! Hosts are told apart by classes of the bytes they hold, and the flows of a host likewise. A host
+//! stays in its class while it holds a little less too, so that most packets move nothing. A host
+//! that holds little is in no class: on a link that is not full most are not.
 //!
 //! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`, or 2 bytes if that is more, and at
 //! most 8 KiB ([`LongestHostDrop::grain`]). The queues tell the policy of their limits ([`DropPolicy::limits_changed`]).
@@ -21,11 +21,12 @@
 //!   `B`, so that one holds more than `B/H`; and the grain is at most a quarter of `B/H`.
 //! - A host that keeps below this, less `L`, with packets of at most `L` bytes, loses no arrival of
 //!   its own either.
-//! - A limit in packets promises nothing of the two last. There is a victim all the same where as many packets are held as it permits, of 20 bytes or
-//!   more in the mean. Without one an arrival is rejected.
+//! - A limit in packets promises nothing of the two last. There is a victim all the same where as
+//!   many packets are held as it permits, of 20 bytes or more in the mean. Without one an arrival
+//!   is rejected.
 //!
-//! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no host is in a class. No books of
-//! hosts are kept for them.
+//! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no
+//! host is in a class. No books of hosts are kept for them.
 //!
 //! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 8 bytes a flow, 32 a host,
 //! and 512 for the classes of hosts. There is room for 65,535 flows and as many hosts.

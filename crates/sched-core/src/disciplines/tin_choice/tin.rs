@@ -66,8 +66,8 @@ impl TinState {
         self.quantum = u32::try_from(quantum).unwrap_or(most).min(most).max(max_len);
     }
 
-    /// Another rate, of a tin below `above` others. What it owes or has to its credit it owes or has after the change, up to what
-    /// it can.
+    /// Another rate, of a tin below `above` others. What it owes or has to its credit it owes or
+    /// has after the change, up to what it can.
     pub(super) fn set_rate(&mut self, rate: Option<u64>, above: u32, longest: u32, now: Nanos) {
         let rate = rate.and_then(|bits| FiniteRate::new(bits).ok());
         let before = core::mem::replace(&mut self.rate, rate);
@@ -109,8 +109,8 @@ impl TinState {
         self.clock = rate.after_packet(paid, wire_len.into());
     }
 
-    /// [`Self::charge`] of a clock that is ahead of now: the tin stays beyond its share. What is borrowed is charged, to no more
-    /// than this packet beyond now, in whole nanoseconds.
+    /// [`Self::charge`] of a clock that is ahead of now: the tin stays beyond its share. What is
+    /// borrowed is charged, to no more than this packet beyond now, in whole nanoseconds.
     #[inline(always)]
     pub(super) fn charge_beyond(&mut self, wire_len: u32, now: Nanos) {
         let Some(rate) = self.rate else { return };

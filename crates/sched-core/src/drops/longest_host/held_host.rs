@@ -3,20 +3,23 @@
 //! **Classes.** From one *unit* on, which is a power of two, a class is one unit wide. A class is an eighth of a power of two
 //! wide where that is more. Below one unit, each class reaches four times as far as the one before it.
 //!
-//! **Short hosts.** A host comes to a class when it holds the *least* bytes: two units, or less where the number of packets is
-//! limited. While it holds less it is in none, so that a short queue costs an addition and a comparison.
+//! **Short hosts.** A host comes to a class when it holds the *least* bytes: two units, or less
+//! where the number of packets is limited. While it holds less it is in none, so that a short queue
+//! costs an addition and a comparison.
 //!
 //! **Marks.** A host comes to the class of the bytes it holds. It stays there while it holds at least its lower mark and less
 //! than its upper mark. The upper mark is the end of the class. The lower mark is below the beginning `b` of the class, so that a
 //! few packets to and fro do not move the host. It is the larger of `b/4` and `b` less the width of the class; below one unit it
 //! is `b/2`.
 //!
-//! **What is promised.** Let the host `v` be of the highest class in use, and `max` be the most that a host holds. Then `max`
-//! is below the upper mark of `v`, because no host is of a higher class, or below two units. So `v` holds
+//! **What is promised.** Let the host `v` be of the highest class in use, and `max` be the most
+//! that a host holds. Then `max` is below the upper mark of `v`, because no host is of a higher
+//! class, or below two units. So `v` holds
 //!
 //! - more than `max` less the larger of two units and `2/9·max`: a lower mark is two widths below the upper one at most. A
 //!   width above one unit is a ninth of the upper mark at most;
-//! - more than `max/8`: a short host holds less than the least, and a lower mark is a quarter of that or more.
+//! - more than `max/8`: a short host holds less than the least, and every lower mark is more than
+//!   an eighth of that.
 //!
 //! **Order within a class.** The host comes first that came to the class, or lost a packet without service there, least recently. So
 //! alike hosts give way in turn.
@@ -35,8 +38,8 @@ const SUB_CLASS_BITS: u32 = 3;
 /// A unit is `2^12` bytes or less.
 const MOST_UNIT_BITS: u32 = 12;
 
-/// The header of an IPv4 packet: no IP packet is shorter. So a host is in a class where as many packets are held as
-/// are permitted, however short they are.
+/// The header of an IPv4 packet: no IP packet is shorter. So a host is in a class where as many
+/// packets are held as are permitted, however short they are.
 const SHORTEST: u32 = 20;
 /// All classes.
 const CLASSES: u32 = (33 - SUB_CLASS_BITS) << SUB_CLASS_BITS;
@@ -59,13 +62,14 @@ pub struct HeldHost {
 }
 
 impl HeldHost {
-    /// Room for a host: all zero. [`LongestHostDrop`](super::LongestHostDrop) makes it a host that holds nothing.
+    /// Room for a host: all zero. [`LongestHostDrop`](super::LongestHostDrop) makes it a host that
+    /// holds nothing.
     pub const EMPTY: Self =
         Self { bytes: 0, low: 0, high: 0, links: Links::EMPTY, flows: [Head::EMPTY; FLOW_CLASSES] };
 }
 
 impl HeldHost {
-    /// Whether the host is in a class.
+    /// Returns true if the host is in a class.
     const fn is_listed(&self) -> bool {
         self.low != 0
     }
@@ -162,7 +166,8 @@ pub(super) struct HostIndex<H, C> {
 }
 
 impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
-    /// As many hosts as `hosts` is long, with nothing; a unit is what `limits` ask for ([`Self::set_limits`]).
+    /// As many hosts as `hosts` is long, with nothing; a unit is what `limits` ask for
+    /// ([`Self::set_limits`]).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] if there is no room for classes.
@@ -176,10 +181,12 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         Ok(Self { hostless, hosts, classes, unit_bits, least })
     }
 
-    /// A unit is an eighth of the part of a host, where all hosts there is room for share the limit in bytes, or the next power of two
-    /// below; one byte at least, and `2^12` at most. The least is two units, or what a host's part holds of the bytes, or of
-    /// packets of [`SHORTEST`] bytes, if that is less: one byte at least. Where they change, hosts come to their new classes in the order in which they would give way, and
-    /// those in no class behind them. Cost: O(hosts + classes) then.
+    /// A unit is an eighth of the part of a host, where all hosts there is room for share the limit
+    /// in bytes, or the next power of two below; one byte at least, and `2^12` at most. The least
+    /// is two units, or what a host's part holds of the bytes, or of packets of [`SHORTEST`] bytes,
+    /// if that is less: one byte at least. Where they change, hosts come to their new classes in
+    /// the order in which they would give way, and those in no class behind them. Cost: O(hosts +
+    /// classes) then.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         let (unit_bits, least) = unit_and_least(limits, self.hosts.as_ref().len());
         // A host keeps its turn in its class where nothing changes.
@@ -266,8 +273,8 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         self.list(at);
     }
 
-    /// Puts host `at`, in no class, into the class of the bytes it holds, behind the others, unless they are less than the
-    /// least.
+    /// Puts host `at`, in no class, into the class of the bytes it holds, behind the others, unless
+    /// they are less than the least.
     fn list(&mut self, at: u32) {
         let hosts = self.hosts.as_mut();
         let Some(host) = hosts.get_mut(at as usize) else { return };

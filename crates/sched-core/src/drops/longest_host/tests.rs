@@ -297,8 +297,8 @@ fn of_hosts_in_a_class_the_first_gives_way_and_keeps_its_place() {
     assert_eq!(world.victim(), Some((FlowId(0), DropFrom::Head)), "12,000 is above the lower mark");
 }
 
-/// Goal: there is a victim whenever a limit in bytes is exceeded, one below a byte for each host too. Method: up to
-/// 16 packets of a byte or two, to all hosts in turn.
+/// Goal: there is a victim whenever a limit in bytes is exceeded, one below a byte for each host
+/// too. Method: up to 16 packets of a byte or two, to all hosts in turn.
 #[test]
 fn there_is_a_victim_over_any_limit_in_bytes() {
     for limit in 0..16 {
