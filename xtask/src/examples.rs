@@ -108,7 +108,9 @@ fn documentation(source: &str, name: &str) -> Option<Vec<String>> {
     let lines: Vec<&str> = source.lines().collect();
     let declared = lines.iter().position(|line| {
         ["pub struct ", "pub enum ", "pub trait "].iter().any(|start| {
-            let rest = line.strip_prefix(start).and_then(|rest| rest.strip_prefix(name));
+            // In a macro the declaration is indented.
+            let rest = line.trim_start().strip_prefix(start);
+            let rest = rest.and_then(|rest| rest.strip_prefix(name));
             rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
         })
     })?;
@@ -117,7 +119,7 @@ fn documentation(source: &str, name: &str) -> Option<Vec<String>> {
         .iter()
         .rposition(|line| !["///", "#[", ")]", "    "].iter().any(|start| line.starts_with(start)));
     let documented = above.get(begin.map_or(0, |at| at + 1)..)?;
-    let text = documented.iter().filter_map(|line| line.strip_prefix("///"));
+    let text = documented.iter().filter_map(|line| line.trim_start().strip_prefix("///"));
     Some(text.map(|line| line.trim().to_owned()).collect())
 }
 

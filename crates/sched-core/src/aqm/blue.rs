@@ -228,7 +228,7 @@ alone! {
     /// assert_eq!(queues.aqm().probability(FlowId(1)), Probability::ratio(1, 256)?);
     /// # Ok::<(), sched_core::ConfigError>(())
     /// ```
-    Blue<BlueState>, BlueParams, BlueAlone
+    pub struct Blue<BlueState>, BlueParams, BlueAlone
 }
 
 impl<T: Table<BlueState>> Blue<T> {

@@ -404,7 +404,7 @@ alone! {
     /// # let _ = fq_cobalt;
     /// # Ok::<(), sched_core::ConfigError>(())
     /// ```
-    Cobalt<CobaltState>, CobaltParams, CobaltLaw
+    pub struct Cobalt<CobaltState>, CobaltParams, CobaltLaw
 }
 
 impl<T: Table<CobaltState>> Cobalt<T> {

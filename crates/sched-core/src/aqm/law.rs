@@ -79,7 +79,7 @@ pub(super) const fn time_from_bits(word: u64, now: Nanos) -> Nanos {
 /// An AQM by itself: the states of its queues, its parameters and the law they come to, a
 /// generator, and the time of the last arrival, because other events have none of their own.
 macro_rules! alone {
-    ($(#[$doc:meta])* $aqm:ident<$state:ident>, $params:ident, $law:ident) => {
+    ($(#[$doc:meta])* pub struct $aqm:ident<$state:ident>, $params:ident, $law:ident) => {
         $(#[$doc])*
         #[derive(Clone)]
         pub struct $aqm<T> {

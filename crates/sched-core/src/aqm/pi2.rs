@@ -171,7 +171,7 @@ alone! {
     /// # let _ = fq_pi2;
     /// # Ok::<(), sched_core::ConfigError>(())
     /// ```
-    Pi2<Pi2State>, Pi2Params, Pi2Law
+    pub struct Pi2<Pi2State>, Pi2Params, Pi2Law
 }
 
 impl<T: Table<Pi2State>> Pi2<T> {

@@ -234,7 +234,7 @@ alone! {
     /// # let _ = fq_pie;
     /// # Ok::<(), sched_core::ConfigError>(())
     /// ```
-    Pie<PieState>, PieParams, PieLaw
+    pub struct Pie<PieState>, PieParams, PieLaw
 }
 
 /// Parameters, made ready.

@@ -328,7 +328,7 @@ alone! {
     /// # let _ = fq_red;
     /// # Ok::<(), sched_core::ConfigError>(())
     /// ```
-    Red<RedState>, RedParams, RedLaw
+    pub struct Red<RedState>, RedParams, RedLaw
 }
 
 impl<T: Table<RedState>> Red<T> {
