@@ -236,14 +236,14 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         self.with_parts(|nat, _, reader| (nat, rules, reader.map_identity(I::settled)))
     }
 
-    /// Replaces what distinguishes hosts, [`HostBy::Auto`](flowhash::HostBy::Auto), which takes a card for a host where frames come
-    /// from several cards: by address ([`ByAddress`](flowhash::ByAddress)), or by a
-    /// [`HostMap`](flowhash::HostMap) of prefixes, cards, VLANs or lists. It says which packets of
-    /// the local side are of one host: the source of an [`upload`](SmartQueue::upload), the
-    /// destination of a [`download`](SmartQueue::download). To be called before the first frame.
-    /// The cost of a frame whose flow was idle grows by one question to `identity`, and that of
-    /// each frame by reading its Ethernet header where the identity [reads
-    /// it](HostIdentity::reads_link).
+    /// Replaces what distinguishes hosts, [`HostBy::Auto`](flowhash::HostBy::Auto), which takes a
+    /// card for a host where frames come from several cards: by address
+    /// ([`ByAddress`](flowhash::ByAddress)), or by a [`HostMap`](flowhash::HostMap) of prefixes,
+    /// cards, VLANs or lists. It says which packets of the local side are of one host: the source
+    /// of an [`upload`](SmartQueue::upload), the destination of a
+    /// [`download`](SmartQueue::download). To be called before the first frame. The cost of a frame
+    /// whose flow was idle grows by one question to `identity`, and that of each frame by reading
+    /// its Ethernet header where the identity [reads it](HostIdentity::reads_link).
     ///
     /// ```
     /// use freeboard::SmartQueue;

@@ -6,9 +6,10 @@
 //! 1. [`Scheduler::enqueue`] takes a [`Packet`] into the queue of its flow, or hands it back in
 //!    [`Rejected`]. Packets that are dropped for it go to the [`DropSink`].
 //! 2. [`FlowQueues`] is the scheduler for every flow scheduler: [`Drr`], [`Qfq`], [`QfqPlus`],
-//!    [`Wf2q`], [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] beside it, an
-//!    overflow drops from a flow that holds about the most, with [`LongestHostDrop`] from a host.
-//!    [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow scheduler.
+//!    [`Wf2q`], [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] beside it,
+//!    an overflow drops from a flow that holds about the most, with [`LongestHostDrop`] from a
+//!    host. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow
+//!    scheduler.
 //! 3. An [`Aqm`] such as [`CoDel`] or [`Cobalt`] is asked about each packet that arrives, and about each that is about
 //!    to leave; [`CeThreshold`] stands beside any, and [`ChosenAqm`] is what the caller chooses.
 //! 4. [`Scheduler::dequeue`] gives the packet back, marked if the AQM said so.

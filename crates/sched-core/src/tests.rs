@@ -1,4 +1,4 @@
-//! What the tests of several modules share.
+//! Helpers of the tests of several modules.
 
 pub(crate) mod link;
 pub(crate) mod packets;

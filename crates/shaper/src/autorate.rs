@@ -224,9 +224,10 @@ impl Autorate {
 
     /// `bytes` were sent onto the line since the last call, as they are on the wire. Returns the rate from now on.
     ///
-    /// A decision is made if the [interval](AutorateParams::INTERVAL) is over; before, bytes are only counted. Call it
-    /// from a timer, as often as the interval or more often. A call that comes late decides once, over all the time that has
-    /// passed. `now` before the last decision begins an interval anew.
+    /// A decision is made if the [interval](AutorateParams::INTERVAL) is over; before, bytes are
+    /// only counted. Call it from a timer, as often as the interval or more often. A call that
+    /// comes late decides once, over all the time that has passed. `now` before the last decision
+    /// begins an interval anew.
     ///
     /// The baseline rises by 1/60 of the way a second while the line is used, and by half of the way a second while
     /// less than a quarter of the rate is used, or at the floor.

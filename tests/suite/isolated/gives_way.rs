@@ -227,9 +227,10 @@ fn the_host_that_holds_most_gives_way() {
 }
 
 /// Goal: what `LongestHostDrop` says of a limit in packets: where two hosts at most hold all of
-/// them, of 64 bytes each, packets of one of the two are dropped, and a third that sends little loses nothing.
-/// Method: the third sends one packet for 40 of the others; the link takes one in three. Where the
-/// queue is full a packet is evicted first, as for a buffer, or the arrival makes room itself.
+/// them, of 64 bytes each, packets of one of the two are dropped, and a third that sends little
+/// loses nothing. Method: the third sends one packet for 40 of the others; the link takes one in
+/// three. Where the queue is full a packet is evicted first, as for a buffer, or the arrival makes
+/// room itself.
 #[test]
 fn two_hosts_that_flood_a_limit_in_packets_take_nothing_from_a_third() {
     const QUIET: u32 = 9;

@@ -332,7 +332,8 @@ impl<A: Judge> Trial<A> {
 }
 
 /// Returns the verdicts of an AQM on arrivals at a standing queue of `flow` and on its heads, a
-/// little later than `head` and later each time: a caller cannot distinguish states with equal ones.
+/// little later than `head` and later each time: a caller cannot distinguish states with equal
+/// ones.
 fn outlook<A: Judge>(aqm: &A, flow: FlowId, head: Head) -> Vec<(Admission, Verdict)> {
     let (mut arrivals, mut foresee) = (aqm.clone(), aqm.foresee(flow));
     let held = Backlog { packets: 64, bytes: 1 << 24 };

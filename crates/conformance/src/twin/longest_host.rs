@@ -92,8 +92,8 @@ pub(super) struct NaiveLongestHostDrop<O> {
 }
 
 impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
-    /// Packets give way at `end` of the queue, where the hosts of `scheduler` share `limits` and as
-    /// many `packets`.
+    /// Creates the model: packets are dropped at `end` of the queue, where the hosts of `scheduler`
+    /// share `limits` and as many `packets`.
     pub(super) fn new(scheduler: O, limits: Limits, packets: u32, end: DropFrom) -> Self {
         let (hosts, flows) = (Places::default(), Places::default());
         let (unit, least) = unit_and_least(limits, packets, scheduler.hosts());
@@ -219,8 +219,8 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveFlowScheduler for NaiveLongestHos
         self.settle_hosts(0..self.scheduler.hosts(), queues);
     }
 
-    /// Where other limits change the classes, the hosts are listed anew, in the order in which they
-    /// would give way, and those that are not listed behind them.
+    /// Where other limits change the classes, the hosts are listed again, in the order in which
+    /// they would be dropped from, and those that are not listed behind them.
     fn limits_changed(&mut self, limits: Limits, queues: QueuesView<'_>) {
         let (unit, least) = unit_and_least(limits, self.packets, self.scheduler.hosts());
         if (unit, least) == (self.unit, self.least) {

@@ -212,8 +212,8 @@ alone! {
     ///
     /// ```
     /// use sched_core::{
-    ///     Blue, BlueParams, BlueState, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, Nanos, Packet,
-    ///     Probability, Queue, Scheduler,
+    ///     Blue, BlueParams, BlueState, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, Nanos,
+    ///     Packet, Probability, Queue, Scheduler,
     /// };
     ///
     /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_514)?;

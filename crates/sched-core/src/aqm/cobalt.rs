@@ -400,7 +400,8 @@ alone! {
     /// scheduler.add_all(1_514)?;
     /// let cobalt = Cobalt::new([CobaltState::EMPTY; 16], CobaltParams::INTERNET, 1)?;
     /// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
-    /// let fq_cobalt = FlowQueues::with_parts(scheduler, cobalt, queues, descriptors, [], Limits::NONE);
+    /// let limits = Limits::NONE;
+    /// let fq_cobalt = FlowQueues::with_parts(scheduler, cobalt, queues, descriptors, [], limits);
     /// # let _ = fq_cobalt;
     /// # Ok::<(), sched_core::ConfigError>(())
     /// ```

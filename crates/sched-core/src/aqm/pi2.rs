@@ -157,11 +157,13 @@ impl Words for Pi2State {
 }
 
 alone! {
-    /// PI2 for the queues whose states are in the memory `T`; to queues beyond its length nothing
-    /// is told.
+    /// PI2 for the queues whose states are in the memory `T`; packets of queues beyond its
+    /// length are neither marked nor dropped.
     ///
     /// ```
-    /// use sched_core::{Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pi2, Pi2Params, Pi2State, Queue};
+    /// use sched_core::{
+    ///     Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pi2, Pi2Params, Pi2State, Queue,
+    /// };
     ///
     /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
     /// scheduler.add_all(1_514)?;

@@ -220,11 +220,13 @@ impl Words for PieState {
 const HIGH: u32 = u32::BITS + DELAY_BITS;
 
 alone! {
-    /// PIE for the queues whose states are in the memory `T`; to queues beyond its length nothing
-    /// is told.
+    /// PIE for the queues whose states are in the memory `T`; packets of queues beyond its
+    /// length are neither marked nor dropped.
     ///
     /// ```
-    /// use sched_core::{Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pie, PieParams, PieState, Queue};
+    /// use sched_core::{
+    ///     Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pie, PieParams, PieState, Queue,
+    /// };
     ///
     /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
     /// scheduler.add_all(1_514)?;

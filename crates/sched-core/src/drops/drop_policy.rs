@@ -70,10 +70,10 @@ pub trait DropPolicy<O: ?Sized> {
 
     /// The queues keep `limits` from now on, of which that in packets is the number of descriptors
     /// at most. [`FlowQueues`](crate::FlowQueues) says so when it is given the policy, and in
-    /// [`Scheduler::set_limits`](crate::Scheduler::set_limits) before packets give way to lower
-    /// limits. A policy whose precision follows the limits may take time for each flow or host
-    /// here. [`Classes`](crate::Classes) sets other limits for the moment of a packet for which the
-    /// node has no room.
+    /// [`Scheduler::set_limits`](crate::Scheduler::set_limits) before it drops packets to keep
+    /// lower limits. A policy whose precision follows the limits may take time for each flow or
+    /// host here. [`Classes`](crate::Classes) sets other limits for the moment of a packet for which
+    /// the node has no room.
     #[inline]
     fn limits_changed(&mut self, limits: Limits) {
         let _ = limits;

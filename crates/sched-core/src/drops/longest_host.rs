@@ -4,7 +4,7 @@
 //! [`LongestHostDrop`] protects a host from those that hold more, so that a thousand short queues of
 //! one host do not push out the longer one of another.
 //!
-//! Hosts are told apart by classes of the bytes they hold, and the flows of a host likewise. A host
+//! Hosts are in classes by the bytes they hold, and the flows of a host likewise. A host
 //! stays in its class while it holds a little less too, so that most packets move nothing. A host
 //! that holds little is in no class: on a link that is not full most are not.
 //!
@@ -25,8 +25,8 @@
 //!   many packets are held as it permits, of 20 bytes or more in the mean. Without one an arrival
 //!   is rejected.
 //!
-//! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no
-//! host is in a class. No books of hosts are kept for them.
+//! A flow without a host ([`Hosted::host_of`]) counts among all such flows, from which
+//! packets are dropped where no host is in a class. No books of hosts are kept for them.
 //!
 //! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 8 bytes a flow, 32 a host,
 //! and 512 for the classes of hosts. There is room for 65,535 flows and as many hosts.

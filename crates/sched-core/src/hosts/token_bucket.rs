@@ -65,7 +65,7 @@ impl TokenBucket {
         self.borrows_free
     }
 
-    /// The same rate, with a burst of at least `bytes` bytes; above 2³⁰ they count as 2³⁰.
+    /// Returns the same bucket with a burst of at least `bytes` bytes. Above 2³⁰ they count as 2³⁰.
     #[must_use]
     pub fn with_burst_of_at_least(self, bytes: u32) -> Self {
         let most = u32::try_from(FiniteRate::LONGEST).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! What the tests of AQMs ask about: arrivals, and heads of queues.
+//! Arrivals and heads of queues for the tests of AQMs.
 
 use crate::aqm::{Head, Offer};
 use crate::{Backlog, Ecn, Nanos, Packet};

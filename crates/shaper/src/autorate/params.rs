@@ -6,8 +6,8 @@ use sched_core::Nanos;
 
 use crate::Rate;
 
-/// Settings of an [`Autorate`](super::Autorate): floor ≤ base ≤ ceiling, all finite; and a threshold of
-/// delay.
+/// Settings of an [`Autorate`](super::Autorate): floor ≤ base ≤ ceiling, all finite; and a
+/// threshold of delay.
 ///
 /// ```
 /// use sched_core::Nanos;
@@ -74,7 +74,8 @@ impl AutorateParams {
     /// more than what delays vary by on an idle line.
     ///
     /// # Errors
-    /// [`AutorateError::Threshold`] outside [`SHORTEST`](Self::SHORTEST) to [`LONGEST`](Self::LONGEST).
+    /// [`AutorateError::Threshold`] outside [`SHORTEST`](Self::SHORTEST) to
+    /// [`LONGEST`](Self::LONGEST).
     pub const fn with_threshold(self, threshold: Nanos) -> Result<Self, AutorateError> {
         if threshold.0 < Self::SHORTEST.0 || threshold.0 > Self::LONGEST.0 {
             return Err(AutorateError::Threshold(threshold));

@@ -185,8 +185,8 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
     /// in bytes, or the next power of two below; one byte at least, and `2^12` at most. The least
     /// is two units, or what a host's part holds of the bytes, or of packets of [`SHORTEST`] bytes,
     /// if that is less: one byte at least. Where they change, hosts come to their new classes in
-    /// the order in which they would give way, and those in no class behind them. Cost: O(hosts +
-    /// classes) then.
+    /// the order in which they would be dropped from, and those in no class behind them. Cost:
+    /// O(hosts + classes) then.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         let (unit_bits, least) = unit_and_least(limits, self.hosts.as_ref().len());
         // A host keeps its turn in its class where nothing changes.
