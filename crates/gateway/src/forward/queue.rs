@@ -629,28 +629,6 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Unshaped for HashedQueues<O, D> {
     }
 }
 
-/// The methods of a scheduler that has another inside, at `$inside`.
-macro_rules! passes_on {
-    ($inside:ident) => {
-        fn peek(&self, now: Nanos) -> Option<Packet> {
-            self.$inside.peek(now)
-        }
-
-        fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-            self.$inside.poll_at(now)
-        }
-
-        fn books(&self) -> freeboard::sched_core::Books {
-            self.$inside.books()
-        }
-
-        fn recount(&self) -> Result<(), freeboard::sched_core::Imbalance> {
-            self.$inside.recount()
-        }
-    };
-}
-use passes_on;
-
 impl<O: FlowScheduler, D: DropPolicy<O>> Scheduler for HashedQueues<O, D> {
     fn enqueue(
         &mut self,
@@ -662,23 +640,11 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Scheduler for HashedQueues<O, D> {
         self.queues.enqueue(now, flow, packet, drops)
     }
 
-    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
-        self.queues.dequeue(now, drops)
-    }
+    freeboard::sched_core::forward_to_scheduler!(self => self.queues);
 
-    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.queues.set_limits(limits, drops);
+    fn recount(&self) -> Result<(), freeboard::sched_core::Imbalance> {
+        self.queues.recount()
     }
-
-    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        self.queues.evict(drops)
-    }
-
-    fn drain(&mut self, drops: &mut dyn DropSink) {
-        self.queues.drain(drops);
-    }
-
-    passes_on!(queues);
 }
 
 #[cfg(test)]

@@ -4,14 +4,13 @@ use core::fmt;
 
 use freeboard::flowhash::{self, Outcome, TagLine, mix};
 use freeboard::sched_core::{
-    ClassState, Classes, Descriptor, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
-    Limits, LongestClass, Member, Nanos, Packet, Queue as Empty, RejectReason, Rejected, Scheduler,
+    Books, ClassState, Classes, Descriptor, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
+    Imbalance, Limits, LongestClass, Member, Nanos, Packet, Queue as Empty, RejectReason, Rejected,
+    Scheduler,
 };
 use freeboard::{AckFilter, Acks, Hashed};
 
-use super::{
-    AqmTerms, ByHash, Heading, Plan, Seen, Shortest, Unshaped, one_line, passes_on, set_aqm, table,
-};
+use super::{AqmTerms, ByHash, Heading, Plan, Seen, Shortest, Unshaped, one_line, set_aqm, table};
 
 /// Users that can be told apart; more share.
 pub(super) const USERS: u32 = 64;
@@ -240,5 +239,19 @@ impl Scheduler for Users {
         self.counted(drops, |node, drops| node.drain(drops));
     }
 
-    passes_on!(node);
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.node.peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.node.poll_at(now)
+    }
+
+    fn books(&self) -> Books {
+        self.node.books()
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.node.recount()
+    }
 }
