@@ -286,7 +286,7 @@ impl<S: Storage> Rates<S> {
 }
 
 impl<S: Storage> Serving<S> {
-    /// The most bytes on the wire that a packet takes.
+    /// Returns the most bytes on the wire that a packet takes.
     fn longest(&self) -> u32 {
         self.choice.wire_len(self.max_len).max(1)
     }

@@ -221,7 +221,7 @@ impl FiniteRate {
         Tick { ns, rest: self.bps.get() }
     }
 
-    /// The later one of `instant` and the whole nanosecond `ns`.
+    /// Returns the later of `instant` and the whole nanosecond `ns`.
     #[must_use]
     #[inline]
     pub fn not_before(self, instant: Tick, ns: Nanos) -> Tick {
@@ -255,7 +255,7 @@ impl FiniteRate {
         Nanos(self.whole_below(units.wrapping_add(1)))
     }
 
-    /// The largest whole number below `units / bps`, of units from 1 to 2⁶³.
+    /// Returns the largest whole number below `units / bps`, of units from 1 to 2⁶³.
     #[inline]
     const fn whole_below(self, units: u64) -> u64 {
         // With d = bps, 2⁶⁴⁺ˢ = d·m + e and 1 ≤ e ≤ d < 2ˢ⁺¹: units·m / 2⁶⁴⁺ˢ is less than units/d

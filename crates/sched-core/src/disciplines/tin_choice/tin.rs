@@ -66,7 +66,7 @@ impl TinState {
         self.quantum = u32::try_from(quantum).unwrap_or(most).min(most).max(max_len);
     }
 
-    /// Another rate, of a tin below `above` others. What it owes or has to its credit it owes or
+    /// Sets another rate, of a tin below `above` others. What it owes or has to its credit it owes or
     /// has after the change, up to what it can.
     pub(super) fn set_rate(&mut self, rate: Option<u64>, above: u32, longest: u32, now: Nanos) {
         let rate = rate.and_then(|bits| FiniteRate::new(bits).ok());
@@ -85,12 +85,12 @@ impl TinState {
         };
     }
 
-    /// The instant `now`, at the rate.
+    /// Returns the instant `now` at the rate.
     fn at(&self, now: Nanos) -> Tick {
         self.rate.map_or(Tick::without_rate(now), |rate| rate.at(now))
     }
 
-    /// From when on the tin is within its share.
+    /// Returns the instant from which the tin is within its share.
     #[inline(always)]
     pub(super) const fn clock(&self) -> Nanos {
         self.clock.ns
