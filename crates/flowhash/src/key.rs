@@ -269,8 +269,8 @@ impl HostKey {
     #[must_use]
     pub fn label<H: FlowHasher>(&self, hasher: &H) -> u32 {
         match self {
-            Self::V4(address) => hasher.hash(address),
-            Self::V6(address) => hasher.hash(address),
+            Self::V4(address) => hasher.hash_array(address),
+            Self::V6(address) => hasher.hash_array(address),
             Self::NotIp => hasher.hash(&[]),
             Self::Mac(_) | Self::Vlan(_) | Self::Named(_) => self.label_of_no_address(hasher),
         }

@@ -58,12 +58,11 @@ impl SipHash13 {
         Self { key, start: State::new(key) }
     }
 
-    /// The whole 64-bit output, for callers that need more than a label.
-    #[inline(always)]
+    /// Returns the whole 64-bit output, for callers that need more than a label.
+    #[inline(never)] // in line it is 1.5 kB of code on a 32-bit machine, at each of five places
     #[must_use]
     pub fn hash_u64(&self, bytes: &[u8]) -> u64 {
-        // Whole words first, then the tail in falling powers of two. All keys have a known length: inlined, every
-        // branch on the fill of the crate's buffer is decided at compile time.
+        // Whole words first, then the tail in falling powers of two.
         let [k0, k1] = self.key;
         let mut state = SipHasher13::new_with_keys(k0, k1);
         let (words, tail) = bytes.as_chunks::<8>();
@@ -88,12 +87,15 @@ impl SipHash13 {
 impl FlowHasher for SipHash13 {
     #[inline(always)]
     fn hash(&self, bytes: &[u8]) -> u32 {
-        let [a, b, c, d, ..] = self.hash_u64(bytes).to_le_bytes();
-        u32::from_le_bytes([a, b, c, d])
+        low(self.hash_u64(bytes))
     }
 
+    /// In line where a word of the hash is one of the machine's.
     #[inline(always)]
     fn hash_array<const LENGTH: usize>(&self, input: &[u8; LENGTH]) -> u32 {
+        if cfg!(not(target_pointer_width = "64")) {
+            return self.hash(input);
+        }
         let mut state = self.start;
         let (words, tail) = input.as_chunks::<8>();
         for word in words {
@@ -105,9 +107,14 @@ impl FlowHasher for SipHash13 {
         state.absorb(u64::from(length) << 56 | tail);
         state.v[2] ^= 0xff;
         let State { v: [v0, v1, v2, v3] } = state.ended().begun().ended().begun().ended();
-        let [a, b, c, d, ..] = (v0 ^ v1 ^ v2 ^ v3).to_le_bytes();
-        u32::from_le_bytes([a, b, c, d])
+        low(v0 ^ v1 ^ v2 ^ v3)
     }
+}
+
+/// Returns the low half of `output`.
+const fn low(output: u64) -> u32 {
+    let [a, b, c, d, ..] = output.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 /// The state of a hash. The part of the next round that does not depend on the next word is done:
