@@ -24,6 +24,8 @@ pub use rules::supersedes;
 /// rules of [`supersedes`]. Beside a [`SmartQueue`](crate::SmartQueue), which has it as an option, it works alone:
 /// [`superseded`](Self::superseded) reads any queue.
 ///
+/// The modes that drop something are there with the feature `ack-filter`, which is on by default.
+///
 /// ```
 /// use freeboard::AckFilter;
 /// use freeboard::flowhash::{Ack, FlowKey, Transport};
@@ -50,8 +52,10 @@ pub enum AckFilter {
     #[default]
     Off,
     /// Keeps two: drops an acknowledgement when another one that may be dropped stands behind it.
+    #[cfg(feature = "ack-filter")]
     Conservative,
     /// Keeps one: drops also the only one that may be dropped, if it stands right before the one that comes.
+    #[cfg(feature = "ack-filter")]
     Aggressive,
 }
 
@@ -70,7 +74,13 @@ impl<F: Fn(Packet) -> Option<Ack>> Acks for F {
 
 impl AckFilter {
     /// All modes, in the order of what they drop.
-    pub const ALL: &'static [Self] = &[Self::Off, Self::Conservative, Self::Aggressive];
+    pub const ALL: &'static [Self] = &[
+        Self::Off,
+        #[cfg(feature = "ack-filter")]
+        Self::Conservative,
+        #[cfg(feature = "ack-filter")]
+        Self::Aggressive,
+    ];
 
     /// The most packets of a queue that are looked at when an acknowledgement comes, the newest first: the bound of the
     /// filter's work. In a queue of one connection the filter itself leaves two at most that may be dropped, so that
@@ -82,9 +92,18 @@ impl AckFilter {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
+            #[cfg(feature = "ack-filter")]
             Self::Conservative => "conservative",
+            #[cfg(feature = "ack-filter")]
             Self::Aggressive => "aggressive",
         }
+    }
+
+    const fn keeps_one(self) -> bool {
+        #[cfg(feature = "ack-filter")]
+        return matches!(self, Self::Aggressive);
+        #[cfg(not(feature = "ack-filter"))]
+        return false;
     }
 
     /// Which packet the one that came last to a queue, `newest`, makes superfluous: how many came after it, 1 for the
@@ -121,7 +140,7 @@ impl AckFilter {
         match (nearest, pending) {
             (Some(_), Some(_)) => pending,
             (Some(only), None) | (None, Some(only)) => {
-                (self == Self::Aggressive && only == 1).then_some(only)
+                (self.keeps_one() && only == 1).then_some(only)
             }
             (None, None) => None,
         }
@@ -161,7 +180,11 @@ fn read(acks: &(impl Acks + ?Sized), packet: Packet) -> Option<Ack> {
 
 by_word! {
     AckFilter, name, Self::ALL.iter().copied(),
-    "an ACK filter must be one of off conservative aggressive"
+    if cfg!(feature = "ack-filter") {
+        "an ACK filter must be one of off conservative aggressive"
+    } else {
+        "an ACK filter must be off"
+    }
 }
 
 #[cfg(all(test, feature = "alloc"))]

@@ -33,7 +33,7 @@ impl core::error::Error for UnknownKeyword {}
 
 /// A type whose values, `$all`, are written by their words and read from them.
 macro_rules! by_word {
-    ($type:ident, $word:ident, $all:expr, $expected:literal) => {
+    ($type:ident, $word:ident, $all:expr, $expected:expr) => {
         /// Its word, which reads back to the same value.
         impl core::fmt::Display for $type {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

@@ -61,7 +61,13 @@
 //!
 //! # Features
 //!
-//! All of them are off by default.
+//! On by default, each a part of a [`SmartQueue`] that takes room also where no setting asks for it:
+//!
+//! - `ack-filter`: the filter of TCP acknowledgements.
+//! - `aqms`: RED, BLUE, PIE and PI2, beside COBALT and CoDel.
+//! - `tins`: up to eight tins, and the plans of CAKE.
+//!
+//! Off by default:
 //!
 //! - `alloc`: `Heap`, tables on the heap.
 //! - `defmt`: `defmt::Format` for the types that a firmware logs.

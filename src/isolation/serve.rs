@@ -310,6 +310,9 @@ impl<S: Storage> Serving<S> {
     /// registers too.
     #[inline(never)]
     pub(super) fn charge_in_tin(&mut self, len: u32) {
+        if TINS == 1 {
+            return;
+        }
         if self.was_across {
             return self.charge_across(len);
         }
@@ -415,7 +418,7 @@ impl<S: Storage> Serving<S> {
         let Some(tin) = self.tins.get_mut(self.choice.front() as usize) else { return };
         tin.turns.leave_front(self.turns.as_mut(), cost, most_debt);
         let (front, is_watched) = (tin.turns.front(), tin.is_watched);
-        if matches!(self.charged, Charged::Turn | Charged::Nothing) {
+        if TINS == 1 || matches!(self.charged, Charged::Turn | Charged::Nothing) {
             self.selected = front;
             if is_watched {
                 self.turn_over(selected);

@@ -51,7 +51,9 @@ impl fmt::Display for QueueSettings {
         if let Some(filter) = self.ack_filter {
             let word = match filter {
                 AckFilter::Off => "no-ack-filter",
+                #[cfg(feature = "ack-filter")]
                 AckFilter::Conservative => "ack-filter",
+                #[cfg(feature = "ack-filter")]
                 AckFilter::Aggressive => "ack-filter-aggressive",
             };
             line.put(format_args!("{word}"))?;

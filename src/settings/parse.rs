@@ -161,7 +161,7 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError> {
     let mut settings = QueueSettings::NONE;
     let (mut mode, mut names_points) = (None, false);
     let nameless = Tin::new(TinName::NONE, TinShare::ALL);
-    let mut named = Named { tins: [nameless; 8], count: 0, weight: None, at: None };
+    let mut named = Named { tins: [nameless; TinPlan::MAX_TINS], count: 0, weight: None, at: None };
     let (mut link_at, mut words) = (None, Words::of(text));
     while let Some(word) = words.next() {
         let s = &mut settings;
@@ -170,7 +170,9 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError> {
             "unlimited" => s.rate = Some(Rate::UNLIMITED),
             "nat" | "nonat" => s.nat = Some(word == "nat"),
             "wash" | "nowash" => s.wash = Some(word == "wash"),
+            #[cfg(feature = "ack-filter")]
             "ack-filter" => s.ack_filter = Some(AckFilter::Conservative),
+            #[cfg(feature = "ack-filter")]
             "ack-filter-aggressive" => s.ack_filter = Some(AckFilter::Aggressive),
             "no-ack-filter" => s.ack_filter = Some(AckFilter::Off),
             "hosts-across-tins" => s.hosts_across_tins = Some(true),
@@ -179,7 +181,9 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError> {
             "autorate-ingress" => s.autorate = Some(true),
             "no-autorate-ingress" => s.autorate = Some(false),
             "rtt" => s.rtt = Some(words.value(word, TIME, rtt)?),
-            "codel" | "cobalt" | "pie" | "pi2" | "red" | "blue" => s.aqm = word.parse().ok(),
+            "codel" | "cobalt" => s.aqm = word.parse().ok(),
+            #[cfg(feature = "aqms")]
+            "pie" | "pi2" | "red" | "blue" => s.aqm = word.parse().ok(),
             "no-aqm" => s.aqm = Some(AqmKind::None),
             "l4s" | "no-l4s" => s.l4s = Some(word == "l4s"),
             "memlimit" => s.memory_limit = Some(words.value(word, SIZE, memory_limit)?),

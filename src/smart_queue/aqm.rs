@@ -18,6 +18,8 @@ use crate::keyword::by_word;
 /// | `blue` | marks or drops arrivals with a probability that rises when packets wait too long or the queue is full ([`Blue`](sched_core::Blue)) | is turned away until its packets wait for less |
 /// | `none` | nothing: a queue is as long as its senders and the limits make it | as with any |
 ///
+/// The others than CoDel and COBALT are there with the feature `aqms`, which is on by default.
+///
 /// CoDel and COBALT speak when packets leave. The others turn arrivals away, which
 /// [`enqueue`](super::SmartQueue::enqueue) and [`push`](super::SmartQueue::push) return with
 /// [`RejectReason::Aqm`](sched_core::RejectReason::Aqm).
@@ -45,12 +47,16 @@ pub enum AqmKind {
     #[default]
     Cobalt,
     /// PIE (RFC 8033).
+    #[cfg(feature = "aqms")]
     Pie,
     /// PI2.
+    #[cfg(feature = "aqms")]
     Pi2,
     /// RED, adaptive and gentle.
+    #[cfg(feature = "aqms")]
     Red,
     /// BLUE.
+    #[cfg(feature = "aqms")]
     Blue,
 }
 
@@ -59,9 +65,13 @@ impl AqmKind {
     pub const WORDS: &'static [(&'static str, Self)] = &[
         ("cobalt", Self::Cobalt),
         ("codel", Self::CoDel),
+        #[cfg(feature = "aqms")]
         ("pie", Self::Pie),
+        #[cfg(feature = "aqms")]
         ("pi2", Self::Pi2),
+        #[cfg(feature = "aqms")]
         ("red", Self::Red),
+        #[cfg(feature = "aqms")]
         ("blue", Self::Blue),
         ("none", Self::None),
     ];
@@ -73,9 +83,13 @@ impl AqmKind {
             Self::None => "none",
             Self::CoDel => "codel",
             Self::Cobalt => "cobalt",
+            #[cfg(feature = "aqms")]
             Self::Pie => "pie",
+            #[cfg(feature = "aqms")]
             Self::Pi2 => "pi2",
+            #[cfg(feature = "aqms")]
             Self::Red => "red",
+            #[cfg(feature = "aqms")]
             Self::Blue => "blue",
         }
     }
@@ -85,9 +99,13 @@ impl AqmKind {
         match choice {
             AqmChoice::Cobalt(_) => Self::Cobalt,
             AqmChoice::CoDel(_) => Self::CoDel,
+            #[cfg(feature = "aqms")]
             AqmChoice::Pie(_) => Self::Pie,
+            #[cfg(feature = "aqms")]
             AqmChoice::Pi2(_) => Self::Pi2,
+            #[cfg(feature = "aqms")]
             AqmChoice::Red(_) => Self::Red,
+            #[cfg(feature = "aqms")]
             AqmChoice::Blue(_) => Self::Blue,
             _ => Self::None,
         }
@@ -96,7 +114,11 @@ impl AqmKind {
 
 by_word! {
     AqmKind, word, Self::WORDS.iter().map(|(_, kind)| *kind),
-    "an AQM must be one of cobalt codel pie pi2 red blue none"
+    if cfg!(feature = "aqms") {
+        "an AQM must be one of cobalt codel pie pi2 red blue none"
+    } else {
+        "an AQM must be one of cobalt codel none"
+    }
 }
 
 impl Rtt {
@@ -108,9 +130,13 @@ impl Rtt {
             AqmKind::None => AqmChoice::None,
             AqmKind::CoDel => AqmChoice::CoDel(self.codel(rate, max_len)),
             AqmKind::Cobalt => AqmChoice::Cobalt(self.cobalt(rate, max_len)),
+            #[cfg(feature = "aqms")]
             AqmKind::Pie => AqmChoice::Pie(self.pie(rate, max_len)),
+            #[cfg(feature = "aqms")]
             AqmKind::Pi2 => AqmChoice::Pi2(self.pi2(rate, max_len)),
+            #[cfg(feature = "aqms")]
             AqmKind::Red => AqmChoice::Red(self.red(rate, max_len)),
+            #[cfg(feature = "aqms")]
             AqmKind::Blue => AqmChoice::Blue(self.blue(rate, max_len)),
         }
     }

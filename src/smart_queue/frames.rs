@@ -421,10 +421,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
             pool.set_tin(handle, read.tin);
         }
         let filter = self.ack_filter;
-        let ack = match filter {
-            AckFilter::Off => None,
-            _ => Ack::read(pool.frame(handle), parsed),
-        };
+        let is_on = filter != AckFilter::Off;
+        let ack = if is_on { Ack::read(pool.frame(handle), parsed) } else { None };
         let Frames { pool, reader, nat, rules, .. } = &mut self.packets;
         let (nat, rules, reader) = (&*nat, &*rules, &*reader);
         let isolation = self.outlet.line.inner().isolation();

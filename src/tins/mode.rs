@@ -1,5 +1,9 @@
 //! The plans that have a word.
 
+#[cfg(feature = "tins")]
+mod several;
+
+use super::plan::in_order;
 use super::{Tin, TinName, TinPlan, TinShare};
 use crate::keyword::by_word;
 
@@ -29,6 +33,8 @@ use crate::keyword::by_word;
 /// | CS6, CS7 | voice | voice | eighth |
 /// | NQB and all others | best effort | best effort | third |
 ///
+/// All but `besteffort` are there with the feature `tins`, which is on by default.
+///
 /// NQB is no more important than the default (RFC 9956 asks for a queue of its own and for no priority), and each flow
 /// has a queue of its own here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -39,62 +45,17 @@ pub enum TinMode {
     #[default]
     BestEffort,
     /// Eight tins, by precedence (RFC 791).
+    #[cfg(feature = "tins")]
     Precedence,
     /// Bulk, best effort and voice.
+    #[cfg(feature = "tins")]
     Diffserv3,
     /// Bulk, best effort, video and voice.
+    #[cfg(feature = "tins")]
     Diffserv4,
     /// Eight tins by service.
+    #[cfg(feature = "tins")]
     Diffserv8,
-}
-
-/// Each code point's tin: `lists` say it of those that are not in tin `default`.
-#[expect(clippy::indexing_slicing, reason = "evaluated when the program is compiled")]
-const fn map(default: u8, lists: &[(u8, &[u8])]) -> [u8; 64] {
-    let (mut map, mut list) = ([default; 64], 0);
-    while list < lists.len() {
-        let (tin, codes) = lists[list];
-        let mut code = 0;
-        while code < codes.len() {
-            map[codes[code] as usize] = tin;
-            code += 1;
-        }
-        list += 1;
-    }
-    map
-}
-
-/// By the upper three bits.
-#[expect(
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    reason = "evaluated when the program is compiled"
-)]
-const fn precedence() -> [u8; 64] {
-    let (mut map, mut code) = ([0; 64], 0);
-    while code < 64 {
-        map[code] = (code >> 3) as u8;
-        code += 1;
-    }
-    map
-}
-
-/// Eight tins, each with 7/8 of the share and the weight of the one below.
-#[expect(
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    clippy::integer_division,
-    reason = "evaluated when the program is compiled"
-)]
-const fn eight() -> [Tin; 8] {
-    const NAMES: [&str; 8] = ["tin0", "tin1", "tin2", "tin3", "tin4", "tin5", "tin6", "tin7"];
-    let (mut tins, mut weight, mut tin) = ([Tin::NONE; 8], 256, 0);
-    while tin < 8 {
-        let (name, share) = (TinName::known(NAMES[tin]), TinShare::sevenths(tin as u8));
-        tins[tin] = Tin { name, share, weight };
-        (weight, tin) = (weight * 7 / 8, tin + 1);
-    }
-    tins
 }
 
 /// A tin that has 1 of `whole` parts.
@@ -106,99 +67,38 @@ const fn part(name: &str, whole: u32, weight: u16) -> Tin {
     Tin { name: TinName::known(name), share, weight }
 }
 
-const N: Tin = Tin::NONE;
-const BEST_EFFORT: Tin = part("best-effort", 1, 1_024);
-const BULK: Tin = part("bulk", 16, 64);
-const VIDEO: Tin = part("video", 2, 512);
-const VOICE: Tin = part("voice", 4, 256);
-/// Numbers as they are.
-const IN_ORDER: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
-/// Bulk is shown before best effort.
-const BULK_FIRST: [u8; 8] = [1, 0, 2, 3, 4, 5, 6, 7];
+/// One tin.
+const ONE: TinPlan = TinPlan::of_mode(
+    TinMode::BestEffort,
+    0,
+    &[part("best-effort", 1, u16::MAX)],
+    [0; 64],
+    in_order(),
+);
 
+#[cfg(not(feature = "tins"))]
 impl TinMode {
-    /// All of them.
-    pub const ALL: &'static [Self] =
-        &[Self::BestEffort, Self::Precedence, Self::Diffserv3, Self::Diffserv4, Self::Diffserv8];
+    /// All modes.
+    pub const ALL: &'static [Self] = &[Self::BestEffort];
 
-    /// Its word.
+    /// Returns its word.
     #[must_use]
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::BestEffort => "besteffort",
-            Self::Precedence => "precedence",
-            Self::Diffserv3 => "diffserv3",
-            Self::Diffserv4 => "diffserv4",
-            Self::Diffserv8 => "diffserv8",
-        }
+        "besteffort"
     }
 
-    /// Its tins and their code points.
+    /// Returns its tins and their code points.
     #[must_use]
     pub const fn plan(self) -> TinPlan {
-        const ONE: TinPlan = TinPlan::of_mode(
-            TinMode::BestEffort,
-            1,
-            0,
-            [part("best-effort", 1, u16::MAX), N, N, N, N, N, N, N],
-            [0; 64],
-            IN_ORDER,
-        );
-        const BY_PRECEDENCE: TinPlan =
-            TinPlan::of_mode(TinMode::Precedence, 8, 0, eight(), precedence(), IN_ORDER);
-        const THREE: TinPlan = TinPlan::of_mode(
-            TinMode::Diffserv3,
-            3,
-            0,
-            [BEST_EFFORT, BULK, VOICE, N, N, N, N, N],
-            map(0, &[(1, &[1, 8]), (2, &[4, 44, 46, 48, 56])]),
-            BULK_FIRST,
-        );
-        const FOUR: TinPlan = TinPlan::of_mode(
-            TinMode::Diffserv4,
-            4,
-            0,
-            [BEST_EFFORT, BULK, VIDEO, VOICE, N, N, N, N],
-            map(
-                0,
-                &[
-                    (1, &[1, 8]),
-                    (2, &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]),
-                    (3, &[32, 40, 44, 46, 48, 56]),
-                ],
-            ),
-            BULK_FIRST,
-        );
-        const EIGHT: TinPlan = TinPlan::of_mode(
-            TinMode::Diffserv8,
-            8,
-            2,
-            eight(),
-            map(
-                2,
-                &[
-                    (0, &[1]),
-                    (1, &[2, 8, 10, 12, 14]),
-                    (3, &[24, 26, 28, 30, 34, 36, 38]),
-                    (4, &[4, 18, 20, 22]),
-                    (5, &[16]),
-                    (6, &[32, 40, 44, 46]),
-                    (7, &[48, 56]),
-                ],
-            ),
-            IN_ORDER,
-        );
-        match self {
-            Self::BestEffort => ONE,
-            Self::Precedence => BY_PRECEDENCE,
-            Self::Diffserv3 => THREE,
-            Self::Diffserv4 => FOUR,
-            Self::Diffserv8 => EIGHT,
-        }
+        ONE
     }
 }
 
 by_word! {
     TinMode, word, Self::ALL.iter().copied(),
-    "tins must be one of besteffort precedence diffserv3 diffserv4 diffserv8"
+    if cfg!(feature = "tins") {
+        "tins must be one of besteffort precedence diffserv3 diffserv4 diffserv8"
+    } else {
+        "tins must be besteffort"
+    }
 }

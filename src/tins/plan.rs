@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use sched_core::TinConfig;
 use shaper::Rate;
 
 use super::{Dscp, TinMode, TinName, TinPlanError, TinShare};
@@ -104,8 +105,8 @@ pub struct TinPlan {
 }
 
 impl TinPlan {
-    /// The most tins.
-    pub const MAX_TINS: usize = 8;
+    /// The most tins: 8, or 1 without the feature `tins`.
+    pub const MAX_TINS: usize = TinConfig::MAX_TINS as usize;
     /// CAKE's least quantum in bytes.
     const LEAST_QUANTUM: u32 = 300;
 
@@ -141,7 +142,7 @@ impl TinPlan {
             map: [0; Dscp::COUNT],
             given: 0,
             follow: u64::MAX,
-            shown: [0, 1, 2, 3, 4, 5, 6, 7],
+            shown: in_order(),
         })
     }
 
@@ -156,16 +157,20 @@ impl TinPlan {
         Err(TinPlanError::Crowded { thousandths })
     }
 
-    /// The plan of a mode. `map` has numbers below `count`.
+    /// The plan of a mode with the tins `of`, to whose numbers `map` leads.
     #[expect(clippy::indexing_slicing, reason = "evaluated when the program is compiled")]
     pub(super) const fn of_mode(
         mode: TinMode,
-        count: u8,
         default_tin: u8,
-        tins: [Tin; Self::MAX_TINS],
+        of: &[Tin],
         map: [u8; Dscp::COUNT],
         shown: [u8; Self::MAX_TINS],
     ) -> Self {
+        let (mut tins, mut count) = ([Tin::NONE; Self::MAX_TINS], 0);
+        while (count as usize) < of.len() {
+            tins[count as usize] = of[count as usize];
+            count += 1;
+        }
         let (mut follow, mut code) = (0, 0);
         while code < Dscp::COUNT {
             if map[code] == default_tin {
@@ -232,10 +237,10 @@ impl TinPlan {
         self.mode
     }
 
-    /// How many tins there are: 1 to 8.
+    /// Returns how many tins there are: 1 to [`MAX_TINS`](Self::MAX_TINS).
     #[must_use]
     pub const fn count(&self) -> u8 {
-        self.count
+        if Self::MAX_TINS == 1 { 1 } else { self.count }
     }
 
     /// The tins, the lowest first.
@@ -347,6 +352,17 @@ impl TinPlan {
         let tin = self.tin(number).or_else(|| self.tin(self.default_tin));
         tin.unwrap_or(const { &Tin::NONE })
     }
+}
+
+/// Numbers as they are.
+#[expect(clippy::indexing_slicing, reason = "evaluated when the program is compiled")]
+pub(super) const fn in_order() -> [u8; TinPlan::MAX_TINS] {
+    let (mut all, mut number) = ([0; TinPlan::MAX_TINS], 0);
+    while (number as usize) < all.len() {
+        all[number as usize] = number;
+        number += 1;
+    }
+    all
 }
 
 impl Default for TinPlan {

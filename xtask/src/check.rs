@@ -11,6 +11,7 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
         ("words and links of the documents", Box::new(documents::run)),
         ("examples of the main types", Box::new(examples::run)),
         ("clippy", Box::new(clippy)),
+        ("clippy without parts of the queue", Box::new(clippy_without_parts)),
     ];
     if tests {
         steps.push(("tests and doc tests, all of them and in full", Box::new(tests_in_full)));
@@ -41,6 +42,15 @@ fn cargo_does(step: &str, words: &[&str]) -> Result<(), String> {
 
 fn clippy() -> Result<(), String> {
     cargo_does("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+/// Each part alone, and none: the workspace builds with all of them.
+fn clippy_without_parts() -> Result<(), String> {
+    ["alloc", "alloc,ack-filter", "alloc,aqms", "alloc,tins"].iter().try_for_each(|features| {
+        let parts = ["--package", "freeboard", "--no-default-features", "--features", features];
+        let words = [&["clippy"], &parts[..], &["--", "-D", "warnings"]].concat();
+        cargo_does(&format!("clippy with {features}"), &words)
+    })
 }
 
 fn tests_in_full() -> Result<(), String> {

@@ -16,6 +16,8 @@
 //! for L4S marks packets with ECT(1) only, drops no packet, and leaves the AQM beside it as it
 //! would be without.
 //!
+//! RED, BLUE, PIE and PI2 are there with the feature `aqms`, which is on by default.
+//!
 //! **Cost.** O(1): three comparisons for a packet of a short queue with CoDel, COBALT or none,
 //! which write nothing: it waited for less than the shortest target of all tins. Memory: 24 bytes a
 //! queue, and the size of an [`AqmSetting`] for each tin.
@@ -23,17 +25,18 @@
 //! **Source.** RFC 9331 §5.2 and RFC 9332 §2.4 for the threshold; the AQMs have their own pages. Where the threshold
 //! departs from its sources: `docs/disciplines/cobalt.md`.
 
-use super::blue::BlueAlone;
 use super::cobalt::CobaltLaw;
 use super::control_law::MAX_INTERVAL;
 use super::law::{Law as _, Words};
-use super::pi2::Pi2Law;
-use super::pie::PieLaw;
 use super::random::Random;
-use super::red::RedLaw;
 use super::{
-    Admission, Aqm, BlueParams, CoDelParams, CobaltParams, CobaltState, Head, Look, Offer,
-    Pi2Params, PieParams, RedParams, SHORTEST, Verdict, swap_states,
+    Admission, Aqm, CoDelParams, CobaltParams, CobaltState, Head, Look, Offer, SHORTEST, Verdict,
+    swap_states,
+};
+#[cfg(feature = "aqms")]
+use super::{
+    BlueParams, Pi2Params, PieParams, RedParams, blue::BlueAlone, pi2::Pi2Law, pie::PieLaw,
+    red::RedLaw,
 };
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{Ecn, FlowId, Nanos, Packet};
@@ -50,29 +53,24 @@ pub enum AqmChoice {
     /// [`Cobalt`](super::Cobalt).
     Cobalt(CobaltParams),
     /// [`Red`](super::Red).
+    #[cfg(feature = "aqms")]
     Red(RedParams),
     /// [`Blue`](super::Blue).
+    #[cfg(feature = "aqms")]
     Blue(BlueParams),
     /// [`Pie`](super::Pie).
+    #[cfg(feature = "aqms")]
     Pie(PieParams),
     /// [`Pi2`](super::Pi2).
+    #[cfg(feature = "aqms")]
     Pi2(Pi2Params),
 }
 
 impl AqmChoice {
-    /// Whether `other` is the same AQM, whatever its parameters are.
+    /// Returns whether `other` is the same AQM, whatever its parameters are.
     #[must_use]
-    pub const fn is_same_kind(&self, other: &Self) -> bool {
-        matches!(
-            (self, other),
-            (Self::None, Self::None)
-                | (Self::CoDel(_), Self::CoDel(_))
-                | (Self::Cobalt(_), Self::Cobalt(_))
-                | (Self::Red(_), Self::Red(_))
-                | (Self::Blue(_), Self::Blue(_))
-                | (Self::Pie(_), Self::Pie(_))
-                | (Self::Pi2(_), Self::Pi2(_))
-        )
+    pub fn is_same_kind(&self, other: &Self) -> bool {
+        core::mem::discriminant(self) == core::mem::discriminant(other)
     }
 
     fn law(&self) -> Result<Law, ConfigError> {
@@ -83,9 +81,13 @@ impl AqmChoice {
                 Law::CoDel(*params)
             }
             Self::Cobalt(params) => Law::Cobalt(params.law()?),
+            #[cfg(feature = "aqms")]
             Self::Red(params) => Law::Red(params.law()?),
+            #[cfg(feature = "aqms")]
             Self::Blue(params) => Law::Blue(params.law()?),
+            #[cfg(feature = "aqms")]
             Self::Pie(params) => Law::Pie(params.law()?),
+            #[cfg(feature = "aqms")]
             Self::Pi2(params) => Law::Pi2(params.law()?),
         })
     }
@@ -202,9 +204,13 @@ enum Law {
     None,
     CoDel(CoDelParams),
     Cobalt(CobaltLaw),
+    #[cfg(feature = "aqms")]
     Red(RedLaw),
+    #[cfg(feature = "aqms")]
     Blue(BlueAlone),
+    #[cfg(feature = "aqms")]
     Pie(PieLaw),
+    #[cfg(feature = "aqms")]
     Pi2(Pi2Law),
 }
 
@@ -215,9 +221,13 @@ macro_rules! by_law {
             Law::None => $none,
             Law::CoDel($of) => $act,
             Law::Cobalt($of) => $act,
+            #[cfg(feature = "aqms")]
             Law::Red($of) => $act,
+            #[cfg(feature = "aqms")]
             Law::Blue($of) => $act,
+            #[cfg(feature = "aqms")]
             Law::Pie($of) => $act,
+            #[cfg(feature = "aqms")]
             Law::Pi2($of) => $act,
         }
     };
@@ -231,6 +241,7 @@ impl Law {
             Self::None => Nanos::MAX,
             Self::CoDel(params) => params.target,
             Self::Cobalt(law) => law.acceptable.plus(Nanos(1)),
+            #[cfg(feature = "aqms")]
             Self::Red(_) | Self::Blue(_) | Self::Pie(_) | Self::Pi2(_) => Nanos::ZERO,
         }
     }

@@ -252,7 +252,9 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
                 (tin.charged, tin.served_at) = (0, self.sent);
             }
             tin.set_config(*config, least, self.max_len);
-            tin.set_rate(config.bits_per_second, above, longest, now);
+            if TinConfig::MAX_TINS > 1 {
+                tin.set_rate(config.bits_per_second, above, longest, now);
+            }
         }
         // A tin that is not there owes nothing.
         let unused = self.tins.as_mut().iter_mut().skip(tins.len());
@@ -267,14 +269,14 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     /// How many tins there are.
     #[must_use]
     pub const fn tins(&self) -> u32 {
-        self.count as u32
+        if TinConfig::MAX_TINS == 1 { 1 } else { self.count as u32 }
     }
 
     /// Whether there is one tin, which needs no choice.
     #[inline(always)]
     #[must_use]
     pub const fn is_one(&self) -> bool {
-        matches!(self.rule, Rule::One)
+        TinConfig::MAX_TINS == 1 || matches!(self.rule, Rule::One)
     }
 
     /// What is set for `tin`; `None` if there is no such tin.
@@ -293,6 +295,9 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     /// What packets are on the wire, from the next on that leaves. `backlogged` as in [`Self::set_tins`].
     pub fn set_link(&mut self, link: L, backlogged: u32) {
         self.link = link;
+        if TinConfig::MAX_TINS == 1 {
+            return;
+        }
         let (now, longest) = (self.now(), self.longest());
         for (above, tin) in (0..self.tins()).rev().zip(self.tins.as_mut()) {
             tin.set_rate(tin.config().bits_per_second, above, longest, now);
@@ -334,7 +339,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
 
     /// Tin `at`, which held nothing, is backlogged. Without effect if there is no such tin.
     pub fn backlogged(&mut self, at: u32) {
-        if self.rule == Rule::One || at >= self.tins() {
+        if self.is_one() || at >= self.tins() {
             return;
         }
         let now = self.now();
@@ -431,7 +436,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
 
     /// Tin `at`, which was backlogged, has lost what it held, without service.
     pub fn emptied(&mut self, at: u32) {
-        if self.rule == Rule::One {
+        if self.is_one() {
             return;
         }
         let is_front = at == self.front;
@@ -458,7 +463,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     /// # Errors
     /// The first [`Imbalance`] found.
     pub fn recount(&self, backlogged: u32) -> Result<(), Imbalance> {
-        if self.rule != Rule::One {
+        if !self.is_one() {
             for at in 0..TinConfig::MAX_TINS {
                 let (kept, held) = (self.backlogged >> at & 1, backlogged >> at & 1);
                 Imbalance::check("a tin is backlogged", at, held.into(), kept.into())?;
@@ -481,7 +486,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     fn look_anew(&mut self, now: Nanos, backlogged: u32) {
         let known = u32::MAX.unbounded_shr(u32::BITS.wrapping_sub(self.tins()));
         (self.backlogged, self.within, self.next_within) = (backlogged & known, 0, now);
-        if self.rule == Rule::One {
+        if self.is_one() {
             // Nothing would take the bit back.
             (self.front, self.backlogged) = (0, 0);
             return;

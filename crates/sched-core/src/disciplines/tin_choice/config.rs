@@ -22,8 +22,8 @@ pub struct TinConfig {
 }
 
 impl TinConfig {
-    /// The most tins.
-    pub const MAX_TINS: u32 = 8;
+    /// The most tins: 8, or 1 without the feature `tins`.
+    pub const MAX_TINS: u32 = if cfg!(feature = "tins") { 8 } else { 1 };
     /// The largest weight.
     pub const MAX_WEIGHT: u32 = 65_535;
 
