@@ -2,7 +2,7 @@
 
 use crate::progress::{Step, one_after_another};
 use crate::run::{BARE_METAL, NO_STD, cargo, succeed};
-use crate::{api, documents, examples, panic_free, publish, smart_queue, trace};
+use crate::{api, documents, examples, panic_free, publish, sizes, smart_queue, trace};
 
 /// Where `tests` have been run already, they need not be run again.
 pub(crate) fn run(tests: bool) -> Result<(), String> {
@@ -16,7 +16,7 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
     if tests {
         steps.push(("tests and doc tests, all of them and in full", Box::new(tests_in_full)));
     }
-    let rest: [Step; 9] = [
+    let rest: [Step; 10] = [
         ("steps of a call", Box::new(steps_of_a_call)),
         ("documentation", Box::new(documentation)),
         ("builds for bare metal", Box::new(bare_metal)),
@@ -25,6 +25,7 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
         ("packages", Box::new(publish::packages)),
         ("public items", Box::new(|| api::run(false))),
         ("no reachable panic", Box::new(panic_free::run)),
+        ("sizes by part", Box::new(|| sizes::run(false))),
         (
             "traces and queue of a Cortex-M4",
             Box::new(|| trace::run().and_then(|()| smart_queue::run())),

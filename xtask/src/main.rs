@@ -4,9 +4,9 @@
 
 mod api;
 mod check;
-mod cortex_m;
 mod documents;
 mod examples;
+mod firmware;
 mod fuzz;
 mod instructions;
 mod panic_free;
@@ -15,6 +15,7 @@ mod progress;
 mod publish;
 mod run;
 mod search;
+mod sizes;
 mod smart_queue;
 mod trace;
 
@@ -44,6 +45,12 @@ enum Command {
     PanicFree,
     /// The queue of fifteen lines runs on a Cortex-M4.
     SmartQueue,
+    /// Each part of the library takes the flash and the RAM that the guide says.
+    Sizes {
+        /// Writes the sizes to the guide.
+        #[arg(long)]
+        renew: bool,
+    },
     /// A Cortex-M4 and this machine produce the same traces.
     Trace,
     /// Instructions per packet, counted by callgrind, as TSV.
@@ -94,6 +101,7 @@ fn main() -> ExitCode {
         Command::Documents => documents::run(),
         Command::PanicFree => panic_free::run(),
         Command::SmartQueue => smart_queue::run(),
+        Command::Sizes { renew } => sizes::run(renew),
         Command::Trace => trace::run(),
         Command::Instructions(asked) => instructions::run(&asked),
         Command::Paper => paper::run(),

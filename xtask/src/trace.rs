@@ -1,15 +1,13 @@
 //! The same operations leave the same trace on a Cortex-M4 as on this machine.
 
-use crate::cortex_m::cortex_m;
+use crate::firmware::cortex_m;
 use crate::run::{cargo, output};
-
-const FOLDER: &str = "firmware/trace";
 
 pub(crate) fn run() -> Result<(), String> {
     let mut host = cargo(".");
     host.args(["run", "--quiet", "--release", "--package", "golden"]);
     let here = output("trace on this machine", &mut host)?;
-    let Some(there) = cortex_m(FOLDER, "trace-firmware")? else {
+    let (_, Some(there)) = cortex_m("trace", "")? else {
         eprintln!("xtask: traces not compared: qemu-system-arm is missing");
         return Ok(());
     };

@@ -1,0 +1,64 @@
+//! Programs for bare metal, which are the folders of `firmware`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{cargo, has, llvm_tool, output, root};
+
+/// The target of programs that run in QEMU.
+pub(crate) const CORTEX_M4: &str = "thumbv7em-none-eabihf";
+
+pub(crate) fn has_qemu() -> bool {
+    has("qemu-system-arm")
+}
+
+/// Builds the program of the folder `part` with these features in `into`, and returns its file.
+pub(crate) fn build(
+    part: &str,
+    target: &str,
+    features: &str,
+    into: &Path,
+) -> Result<PathBuf, String> {
+    let mut build = cargo(&format!("firmware/{part}"));
+    // Sizes are those of a build from nothing.
+    build
+        .env("CARGO_INCREMENTAL", "0")
+        .args(["build", "--quiet", "--release", "--target", target, "--features", features])
+        .arg("--target-dir")
+        .arg(into);
+    output(&format!("{part} {features} for {target}"), &mut build)?;
+    Ok(into.join(target).join("release").join(format!("{part}-firmware")))
+}
+
+/// Builds the program of the folder `part` for a Cortex-M4, runs it, and returns its file and what
+/// it printed; `None` if there is no QEMU. CI has one.
+pub(crate) fn cortex_m(part: &str, features: &str) -> Result<(PathBuf, Option<String>), String> {
+    let into = root().join("target").join(format!("{part}-firmware"));
+    // A test may run the program without features while `check` builds those with features.
+    let into = if features.is_empty() { into } else { into.join("features") };
+    let elf = build(part, CORTEX_M4, features, &into)?;
+    if !has_qemu() {
+        if std::env::var_os("CI").is_some() {
+            return Err("qemu-system-arm is missing, and CI runs firmware".into());
+        }
+        return Ok((elf, None));
+    }
+    let mut qemu = Command::new("qemu-system-arm");
+    qemu.args(["-machine", "mps2-an386", "-cpu", "cortex-m4", "-nographic", "-monitor", "none"]);
+    qemu.args(["-serial", "none", "-semihosting-config", "enable=on,target=native", "-kernel"]);
+    qemu.arg(&elf);
+    let printed = output(&format!("{part} {features} on a Cortex-M4"), &mut qemu)?;
+    Ok((elf, Some(printed)))
+}
+
+/// Returns the bytes that a program takes in flash (code, constants, start values), and in RAM (start
+/// values, zeros).
+pub(crate) fn sizes(elf: &Path) -> Result<[u64; 2], String> {
+    let table = output("llvm-size", Command::new(llvm_tool("llvm-size")?).arg(elf))?;
+    let numbers = table.lines().nth(1).unwrap_or_default().split_whitespace();
+    let numbers: Vec<u64> = numbers.map_while(|number| number.parse().ok()).collect();
+    match numbers[..] {
+        [text, data, bss, ..] => Ok([text + data, data + bss]),
+        _ => Err(format!("expected text, data and bss from llvm-size in\n{table}")),
+    }
+}

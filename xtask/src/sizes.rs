@@ -1,0 +1,175 @@
+//! Each part of the library takes the flash and the RAM that the guide says.
+
+use std::fs;
+
+use crate::firmware::{build, sizes};
+use crate::progress::progress;
+use crate::run::{BARE_METAL, root};
+
+/// Where the sizes are recorded, for users too.
+pub(crate) const GUIDE: &str = "docs/guide/firmware.md";
+/// The table in [`GUIDE`] begins with this line and ends with an empty one.
+const HEAD: &str = "| part | Cortex-M4 | Cortex-M0 | RISC-V | RAM | goal |\n";
+
+/// A row of the table: its name, the features of `firmware/sizes`, and the goal for the code on a
+/// Cortex-M4, in bytes.
+type Row = (&'static str, &'static str, Option<u64>);
+
+const ROWS: [Row; 21] = [
+    ("FIFO", "fifo", Some(1_500)),
+    ("FIFO, shaper", "fifo-shaped", Some(3_000)),
+    ("DRR", "drr", Some(3_000)),
+    ("DRR, longest-queue drop", "drr-longest", Some(5_000)),
+    ("SQF", "sqf", Some(4_000)),
+    ("QFQ", "qfq", Some(8_000)),
+    ("WF²Q+", "wf2q", Some(10_000)),
+    ("parser, labels by SipHash", "labels", Some(6_000)),
+    ("FQ-CoDel", "fq-codel", Some(12_000)),
+    ("FQ-CoDel, shaper", "fq-codel-shaped", Some(14_000)),
+    ("FQ-CoDel, shaper, longest-queue drop", "fq-codel-shaped-longest", Some(18_000)),
+    ("`Isolated`", "isolated", Some(20_000)),
+    ("`Isolated`, COBALT", "isolated-cobalt", Some(24_000)),
+    ("`SmartQueue` by descriptor", "descriptors", Some(28_000)),
+    ("`SmartQueue` with frames", "frames", Some(32_000)),
+    ("with frames, `ack-filter`", "frames,ack-filter", None),
+    ("with frames, `aqms`", "frames,aqms", None),
+    ("with frames, `tins`", "frames,tins", None),
+    ("with frames, all three", "frames,ack-filter,aqms,tins", None),
+    ("with frames, all three, keywords", "keywords,ack-filter,aqms,tins", None),
+    (
+        "with frames, all three, keywords, autorate, statistics",
+        "autorate,ack-filter,aqms,tins",
+        Some(56_000),
+    ),
+];
+
+/// Builds every row for every target and prints the table. Compares it with the guide or, with
+/// `renew`, writes it there.
+pub(crate) fn run(renew: bool) -> Result<(), String> {
+    let guide = guide()?;
+    let progress = progress((ROWS.len() * BARE_METAL.len()) as u64);
+    let (mut table, mut wrong) = (HEAD.to_owned() + "|---|--:|--:|--:|--:|--:|\n", Vec::new());
+    progress.suspend(|| print!("{table}"));
+    let into = root().join("target/sizes-firmware");
+    for (name, features, goal) in ROWS {
+        let mut measured = Vec::new();
+        let mut most_ram = 0;
+        for target in BARE_METAL {
+            let [code, ram] = sizes(&build("sizes", target, features, &into)?)?;
+            measured.push((target, code));
+            most_ram = most_ram.max(ram);
+            progress.inc(1);
+        }
+        measured.push(("RAM", most_ram));
+        wrong.extend(compare(&guide, name, &measured).err());
+        let row = row(name, &measured, goal);
+        progress.suspend(|| print!("{row}"));
+        table += &row;
+    }
+    progress.finish_and_clear();
+    if renew {
+        let guide = renewed(&guide, &table).ok_or(format!("{GUIDE}: expected {HEAD}"))?;
+        return fs::write(root().join(GUIDE), guide).map_err(|error| format!("{GUIDE}: {error}"));
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{}\n`cargo xtask sizes --renew` records what is measured", wrong.join("\n")))
+}
+
+pub(crate) fn guide() -> Result<String, String> {
+    fs::read_to_string(root().join(GUIDE)).map_err(|error| format!("{GUIDE}: {error}"))
+}
+
+/// Returns a row of the table. The first figure is in bold if it is above the goal.
+fn row(name: &str, measured: &[(&str, u64)], goal: Option<u64>) -> String {
+    let mut cells: Vec<String> = measured.iter().map(|&(_, bytes)| with_comma(bytes)).collect();
+    if let (Some((_, code)), Some(goal)) = (measured.first(), goal)
+        && *code > goal
+    {
+        cells[0] = format!("**{}**", cells[0]);
+    }
+    cells.push(goal.map_or("–".into(), with_comma));
+    format!("| {name} | {} |\n", cells.join(" | "))
+}
+
+fn with_comma(bytes: u64) -> String {
+    match (bytes / 1_000, bytes % 1_000) {
+        (0, bytes) => bytes.to_string(),
+        (thousands, rest) => format!("{thousands},{rest:03}"),
+    }
+}
+
+/// Returns the guide with `table` in place of its own.
+fn renewed(guide: &str, table: &str) -> Option<String> {
+    let (before, old) = guide.split_once(HEAD)?;
+    let (_, after) = old.split_once("\n\n")?;
+    Some(format!("{before}{table}\n{after}"))
+}
+
+/// Fails unless each figure is within 2 % of its cell in `row` of the guide, in the order of cells.
+pub(crate) fn compare(guide: &str, row: &str, measured: &[(&str, u64)]) -> Result<(), String> {
+    let cells = guide.lines().find_map(|line| line.strip_prefix(&format!("| {row} | ")));
+    let recorded: Vec<_> = cells.unwrap_or_default().split('|').map(bytes).collect();
+    for (place, (figure, measured)) in measured.iter().enumerate() {
+        let Some(recorded) = recorded.get(place).copied().flatten() else {
+            return Err(format!(
+                "{GUIDE}: {row}: no figure for {figure} (expected {measured} bytes)"
+            ));
+        };
+        if measured.abs_diff(recorded) * 50 > recorded {
+            return Err(format!(
+                "{GUIDE}: {row}: {figure}: {measured} bytes (expected {recorded} bytes, ± 2 %)"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a cell of the guide: `53.7 kB`, `8,948` or `**8,948**`.
+fn bytes(cell: &str) -> Option<u64> {
+    let cell = cell.trim();
+    match cell.strip_suffix(" kB") {
+        Some(kilobytes) => {
+            kilobytes.parse::<f64>().ok().map(|number| (number * 1_000.0).round() as u64)
+        }
+        None => cell.replace(['*', ','], "").parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: [(&str, u64); 3] = [("M4", 3_284), ("M0", 950), ("RAM", 0)];
+
+    /// Goal: a figure that is more than 2 % off is an error with its row, its column and what was
+    /// expected.
+    #[test]
+    fn a_figure_that_is_off_is_named() {
+        let guide =
+            format!("{}| stack | 10.0 kB |\n| code | ten kB |\n", row("DRR", &ROW, Some(3_000)));
+        compare(&guide, "DRR", &ROW).unwrap();
+        compare(&guide, "DRR", &[("M4", 3_349), ("M0", 931)]).unwrap();
+        for (figure, bytes) in [("M0", 970), ("M0", 930)] {
+            let error = compare(&guide, "DRR", &[("M4", 3_284), (figure, bytes)]).unwrap_err();
+            let named = format!("DRR: M0: {bytes} bytes (expected 950 bytes, ± 2 %)");
+            assert!(error.ends_with(&named), "{error}");
+        }
+        compare(&guide, "stack", &[("bytes", 10_200)]).unwrap();
+        for (row, bytes) in [("stack", 10_201), ("stack", 9_799), ("code", 10_000), ("heap", 1)] {
+            compare(&guide, row, &[("bytes", bytes)]).unwrap_err();
+        }
+    }
+
+    /// Goal: what `--renew` writes is what is compared, and the rest of the guide stays.
+    #[test]
+    fn a_renewed_table_takes_the_place_of_the_old_one() {
+        let old = format!("# Sizes\n\n{HEAD}|---|\n| FIFO | 1 |\n\nBeneath.\n\n| DRR | 1 |\n");
+        let table = format!("{HEAD}|---|\n{}", row("DRR", &ROW, None));
+        let new = renewed(&old, &table).unwrap();
+        assert_eq!(new, format!("# Sizes\n\n{table}\nBeneath.\n\n| DRR | 1 |\n"));
+        compare(&new, "DRR", &ROW).unwrap();
+        assert_eq!(row("QFQ", &ROW, Some(3_283)), "| QFQ | **3,284** | 950 | 0 | 3,283 |\n");
+    }
+}
