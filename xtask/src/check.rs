@@ -2,7 +2,7 @@
 
 use crate::progress::{Step, one_after_another};
 use crate::run::{BARE_METAL, NO_STD, cargo, succeed};
-use crate::{api, documents, examples, panic_free, publish, sizes, smart_queue, trace};
+use crate::{api, documents, examples, panic_free, publish, search, sizes, smart_queue, trace};
 
 /// Where `tests` have been run already, they need not be run again.
 pub(crate) fn run(tests: bool) -> Result<(), String> {
@@ -16,8 +16,9 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
     if tests {
         steps.push(("tests and doc tests, all of them and in full", Box::new(tests_in_full)));
     }
-    let rest: [Step; 10] = [
+    let rest: [Step; 11] = [
         ("steps of a call", Box::new(steps_of_a_call)),
+        ("instructions of a call", Box::new(|| search::instructions(42, &[]))),
         ("documentation", Box::new(documentation)),
         ("builds for bare metal", Box::new(bare_metal)),
         ("the types with defmt", Box::new(publish::defmt)),

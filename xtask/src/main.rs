@@ -75,8 +75,10 @@ enum Command {
     },
     /// Tries to exceed the proven bounds.
     SearchBounds(Search),
-    /// Looks for the call that does most.
+    /// Looks for the call that does most, in turns of loops.
     SearchCost(Search),
+    /// Looks for the call that takes most instructions; needs valgrind.
+    SearchInstructions(Search),
 }
 
 #[derive(clap::Args)]
@@ -111,6 +113,9 @@ fn main() -> ExitCode {
         Command::Fuzz { seconds } => fuzz::run(seconds),
         Command::SearchBounds(search) => search::bounds(search.seconds, &search.words()),
         Command::SearchCost(search) => search::cost(search.seconds, &search.words()),
+        Command::SearchInstructions(search) => {
+            search::instructions(search.seconds, &search.words())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

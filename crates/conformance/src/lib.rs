@@ -13,7 +13,7 @@
 //! - [`targets`]: what the fuzzer runs
 //! - [`bounds`]: histories made to exceed the proven bounds
 //! - [`paper`]: the harness of QFQ Fig. 8, for the bench `paper` and the paths of QFQ
-//! - `worst_call`: the most that a call does, in turns of loops, with the feature `steps`
+//! - `worst_call`: the most that a call costs, in instructions, and with the feature `steps` in turns of loops
 //! - [`effort`]: how much a test tries
 //! - [`measurement`]: how a test judges what it measured in time
 //! - [`rng`]: one seed, one named stream for each source of randomness
@@ -45,7 +45,7 @@ pub mod sides;
 pub mod targets;
 #[cfg(feature = "std")]
 pub mod twin;
-#[cfg(feature = "steps")]
+#[cfg(feature = "std")]
 pub mod worst_call;
 
 pub use random::{Xorshift, scramble};

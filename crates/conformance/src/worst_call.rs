@@ -1,9 +1,12 @@
-//! What one call costs at most, in turns of loops, and a search for the call that costs most.
+//! The most that one call costs, in turns of loops or in instructions, and a search for that call.
 //!
 //! Every loop that a packet can cause counts its turns; what stands outside loops is a constant. A call is
 //! charged for each packet that it moves: the one that it is about (twice, if it is rejected), and those it
 //! drops. So the bound of a discipline is one number for a given number of flows: steps for one packet moved.
 //! [`climb`] changes random histories step by step, keeping what costs more.
+//!
+//! Turns are counted by the library ([`steps`], with the feature of that name), instructions by a profiler
+//! around `one_call`: `examples/search_instructions.rs`.
 
 mod isolated;
 
@@ -12,7 +15,6 @@ use freeboard::sched_core::{
     ClassState, Classes, CoDelParams, DropFrom, DropSink, FlowId, FlowScheduler, Limits,
     LongestClass, LowBits, Nanos, NoAqm, Packet, Rejected, Scheduler,
 };
-use sched_core::take_steps;
 
 use crate::catalog::{
     AqmRecipe, Arrays, CoDel, Dial, Drr, Fifo, Floor, FlooredShortestQueue, FlowRecipe,
@@ -46,7 +48,7 @@ pub struct Subject {
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::new("FIFO, head drop", 2, 0, fifo),
         Self::new("DRR", 2, 0, |n| plain(DRR, n)),
         Self::new("DRR, CoDel", 2, 0, codel),
@@ -70,6 +72,8 @@ impl Subject {
         // each in two loops over its turns in eight tins, with a look at all tins for each turn, and two walks up the
         // tree of hosts that are due.
         Self::new("isolated hosts with rates in eight tins", 570, 4, isolated::limited),
+        // The same, and an acknowledgement that comes looks at eight others.
+        Self::new("SmartQueue with everything on", 580, 4, isolated::assembled),
     ];
 
     const fn new(
@@ -136,14 +140,28 @@ pub enum Call {
 /// The call of a history that cost most for each packet it moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Worst {
-    /// Steps for each packet moved, rounded up.
+    /// What it cost for each packet moved, rounded up.
     pub per_packet: u64,
-    /// Steps of that call.
-    pub steps: u64,
+    /// What that call cost, in steps or instructions.
+    pub cost: u64,
     /// Packets that it moved: one, two if it was rejected, and those it dropped.
     pub moved: u64,
     /// Where it stands in the history.
     pub at: usize,
+}
+
+impl Worst {
+    /// The call number `at` of a history, which cost so much and moved so many packets.
+    #[must_use]
+    pub const fn new(at: usize, cost: u64, moved: u64) -> Self {
+        Self { per_packet: cost.div_ceil(moved), cost, moved, at }
+    }
+
+    /// This call, or `other` if that cost more.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        if other.per_packet > self.per_packet { other } else { self }
+    }
 }
 
 /// The worst that a search has found.
@@ -157,51 +175,80 @@ pub struct Climb {
     pub played: u64,
 }
 
-/// Plays `history` on an empty `subject` for `flows` flows.
-#[must_use]
-pub fn play(subject: &Subject, flows: u32, history: &[Call]) -> Worst {
+/// Plays `history` on an empty `subject` for `flows` flows, and says after each call where it stands
+/// and how many packets it moved.
+pub fn play(subject: &Subject, flows: u32, history: &[Call], mut after: impl FnMut(usize, u64)) {
     let mut queue = (subject.build)(flows);
     let mut free: Vec<u32> = (0..PACKETS).collect();
-    let (mut now, mut worst) = (Nanos::ZERO, Worst::default());
+    let mut now = Nanos::ZERO;
     for (at, &call) in history.iter().enumerate() {
         let mut moved = 1;
-        let mut home = Vec::new();
-        let mut drops = |packet: Packet, _| home.push(packet.handle);
-        let _before = take_steps();
-        match call {
-            Call::Wait(nanos) => now = now.plus(Nanos(nanos)),
-            Call::Dequeue => {
-                let packet = queue.dequeue(now, &mut drops);
-                moved += home.len() as u64;
-                home.extend(packet.map(|packet| packet.handle));
+        let mut home = Vec::with_capacity(PACKETS as usize);
+        let call = match call {
+            Call::Wait(nanos) => {
+                now = now.plus(Nanos(nanos));
+                continue;
             }
-            Call::Enqueue { flow, len } => {
-                let Some(handle) = free.pop() else { continue };
-                let packet = Packet::new(handle, len);
-                let outcome = queue.enqueue(now, FlowId(flow % flows), packet, &mut drops);
-                // One that is its own victim has been in the queue, and out again.
-                moved += home.len() as u64 + u64::from(outcome.is_err());
-                home.extend(outcome.err().map(|rejected| rejected.packet.handle));
-            }
-        }
-        let steps = take_steps();
+            Call::Dequeue => None,
+            Call::Enqueue { flow, len } => match free.pop() {
+                Some(handle) => Some((FlowId(flow % flows), Packet::new(handle, len))),
+                None => continue,
+            },
+        };
+        // Of what was built, or said after the call before.
+        #[cfg(feature = "steps")]
+        let _before = sched_core::take_steps();
+        let (left, outcome) = one_call(&mut *queue, now, call, &mut home);
+        // One that is its own victim has been in the queue, and out again.
+        moved += home.len() as u64 + u64::from(outcome.is_err());
+        after(at, moved);
+        home.extend(left.map(|packet| packet.handle));
+        home.extend(outcome.err().map(|rejected| rejected.packet.handle));
         free.append(&mut home);
-        let per_packet = steps.div_ceil(moved);
-        if per_packet > worst.per_packet {
-            worst = Worst { per_packet, steps, moved, at };
-        }
     }
+}
+
+/// The call that is measured: an enqueue of a packet, or a dequeue. Dropped packets go to `home`.
+/// A function of its own, by whose name a profiler knows it.
+#[inline(never)]
+fn one_call(
+    queue: &mut dyn Played,
+    now: Nanos,
+    packet: Option<(FlowId, Packet)>,
+    home: &mut Vec<u32>,
+) -> (Option<Packet>, Result<(), Rejected>) {
+    let mut drops = |packet: Packet, _| home.push(packet.handle);
+    match packet {
+        Some((flow, packet)) => (None, queue.enqueue(now, flow, packet, &mut drops)),
+        None => (queue.dequeue(now, &mut drops), Ok(())),
+    }
+}
+
+/// The call of `history` that takes most steps for each packet it moves.
+#[cfg(feature = "steps")]
+#[must_use]
+pub fn steps(subject: &Subject, flows: u32, history: &[Call]) -> Worst {
+    let mut worst = Worst::default();
+    play(subject, flows, history, |at, moved| {
+        worst = worst.or(Worst::new(at, sched_core::take_steps(), moved));
+    });
     worst
 }
 
-/// Changes random histories step by step to make a call of `subject` cost more, for as long as `go_on` says.
-pub fn climb(subject: &Subject, flows: u32, seed: u64, mut go_on: impl FnMut() -> bool) -> Climb {
-    let mut random = Streams::new(seed).stream(subject.name);
+/// Changes random histories step by step to make a call of the discipline of this name cost more,
+/// as `measure` says, for as long as `go_on` says.
+pub fn climb(
+    name: &str,
+    seed: u64,
+    mut measure: impl FnMut(&[Call]) -> Worst,
+    mut go_on: impl FnMut() -> bool,
+) -> Climb {
+    let mut random = Streams::new(seed).stream(name);
     let mut best = Climb { worst: Worst::default(), history: Vec::new(), played: 0 };
     let mut played = 0;
     while go_on() {
         let mut history: Vec<Call> = (0..CALLS).map(|_| draw(&mut random)).collect();
-        let mut worst = play(subject, flows, &history);
+        let mut worst = measure(&history);
         played += 1;
         let mut in_vain = 0;
         while in_vain < PATIENCE && go_on() {
@@ -212,7 +259,7 @@ pub fn climb(subject: &Subject, flows: u32, seed: u64, mut go_on: impl FnMut() -
                 // What comes later may come earlier.
                 next.swap(at, random.below(CALLS as u64) as usize);
             }
-            let found = play(subject, flows, &next);
+            let found = measure(&next);
             played += 1;
             in_vain = if found.per_packet > worst.per_packet { 0 } else { in_vain + 1 };
             if found.per_packet >= worst.per_packet {

@@ -1,7 +1,7 @@
 //! No call costs more than is stated, in turns of loops: `cargo xtask search-cost` looks for longer.
 
 use conformance::history::play_aqm;
-use conformance::worst_call::{Subject, climb};
+use conformance::worst_call::{Subject, climb, steps};
 use conformance::{Xorshift, scramble};
 
 /// Goal: what a call costs is bounded, and grows with the flows as stated: not at all, or by a constant for each
@@ -12,10 +12,15 @@ fn no_call_takes_more_steps_than_stated() {
     for subject in &Subject::ALL {
         for flows in [16, 1_024] {
             let mut left = 400;
-            let found = climb(subject, flows, 7, || {
-                left -= 1;
-                left > 0
-            });
+            let found = climb(
+                subject.name,
+                7,
+                |history| steps(subject, flows, history),
+                || {
+                    left -= 1;
+                    left > 0
+                },
+            );
             let (worst, bound) = (found.worst, subject.bound(flows));
             println!("{} with {flows}: {worst:?}, bound {bound}", subject.name);
             assert!(
@@ -37,10 +42,15 @@ fn the_search_finds_the_height_of_a_tree() {
         .find(|subject| subject.name.starts_with("classes, the longest"))
         .unwrap();
     let mut left = 400;
-    let found = climb(subject, 1_024, 7, || {
-        left -= 1;
-        left > 0
-    });
+    let found = climb(
+        subject.name,
+        7,
+        |history| steps(subject, 1_024, history),
+        || {
+            left -= 1;
+            left > 0
+        },
+    );
     assert!(found.worst.per_packet > 8, "{:?}", found.worst);
 }
 

@@ -1,9 +1,14 @@
 //! Isolated queues, where a call may move a host with its turns in all tins.
 
+use freeboard::flowhash::{Ack, FlowKey, Transport};
 use freeboard::sched_core::{
-    DropSink, FlowId, Nanos, Packet, Rejected, Scheduler, TinConfig, TokenBucket,
+    DropSink, Ecn, FlowId, Nanos, Packet, Rejected, Scheduler, TinConfig, TokenBucket,
 };
-use freeboard::{Heap, HostTerms, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled};
+use freeboard::shaper::Rate;
+use freeboard::{
+    AckFilter, DescriptorQueue, Heap, HostTerms, Isolated, IsolatedConfig, IsolatedMemory,
+    Isolation, Labelled, SmartQueue, TinMode,
+};
 
 use super::{FLOWS_PER_HOST, LIMITS, MAX_LEN, PACKETS, Played};
 use crate::scramble;
@@ -80,5 +85,54 @@ impl Played for ByLabels {
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         Scheduler::dequeue(&mut self.queue, now, drops)
+    }
+}
+
+/// A queue of which every part is in use, and the acknowledgements in it by their handles.
+struct Assembled {
+    queue: DescriptorQueue,
+    acks: Vec<Option<Ack>>,
+    acked: u32,
+}
+
+/// As [`limited`], assembled: a rate of 10 Mbit/s, COBALT, L4S, ingress and a filter of
+/// acknowledgements. Packets of 40 bytes are acknowledgements of their flow.
+pub(super) fn assembled(flows: u32) -> Box<dyn Played> {
+    let (queues, packets) = (flows as usize, PACKETS as usize);
+    let memory = IsolatedMemory::<Heap>::allocate(queues, queues, TINS, packets).with_rates();
+    let aqm = memory.aqm();
+    let builder = SmartQueue::upload(Rate::megabits_per_second(10).expect("in range"))
+        .max_len(MAX_LEN)
+        .limits(LIMITS)
+        .tins(TinMode::Diffserv8)
+        .hosts_across_tins(true)
+        .l4s(true)
+        .ingress(true)
+        .ack_filter(AckFilter::Aggressive);
+    let queue = builder.descriptors_in(memory, aqm).expect("in range");
+    Box::new(Assembled { queue, acks: vec![None; packets], acked: 0 })
+}
+
+impl Played for Assembled {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let labels = OfHost { flow: flow.0, host: flow.0 / TinConfig::MAX_TINS };
+        let transport = Transport { protocol: 6, src_port: 80, dst_port: 443 };
+        let connection = FlowKey::V4 { src: flow.0.to_be_bytes(), dst: [192, 0, 2, 1], transport };
+        self.acked = self.acked.wrapping_add(1_000);
+        let ack = Ack::new(connection, 1, self.acked);
+        self.acks[packet.handle as usize] = (packet.len == 40).then_some(ack);
+        let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1][flow.0 as usize % 3];
+        let acks = |packet: Packet| self.acks[packet.handle as usize];
+        self.queue.enqueue_with_acks(now, &labels, Packet { ecn, ..packet }, &acks, drops)
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.queue.dequeue(now, drops)
     }
 }
