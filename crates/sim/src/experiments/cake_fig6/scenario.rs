@@ -43,6 +43,8 @@ pub enum Queueing {
 pub enum Probe {
     /// 160 bytes every 20 ms, headers included, as in the runs of Linux.
     Call,
+    /// 100 bytes every 20 ms, headers included: Opus at 24 kbit/s.
+    SmallCall,
     /// 84 bytes every 200 ms, headers included.
     Ping,
 }
@@ -53,6 +55,7 @@ impl Probe {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Call => "call",
+            Self::SmallCall => "small call",
             Self::Ping => "ping",
         }
     }
@@ -61,6 +64,7 @@ impl Probe {
     const fn sends(self) -> (u32, Nanos) {
         match self {
             Self::Call => (132, Nanos::from_millis(20)),
+            Self::SmallCall => (72, Nanos::from_millis(20)),
             Self::Ping => (56, Nanos::from_millis(200)),
         }
     }
