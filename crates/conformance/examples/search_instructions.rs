@@ -52,7 +52,8 @@ fn main() -> ExitCode {
             "{:<40} {median:>6} {per_packet:>6} {ratio:>6.1} {cost:>10} {:>6}",
             subject.name, found.played
         );
-        is_kept &= per_packet <= MOST * median;
+        // Nothing is counted if the function has another name.
+        is_kept &= (1..=MOST * median).contains(&per_packet);
     }
     if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -5,7 +5,7 @@
 //! drops. So the bound of a discipline is one number for a given number of flows: steps for one packet moved.
 //! [`climb`] changes random histories step by step, keeping what costs more.
 //!
-//! Turns are counted by the library ([`steps`], with the feature of that name), instructions by a profiler
+//! Turns are counted by the library (`steps`, with the feature of that name), instructions by a profiler
 //! around `one_call`: `examples/search_instructions.rs`.
 
 mod isolated;
