@@ -32,7 +32,7 @@ pub enum SettingsProblem {
         /// The known word that is nearest to it, if one is near.
         nearest: Option<&'static str>,
     },
-    /// A word of `tc` for CAKE that says what no queue here does.
+    /// A word of `tc` for CAKE that says what no queue here does, or one whose feature is off.
     NotOffered {
         /// What there is in its place.
         instead: &'static str,

@@ -24,6 +24,8 @@ const NAME: &str = "the name of a tin";
 const WEIGHT: &str = "a weight from 1 to 65535";
 const SHARE: &str = "a share above 0 and up to 1, as 1/4, 25% or 12.5%";
 const CODES: &str = "code points and the name of a tin, as `EF,VA,40 voice`";
+/// Why a word is not offered whose feature is off.
+const LEFT_OUT: &str = "it needs a feature of `freeboard` that is off";
 
 /// The words of a text, and where they are.
 #[derive(Clone)]
@@ -232,6 +234,10 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError> {
                 } else if let Some(&(_, rtt)) = Rtt::PRESETS.iter().find(|(name, _)| *name == word)
                 {
                     s.rtt = Some(rtt);
+                } else if values(word).is_some() {
+                    // Of ours, and not read above: its feature is off.
+                    let problem = SettingsProblem::NotOffered { instead: LEFT_OUT };
+                    return Err(words.error(word, problem));
                 } else {
                     link_at = Some(word);
                     if needs_number(word) {

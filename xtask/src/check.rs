@@ -1,7 +1,7 @@
 //! Everything a change must pass.
 
 use crate::progress::{Step, one_after_another};
-use crate::run::{BARE_METAL, NO_STD, cargo, succeed};
+use crate::run::{BARE_METAL, NO_STD, cargo, root, succeed};
 use crate::{api, documents, examples, panic_free, publish, search, sizes, smart_queue, trace};
 
 /// Where `tests` have been run already, they need not be run again.
@@ -11,7 +11,7 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
         ("words and links of the documents", Box::new(documents::run)),
         ("examples of the main types", Box::new(examples::run)),
         ("clippy", Box::new(clippy)),
-        ("clippy without parts of the queue", Box::new(clippy_without_parts)),
+        ("clippy and tests without parts of the queue", Box::new(without_parts)),
     ];
     if tests {
         steps.push(("tests and doc tests, all of them and in full", Box::new(tests_in_full)));
@@ -47,12 +47,15 @@ fn clippy() -> Result<(), String> {
 }
 
 /// Each part alone, and none: the workspace builds with all of them.
-fn clippy_without_parts() -> Result<(), String> {
+fn without_parts() -> Result<(), String> {
     ["alloc", "alloc,ack-filter", "alloc,aqms", "alloc,tins"].iter().try_for_each(|features| {
         let parts = ["--package", "freeboard", "--no-default-features", "--features", features];
         let words = [&["clippy"], &parts[..], &["--", "-D", "warnings"]].concat();
         cargo_does(&format!("clippy with {features}"), &words)
-    })
+    })?;
+    let mut tests = cargo("tests/without_parts");
+    tests.arg("test").arg("--target-dir").arg(root().join("target/without-parts"));
+    succeed("tests without parts of the queue", &mut tests)
 }
 
 fn tests_in_full() -> Result<(), String> {
