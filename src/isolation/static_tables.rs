@@ -23,7 +23,8 @@ const LINES: usize = QUEUES >> 3;
 /// `GROUPS` groups of 32 queues and 8 hosts each, with up to `TINS` tins.
 ///
 /// One number says how many queues and hosts there are, so that no length has to be derived from
-/// another. `GROUPS` is a power of two, `TINS` 1, 2, 4 or 8; anything else does not compile.
+/// another. `GROUPS` is a power of two, `TINS` 1, 2, 4 or 8, or 1 without the feature `tins`;
+/// anything else does not compile.
 /// Memory: 512 bytes, 16 a packet, 240 a tin, and a group 2,184 bytes and 352 for each tin.
 ///
 /// ```
@@ -81,7 +82,10 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
     pub const fn new() -> Self {
         const {
             assert!(GROUPS.is_power_of_two(), "the groups of static tables are a power of two");
-            assert!(TINS.is_power_of_two() && TINS <= MOST_TINS, "there is room for 1, 2, 4 or 8");
+            assert!(
+                TINS.is_power_of_two() && TINS <= MOST_TINS,
+                "there is room for 1, 2, 4 or 8 tins, for 1 without the feature `tins`"
+            );
         }
         Self {
             packets: [Descriptor::EMPTY; PACKETS],

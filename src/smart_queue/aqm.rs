@@ -18,7 +18,7 @@ use crate::keyword::by_word;
 /// | `blue` | marks or drops arrivals with a probability that rises when packets wait too long or the queue is full ([`Blue`](sched_core::Blue)) | is turned away until its packets wait for less |
 /// | `none` | nothing: a queue is as long as its senders and the limits make it | as with any |
 ///
-/// The others than CoDel and COBALT are there with the feature `aqms`, which is on by default.
+/// PIE, PI2, RED and BLUE are there with the feature `aqms`, which is on by default.
 ///
 /// CoDel and COBALT speak when packets leave. The others turn arrivals away, which
 /// [`enqueue`](super::SmartQueue::enqueue) and [`push`](super::SmartQueue::push) return with
