@@ -7,8 +7,8 @@ use crate::progress::progress;
 use crate::run::{BARE_METAL, root};
 
 /// Where the sizes are recorded, for users too.
-pub(crate) const GUIDE: &str = "docs/guide/firmware.md";
-/// The table in [`GUIDE`] begins with this line and ends with an empty one.
+pub(crate) const PAGE: &str = "docs/guide/sizes.md";
+/// The table in [`PAGE`] begins with this line and ends with an empty one.
 const HEAD: &str = "| part | Cortex-M4 | Cortex-M0 | RISC-V | RAM | goal |\n";
 
 /// A row of the table: its name, the features of `firmware/sizes`, and the goal for the code on a
@@ -46,7 +46,7 @@ const ROWS: [Row; 21] = [
 /// Builds every row for every target and prints the table. Compares it with the guide or, with
 /// `renew`, writes it there.
 pub(crate) fn run(renew: bool) -> Result<(), String> {
-    let guide = guide()?;
+    let guide = page(PAGE)?;
     let progress = progress((ROWS.len() * BARE_METAL.len()) as u64);
     let (mut table, mut wrong) = (HEAD.to_owned() + "|---|--:|--:|--:|--:|--:|\n", Vec::new());
     progress.suspend(|| print!("{table}"));
@@ -68,8 +68,8 @@ pub(crate) fn run(renew: bool) -> Result<(), String> {
     }
     progress.finish_and_clear();
     if renew {
-        let guide = renewed(&guide, &table).ok_or(format!("{GUIDE}: expected {HEAD}"))?;
-        return fs::write(root().join(GUIDE), guide).map_err(|error| format!("{GUIDE}: {error}"));
+        let guide = renewed(&guide, &table).ok_or(format!("{PAGE}: expected {HEAD}"))?;
+        return fs::write(root().join(PAGE), guide).map_err(|error| format!("{PAGE}: {error}"));
     }
     if wrong.is_empty() {
         return Ok(());
@@ -77,8 +77,9 @@ pub(crate) fn run(renew: bool) -> Result<(), String> {
     Err(format!("{}\n`cargo xtask sizes --renew` records what is measured", wrong.join("\n")))
 }
 
-pub(crate) fn guide() -> Result<String, String> {
-    fs::read_to_string(root().join(GUIDE)).map_err(|error| format!("{GUIDE}: {error}"))
+/// Reads this page of the documents.
+pub(crate) fn page(path: &str) -> Result<String, String> {
+    fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))
 }
 
 /// Returns a row of the table. The first figure is in bold if it is above the goal.
@@ -114,12 +115,12 @@ pub(crate) fn compare(guide: &str, row: &str, measured: &[(&str, u64)]) -> Resul
     for (place, (figure, measured)) in measured.iter().enumerate() {
         let Some(recorded) = recorded.get(place).copied().flatten() else {
             return Err(format!(
-                "{GUIDE}: {row}: no figure for {figure} (expected {measured} bytes)"
+                "docs/guide: {row}: no figure for {figure} (expected {measured} bytes)"
             ));
         };
         if measured.abs_diff(recorded) * 50 > recorded {
             return Err(format!(
-                "{GUIDE}: {row}: {figure}: {measured} bytes (expected {recorded} bytes, ± 2 %)"
+                "docs/guide: {row}: {figure}: {measured} bytes (expected {recorded} bytes, ± 2 %)"
             ));
         }
     }

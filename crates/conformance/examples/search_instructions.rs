@@ -1,8 +1,9 @@
-//! Looks for the call that takes most instructions: `search_instructions SECONDS [SEED]`, shared by all disciplines.
+//! Looks for the call that takes most instructions: `search_instructions SECONDS [SEED]`, shared by
+//! all disciplines.
 //!
-//! A history is played in a process of its own under callgrind, which counts each call. Prints the median of the calls of
-//! the worst history, and the most instructions for a packet moved that were found; fails where that is more than
-//! [`MOST`] times the median.
+//! A history is played in a process of its own under callgrind, which counts each call. Prints the
+//! median of the calls of the worst history, and the most instructions for a packet moved that were
+//! found; fails where that is more than [`MOST`] times the median.
 
 mod arguments;
 
@@ -58,7 +59,8 @@ fn main() -> ExitCode {
     if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Plays the history that is read from the standard input; prints each call and how many packets it moved.
+/// Plays the history that is read from the standard input; prints each call and how many packets it
+/// moved.
 fn play_input(subject: &Subject) -> ExitCode {
     let mut text = String::new();
     if std::io::stdin().read_to_string(&mut text).is_err() {

@@ -13,7 +13,8 @@
 //! - [`targets`]: what the fuzzer runs
 //! - [`bounds`]: histories made to exceed the proven bounds
 //! - [`paper`]: the harness of QFQ Fig. 8, for the bench `paper` and the paths of QFQ
-//! - `worst_call`: the most that a call costs, in instructions, and with the feature `steps` in turns of loops
+//! - `worst_call`: the most that a call costs, in instructions and, with the feature `steps`, in
+//!   turns of loops
 //! - [`effort`]: how much a test tries
 //! - [`measurement`]: how a test judges what it measured in time
 //! - [`rng`]: one seed, one named stream for each source of randomness

@@ -5,8 +5,8 @@
 //! drops. So the bound of a discipline is one number for a given number of flows: steps for one packet moved.
 //! [`climb`] changes random histories step by step, keeping what costs more.
 //!
-//! Turns are counted by the library (`steps`, with the feature of that name), instructions by a profiler
-//! around `one_call`: `examples/search_instructions.rs`.
+//! Turns are counted by the library (`steps`, with the feature of that name), instructions by a
+//! profiler around `one_call`: `examples/search_instructions.rs`.
 
 mod isolated;
 
@@ -140,9 +140,9 @@ pub enum Call {
 /// The call of a history that cost most for each packet it moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Worst {
-    /// What it cost for each packet moved, rounded up.
+    /// Steps or instructions for each packet moved, rounded up.
     pub per_packet: u64,
-    /// What that call cost, in steps or instructions.
+    /// Steps or instructions of that call.
     pub cost: u64,
     /// Packets that it moved: one, two if it was rejected, and those it dropped.
     pub moved: u64,
@@ -175,8 +175,8 @@ pub struct Climb {
     pub played: u64,
 }
 
-/// Plays `history` on an empty `subject` for `flows` flows, and says after each call where it stands
-/// and how many packets it moved.
+/// Plays `history` on an empty `subject` for `flows` flows. `after` is called after each call, with
+/// its place in the history and how many packets it moved.
 pub fn play(subject: &Subject, flows: u32, history: &[Call], mut after: impl FnMut(usize, u64)) {
     let mut queue = (subject.build)(flows);
     let mut free: Vec<u32> = (0..PACKETS).collect();

@@ -90,8 +90,7 @@ impl FlowHasher for SipHash13 {
         low(self.hash_u64(bytes))
     }
 
-    /// In line where a word of the hash is one of the machine's.
-    #[inline(always)]
+    #[inline(always)] // where a word of the hash is one of the machine's
     fn hash_array<const LENGTH: usize>(&self, input: &[u8; LENGTH]) -> u32 {
         if cfg!(not(target_pointer_width = "64")) {
             return self.hash(input);
