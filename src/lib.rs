@@ -142,7 +142,7 @@ pub use statistics::{
 };
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
-pub use storage::{Allocate, Slices, Storage};
+pub use storage::{Allocate, NoTable, Slices, Storage};
 pub use tins::{Dscp, Fwmark, Tin, TinBy, TinMode, TinName, TinPlan, TinPlanError, TinShare};
 pub use {flowhash, sched_core, shaper};
 

@@ -53,9 +53,7 @@ use crate::ack_filter::{AckFilter, Acks};
 use crate::isolation::{Isolated, IsolatedError, Isolation};
 use crate::labelled_scheduler::LabelledScheduler;
 use crate::labels::Labelled;
-use crate::statistics::NonIpFrames;
 use crate::storage::{Slices, Storage};
-use crate::tins::TinPlan;
 use memory_limit::{Buffered, Memory};
 use outlet::{Outlet, SmartAqm};
 
@@ -140,7 +138,7 @@ use outlet::{Outlet, SmartAqm};
 ///
 /// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in
 /// tables of the caller's ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after
-/// construction. The value itself takes up to 2.2 kB.
+/// construction. The value itself takes up to 1.6 kB.
 ///
 /// **Threads.** A queue is `Send` and `Sync`: it may be moved to another thread, and one that is
 /// shared stands behind a lock, since it takes and gives packets by `&mut self`. The same holds for
@@ -153,17 +151,6 @@ use outlet::{Outlet, SmartAqm};
 /// parse and a hash on the way in.
 pub struct SmartQueue<S: Storage, P = Descriptors> {
     outlet: Outlet<S>,
-    rtt: Rtt,
-    /// Whether the limit in bytes follows the rate: the caller has set none.
-    is_by_rate: bool,
-    /// What memory packets may take, if it is limited, and in which buffers they lie.
-    memory: Option<Memory>,
-    buffer: Option<u32>,
-    ack_filter: AckFilter,
-    /// What packets begin with.
-    layer: LinkLayer,
-    tins: TinPlan,
-    non_ip: NonIpFrames,
     packets: P,
 }
 
@@ -173,7 +160,7 @@ impl<S: Storage, P> fmt::Debug for SmartQueue<S, P> {
         let mut debug = f.debug_struct("SmartQueue");
         debug.field("rate", &format_args!("{}", self.line().rate()));
         debug.field("isolation", &self.isolation()).field("aqm", &self.aqm());
-        debug.field("tins", &self.tins.count()).field("limits", &self.limits());
+        debug.field("tins", &self.tins().count()).field("limits", &self.limits());
         debug.field("backlog", &self.backlog()).finish_non_exhaustive()
     }
 }
@@ -231,7 +218,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
 
     /// Another round-trip time, for the AQM; the limit in bytes is raised as for a [rate](Self::set_rate).
     pub fn set_rtt(&mut self, rtt: Rtt) {
-        self.rtt = rtt;
+        self.outlet.rtt = rtt;
         self.follow();
     }
 
@@ -260,13 +247,13 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.follow_rate_in_tins();
         self.follow_in_tins(self.aqm(), self.is_l4s());
         let (rate, in_force) = (self.outlet.line.line().rate(), self.limits());
-        let mut asked = self.memory.map_or(in_force, |memory| memory.asked);
-        if self.is_by_rate {
-            asked.bytes = asked.bytes.max(self.rtt.limit_bytes(rate, self.outlet.max_len));
+        let mut asked = self.outlet.memory.map_or(in_force, |memory| memory.asked);
+        if self.outlet.is_by_rate {
+            asked.bytes = asked.bytes.max(self.outlet.rtt.limit_bytes(rate, self.outlet.max_len));
         }
-        if let Some(memory) = &mut self.memory {
+        if let Some(memory) = &mut self.outlet.memory {
             memory.asked = asked;
-            memory.follow(rate, self.rtt);
+            memory.follow(rate, self.outlet.rtt);
         }
         let limits = self.within_memory(asked);
         if limits != in_force {
@@ -277,18 +264,18 @@ impl<S: Storage, P> SmartQueue<S, P> {
 
     /// `limits`, and those that keep to the memory limit.
     fn within_memory(&mut self, limits: Limits) -> Limits {
-        let Some(memory) = &mut self.memory else { return limits };
+        let Some(memory) = &mut self.outlet.memory else { return limits };
         memory.asked = limits;
         memory.limits()
     }
 
     /// Takes note of another memory limit; returns the limits that keep to it.
     fn limit_memory(&mut self, limit: Option<MemoryLimit>) -> Result<Limits, MemoryLimitError> {
-        let asked = self.memory.map_or(self.limits(), |memory| memory.asked);
-        let line = (self.outlet.line.line().rate(), self.rtt);
-        let sizes = (self.buffer, self.outlet.max_len);
+        let asked = self.outlet.memory.map_or(self.limits(), |memory| memory.asked);
+        let line = (self.outlet.line.line().rate(), self.outlet.rtt);
+        let sizes = (self.outlet.buffer, self.outlet.max_len);
         let limited = |setting| Memory::new(setting, line, sizes, asked);
-        self.memory = limit.map(limited).transpose()?;
+        self.outlet.memory = limit.map(limited).transpose()?;
         Ok(self.within_memory(asked))
     }
 
@@ -296,7 +283,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
     /// [`SmartQueueBuilder::memory_limit`].
     #[must_use]
     pub fn memory_limit(&self) -> Option<u32> {
-        self.memory.map(|memory| memory.bytes)
+        self.outlet.memory.map(|memory| memory.bytes)
     }
 
     /// The bytes of buffers that packets take which are queued.
@@ -304,7 +291,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
     pub fn memory_held(&self) -> u64 {
         let Backlog { packets, bytes } = self.backlog();
         let in_buffers = |buffer: u32| u64::from(packets).saturating_mul(buffer.into());
-        self.buffer.map_or(bytes.into(), in_buffers)
+        self.outlet.buffer.map_or(bytes.into(), in_buffers)
     }
 
     /// Another setting of the AQM, for all tins, until rate, line, tins or round-trip time change.
@@ -341,8 +328,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
     /// Whether packets with ECT(1) are marked above a shallow threshold, from the next packet on:
     /// [`SmartQueueBuilder::l4s`].
     pub fn set_l4s(&mut self, on: bool) {
-        let (plan, rate) = (self.tins, self.outlet.line.line().rate());
-        let (rtt, max_len) = (self.rtt, self.outlet.max_len);
+        let (plan, rate) = (*self.tins(), self.outlet.line.line().rate());
+        let (rtt, max_len) = (self.outlet.rtt, self.outlet.max_len);
         for tin in 0..self.chosen().tins() {
             let l4s = on.then(|| rtt.l4s(plan.rate(tin, rate), max_len));
             let _in_range = self.chosen_mut().set_l4s_in(tin, l4s);
@@ -358,14 +345,14 @@ impl<S: Storage, P> SmartQueue<S, P> {
 
     /// How much of acknowledgements that wait is dropped, from the next packet on: [`SmartQueueBuilder::ack_filter`].
     pub const fn set_ack_filter(&mut self, filter: AckFilter) {
-        self.ack_filter = filter;
+        self.outlet.ack_filter = filter;
     }
 
     /// How much of acknowledgements that wait is dropped. [`Counters::dropped_for`] of
     /// [`DropReason::Filtered`] counts them.
     #[must_use]
     pub const fn ack_filter(&self) -> AckFilter {
-        self.ack_filter
+        self.outlet.ack_filter
     }
 
     fn chosen(&self) -> &SmartAqm<S> {
@@ -448,7 +435,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
     /// The round-trip time that the AQM is set for.
     #[must_use]
     pub const fn rtt(&self) -> Rtt {
-        self.rtt
+        self.outlet.rtt
     }
 
     /// What shares the line.
@@ -532,7 +519,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         acks: &(impl Acks + ?Sized),
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let filter = self.ack_filter;
+        let filter = self.outlet.ack_filter;
         let ack = if filter == AckFilter::Off { None } else { acks.ack(packet) };
         let Some(ack) = ack else { return self.enqueue(now, labels, packet, drops) };
         let drops = &mut |packet: Packet, why: DropReason| drops.dropped(packet, why);
@@ -549,7 +536,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
 
     /// Other limits from now on, which no rate changes any more. What exceeds them is dropped.
     pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.is_by_rate = false;
+        self.outlet.is_by_rate = false;
         let limits = self.within_memory(limits);
         self.outlet.line.set_limits(limits, drops);
     }

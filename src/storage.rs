@@ -1,6 +1,7 @@
 //! Where the tables of a queue lie.
 
 use core::fmt;
+use core::marker::PhantomData;
 
 use sched_core::Table;
 
@@ -14,7 +15,7 @@ use sched_core::Table;
 /// ```
 /// use core::fmt::Debug;
 ///
-/// use freeboard::Storage;
+/// use freeboard::{NoTable, Storage};
 ///
 /// #[derive(Debug)]
 /// enum Boxes {}
@@ -24,7 +25,7 @@ use sched_core::Table;
 ///     type One<T: Debug + 'static> = Box<[T]>;
 ///     type Tins<T: Debug + 'static> = Box<[T]>;
 ///     type Rates<T: Debug + 'static> = Box<[T]>;
-///     type Rounds<T: Debug + 'static> = [T; 0];
+///     type Rounds<T: Debug + 'static> = NoTable<T>;
 /// }
 /// ```
 pub trait Storage {
@@ -34,10 +35,10 @@ pub trait Storage {
     type One<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
     /// A table with one element for each tin, at most eight.
     type Tins<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
-    /// A table for committed rates and ceilings of hosts: `[T; 0]` where no host has one, so that
+    /// A table for committed rates and ceilings of hosts: [`NoTable`] where no host has one, so that
     /// nothing of them is compiled.
     type Rates<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
-    /// A table for `triple-isolate`: `[T; 0]` where the mode is not wanted.
+    /// A table for `triple-isolate`: [`NoTable`] where the mode is not wanted.
     type Rounds<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
 }
 
@@ -48,7 +49,7 @@ pub trait Storage {
 /// use core::fmt::Debug;
 ///
 /// use freeboard::sched_core::Limits;
-/// use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, Storage};
+/// use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, NoTable, Storage};
 ///
 /// /// Tables without spare capacity.
 /// #[derive(Debug)]
@@ -58,8 +59,8 @@ pub trait Storage {
 ///     type Of<T: Debug + 'static> = Box<[T]>;
 ///     type One<T: Debug + 'static> = Box<[T]>;
 ///     type Tins<T: Debug + 'static> = Box<[T]>;
-///     type Rates<T: Debug + 'static> = [T; 0];
-///     type Rounds<T: Debug + 'static> = [T; 0];
+///     type Rates<T: Debug + 'static> = NoTable<T>;
+///     type Rounds<T: Debug + 'static> = NoTable<T>;
 /// }
 ///
 /// impl Allocate for Boxes {
@@ -75,12 +76,12 @@ pub trait Storage {
 ///         Self::table(empty, len)
 ///     }
 ///
-///     fn rates<T: Clone + Debug + 'static>(_: T, _: usize) -> [T; 0] {
-///         []
+///     fn rates<T: Clone + Debug + 'static>(_: T, _: usize) -> NoTable<T> {
+///         NoTable::NEW
 ///     }
 ///
-///     fn rounds<T: Clone + Debug + 'static>(_: T, _: usize) -> [T; 0] {
-///         []
+///     fn rounds<T: Clone + Debug + 'static>(_: T, _: usize) -> NoTable<T> {
+///         NoTable::NEW
 ///     }
 /// }
 ///
@@ -106,16 +107,37 @@ pub trait Allocate: Storage {
     fn rounds<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Rounds<T>;
 }
 
+/// An empty table that takes no room. An array `[T; 0]` would align its owner as `T` is aligned.
+#[derive(Debug)]
+pub struct NoTable<T>(PhantomData<T>);
+
+impl<T> NoTable<T> {
+    /// The table.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+impl<T> AsRef<[T]> for NoTable<T> {
+    fn as_ref(&self) -> &[T] {
+        &[]
+    }
+}
+
+impl<T> AsMut<[T]> for NoTable<T> {
+    fn as_mut(&mut self) -> &mut [T] {
+        &mut []
+    }
+}
+
 /// Tables in slices that the caller keeps: parts of a `static`, or of one allocation.
 #[derive(Debug)]
-pub struct Slices<'a>(core::marker::PhantomData<&'a mut ()>);
+pub struct Slices<'a>(PhantomData<&'a mut ()>);
 
 impl<'a> Storage for Slices<'a> {
     type Of<T: fmt::Debug + 'static> = &'a mut [T];
     type One<T: fmt::Debug + 'static> = &'a mut [T];
     type Tins<T: fmt::Debug + 'static> = &'a mut [T];
-    type Rates<T: fmt::Debug + 'static> = [T; 0];
-    type Rounds<T: fmt::Debug + 'static> = [T; 0];
+    type Rates<T: fmt::Debug + 'static> = NoTable<T>;
+    type Rounds<T: fmt::Debug + 'static> = NoTable<T>;
 }
 
 /// Tables on the heap, each allocated once.

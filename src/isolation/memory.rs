@@ -13,13 +13,13 @@ use super::rates::{ExcessTurn, HostRate};
 use super::records::{Flow, Host, Turn};
 use super::rounds::{Due, Share};
 use super::serve::TINS;
-use crate::IsolatedError;
-use crate::storage::{Allocate, Slices, Storage};
+use crate::storage::{Allocate, NoTable, Slices, Storage};
+use crate::{IsolatedError, TinPlan};
 
 /// The tables of an [`Isolated`](super::Isolated); what they contain does not matter.
 ///
 /// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
-/// two, at most [`MAX_QUEUES`](Self::MAX_QUEUES) together. Memory: 576 bytes, 16 a packet, 48 a
+/// two, at most [`MAX_QUEUES`](Self::MAX_QUEUES) together. Memory: 752 bytes, 16 a packet, 48 a
 /// queue, and for each host 81 with its spare queue and 44 for each tin that there is room for, a
 /// power of two. A tin beyond the first takes 240. An AQM takes room for each queue beside this,
 /// spare ones included: 24 bytes for [`ChosenAqm`](sched_core::ChosenAqm), which takes 136 for each
@@ -53,6 +53,8 @@ pub struct IsolatedMemory<S: Storage> {
     pub(super) tins: S::Tins<TinState>,
     /// One for each tin beyond the first.
     pub(super) records: S::Tins<FlowRecord>,
+    /// One for all of them.
+    pub(super) totals: S::One<FlowRecord>,
     /// One for each host, or none.
     pub(super) rates: S::Rates<HostRate>,
     /// One for each turn, or none.
@@ -60,13 +62,16 @@ pub struct IsolatedMemory<S: Storage> {
     pub(super) rounds: RoundTables<S>,
 }
 
-/// The tables of the AQM of a [`SmartQueue`](crate::SmartQueue); what they contain does not matter.
+/// The tables of a [`SmartQueue`](crate::SmartQueue) beside [`IsolatedMemory`]: of its AQM, and of
+/// its tins. What they contain does not matter.
 #[derive(Debug)]
 pub struct AqmMemory<S: Storage> {
     /// One for each queue, spare ones included.
     pub states: S::Of<ChosenAqmState>,
     /// One for each tin that there is room for.
     pub settings: S::Tins<AqmSetting>,
+    /// One, for the tins of the queue.
+    pub plan: S::One<TinPlan>,
 }
 
 /// `triple-isolate`; all are empty without it.
@@ -86,8 +91,14 @@ pub(super) struct RoundTables<S: Storage> {
 }
 
 impl RoundTables<Slices<'_>> {
-    pub(super) const NONE: Self =
-        Self { lists: [], words: [], tins: [], dues: [], shares: [], lines: [] };
+    pub(super) const NONE: Self = Self {
+        lists: NoTable::NEW,
+        words: NoTable::NEW,
+        tins: NoTable::NEW,
+        dues: NoTable::NEW,
+        shares: NoTable::NEW,
+        lines: NoTable::NEW,
+    };
 }
 
 impl<S: Allocate> RoundTables<S> {
@@ -133,17 +144,20 @@ impl<S: Allocate> IsolatedMemory<S> {
             turns: S::table(Turn::EMPTY, hosts.saturating_mul(tins)),
             tins: S::tins(TinState::EMPTY, tins),
             records: S::tins(FlowRecord::EMPTY, tins.saturating_sub(1)),
+            totals: S::one(FlowRecord::EMPTY),
             rates: S::rates(HostRate::EMPTY, 0),
             excess: S::rates(ExcessTurn::EMPTY, 0),
             rounds: RoundTables::allocate(0, 0, 0, 0, 0),
         }
     }
 
-    /// Allocates tables for the AQM of a [`SmartQueue`](crate::SmartQueue) over these.
+    /// Allocates the tables of a [`SmartQueue`](crate::SmartQueue) over these, for its AQM and its
+    /// tins.
     #[must_use]
     pub fn aqm(&self) -> AqmMemory<S> {
         let states = S::table(ChosenAqmState::EMPTY, self.queues());
-        AqmMemory { states, settings: S::tins(AqmSetting::EMPTY, self.tins()) }
+        let settings = S::tins(AqmSetting::EMPTY, self.tins());
+        AqmMemory { states, settings, plan: S::one(TinPlan::EMPTY) }
     }
 
     /// Returns the same with room for a committed rate and a ceiling of every host: 112 bytes a
@@ -198,6 +212,7 @@ impl<S: Storage> IsolatedMemory<S> {
             ("bytes of flows", self.held_flows.as_ref().len(), queues),
             ("bytes of hosts", self.held_hosts.as_ref().len(), hosts),
             ("classes of hosts", self.classes.as_ref().len(), 1),
+            ("records of all", self.totals.as_ref().len(), 1),
             ("turns", turns, hosts),
             ("tins", self.tins.as_ref().len(), self.tins()),
             ("records of tins", self.records.as_ref().len(), self.tins().saturating_sub(1)),
@@ -270,6 +285,7 @@ mod tests {
             + size_of_val(&memory.turns[..])
             + size_of_val(&memory.tins[..])
             + size_of_val(&memory.records[..])
+            + size_of_val(&memory.totals[..])
     }
 
     /// Goal: the page of the memory is right. Method: the difference that a queue, a host or a tin
@@ -280,12 +296,12 @@ mod tests {
         assert_eq!(bytes(2_048, 64, 1), whole + 1_024 * 48);
         assert_eq!(bytes(1_024, 128, 1), whole + 64 * (81 + 44));
         assert_eq!(bytes(1_024, 64, 3), whole + 3 * (64 * 44 + 240));
-        assert_eq!(whole, 57_736);
+        assert_eq!(whole, 57_904);
         assert_eq!((size_of::<ChosenAqmState>(), size_of::<AqmSetting>()), (24, 136));
 
         let values = (size_of::<crate::DescriptorQueue>(), size_of::<crate::FrameQueue>());
         let of_slices = size_of::<crate::StaticFrameQueue<'static>>();
-        assert!(values.0 <= 1_952 && values.1.max(of_slices) <= 2_200, "{values:?}, {of_slices}");
+        assert!(values.0 <= 1_440 && values.1.max(of_slices) <= 1_600, "{values:?}, {of_slices}");
 
         let (few, many) = (StaticTables::<0, 8, 2>::new(), StaticTables::<0, 16, 2>::new());
         assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_184 + 2 * 352));

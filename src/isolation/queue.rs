@@ -17,8 +17,9 @@ use super::mode::{Isolation, Level};
 use super::parts::{OwnHost, Parts, parts_of};
 use super::quanta::Quanta;
 use super::rates::Rates;
+use super::rebuild::check_layout;
 use super::records::{Flow, Tin};
-use super::serve::{Charged, Serving, TINS};
+use super::serve::{Charged, Choice, Serving, TINS};
 use super::tin_counters::TinRecords;
 use crate::labels::Labelled;
 use crate::storage::Storage;
@@ -138,17 +139,32 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         aqm: A,
         config: IsolatedConfig,
     ) -> Result<Self, IsolatedError> {
+        Self::with_tins(memory, aqm, config, (None, false), Overhead::RAW)
+    }
+
+    /// As [`with_aqm`](Self::with_aqm), with these tins or one, in which hosts have one share
+    /// together if it `is_across`, on this link.
+    ///
+    /// In line, and no function is called with the whole: so it is built where it stays. Each move
+    /// of it would take as much of the stack again.
+    #[inline(always)]
+    pub(crate) fn with_tins(
+        mut memory: IsolatedMemory<S>,
+        aqm: A,
+        config: IsolatedConfig,
+        (tins, is_across): (Option<&[TinConfig]>, bool),
+        link: Overhead,
+    ) -> Result<Self, IsolatedError> {
         memory.check()?;
         let IsolatedConfig { isolation, local_side, max_len, quantum, host_quantum, ways, limits } =
             config;
         let has_triple = memory.has_triple();
-        if isolation == Isolation::TripleIsolate && !has_triple {
-            return Err(IsolatedError::NoTriple);
-        }
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let hosts = count(memory.hosts.as_ref().len());
         let queues = count(memory.queues.as_ref().len()).saturating_sub(hosts);
         let (far_lines, rounds) = Rounds::new(memory.rounds);
+        let sizes = [memory.turns.as_ref().len(), memory.hosts.as_ref().len(), rounds.count()];
+        check_layout(isolation, tins.map_or(Ok(1), Choice::<S>::check)?, sizes)?;
         let far_hosts = has_triple.then(|| FlowTable::new(far_lines, hosts, ways)).transpose()?;
         let directory = Directory {
             queues: FlowTable::new(memory.lines, queues, ways)?,
@@ -157,7 +173,12 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
             host_quantum,
             activated: Default::default(),
         };
-        let choice = TinChoice::new(memory.tins, max_len, Overhead::RAW)?;
+        let held = (memory.held_flows, memory.held_hosts, memory.classes);
+        let drops = LongestHostDrop::new(hosts, limits, held.0, held.1, held.2)?;
+        let mut choice = TinChoice::new(memory.tins, max_len, link)?;
+        if let Some(tins) = tins {
+            choice.set_tins(tins, 0)?;
+        }
         for quantum in [quantum, host_quantum] {
             let (min, max) = (max_len.into(), RingFlow::MAX_QUANTUM.into());
             let (what, value) = ("quantum in bytes", quantum.into());
@@ -165,6 +186,9 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
                 return Err(ConfigError::OutOfRange { what, value, min, max }.into());
             }
         }
+        let mut flow = Flow::EMPTY;
+        flow.place.add();
+        memory.flows.as_mut().fill(flow);
         let mut serving = Serving::<S> {
             isolation,
             local_side,
@@ -172,7 +196,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
             flows: memory.flows,
             turns: memory.turns,
             hosts: memory.hosts,
-            tins: [Tin::EMPTY; TINS],
+            tins: const { [Tin::EMPTY; TINS] },
             rounds,
             choice,
             selected: FlowId::NONE.0,
@@ -181,21 +205,16 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
             max_len,
             quantum,
             quanta: Quanta::new(max_len),
-            is_across: false,
+            is_across,
             was_across: false,
             serves_early: false,
             rates: Rates::new(memory.rates, memory.excess),
         };
-        let mut flow = Flow::EMPTY;
-        flow.place.add();
-        serving.flows.as_mut().fill(flow);
-        serving.begin_anew(isolation, None, host_quantum);
-        let (flows, hosts, classes) = (memory.held_flows, memory.held_hosts, memory.classes);
-        let drops = LongestHostDrop::new(&serving, limits, flows, hosts, classes)?;
-        let records = TinRecords { above: memory.records };
-        let queues =
-            FlowQueues::with_parts(serving, aqm, memory.queues, memory.packets, records, limits);
-        Ok(Self { queues: queues.with_drop_policy(drops).with_directory(directory) })
+        serving.begin(isolation, host_quantum);
+        let records = (TinRecords { above: memory.records }, memory.totals);
+        let tables = (memory.queues, memory.packets);
+        let queues = FlowQueues::assemble(serving, drops, aqm, directory, tables, records, limits);
+        Ok(Self { queues })
     }
 
     /// Returns the AQM.
@@ -267,7 +286,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         if tins.len() == usize::from(self.tins()) {
             return Ok(self.queues.scheduler_mut().set_shares(tins)?);
         }
-        self.check_layout(self.isolation(), Some(tins))?;
+        self.queues.scheduler().check_layout(self.isolation(), Some(tins))?;
         let mut flows = (0..self.queues.scheduler().flows()).map(FlowId);
         if let Some(flow) = flows.find(|flow| self.queues.flow_backlog(*flow).packets > 0) {
             return Err(ConfigError::Backlogged { flow }.into());

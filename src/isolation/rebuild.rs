@@ -2,16 +2,15 @@
 //! anew, and each packet is offered again under its labels.
 
 use flowhash::{FlowTable, Outcome};
-use sched_core::{
-    Aqm, Counters, FlowId, FlowScheduler, Packet, Siblings, TinChoice, TinConfig, TinState,
-};
-use shaper::Overhead;
+use sched_core::{Aqm, Counters, FlowId, FlowScheduler, Packet, Siblings, TinConfig};
 
+use super::calendar::FEWEST;
+use super::memory::is_long_enough;
 use super::mode::Isolation;
 use super::quanta::Quanta;
 use super::queue::Isolated;
 use super::records::{Flow, Host, Tin, Turn};
-use super::serve::{Serving, TINS};
+use super::serve::{Choice, Serving, TINS};
 use crate::IsolatedError;
 use crate::labels::Labelled;
 use crate::storage::Storage;
@@ -85,7 +84,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         (tins, to): (Option<&[TinConfig]>, impl Fn(u8) -> u8),
         labels_of: impl FnMut(Packet) -> L,
     ) -> Result<(), IsolatedError> {
-        self.check_layout(isolation, tins)?;
+        self.queues.scheduler().check_layout(isolation, tins)?;
         self.regroup(isolation, (tins, to), labels_of);
         Ok(())
     }
@@ -94,29 +93,6 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// and the same tins. `labels_of` returns the labels of a queued packet under the new key.
     pub fn relabel<L: Labelled>(&mut self, labels_of: impl FnMut(Packet) -> L) {
         self.regroup(self.isolation(), (None, |tin| tin), labels_of);
-    }
-
-    /// Whether there may be these tins under this isolation.
-    pub(super) fn check_layout(
-        &self,
-        isolation: Isolation,
-        tins: Option<&[TinConfig]>,
-    ) -> Result<(), IsolatedError> {
-        let (scheduler, hosts) = (self.queues.scheduler(), self.queues.directory().hosts.queues());
-        let tins = tins
-            .map_or(Ok(scheduler.choice.tins()), TinChoice::<S::Tins<TinState>, Overhead>::check)?;
-        let (given, needed) = (scheduler.turns.as_ref().len(), hosts << tin_bits(tins));
-        if given < needed as usize {
-            return Err(IsolatedError::Memory { what: "turns", given, needed: needed as usize });
-        }
-        if !isolation.counts_hosts() && tins > hosts {
-            let (given, needed) = (hosts as usize, tins as usize);
-            return Err(IsolatedError::Memory { what: "hosts", given, needed });
-        }
-        if isolation == Isolation::TripleIsolate {
-            scheduler.check_rounds(tins)?;
-        }
-        Ok(())
     }
 
     /// [`Self::rebuild_and_move`], once the layout is checked.
@@ -170,6 +146,17 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
 }
 
 impl<S: Storage> Serving<S> {
+    /// Whether there may be these tins under this isolation.
+    pub(super) fn check_layout(
+        &self,
+        isolation: Isolation,
+        tins: Option<&[TinConfig]>,
+    ) -> Result<(), IsolatedError> {
+        let tins = tins.map_or(Ok(self.choice.tins()), Choice::<S>::check)?;
+        let sizes = [self.turns.as_ref().len(), self.hosts.as_ref().len(), self.rounds.count()];
+        check_layout(isolation, tins, sizes)
+    }
+
     /// Sets up the records anew, with `host_quantum` for each turn. Nothing is queued. What tins
     /// owe or have to their credit stays.
     pub(super) fn begin_anew(
@@ -178,33 +165,59 @@ impl<S: Storage> Serving<S> {
         tins: Option<&[TinConfig]>,
         host_quantum: u32,
     ) {
-        self.isolation = isolation;
-        self.level = isolation.spares_of(self.local_side);
         if let Some(tins) = tins {
             let _checked = self.choice.set_tins(tins, 0);
             debug_assert_eq!(_checked, Ok(()), "the caller has checked the tins");
         }
+        self.tins = [Tin::EMPTY; TINS];
+        self.begin(isolation, host_quantum);
+        self.note_selected();
+    }
+
+    /// [`Self::begin_anew`], where the tins are set and no turn is selected.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, isolation: Isolation, host_quantum: u32) {
+        self.isolation = isolation;
+        self.level = isolation.spares_of(self.local_side);
         self.tin_bits = tin_bits(self.choice.tins());
         for flow in self.flows.as_mut() {
             *flow = Flow { place: flow.place.renewed(), turn: 0 };
         }
-        let mut turn = Turn::IDLE;
-        turn.place.set_quantum(host_quantum, self.most_debt());
+        let (mut turn, quantum) = (Turn::IDLE, self.bytes_of_turn(host_quantum));
+        turn.place.set_quantum(quantum, self.most_debt());
         self.turns.as_mut().fill(turn);
         self.hosts.as_mut().fill(Host::EMPTY);
-        self.tins = [Tin::EMPTY; TINS];
         self.rounds.begin(self.choice.tins());
-        self.rates.begin(host_quantum, self.max_len);
+        self.rates.begin(quantum, self.max_len);
         self.quanta = Quanta::new(self.max_len);
-        self.renew_quanta(1);
         self.was_across = self.is_across && !self.choice.is_one();
         self.serves_early = isolation.counts_hosts() && !self.was_across;
         self.note_charged();
-        self.note_selected();
     }
 }
 
 /// The bits of the number of a turn that say which tin it is in.
 const fn tin_bits(tins: u32) -> u32 {
     u32::BITS.wrapping_sub(tins.saturating_sub(1).leading_zeros()) & 7
+}
+
+/// Whether there may be so many tins under this isolation.
+pub(super) fn check_layout(
+    isolation: Isolation,
+    tins: u32,
+    [turns, hosts, rounds]: [usize; 3],
+) -> Result<(), IsolatedError> {
+    let count = tins as usize;
+    let enough = |what, given, needed| is_long_enough((what, given, needed));
+    enough("turns", turns, hosts << tin_bits(tins))?;
+    if !isolation.counts_hosts() {
+        enough("hosts", hosts, count)?;
+    }
+    if isolation == Isolation::TripleIsolate {
+        if rounds == 0 {
+            return Err(IsolatedError::NoTriple);
+        }
+        enough("rounds", rounds, FEWEST.saturating_mul(count))?;
+    }
+    Ok(())
 }

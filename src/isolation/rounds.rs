@@ -35,11 +35,9 @@
 
 use sched_core::{FlowId, Imbalance};
 
-use super::calendar::FEWEST;
 use super::mode::Isolation;
 use super::records::Flow;
 use super::serve::{NONE, Serving};
-use crate::IsolatedError;
 use crate::storage::Storage;
 
 /// Early turns that a host may save up: as many of its flows may go at once before the flows that
@@ -104,16 +102,6 @@ impl<S: Storage> Serving<S> {
     #[inline(always)]
     pub(super) fn is_in_rounds(&self) -> bool {
         Self::MAY_HAVE_ROUNDS && self.isolation == Isolation::TripleIsolate
-    }
-
-    /// Whether there is room for the rounds of so many tins.
-    pub(super) fn check_rounds(&self, tins: u32) -> Result<(), IsolatedError> {
-        let (given, needed) = (self.rounds.count(), FEWEST.saturating_mul(tins as usize));
-        match given {
-            0 => Err(IsolatedError::NoTriple),
-            _ if given < needed => Err(IsolatedError::Memory { what: "rounds", given, needed }),
-            _ => Ok(()),
-        }
     }
 
     /// Makes `flow`, which is idle, one of `turn`, and of `far` on the other side. A flow of other

@@ -38,6 +38,9 @@ pub(super) enum Charged {
     Early,
 }
 
+/// The choice among tins.
+pub(super) type Choice<S> = TinChoice<<S as Storage>::Tins<TinState>, Overhead>;
+
 /// The records, and which flow is next. A flow scheduler of the queues of an
 /// [`Isolated`](super::Isolated).
 pub(super) struct Serving<S: Storage> {
@@ -54,7 +57,7 @@ pub(super) struct Serving<S: Storage> {
     /// What serves in place of turns and tins under `triple-isolate`; then no turn is selected.
     pub(super) rounds: Rounds<S>,
     /// The shares of the tins, and which is next.
-    pub(super) choice: TinChoice<S::Tins<TinState>, Overhead>,
+    pub(super) choice: Choice<S>,
     /// The turn served next, of the tin that the choice names: its front, or the first of its early
     /// list; [`NONE`] if that tin holds nothing.
     pub(super) selected: u32,
@@ -178,10 +181,7 @@ impl<S: Storage> Serving<S> {
     /// Sets what a turn is worth, in quanta of `quantum` bytes or the nearest in range.
     #[inline(always)]
     pub(super) fn set_quantum(&mut self, turn: u32, quantum: u32) {
-        let quanta = self.quanta_of_a_turn();
-        let most = RingFlow::MAX_QUANTUM >> if quanta > 1 { 3 } else { 0 };
-        let quantum = quantum.min(most).max(self.max_len).wrapping_mul(quanta);
-        let at = turn;
+        let (at, quantum) = (turn, self.bytes_of_turn(quantum));
         if let Some(turn) = self.turns.as_mut().get_mut(turn as usize)
             && turn.place.quantum() != quantum
         {
@@ -190,6 +190,14 @@ impl<S: Storage> Serving<S> {
             self.rates.set_quantum(at, quantum, self.max_len);
             self.note_early(at);
         }
+    }
+
+    /// What a turn is worth, in quanta of `quantum` bytes or the nearest in range.
+    #[inline(always)]
+    pub(super) fn bytes_of_turn(&self, quantum: u32) -> u32 {
+        let quanta = self.quanta_of_a_turn();
+        let most = RingFlow::MAX_QUANTUM >> if quanta > 1 { 3 } else { 0 };
+        quantum.min(most).max(self.max_len).wrapping_mul(quanta)
     }
 
     /// A turn owes less than this when it begins, unless it was charged in advance.

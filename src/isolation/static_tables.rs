@@ -8,7 +8,7 @@ use sched_core::{Descriptor, FlowRecord, HeldFlow, HeldHost, HostClasses, Queue,
 use super::memory::{IsolatedMemory, RoundTables};
 use super::records::{Flow, Host, Turn};
 use super::serve::TINS as MOST_TINS;
-use crate::storage::Slices;
+use crate::storage::{NoTable, Slices};
 
 /// Entries of hosts in a group: one set of eight ways.
 pub(crate) const HOSTS: usize = 8;
@@ -57,7 +57,7 @@ pub struct StaticTables<const PACKETS: usize, const GROUPS: usize, const TINS: u
     classes: [HostClasses; 1],
     turns: [[[Turn; TINS]; HOSTS]; GROUPS],
     tins: [TinState; TINS],
-    /// That of tin 0 is not used.
+    /// In place of that of tin 0, the record of all tins.
     records: [FlowRecord; TINS],
 }
 
@@ -105,6 +105,7 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
 
     /// Returns the tables, for one queue.
     pub fn memory(&mut self) -> IsolatedMemory<Slices<'_>> {
+        let (totals, records) = self.records.split_at_mut(1);
         IsolatedMemory {
             packets: &mut self.packets,
             lines: self.lines.as_flattened_mut(),
@@ -117,9 +118,10 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
             classes: &mut self.classes,
             turns: self.turns.as_flattened_mut().as_flattened_mut(),
             tins: &mut self.tins,
-            records: self.records.get_mut(1..).unwrap_or_default(),
-            rates: [],
-            excess: [],
+            records,
+            totals,
+            rates: NoTable::NEW,
+            excess: NoTable::NEW,
             rounds: RoundTables::NONE,
         }
     }

@@ -51,6 +51,8 @@ impl<S: Storage> TinRecords<S> {
 }
 
 impl<S: Storage> FlowRecords<Serving<S>> for TinRecords<S> {
+    type Totals = S::One<FlowRecord>;
+
     #[inline(always)]
     fn accept(&mut self, _serving: &Serving<S>, _flow: FlowId, _len: u32, _queued: Backlog) {}
 

@@ -5,7 +5,7 @@ use core::fmt;
 use flowhash::Parser;
 #[cfg(feature = "alloc")]
 use flowhash::{DEFAULT_WAYS, MAX_QUEUES, TableError};
-use sched_core::{ChosenAqm, ConfigError, Limits, Nanos, Packet, Side};
+use sched_core::{AqmChoice, ChosenAqm, ConfigError, Limits, Nanos, Packet, Side};
 use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 
 use super::frames::Frames;
@@ -13,6 +13,7 @@ use super::memory_limit::{Buffered, Memory, MemoryLimit, MemoryLimitError};
 use super::outlet::{Outlet, ShapedIsolated};
 use super::pool::Pool;
 use super::reader::LinkLayer;
+use super::tins::{configs_of, follow_in_tins};
 use super::{AqmKind, BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
 use crate::ack_filter::AckFilter;
 use crate::isolation::{
@@ -575,8 +576,10 @@ impl SmartQueueBuilder {
         Ok((count, self.limits.unwrap_or(by_rate)))
     }
 
+    /// The queue is built in the place of the result: what is fallible or called with it comes
+    /// first.
     pub(super) fn build<S: Storage, P: Buffered>(
-        self,
+        &self,
         memory: IsolatedMemory<S>,
         aqm: AqmMemory<S>,
         limits: Limits,
@@ -584,7 +587,7 @@ impl SmartQueueBuilder {
         max_len: u32,
         packets: P,
     ) -> Result<SmartQueue<S, P>, SmartQueueError> {
-        let Self { rate, isolation, local_side, rtt, ack_filter, layer, tins, .. } = self;
+        let &Self { rate, isolation, local_side, rtt, ack_filter, layer, ref tins, .. } = self;
         let buffer = packets.own_buffer_len().or(self.buffer_len);
         if let Some(buffer) = buffer.filter(|&buffer| buffer < max_len) {
             let (what, value) = ("buffer of a packet in bytes", buffer.into());
@@ -596,9 +599,11 @@ impl SmartQueueBuilder {
             .map(|limit| Memory::new(limit, (rate, rtt), (buffer, max_len), limits));
         let held = held.transpose().map_err(SmartQueueError::MemoryLimit)?;
         let limits = held.map_or(limits, |held| held.limits());
-        let AqmMemory { states, settings } = aqm;
+        let AqmMemory { states, settings, mut plan } = aqm;
         is_long_enough(("AQM states", states.as_ref().len(), memory.queues()))?;
         is_long_enough(("AQM settings", settings.as_ref().len(), memory.tins()))?;
+        is_long_enough(("plans of tins", plan.as_ref().len(), 1))?;
+        plan.as_mut().fill(*tins);
         let config = IsolatedConfig::new(max_len, limits);
         let config = config.isolated_by(isolation).with_local_side(local_side);
         let link = match layer {
@@ -607,38 +612,38 @@ impl SmartQueueBuilder {
         };
         // Before the AQM, so that a length out of range is named as such.
         let within = max_len.clamp(1, Packet::MAX_LEN);
-        let mut aqm = ChosenAqm::new(states, settings, rtt.aqm(self.aqm, rate, within), SEED)?;
-        aqm.set_l4s(self.l4s.then(|| rtt.l4s(rate, within)))?;
-        let mut queues = Isolated::with_aqm(memory, aqm, config)?;
-        queues.set_overhead(link);
-        queues.set_hosts_across_tins(self.hosts_across_tins);
-        let shaper = Shaper::new(rate);
-        let shaper = match (self.catch_up, self.burst) {
-            (Some(span), _) => shaper.with_catch_up(span),
-            (None, Some(bytes)) => shaper.with_burst(bytes),
-            (None, None) => shaper,
-        };
-        let line: ShapedIsolated<S> = Shaped::new(queues, shaper, link);
-        let line = line.ingress(self.ingress);
-        let outlet = Outlet { line, device: DeviceRoom::Ready, max_len };
-        let memory = held;
-        let one = TinMode::BestEffort.plan();
-        let mut queue = SmartQueue {
-            outlet,
+        let mut aqm = ChosenAqm::new(states, settings, AqmChoice::None, SEED)?;
+        follow_in_tins::<S>(&mut aqm, tins, (rate, rtt, within), self.aqm, self.l4s)?;
+        let configs = configs_of(tins, rate);
+        let several = configs.get(..tins.count().into());
+        let several = several.filter(|_| tins.mode() != Some(TinMode::BestEffort));
+        let across = self.hosts_across_tins;
+        let queues = Isolated::with_tins(memory, aqm, config, (several, across), link)?;
+        let line: ShapedIsolated<S> = Shaped::new(queues, self.line(), link).ingress(self.ingress);
+        let outlet = Outlet {
+            line,
+            device: DeviceRoom::Ready,
+            max_len,
             rtt,
             is_by_rate,
-            memory,
+            memory: held,
             buffer,
             ack_filter,
             layer,
-            tins: one,
+            tins: plan,
             non_ip: NonIpFrames::default(),
-            packets,
         };
-        if tins != one {
-            queue.begin_tins(tins)?;
+        Ok(SmartQueue { outlet, packets })
+    }
+
+    #[inline(never)]
+    const fn line(&self) -> Shaper {
+        let line = Shaper::new(self.rate);
+        match (self.catch_up, self.burst) {
+            (Some(span), _) => line.with_catch_up(span),
+            (None, Some(bytes)) => line.with_burst(bytes),
+            (None, None) => line,
         }
-        Ok(queue)
     }
 }
 

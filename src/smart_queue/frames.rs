@@ -11,7 +11,7 @@ use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost};
 use super::memory_limit::{Buffered, MemoryLimit, MemoryLimitError};
 use super::pool::Pool;
 use super::reader::{FrameRead, FrameReader};
-use super::tins::Change;
+use super::tins::{Change, plan_of};
 use super::wash::clear_dscp;
 use crate::ack_filter::AckFilter;
 use crate::isolation::{IsolatedError, Isolation};
@@ -280,23 +280,11 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         self,
         other: impl FnOnce(N, R, FrameReader<I>) -> (M, Q, FrameReader<J>),
     ) -> SmartQueue<S, Frames<S, M, Q, J>> {
-        let Self { outlet, rtt, is_by_rate, memory, buffer, ack_filter, layer, .. } = self;
-        let Self { tins, non_ip, packets, .. } = self;
+        let Self { outlet, packets } = self;
         let Frames { pool, out, wash, reader, nat, rules } = packets;
         let (nat, rules, reader) = other(nat, rules, reader);
         let packets = Frames { pool, out, wash, reader, nat, rules };
-        SmartQueue {
-            outlet,
-            rtt,
-            is_by_rate,
-            memory,
-            buffer,
-            ack_filter,
-            layer,
-            tins,
-            non_ip,
-            packets,
-        }
+        SmartQueue { outlet, packets }
     }
 }
 
@@ -409,18 +397,18 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         };
         let Frames { pool, reader, .. } = &mut self.packets;
         let parsed = &reader.parse(pool.frame(handle));
-        let read = reader.read(pool.frame(handle), parsed, mark, &self.tins);
+        let read = reader.read(pool.frame(handle), parsed, mark, plan_of(&self.outlet.tins));
         let packet = Packet { handle, len: length(len), ecn: read.ecn() };
         if let Some(ip) = parsed.ip {
             pool.set_header(handle, ip.offset);
         }
         if parsed.ending != Ending::Ports {
-            self.non_ip.count(reader.link(), pool.frame(handle), parsed);
+            self.outlet.non_ip.count(reader.link(), pool.frame(handle), parsed);
         }
         if read.tin > 0 {
             pool.set_tin(handle, read.tin);
         }
-        let filter = self.ack_filter;
+        let filter = self.outlet.ack_filter;
         let is_on = filter != AckFilter::Off;
         let ack = if is_on { Ack::read(pool.frame(handle), parsed) } else { None };
         let Frames { pool, reader, nat, rules, .. } = &mut self.packets;
@@ -562,7 +550,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// [`IsolatedError::Memory`] for more tins than there is
     /// [room](super::SmartQueueBuilder::max_tins) for; nothing has changed then.
     pub fn set_tins(&mut self, plan: impl Into<TinPlan>) -> Result<(), IsolatedError> {
-        let change = Change::new(self.tins, plan.into(), self.line().rate());
+        let change = Change::new(*self.tins(), plan.into(), self.line().rate());
         if change.keeps_all() {
             return self.begin_tins(change.to);
         }
@@ -590,7 +578,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_limits(&mut self, limits: Limits) {
-        self.is_by_rate = false;
+        self.outlet.is_by_rate = false;
         let limits = self.within_memory(limits);
         self.outlet.line.set_limits(limits, &mut self.packets.pool);
     }
@@ -720,7 +708,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     pub fn find(&self, frame: &[u8]) -> FoundEntries {
         let Frames { reader, nat, .. } = &self.packets;
         let (parsed, link) = (&reader.parse(frame), reader.link_of(frame));
-        let read = &FrameRead { parsed, link, tin: reader.tin(frame, parsed, 0, &self.tins) };
+        let read = &FrameRead { parsed, link, tin: reader.tin(frame, parsed, 0, self.tins()) };
         let labeller = &reader.labeller().with_nat(nat);
         let labels = InTin { labels: reader.labels(read, labeller), tin: read.tin };
         let (source, destination) = self.isolated().entries_of(&labels);

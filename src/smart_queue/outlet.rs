@@ -7,10 +7,14 @@ use sched_core::{
 use shaper::{Rate, Segmentation, Shaped};
 
 use super::device::DeviceRoom;
+use super::memory_limit::Memory;
+use super::{LinkLayer, Rtt};
 use crate::ack_filter::AckFilter;
 use crate::isolation::Isolated;
 use crate::labels::Labelled;
+use crate::statistics::NonIpFrames;
 use crate::storage::Storage;
+use crate::tins::TinPlan;
 
 /// Any AQM, chosen while the program runs.
 pub(super) type SmartAqm<S> =
@@ -19,13 +23,25 @@ pub(super) type SmartAqm<S> =
 /// Isolated queues with an AQM behind a line.
 pub(super) type ShapedIsolated<S> = Shaped<Isolated<S, SmartAqm<S>>>;
 
-/// A line and the device that it ends at.
+/// A line and the device that it ends at, and what a smart queue is set to.
 #[derive(Debug)]
 pub(super) struct Outlet<S: Storage> {
     pub(super) line: ShapedIsolated<S>,
     pub(super) device: DeviceRoom,
     /// The longest packet in bytes: where the device has room for this much, every packet fits.
     pub(super) max_len: u32,
+    pub(super) rtt: Rtt,
+    /// Whether the limit in bytes follows the rate: the caller has set none.
+    pub(super) is_by_rate: bool,
+    /// What memory packets may take, if it is limited, and in which buffers they lie.
+    pub(super) memory: Option<Memory>,
+    pub(super) buffer: Option<u32>,
+    pub(super) ack_filter: AckFilter,
+    /// What packets begin with.
+    pub(super) layer: LinkLayer,
+    /// One.
+    pub(super) tins: S::One<TinPlan>,
+    pub(super) non_ip: NonIpFrames,
 }
 
 impl<S: Storage> Outlet<S> {
@@ -63,7 +79,9 @@ impl<S: Storage> Outlet<S> {
     }
 
     /// As [`Self::enqueue`], of an acknowledgement where there is a filter: `acks` reads a packet
-    /// that is queued.
+    /// that is queued. In a function of its own: acknowledgements that are read take 0.6 kB of the
+    /// stack.
+    #[inline(never)]
     pub(super) fn enqueue_ack<D: DropSink>(
         &mut self,
         now: Nanos,

@@ -135,16 +135,16 @@ impl<S: Storage, P> SmartQueue<S, P> {
     fn common_settings(&self) -> QueueSettings {
         QueueSettings {
             rate: Some(self.line().rate()),
-            tins: Some(self.tins),
+            tins: Some(*self.tins()),
             isolation: Some(self.isolation()),
             hosts_across_tins: self.hosts_across_tins().then_some(true),
-            ack_filter: Some(self.ack_filter),
+            ack_filter: Some(self.outlet.ack_filter),
             ingress: Some(self.is_ingress()),
-            rtt: Some(self.rtt),
+            rtt: Some(self.outlet.rtt),
             aqm: Some(self.aqm()),
             l4s: Some(self.is_l4s()),
-            memory_limit: self.memory.map(|memory| memory.setting),
-            framing: framing_of(self.overhead(), self.layer),
+            memory_limit: self.outlet.memory.map(|memory| memory.setting),
+            framing: framing_of(self.overhead(), self.outlet.layer),
             ..QueueSettings::NONE
         }
     }

@@ -8,6 +8,7 @@ use super::pool::Pool;
 use super::{BufferState, Frames, SmartQueue, SmartQueueBuilder, SmartQueueError};
 use crate::isolation::{ALL, AqmMemory, StaticTables};
 use crate::storage::Slices;
+use crate::tins::TinPlan;
 
 /// A [`SmartQueue`] with frames in [`StaticFrames`].
 pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
@@ -16,7 +17,7 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 /// 32 queues and 8 hosts each, in up to `TINS` tins ([`StaticTables`]).
 ///
 /// Memory: `FRAMES` times `LEN + 24` bytes, about 3.1 kB a group with 352 bytes for each tin, 368
-/// bytes a tin, and 0.5 kB. No buffers, buffers longer than [`Packet::MAX_LEN`], groups that are no
+/// bytes a tin, and 0.9 kB. No buffers, buffers longer than [`Packet::MAX_LEN`], groups that are no
 /// power of two, and other tins than 1, 2, 4 or 8 do not compile.
 ///
 /// In `StaticFrames<32, 1_514, 1>` there are 32 buffers of 1,514 bytes, an Ethernet frame without a
@@ -45,6 +46,7 @@ pub struct StaticFrames<
     tables: StaticTables<FRAMES, GROUPS, TINS>,
     aqm: [[ChosenAqmState; ALL]; GROUPS],
     settings: [AqmSetting; TINS],
+    plan: [TinPlan; 1],
     bytes: [[u8; LEN]; FRAMES],
     states: [BufferState; FRAMES],
 }
@@ -76,6 +78,7 @@ impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usi
             tables: StaticTables::new(),
             aqm: [[ChosenAqmState::EMPTY; ALL]; GROUPS],
             settings: [AqmSetting::EMPTY; TINS],
+            plan: [TinPlan::EMPTY],
             bytes: [[0; LEN]; FRAMES],
             states: [BufferState::EMPTY; FRAMES],
         }
@@ -99,6 +102,7 @@ impl SmartQueueBuilder {
     ///
     /// # Errors
     /// [`SmartQueueError`]: `triple-isolate`, whose tables are not there, and more tins than `TINS`.
+    #[inline(never)] // Its room on the stack is free again for what the caller does next.
     pub fn frames_in<
         const FRAMES: usize,
         const LEN: usize,
@@ -109,10 +113,10 @@ impl SmartQueueBuilder {
         memory: &mut StaticFrames<FRAMES, LEN, GROUPS, TINS>,
         key: [u8; 16],
     ) -> Result<StaticFrameQueue<'_>, SmartQueueError> {
-        let StaticFrames { tables, aqm, settings, bytes, states } = memory;
-        let aqm = AqmMemory { states: aqm.as_flattened_mut(), settings: &mut settings[..] };
-        let states: &mut [BufferState] = states;
-        let pool = Pool::new(bytes.as_flattened_mut(), states, LEN);
+        let StaticFrames { tables, aqm, settings, plan, bytes, states } = memory;
+        let aqm = (aqm.as_flattened_mut(), &mut settings[..], &mut plan[..]);
+        let aqm = AqmMemory { states: aqm.0, settings: aqm.1, plan: aqm.2 };
+        let pool = Pool::new(bytes.as_flattened_mut(), &mut states[..], LEN);
         let frames = Frames::new(pool, self.wash, self.reader(key));
         let limits = self.limits.unwrap_or(Limits::NONE);
         let max_len = u32::try_from(LEN).unwrap_or(Packet::MAX_LEN);

@@ -45,7 +45,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
             source_hosts,
             destination_hosts,
             activations: self.isolated().activations(),
-            non_ip: self.non_ip,
+            non_ip: self.outlet.non_ip,
         }
     }
 
@@ -72,8 +72,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
     #[must_use]
     pub fn tin_statistics(&self, number: u8) -> Option<TinStatistics> {
         let TinCounters { counters, backlog: queued } = self.tin_counters(number)?;
-        let name = *self.tins.tin(number)?.name();
-        let rate = self.tins.rate(number, self.line().rate());
+        let name = *self.tins().tin(number)?.name();
+        let rate = self.tins().rate(number, self.line().rate());
         let rate_bits_per_second = rate.as_bits_per_second();
         Some(TinStatistics { name, rate_bits_per_second, counters, queued })
     }
@@ -97,7 +97,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
             queue: self.statistics(),
             totals: self.isolated().flow_totals(),
             unresponsive_flows: self.unresponsive_flows(),
-            tins: (0..self.tins.count()).filter_map(|tin| self.tin_statistics(tin)).collect(),
+            tins: (0..self.tins().count()).filter_map(|tin| self.tin_statistics(tin)).collect(),
             sources: hosts(Side::Source),
             destinations: hosts(Side::Destination),
             flows: self.isolated().flow_statistics(now).collect(),

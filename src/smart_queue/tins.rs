@@ -1,9 +1,10 @@
 //! Tins of a smart queue: which there are, what they get of the rate, and what has happened in them.
 
-use sched_core::{Imbalance, Packet, TinConfig};
+use sched_core::{ConfigError, Imbalance, Packet, TinConfig};
 use shaper::Rate;
 
-use super::{AqmKind, Descriptors, SmartQueue};
+use super::outlet::SmartAqm;
+use super::{AqmKind, Descriptors, Rtt, SmartQueue};
 use crate::isolation::{IsolatedError, TinCounters};
 use crate::labels::Labelled;
 use crate::storage::Storage;
@@ -17,16 +18,21 @@ pub(super) struct Change {
     configs: [TinConfig; TinPlan::MAX_TINS],
 }
 
+/// What each tin of `plan` has on a line of this rate. Those beyond the tins of the plan are unused.
+pub(super) fn configs_of(plan: &TinPlan, rate: Rate) -> [TinConfig; TinPlan::MAX_TINS] {
+    let mut configs = [TinConfig::by_weight(1); TinPlan::MAX_TINS];
+    for ((number, tin), config) in (0..).zip(plan.tins()).zip(&mut configs) {
+        let by_weight = TinConfig::by_weight(tin.weight().into());
+        let bits = plan.threshold(number, rate).map(|bytes| bytes.saturating_mul(8));
+        let (least, most) = (Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND);
+        *config = bits.map_or(by_weight, |bits| by_weight.with_rate(bits.max(least).min(most)));
+    }
+    configs
+}
+
 impl Change {
     pub(super) fn new(from: TinPlan, to: TinPlan, rate: Rate) -> Self {
-        let mut configs = [TinConfig::by_weight(1); TinPlan::MAX_TINS];
-        for ((number, tin), config) in (0..).zip(to.tins()).zip(&mut configs) {
-            let by_weight = TinConfig::by_weight(tin.weight().into());
-            let bits = to.threshold(number, rate).map(|bytes| bytes.saturating_mul(8));
-            let (least, most) = (Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND);
-            *config = bits.map_or(by_weight, |bits| by_weight.with_rate(bits.max(least).min(most)));
-        }
-        Self { from, to, configs }
+        Self { configs: configs_of(&to, rate), from, to }
     }
 
     /// What each tin has from now on.
@@ -78,7 +84,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         plan: impl Into<TinPlan>,
         labels_of: impl FnMut(Packet) -> L,
     ) -> Result<(), IsolatedError> {
-        let change = Change::new(self.tins, plan.into(), self.line().rate());
+        let change = Change::new(*self.tins(), plan.into(), self.line().rate());
         if change.keeps_all() {
             return self.begin_tins(change.to);
         }
@@ -94,7 +100,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
 impl<S: Storage, P> SmartQueue<S, P> {
     /// Sets the tins where nothing is queued, or where all that is queued stays in its tin.
     pub(super) fn begin_tins(&mut self, plan: TinPlan) -> Result<(), IsolatedError> {
-        let change = Change::new(self.tins, plan, self.line().rate());
+        let change = Change::new(*self.tins(), plan, self.line().rate());
         self.outlet.line.inner_mut().set_tins(change.configs())?;
         self.follow_plan(plan);
         Ok(())
@@ -102,7 +108,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
 
     /// The tins are those of `plan`.
     pub(super) fn follow_plan(&mut self, plan: TinPlan) {
-        self.tins = plan;
+        self.outlet.tins.as_mut().fill(plan);
         self.follow_in_tins(self.aqm(), self.is_l4s());
     }
 
@@ -120,8 +126,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
     /// The tins, and which packet goes to which. By descriptor the caller asks it, and says the tin with the labels
     /// ([`InTin`](crate::InTin)).
     #[must_use]
-    pub const fn tins(&self) -> &TinPlan {
-        &self.tins
+    pub fn tins(&self) -> &TinPlan {
+        plan_of(&self.outlet.tins)
     }
 
     /// What has happened in tin `number`, and what is queued in it; `None` if there is no such tin. Cost: O(queues).
@@ -141,24 +147,40 @@ impl<S: Storage, P> SmartQueue<S, P> {
 
     /// The parts of the line's rate that the tins have, from now on.
     pub(super) fn follow_rate_in_tins(&mut self) {
-        if self.tins.count() == 1 {
+        if self.tins().count() == 1 {
             return;
         }
-        let change = Change::new(self.tins, self.tins, self.line().rate());
+        let change = Change::new(*self.tins(), *self.tins(), self.line().rate());
         let _in_range = self.outlet.line.inner_mut().set_tins(change.configs());
         debug_assert_eq!(_in_range, Ok(()), "as many tins as before, with rates in range");
     }
 
     /// The AQM of each tin, for its part of the rate.
     pub(super) fn follow_in_tins(&mut self, kind: AqmKind, l4s: bool) {
-        let (plan, rate) = (self.tins, self.outlet.line.line().rate());
-        let (rtt, max_len) = (self.rtt, self.outlet.max_len);
+        let (plan, rate) = (*self.tins(), self.outlet.line.line().rate());
+        let (rtt, max_len) = (self.outlet.rtt, self.outlet.max_len);
         let aqm = self.chosen_mut();
-        let _in_range = (0..aqm.tins()).try_for_each(|tin| {
-            let rate = plan.rate(tin, rate);
-            aqm.set_choice_in(tin, rtt.aqm(kind, rate, max_len))?;
-            aqm.set_l4s_in(tin, l4s.then(|| rtt.l4s(rate, max_len)))
-        });
+        let _in_range = follow_in_tins::<S>(aqm, &plan, (rate, rtt, max_len), kind, l4s);
         debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
     }
+}
+
+/// The AQM of each tin, for its part of the rate of a line.
+pub(super) fn follow_in_tins<S: Storage>(
+    aqm: &mut SmartAqm<S>,
+    plan: &TinPlan,
+    (rate, rtt, max_len): (Rate, Rtt, u32),
+    kind: AqmKind,
+    l4s: bool,
+) -> Result<(), ConfigError> {
+    (0..aqm.tins()).try_for_each(|tin| {
+        let rate = plan.rate(tin, rate);
+        aqm.set_choice_in(tin, rtt.aqm(kind, rate, max_len))?;
+        aqm.set_l4s_in(tin, l4s.then(|| rtt.l4s(rate, max_len)))
+    })
+}
+
+/// The plan in the table of a queue.
+pub(super) fn plan_of(table: &impl AsRef<[TinPlan]>) -> &TinPlan {
+    table.as_ref().first().unwrap_or(const { &TinPlan::EMPTY })
 }

@@ -43,7 +43,7 @@ use crate::keyword::by_word;
 pub enum TinMode {
     /// One tin.
     #[default]
-    BestEffort,
+    BestEffort = 1, // So that `None` of it is zero.
     /// Eight tins, by precedence (RFC 791).
     #[cfg(feature = "tins")]
     Precedence,

@@ -107,6 +107,12 @@ pub struct TinPlan {
 impl TinPlan {
     /// The most tins: 8, or 1 without the feature `tins`.
     pub const MAX_TINS: usize = TinConfig::MAX_TINS as usize;
+    /// Room for a plan, without tins: all zero.
+    pub const EMPTY: Self = {
+        let tins = [Tin { name: TinName::NONE, share: TinShare::NONE, weight: 0 }; Self::MAX_TINS];
+        let shown = [0; Self::MAX_TINS];
+        Self { mode: None, count: 0, tins, follow: 0, shown, ..TinMode::BestEffort.plan() }
+    };
     /// CAKE's least quantum in bytes.
     const LEAST_QUANTUM: u32 = 300;
 

@@ -31,6 +31,7 @@ pub struct TinShare {
 }
 
 impl TinShare {
+    pub(super) const NONE: Self = Self { parts: 0, whole: 0, sevenths: 0 };
     /// The whole line.
     pub const ALL: Self = Self { parts: 1, whole: 1, sevenths: 0 };
     /// The largest denominator.

@@ -10,7 +10,7 @@ const EXPECTED: &str = "heavy 240 of 3999, light 99 of 99, refused 0, 499800 bit
 /// Rows of the guide for the program without features.
 const CODE: &str = "code and constants, in flash";
 const TABLES: &str = "static tables, all zero";
-const STACK: &str = "stack at its deepest, while the queue is built";
+const STACK: &str = "stack at its deepest";
 
 /// Rows of the guide for features of the program.
 const FEATURES: [(&str, &str); 5] = [

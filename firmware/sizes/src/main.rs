@@ -18,7 +18,7 @@ use freeboard::sched_core::{
 use freeboard::shaper::{Autorate, AutorateParams, Overhead, Rate, Shaped, Shaper};
 use freeboard::{
     AqmMemory, Hashed, Isolated, IsolatedConfig, LabelledScheduler, QueueSettings, SmartQueue,
-    SmartQueueBuilder, StaticFrameQueue, StaticFrames, StaticTables,
+    SmartQueueBuilder, StaticFrameQueue, StaticFrames, StaticTables, TinPlan,
 };
 
 const FLOWS: usize = 64;
@@ -245,7 +245,8 @@ fn keywords() -> SmartQueueBuilder {
 
 fn descriptors() -> impl LabelledScheduler {
     let (states, settings) = (table!(ChosenAqmState; QUEUES), table!(AqmSetting; 1));
-    let aqm = AqmMemory { states: &mut states[..], settings: &mut settings[..] };
+    let plan = &mut table!(TinPlan; 1)[..];
+    let aqm = AqmMemory { states: &mut states[..], settings: &mut settings[..], plan };
     built(builder().descriptors_in(memory!(Tables = Tables::new()).memory(), aqm))
 }
 

@@ -12,7 +12,7 @@ use panic_semihosting as _;
 fn main() -> ! {
     static mut MEMORY: StaticFrames<32, 1_514, 1> = StaticFrames::new();
     let uplink = SmartQueue::upload(Rate::kilobits_per_second(500).unwrap());
-    let mut queue = uplink.frames_in(MEMORY, board::random_key()).unwrap();
+    let Ok(queue) = &mut uplink.frames_in(MEMORY, board::random_key()) else { panic!() };
     loop {
         board::receive(|frame| queue.push(board::now(), frame));
         if let Some(frame) = queue.pop(board::now()) {

@@ -28,7 +28,7 @@
 use crate::aqm::pi::{Gains, ONE, Pi, delay_of, shortened, squared};
 use crate::aqm::{Pi2Params, Verdict};
 use crate::flow_scheduler::{ConfigError, Table};
-use crate::queues::counters::Ledger;
+use crate::queues::counters::{FlowRecord, Ledger};
 use crate::queues::queue::{Descriptor, Queue, is_acceptable, obstacle};
 use crate::scheduler::{
     Backlog, Books, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
@@ -375,7 +375,7 @@ impl<S: Table<Descriptor>> DualPi2<S> {
     /// Turns `packet` away, with the first reason that applies.
     #[cold]
     fn reject(&mut self, packet: Packet) -> Rejected {
-        self.ledger.totals.rejected.add(packet.len);
+        self.ledger.count(|all| all.rejected.add(packet.len));
         let reason = obstacle(packet, Packet::MAX_LEN, self.descriptors.as_ref())
             .unwrap_or(RejectReason::Full { limits: self.ledger.limits() });
         Rejected { packet, reason }
@@ -416,7 +416,7 @@ impl<S: Table<Descriptor>> Scheduler for DualPi2<S> {
         }
         self.ledger.accept(packet.len);
         if packet.ecn == Ecn::Ce {
-            self.ledger.totals.mark_came();
+            self.ledger.count(FlowRecord::mark_came);
         }
         Ok(())
     }
@@ -446,7 +446,7 @@ impl<S: Table<Descriptor>> Scheduler for DualPi2<S> {
         // A packet that came with a mark leaves as it came.
         if marks && packet.ecn != Ecn::Ce {
             packet.ecn = Ecn::Ce;
-            self.ledger.totals.mark();
+            self.ledger.count(FlowRecord::mark);
         }
         Some(packet)
     }

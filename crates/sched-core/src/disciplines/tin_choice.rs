@@ -183,16 +183,20 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
         let floor = max_len.wrapping_mul(Self::FLOOR);
+        let room = tins.as_ref().len() as u64;
+        ConfigError::check_range("number of tins", 1, 1, room)?;
         tins.as_mut().fill(TinState::EMPTY);
-        let mut choice = Self {
+        let only = tins.as_mut().iter_mut().take(1);
+        only.for_each(|tin| tin.set_config(TinConfig::by_weight(1), 1, max_len));
+        Ok(Self {
             tins,
             due: [Due::NEVER; FEW],
-            count: 0,
+            count: 1,
             rule: Rule::One,
             front: 0,
             backlogged: 0,
             within: 0,
-            next_within: LATEST,
+            next_within: Nanos::ZERO,
             borrowing_until: Nanos::ZERO,
             told: Nanos::ZERO,
             time: Elapsed::START,
@@ -202,9 +206,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
             floor,
             max_len,
             link,
-        };
-        choice.set_tins(&[TinConfig::by_weight(1)], 0)?;
-        Ok(choice)
+        })
     }
 
     /// Another floor: a tin that is backlogged, and has been sent nothing while all together were sent `packets` of the longest
@@ -538,10 +540,10 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
 
     /// Notes when each tin is due.
     fn note_all_due(&mut self) {
-        for ((at, tin), due) in (0..).zip(self.tins.as_ref()).zip(&mut self.due) {
-            let is_held = self.backlogged >> at & 1 == 1;
-            *due = if is_held { Due::at(tin.clock(), at) } else { Due::NEVER };
-        }
+        self.due = [0, 1, 2, 3].map(|at: u32| match self.tins.as_ref().get(at as usize) {
+            Some(tin) if self.backlogged >> at & 1 == 1 => Due::at(tin.clock(), at),
+            _ => Due::NEVER,
+        });
     }
 
     /// [`Self::choose`], where others may have come within their share: looks which have, and when

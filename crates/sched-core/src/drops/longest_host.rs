@@ -74,7 +74,7 @@ use ring::Head;
 ///
 /// let (hosts, classes) = ([HeldHost::EMPTY; 2], [HostClasses::EMPTY]);
 /// let limits = Limits { packets: 8, bytes: 100_000 };
-/// let mut policy = LongestHostDrop::new(&Houses, limits, [HeldFlow::EMPTY; 4], hosts, classes)?;
+/// let mut policy = LongestHostDrop::new(Houses.hosts(), limits, [HeldFlow::EMPTY; 4], hosts, classes)?;
 /// for (flow, bytes) in [(0, 20_000), (1, 20_000), (2, 25_000), (3, 40_000)] {
 ///     policy.backlogged(&Houses, FlowId(flow), bytes);
 /// }
@@ -100,22 +100,21 @@ where
     H: Table<HeldHost>,
     C: Table<HostClasses>,
 {
-    /// Longest-queue drop by host beside `scheduler`, for as many flows as `flows` is long, within `limits`. Packets give way
+    /// Longest-queue drop by host beside a flow scheduler of so many `known` hosts, for as many flows as `flows` is long, within `limits`. Packets give way
     /// at the head. Cost: O(flows + hosts).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] for more than 65,535 flows or hosts, if `hosts` are fewer than
-    /// the hosts of `scheduler`, or if there is no room for classes.
+    /// `known`, or if there is no room for classes.
     pub fn new(
-        scheduler: &impl Hosted,
+        known: u32,
         limits: Limits,
         mut flows: F,
         hosts: H,
         classes: C,
     ) -> Result<Self, ConfigError> {
-        let known = scheduler.hosts().into();
         let room = hosts.as_ref().len() as u64;
-        ConfigError::check_range("room for hosts", room, known, HeldFlow::NO_HOST.into())?;
+        ConfigError::check_range("room for hosts", room, known.into(), HeldFlow::NO_HOST.into())?;
         let room = flows.as_ref().len() as u64;
         ConfigError::check_range("room for flows", room, 0, ring::MOST.into())?;
         let hosts = HostIndex::new(hosts, classes, limits)?;

@@ -104,35 +104,31 @@ impl Counters {
     /// Returns the sum of both, with the peak of `self`.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
-        let mut dropped = self.dropped;
-        for (volume, more) in dropped.iter_mut().zip(&other.dropped) {
-            *volume = volume.plus(*more);
-        }
-        Self {
-            accepted: self.accepted.plus(other.accepted),
-            rejected: self.rejected.plus(other.rejected),
-            delivered: self.delivered.plus(other.delivered),
-            dropped,
-            marked: self.marked.wrapping_add(other.marked),
-            came_marked: self.came_marked.wrapping_add(other.came_marked),
-            peak: self.peak,
-        }
+        self.with(other, Volume::plus, u64::wrapping_add)
     }
 
     /// What `self` has counted more than `other`; the peak is that of `self`.
     #[must_use]
     pub fn minus(self, other: &Self) -> Self {
+        self.with(other, Volume::minus, u64::wrapping_sub)
+    }
+
+    /// Each count with that of `other`, but for the peak.
+    fn with(
+        self,
+        other: &Self,
+        volume: impl Fn(Volume, Volume) -> Volume,
+        count: impl Fn(u64, u64) -> u64,
+    ) -> Self {
         let mut dropped = self.dropped;
-        for (volume, less) in dropped.iter_mut().zip(&other.dropped) {
-            *volume = volume.minus(*less);
-        }
+        dropped.iter_mut().zip(other.dropped).for_each(|(own, other)| *own = volume(*own, other));
         Self {
-            accepted: self.accepted.minus(other.accepted),
-            rejected: self.rejected.minus(other.rejected),
-            delivered: self.delivered.minus(other.delivered),
+            accepted: volume(self.accepted, other.accepted),
+            rejected: volume(self.rejected, other.rejected),
+            delivered: volume(self.delivered, other.delivered),
             dropped,
-            marked: self.marked.wrapping_sub(other.marked),
-            came_marked: self.came_marked.wrapping_sub(other.came_marked),
+            marked: count(self.marked, other.marked),
+            came_marked: count(self.came_marked, other.came_marked),
             peak: self.peak,
         }
     }
@@ -214,6 +210,9 @@ impl FlowRecord {
 /// Where [`FlowQueues`](crate::FlowQueues) keeps the statistics of flows: a table with a record for each of the first flows,
 /// or records that several flows share, found by what the flow scheduler `O` knows of a flow. No method has a default.
 pub trait FlowRecords<O: ?Sized> {
+    /// A table for the record of all flows together, its one element.
+    type Totals: Table<FlowRecord> + core::fmt::Debug;
+
     /// A packet of `len` bytes was accepted for `flow`, which holds `queued` with it.
     fn accept(&mut self, scheduler: &O, flow: FlowId, len: u32, queued: Backlog);
 
@@ -228,6 +227,8 @@ pub trait FlowRecords<O: ?Sized> {
 }
 
 impl<O: ?Sized, M: Table<FlowRecord>> FlowRecords<O> for M {
+    type Totals = [FlowRecord; 1];
+
     #[inline(always)]
     fn accept(&mut self, _scheduler: &O, flow: FlowId, len: u32, queued: Backlog) {
         if let Some(record) = self.as_mut().get_mut(flow.index()) {
@@ -250,11 +251,14 @@ impl<O: ?Sized, M: Table<FlowRecord>> FlowRecords<O> for M {
     }
 }
 
-/// The books of a whole scheduler: its limits, what is queued, and the record of all flows together.
+/// The books of a whole scheduler: its limits, what is queued, and the record of all flows together,
+/// the one in the table `T`.
 #[derive(Clone, Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct Ledger<T = [FlowRecord; 1]> {
     limits: Limits,
-    /// The lower of the limits and of `totals.peak`, for packets and bytes apart; at least what is queued after
+    /// The most that was ever queued after a call.
+    peak: Backlog,
+    /// The lower of the limits and of `peak`, for packets and bytes apart; at least what is queued after
     /// every call. An arrival that stays within `familiar` has room and is no new peak: two comparisons instead of
     /// four.
     familiar: Backlog,
@@ -264,21 +268,29 @@ pub(crate) struct Ledger {
     /// when a packet comes and one when it leaves.
     accepted_bytes: u64,
     delivered_packets: u64,
-    /// All but `accepted`, which stays zero here.
-    pub(crate) totals: FlowRecord,
+    /// All but `accepted` and `peak`, which stay zero here.
+    totals: T,
 }
 
 impl Ledger {
     pub(crate) const fn new(limits: Limits) -> Self {
+        Self::over([FlowRecord::EMPTY], limits)
+    }
+}
+
+impl<T: Table<FlowRecord>> Ledger<T> {
+    /// `totals` is empty.
+    pub(crate) const fn over(totals: T, limits: Limits) -> Self {
         let nothing = Backlog { packets: 0, bytes: 0 };
         let limits = limits.clamped();
         Self {
             limits,
+            peak: nothing,
             familiar: nothing,
             free: nothing,
             accepted_bytes: 0,
             delivered_packets: 0,
-            totals: FlowRecord::EMPTY,
+            totals,
         }
     }
 
@@ -344,8 +356,8 @@ impl Ledger {
     }
 
     fn raise_peak(&mut self, queued: Backlog) {
-        self.totals.peak.raise(queued);
-        let (held, Backlog { packets, bytes }) = (self.backlog(), self.totals.peak);
+        self.peak.raise(queued);
+        let (held, Backlog { packets, bytes }) = (self.backlog(), self.peak);
         self.familiar = Backlog {
             packets: packets.min(self.limits.packets),
             bytes: bytes.min(self.limits.bytes),
@@ -403,16 +415,22 @@ impl Ledger {
 
     pub(crate) fn drop(&mut self, len: u32, reason: DropReason) {
         self.free.add(len);
-        self.totals.drop(len, reason);
+        self.count(|all| all.drop(len, reason));
+    }
+
+    /// Lets `count` change the record of all flows together, if there is room for one.
+    pub(crate) fn count(&mut self, count: impl FnOnce(&mut FlowRecord)) {
+        self.totals.as_mut().first_mut().map(count);
     }
 
     pub(crate) fn books(&self) -> Books {
         let backlog = self.backlog();
-        let counters = self.totals.counters(backlog);
+        let totals = self.totals.as_ref().first().unwrap_or(&FlowRecord::EMPTY);
+        let counters = totals.counters(backlog);
         let left = counters.dropped_total().packets.wrapping_add(self.delivered_packets);
         let packets = left.wrapping_add(backlog.packets.into());
         let accepted = Volume { packets, bytes: self.accepted_bytes };
-        let counters = Counters { accepted, ..counters }.with_queued(backlog);
+        let counters = Counters { accepted, peak: self.peak, ..counters }.with_queued(backlog);
         Books { backlog, counters, limits: self.limits }
     }
 }

@@ -4,7 +4,7 @@
 //! the link. Cost: O(1) per operation. Memory: 16 bytes a packet.
 
 use crate::flow_scheduler::{DropFrom, Table};
-use crate::queues::counters::Ledger;
+use crate::queues::counters::{FlowRecord, Ledger};
 use crate::queues::queue::{Descriptor, Queue, is_acceptable, obstacle};
 use crate::scheduler::{
     Backlog, Books, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
@@ -60,7 +60,7 @@ impl<S: Table<Descriptor>> Fifo<S> {
     /// Turns `packet` away, with the first reason that applies.
     #[cold]
     fn reject(&mut self, packet: Packet) -> Rejected {
-        self.ledger.totals.rejected.add(packet.len);
+        self.ledger.count(|all| all.rejected.add(packet.len));
         let reason = obstacle(packet, Packet::MAX_LEN, self.descriptors.as_ref())
             .unwrap_or(RejectReason::Full { limits: self.ledger.limits() });
         Rejected { packet, reason }
@@ -117,7 +117,7 @@ impl<S: Table<Descriptor>> Scheduler for Fifo<S> {
         self.queue.append(self.descriptors.as_mut(), packet, now);
         self.ledger.accept(packet.len);
         if packet.ecn == Ecn::Ce {
-            self.ledger.totals.mark_came();
+            self.ledger.count(FlowRecord::mark_came);
         }
         Ok(())
     }

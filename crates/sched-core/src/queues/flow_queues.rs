@@ -79,7 +79,7 @@ pub struct FlowQueues<O: FlowScheduler, M: Tables<O>, A = NoAqm, D = OwnVictim> 
     /// `descriptors[handle]`.
     descriptors: M::Descriptors,
     records: M::Records,
-    ledger: Ledger,
+    ledger: Ledger<M::Totals>,
 }
 
 crate::debug::short_debug!(FlowQueues < O: FlowScheduler, M: Tables<O>, A, D > { ledger });
@@ -92,7 +92,9 @@ pub trait Tables<O: FlowScheduler> {
     /// One for each handle.
     type Descriptors: Table<Descriptor>;
     /// Statistics of single flows, for as many as there is room for.
-    type Records: FlowRecords<O>;
+    type Records: FlowRecords<O, Totals = Self::Totals>;
+    /// The record of all flows together.
+    type Totals: Table<FlowRecord> + core::fmt::Debug;
     /// Which flow has which queue.
     type Directory: FlowDirectory<O>;
 }
@@ -105,6 +107,7 @@ impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> Tables<O> for (Q, 
     type Queues = Q;
     type Descriptors = S;
     type Records = [FlowRecord; 0];
+    type Totals = [FlowRecord; 1];
     type Directory = NoDirectory;
 }
 
@@ -118,6 +121,7 @@ where
     type Queues = Q;
     type Descriptors = S;
     type Records = R;
+    type Totals = R::Totals;
     type Directory = NoDirectory;
 }
 
@@ -132,6 +136,7 @@ where
     type Queues = Q;
     type Descriptors = S;
     type Records = R;
+    type Totals = R::Totals;
     type Directory = T;
 }
 
@@ -204,7 +209,8 @@ impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, (Q, 
     /// `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows + descriptors).
     #[must_use]
     pub fn with_own_victim(scheduler: O, queues: Q, descriptors: S, limits: Limits) -> Self {
-        Self::with_tables(scheduler, NoAqm, (queues, descriptors, []), limits)
+        let (tables, records) = ((queues, descriptors), ([], [FlowRecord::EMPTY]));
+        Self::assemble(scheduler, OwnVictim, NoAqm, NoDirectory, tables, records, limits)
     }
 }
 
@@ -214,7 +220,7 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
-    R: FlowRecords<O>,
+    R: FlowRecords<O, Totals = [FlowRecord; 1]>,
 {
     /// Queues with an AQM, and with statistics for the first `records.len()` flows. The flow that `scheduler` names gives
     /// way ([`OwnVictim`]), or else the arrival: [`with_drop_policy`](Self::with_drop_policy) has
@@ -233,26 +239,35 @@ where
         records: R,
         limits: Limits,
     ) -> Self {
-        Self::with_tables(scheduler, aqm, (queues, descriptors, records), limits)
+        let (tables, records) = ((queues, descriptors), (records, [FlowRecord::EMPTY]));
+        Self::assemble(scheduler, OwnVictim, aqm, NoDirectory, tables, records, limits)
     }
 }
 
-impl<O: FlowScheduler, M: Tables<O, Directory = NoDirectory>, A: Aqm> FlowQueues<O, M, A> {
-    fn with_tables(
+impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
+    /// Queues of these parts: as [`with_parts`](Self::with_parts), with a drop policy, a flow
+    /// directory, and a table whose one element is the record of all flows together. Nothing is
+    /// moved a second time.
+    #[inline(always)]
+    #[must_use]
+    pub fn assemble(
         scheduler: O,
+        mut policy: D,
         aqm: A,
-        (mut queues, mut descriptors, mut records): (M::Queues, M::Descriptors, M::Records),
+        directory: M::Directory,
+        (mut queues, mut descriptors): (M::Queues, M::Descriptors),
+        (mut records, mut totals): (M::Records, M::Totals),
         limits: Limits,
     ) -> Self {
         queues.as_mut().fill(Queue::IDLE);
         descriptors.as_mut().fill(Descriptor::EMPTY);
         records.clear();
-        let (policy, directory, ledger) = (OwnVictim, NoDirectory, Ledger::new(limits));
+        totals.as_mut().fill(FlowRecord::EMPTY);
+        let ledger = Ledger::over(totals, limits);
+        policy.limits_changed(reachable(ledger.limits(), descriptors.as_ref()));
         Self { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
-}
 
-impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
     /// The most packets that a flow which is [given up](FlowScheduler::gives_up) loses to one
     /// arrival, unless the arrival has more bytes. For room alone an arrival costs at most as many
     /// packets as it has bytes, since each of them has one at least: 24 packets of 64 bytes for an

@@ -14,7 +14,7 @@ use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
     AckFilter, Allocate, AqmKind, AqmMemory, BufferState, DeviceRoom, Frames, Fwmark, HostRules,
     HostTerms, InTin, IsolatedMemory, Isolation, MemoryLimit, Rtt, Segmenter, SmartQueue,
-    SmartQueueBuilder, StaticFrames, StaticTables, Storage, TinBy, TinMode, clear_dscp,
+    SmartQueueBuilder, StaticFrames, StaticTables, Storage, TinBy, TinMode, TinPlan, clear_dscp,
     mark_congestion,
 };
 
@@ -56,7 +56,7 @@ fn frames_over<const N: usize>() {
     let memory = memory.with_rates();
     let states = Parts::<N>::table(ChosenAqmState::EMPTY, any() as usize);
     let settings = Parts::<N>::tins(AqmSetting::EMPTY, any() as usize);
-    let aqm = AqmMemory { states, settings };
+    let aqm = AqmMemory { states, settings, plan: Parts::<N>::one(TinPlan::EMPTY) };
     let bytes = Parts::<N>::table(0, any() as usize);
     let states = Parts::<N>::table(BufferState::EMPTY, any() as usize);
     let built = builder().frames_over(memory, aqm, bytes, states, [0; 16]);
@@ -115,7 +115,8 @@ fn written(segmenter: Segmenter<'_>, place: &mut [u8]) -> (u32, (usize, usize), 
 fn descriptors<const N: usize>() {
     let mut tables = StaticTables::<N, 8, 4>::new();
     let (mut states, mut settings) = ([ChosenAqmState::EMPTY; 320], [AqmSetting::EMPTY; 4]);
-    let aqm = AqmMemory { states: &mut states[..], settings: &mut settings[..] };
+    let plan = &mut [TinPlan::EMPTY][..];
+    let aqm = AqmMemory { states: &mut states[..], settings: &mut settings[..], plan };
     if let Ok(mut queue) = builder().descriptors_in(tables.memory(), aqm) {
         by_descriptor(&mut queue);
         common(&mut queue);

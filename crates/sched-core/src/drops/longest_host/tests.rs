@@ -44,7 +44,8 @@ impl World {
         let houses = Houses(hosts.to_vec());
         let flows = vec![HeldFlow::EMPTY; hosts.len()];
         let (held, classes) = (vec![HeldHost::EMPTY; 4], [HostClasses::EMPTY]);
-        let policy = LongestHostDrop::new(&houses, Limits::bytes(limit), flows, held, classes);
+        let policy =
+            LongestHostDrop::new(houses.hosts(), Limits::bytes(limit), flows, held, classes);
         let (policy, queues) = (policy.unwrap(), vec![Vec::new(); hosts.len()]);
         Self { houses, policy, queues, served: 0 }
     }
@@ -381,7 +382,7 @@ fn too_little_room_is_refused_or_hides_flows() {
     let make = |flows, hosts, classes| {
         let (flows, hosts) = (vec![HeldFlow::EMPTY; flows], vec![HeldHost::EMPTY; hosts]);
         let classes = vec![HostClasses::EMPTY; classes];
-        LongestHostDrop::new(&houses, Limits::NONE, flows, hosts, classes)
+        LongestHostDrop::new(houses.hosts(), Limits::NONE, flows, hosts, classes)
     };
     let (what, max) = ("room for hosts", HeldFlow::NO_HOST.into());
     let refused = ConfigError::OutOfRange { what, value: 3, min: 4, max };
@@ -448,7 +449,7 @@ fn a_recount_sees_damage_to_flows_without_a_host() {
     let (scheduler, held) = (Houses(Vec::new()), [40, 50, 3_000]);
     let (hosts, classes) = (vec![HeldHost::EMPTY; 4], [HostClasses::EMPTY]);
     let flows = vec![HeldFlow::EMPTY; 3];
-    let policy = LongestHostDrop::new(&scheduler, Limits::NONE, flows, hosts, classes);
+    let policy = LongestHostDrop::new(scheduler.hosts(), Limits::NONE, flows, hosts, classes);
     let mut policy: Longest = policy.unwrap();
     for (flow, len) in (0..).zip(held) {
         policy.backlogged(&scheduler, FlowId(flow), len);

@@ -65,7 +65,7 @@ where
 
     #[cold]
     pub(super) fn reject(&mut self, packet: Packet, reason: RejectReason) -> Rejected {
-        self.ledger.totals.rejected.add(packet.len);
+        self.ledger.count(|all| all.rejected.add(packet.len));
         Rejected { packet, reason }
     }
 

@@ -3,8 +3,8 @@
 use super::{FlowQueues, PACED_ROUNDS, Tables};
 use crate::aqm::{Aqm, Head, Look, Verdict};
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::{DropFrom, FlowScheduler};
-use crate::queues::counters::{FlowRecords, Ledger};
+use crate::flow_scheduler::{DropFrom, FlowScheduler, Table};
+use crate::queues::counters::{FlowRecord, FlowRecords, Ledger};
 use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, Queue};
 use crate::scheduler::{Backlog, DropReason, DropSink};
@@ -14,7 +14,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     /// Books a mark that was set here on a packet of `flow`.
     #[cold]
     pub(super) fn count_mark(&mut self, flow: FlowId) {
-        self.ledger.totals.mark();
+        self.ledger.count(FlowRecord::mark);
         if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
             record.mark();
         }
@@ -168,7 +168,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
 #[inline(always)]
 pub(super) fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
     (scheduler, policy): (&mut O, &mut D),
-    ledger: &mut Ledger,
+    ledger: &mut Ledger<impl Table<FlowRecord>>,
     queue: &mut Queue,
     descriptors: &[Descriptor],
     (flow, len): (FlowId, u32),

@@ -3,22 +3,22 @@
 use super::{FlowQueues, Tables, longest};
 use crate::aqm::{Admission, Aqm, Look, Offer};
 use crate::drops::drop_policy::DropPolicy;
-use crate::flow_scheduler::FlowScheduler;
-use crate::queues::counters::{FlowRecords, Ledger};
+use crate::flow_scheduler::{FlowScheduler, Table};
+use crate::queues::counters::{FlowRecord, FlowRecords, Ledger};
 use crate::queues::queue::{Descriptor, Queue, is_acceptable, obstacle};
 use crate::scheduler::{Backlog, DropSink, RejectReason, Rejected};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
 impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
     /// Books a packet that was not accepted; its flow may be unknown.
-    const fn count_rejected(&mut self, packet: Packet) {
-        self.ledger.totals.rejected.add(packet.len);
+    fn count_rejected(&mut self, packet: Packet) {
+        self.ledger.count(|all| all.rejected.add(packet.len));
     }
 
     /// Books that the packet of `flow` that is accepted came with a mark.
     #[cold]
     pub(super) fn count_marked_arrival(&mut self, flow: FlowId) {
-        self.ledger.totals.mark_came();
+        self.ledger.count(FlowRecord::mark_came);
         if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
             record.mark_came();
         }
@@ -274,7 +274,7 @@ pub(super) fn takes(max_len: Option<u32>, len: u32) -> bool {
 fn append(
     queue: &mut Queue,
     descriptors: &mut [Descriptor],
-    ledger: &mut Ledger,
+    ledger: &mut Ledger<impl Table<FlowRecord>>,
     packet: Packet,
     now: Nanos,
 ) -> Backlog {
