@@ -61,7 +61,7 @@
 //!
 //! # Features
 //!
-//! On by default, each a part of a [`SmartQueue`] that takes flash where no setting asks for it too:
+//! On by default, each a part of a [`SmartQueue`] that takes flash where no setting asks for it:
 //!
 //! - `ack-filter`: the filter of TCP acknowledgements.
 //! - `aqms`: RED, BLUE, PIE and PI2, beside COBALT and CoDel.

@@ -146,7 +146,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
 }
 
 impl<S: Storage> Serving<S> {
-    /// Whether there may be these tins under this isolation.
+    /// Returns an error unless there may be these tins under this isolation.
     pub(super) fn check_layout(
         &self,
         isolation: Isolation,
@@ -201,7 +201,7 @@ const fn tin_bits(tins: u32) -> u32 {
     u32::BITS.wrapping_sub(tins.saturating_sub(1).leading_zeros()) & 7
 }
 
-/// Whether there may be so many tins under this isolation.
+/// Returns an error unless there may be so many tins under this isolation.
 pub(super) fn check_layout(
     isolation: Isolation,
     tins: u32,

@@ -192,7 +192,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// What a turn is worth, in quanta of `quantum` bytes or the nearest in range.
+    /// Returns the worth of a turn, in quanta of `quantum` bytes or the nearest in range.
     #[inline(always)]
     pub(super) fn bytes_of_turn(&self, quantum: u32) -> u32 {
         let quanta = self.quanta_of_a_turn();

@@ -31,13 +31,13 @@ pub(super) struct Outlet<S: Storage> {
     /// The longest packet in bytes: where the device has room for this much, every packet fits.
     pub(super) max_len: u32,
     pub(super) rtt: Rtt,
-    /// Whether the limit in bytes follows the rate: the caller has set none.
+    /// True if the limit in bytes follows the rate: the caller has set none.
     pub(super) is_by_rate: bool,
-    /// What memory packets may take, if it is limited, and in which buffers they lie.
+    /// The memory that packets may take, if it is limited, and the buffers in which they lie.
     pub(super) memory: Option<Memory>,
     pub(super) buffer: Option<u32>,
     pub(super) ack_filter: AckFilter,
-    /// What packets begin with.
+    /// The header that packets begin with.
     pub(super) layer: LinkLayer,
     /// One.
     pub(super) tins: S::One<TinPlan>,

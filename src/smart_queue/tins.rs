@@ -18,7 +18,8 @@ pub(super) struct Change {
     configs: [TinConfig; TinPlan::MAX_TINS],
 }
 
-/// What each tin of `plan` has on a line of this rate. Those beyond the tins of the plan are unused.
+/// Returns the settings of each tin of `plan` on a line of this rate. Those beyond the tins of the
+/// plan are unused.
 pub(super) fn configs_of(plan: &TinPlan, rate: Rate) -> [TinConfig; TinPlan::MAX_TINS] {
     let mut configs = [TinConfig::by_weight(1); TinPlan::MAX_TINS];
     for ((number, tin), config) in (0..).zip(plan.tins()).zip(&mut configs) {
