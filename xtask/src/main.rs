@@ -74,27 +74,11 @@ enum Command {
         seconds: u32,
     },
     /// Tries to exceed the proven bounds.
-    SearchBounds(Search),
+    SearchBounds(search::Search),
     /// Looks for the call that does most, in turns of loops.
-    SearchCost(Search),
+    SearchCost(search::Search),
     /// Looks for the call that takes most instructions; needs valgrind.
-    SearchInstructions(Search),
-}
-
-#[derive(clap::Args)]
-struct Search {
-    /// How long all of it runs, in seconds, 1 to 1000000.
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    seconds: u32,
-    /// Chooses what is tried.
-    seed: Option<u64>,
-}
-
-impl Search {
-    fn words(&self) -> Vec<String> {
-        let seed = self.seed.map(|seed| seed.to_string());
-        [self.seconds.to_string()].into_iter().chain(seed).collect()
-    }
+    SearchInstructions(search::Search),
 }
 
 fn main() -> ExitCode {
@@ -111,11 +95,9 @@ fn main() -> ExitCode {
         Command::Examples => examples::run(),
         Command::Publish => publish::run(),
         Command::Fuzz { seconds } => fuzz::run(seconds),
-        Command::SearchBounds(search) => search::bounds(search.seconds, &search.words()),
-        Command::SearchCost(search) => search::cost(search.seconds, &search.words()),
-        Command::SearchInstructions(search) => {
-            search::instructions(search.seconds, &search.words())
-        }
+        Command::SearchBounds(search) => search::bounds(&search),
+        Command::SearchCost(search) => search::cost(&search),
+        Command::SearchInstructions(search) => search::instructions(&search),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

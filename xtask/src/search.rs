@@ -5,28 +5,38 @@ use crate::instructions::need_valgrind;
 use crate::progress::succeed_after;
 use crate::run::{cargo, succeed};
 
-pub(crate) fn bounds(seconds: u32, words: &[String]) -> Result<(), String> {
-    let step = "search for a history that exceeds a bound";
-    search(step, &["--example", "search_bounds"], seconds, words)
+/// How long a search runs, and where it starts.
+#[derive(clap::Args)]
+pub(crate) struct Search {
+    /// How long all of it runs, in seconds, 1 to 1000000.
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) seconds: u32,
+    /// Chooses what is tried.
+    pub(crate) seed: Option<u64>,
 }
 
-pub(crate) fn cost(seconds: u32, words: &[String]) -> Result<(), String> {
+pub(crate) fn bounds(search: &Search) -> Result<(), String> {
+    run("search for a history that exceeds a bound", &["--example", "search_bounds"], search)
+}
+
+pub(crate) fn cost(search: &Search) -> Result<(), String> {
     let example = ["--features", "steps", "--example", "search_cost"];
-    search("search for the call that does most", &example, seconds, words)
+    run("search for the call that does most", &example, search)
 }
 
 /// Fails where a call takes more than eight times what the median of its discipline takes.
-pub(crate) fn instructions(seconds: u32, words: &[String]) -> Result<(), String> {
+pub(crate) fn instructions(search: &Search) -> Result<(), String> {
     need_valgrind()?;
     let step = "search for the call that takes most instructions";
-    search(step, &["--example", "search_instructions"], seconds, words)
+    run(step, &["--example", "search_instructions"], search)
 }
 
 /// Builds first, so that the seconds are those of the search.
-fn search(step: &str, example: &[&str], seconds: u32, words: &[String]) -> Result<(), String> {
+fn run(step: &str, example: &[&str], search: &Search) -> Result<(), String> {
     let package = ["--release", "--package", "conformance"];
     succeed("build of the search", cargo(".").arg("build").args(package).args(example))?;
     let mut run = cargo(".");
-    run.args(["run", "--quiet"]).args(package).args(example).arg("--").args(words);
-    succeed_after(seconds, step, &mut run)
+    run.args(["run", "--quiet"]).args(package).args(example).arg("--");
+    run.arg(search.seconds.to_string()).args(search.seed.map(|seed| seed.to_string()));
+    succeed_after(search.seconds, step, &mut run)
 }
