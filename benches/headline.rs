@@ -1,10 +1,13 @@
-//! The figures that the library is judged by, in one table: `cargo bench --bench headline [-- --tsv] [-- FLOWS ...]`.
+//! The figures that the library is judged by, in one table: `cargo bench --bench headline [--
+//! --tsv] [-- FLOWS ...]`.
 //!
-//! Each workload has a table, which follows when the workload is measured. Instructions of a pair are net of the empty harness, counted by `cargo xtask instructions`, which needs valgrind;
-//! without it there are times only. Times include the harness. Each row takes turns with the empty harness, and the ratio
-//! of the two is what can be compared between runs: the lowest of the passes, in nanoseconds a pair. In OVERLOAD a pair is a
-//! packet that is offered, twice as many as leave; in the mixes, which have flows of their own, it is one that leaves. What
-//! packets of sparse flows waited there is virtual time, and repeats.
+//! Each workload has a table, which follows when the workload is measured. Instructions of a pair
+//! are net of the empty harness, counted by `cargo xtask instructions`, which needs valgrind;
+//! without it there are times only. Times include the harness. Each row takes turns with the empty
+//! harness, and the ratio of the two is what can be compared between runs: the lowest of the
+//! passes, in nanoseconds a pair. In OVERLOAD a pair is a packet that is offered, twice as many as
+//! leave; in the mixes, which have flows of their own, it is one that leaves. What packets of
+//! sparse flows waited there is virtual time, and repeats.
 
 mod workload;
 
@@ -18,7 +21,8 @@ use workload::{NAMES, Pattern, subject};
 
 const FLOWS: [usize; 4] = [32, 1_024, 4_096, 65_536];
 const PASSES: usize = 9;
-/// So many pairs are counted at most, and twice as many: two of each flow where there are most flows.
+/// So many pairs are counted at most, and twice as many: two of each flow where there are most
+/// flows.
 const MOST_PAIRS: usize = 131_072;
 
 const FULL: &[Pattern] = &[Pattern::Full];

@@ -1,7 +1,8 @@
 //! One workload of a given length, for `cargo xtask instructions` to count under callgrind.
 //!
-//! Arguments: scheduler, workload, flows, pairs. Two runs that differ only in the pairs differ only in the
-//! instructions of those pairs. A mix has flows of its own, and whatever is said of them is left alone.
+//! Arguments: scheduler, workload, flows, pairs. Two runs that differ only in the pairs differ only
+//! in the instructions of those pairs. A mix has flows of its own, and whatever is said of them is
+//! left alone.
 
 mod workload;
 

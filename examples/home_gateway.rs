@@ -4,7 +4,8 @@
 //! cargo run --release --example home_gateway -- --help
 //! ```
 //!
-//! The scenario is `sim::experiments::home_gateway`; this program runs it and writes what comes out.
+//! The scenario is `sim::experiments::home_gateway`; this program runs it and writes what comes
+//! out.
 
 use std::fs;
 use std::fs::File;

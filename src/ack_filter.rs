@@ -1,11 +1,13 @@
 //! A filter of TCP acknowledgements: of two that wait in one queue, the later one is enough.
 //!
-//! On a slow uplink the acknowledgements of a fast download take the line from the uploads, and where they come faster
-//! than the line takes them they hold the download up. Acknowledgements are cumulative, so an earlier one may leave
-//! the queue when a later one behind it says all that it says (RFC 3449 §5.2.1 names the idea and its risks; CAKE has such a
-//! filter). [`supersedes`] has the rules, [`AckFilter`] says how much is dropped.
+//! On a slow uplink the acknowledgements of a fast download take the line from the uploads, and
+//! where they come faster than the line takes them they hold the download up. Acknowledgements are
+//! cumulative, so an earlier one may leave the queue when a later one behind it says all that it
+//! says (RFC 3449 §5.2.1 names the idea and its risks; CAKE has such a filter). [`supersedes`] has
+//! the rules, [`AckFilter`] says how much is dropped.
 //!
-//! Nothing is kept for the filter: it reads the last [`AckFilter::REACH`] packets of a queue when an acknowledgement comes to it.
+//! Nothing is kept for the filter: it reads the last [`AckFilter::REACH`] packets of a queue when
+//! an acknowledgement comes to it.
 //!
 //! `docs/disciplines/ack_filter.md` says what is never dropped and why the rest is safe.
 
@@ -20,9 +22,9 @@ pub use rules::supersedes;
 
 /// How much the filter drops: at most one acknowledgement for each one that comes.
 ///
-/// An acknowledgement may be dropped only for the next one of its connection behind it in the same queue, and only by the
-/// rules of [`supersedes`]. Beside a [`SmartQueue`](crate::SmartQueue), which has it as an option, it works alone:
-/// [`superseded`](Self::superseded) reads any queue.
+/// An acknowledgement may be dropped only for the next one of its connection behind it in the same
+/// queue, and only by the rules of [`supersedes`]. Beside a [`SmartQueue`](crate::SmartQueue),
+/// which has it as an option, it works alone: [`superseded`](Self::superseded) reads any queue.
 ///
 /// The modes that drop something are there with the feature `ack-filter`, which is on by default.
 ///
@@ -54,14 +56,16 @@ pub enum AckFilter {
     /// Keeps two: drops an acknowledgement when another one that may be dropped stands behind it.
     #[cfg(feature = "ack-filter")]
     Conservative,
-    /// Keeps one: drops also the only one that may be dropped, if it stands right before the one that comes.
+    /// Keeps one: drops also the only one that may be dropped, if it stands right before the one
+    /// that comes.
     #[cfg(feature = "ack-filter")]
     Aggressive,
 }
 
 /// Where the acknowledgements of queued packets are read: a closure, or the buffers.
 pub trait Acks {
-    /// What the packet with this handle acknowledges, if it is an acknowledgement and nothing else ([`Ack::read`]).
+    /// What the packet with this handle acknowledges, if it is an acknowledgement and nothing else
+    /// ([`Ack::read`]).
     fn ack(&self, packet: Packet) -> Option<Ack>;
 }
 
@@ -82,9 +86,9 @@ impl AckFilter {
         Self::Aggressive,
     ];
 
-    /// The most packets of a queue that are looked at when an acknowledgement comes, the newest first: the bound of the
-    /// filter's work. In a queue of one connection the filter itself leaves two at most that may be dropped, so that
-    /// eight serve four connections that share a queue.
+    /// The most packets of a queue that are looked at when an acknowledgement comes, the newest
+    /// first: the bound of the filter's work. In a queue of one connection the filter itself leaves
+    /// two at most that may be dropped, so that eight serve four connections that share a queue.
     pub const REACH: usize = 8;
 
     /// The word for it: `off`, `conservative`, `aggressive`.
@@ -106,9 +110,10 @@ impl AckFilter {
         return false;
     }
 
-    /// Which packet the one that came last to a queue, `newest`, makes superfluous: how many came after it, 1 for the
-    /// packet right before `newest`. `older` are the packets before `newest`, the newest first, with `None` for one
-    /// that is no acknowledgement. Reads [`REACH`](Self::REACH) of them at most.
+    /// Which packet the one that came last to a queue, `newest`, makes superfluous: how many came
+    /// after it, 1 for the packet right before `newest`. `older` are the packets before `newest`,
+    /// the newest first, with `None` for one that is no acknowledgement. Reads
+    /// [`REACH`](Self::REACH) of them at most.
     #[must_use]
     pub fn superseded(
         self,
@@ -146,8 +151,9 @@ impl AckFilter {
         }
     }
 
-    /// [`superseded`](Self::superseded) in the queue of `flow`, whose newest packet is `packet`, which is `ack`: what to give
-    /// [`FlowQueues::filter_out`]. `None` as well if `packet` is not the newest there.
+    /// [`superseded`](Self::superseded) in the queue of `flow`, whose newest packet is `packet`,
+    /// which is `ack`: what to give [`FlowQueues::filter_out`]. `None` as well if `packet` is not
+    /// the newest there.
     #[must_use]
     pub fn superseded_in<O, M, A, D>(
         self,

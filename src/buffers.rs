@@ -1,8 +1,8 @@
 //! Numbered buffers in static memory: the other side of a packet's handle.
 //!
-//! A scheduler works with the numbers of the caller's buffers. [`Buffers`] is the plainest set of them:
-//! an array of frames and a stack of free numbers, without an allocator. It takes back what a scheduler
-//! drops, and notices a buffer that is given back twice. Cost: O(1) per operation.
+//! A scheduler works with the numbers of the caller's buffers. [`Buffers`] is the plainest set of
+//! them: an array of frames and a stack of free numbers, without an allocator. It takes back what a
+//! scheduler drops, and notices a buffer that is given back twice. Cost: O(1) per operation.
 
 use core::fmt;
 
@@ -130,14 +130,14 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
         true
     }
 
-    /// Copies the oldest frame of a ring between an interrupt and the main loop into a free buffer, and
-    /// returns the buffer's number. `None` if the ring is empty or no buffer is free; then the frame
-    /// stays in the ring.
+    /// Copies the oldest frame of a ring between an interrupt and the main loop into a free buffer,
+    /// and returns the buffer's number. `None` if the ring is empty or no buffer is free; then the
+    /// frame stays in the ring.
     ///
-    /// The interrupt puts frames into the ring, the main loop takes them out, and neither waits for the
-    /// other or switches interrupts off. A ring of `n` places holds `n - 1` frames; when the main loop
-    /// falls behind, the ring fills up and the interrupt has to drop. Cost: O(1), and one copy of the
-    /// frame.
+    /// The interrupt puts frames into the ring, the main loop takes them out, and neither waits for
+    /// the other or switches interrupts off. A ring of `n` places holds `n - 1` frames; when the
+    /// main loop falls behind, the ring fills up and the interrupt has to drop. Cost: O(1), and one
+    /// copy of the frame.
     ///
     /// ```
     /// use freeboard::Buffers;

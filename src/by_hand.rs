@@ -1,9 +1,9 @@
 //! The parts put together by hand: where another flow scheduler, drop policy or AQM is wanted than
 //! [`SmartQueue`](crate::SmartQueue) has. This page has no items.
 //!
-//! A packet is the number of the caller's buffer and a length, and a packet that has to be dropped goes back to its owner.
-//! From the inside out: a flow scheduler, the queues, the policy that says which flow gives way, the table that finds a
-//! flow by its hash, and the line:
+//! A packet is the number of the caller's buffer and a length, and a packet that has to be dropped
+//! goes back to its owner. From the inside out: a flow scheduler, the queues, the policy that says
+//! which flow gives way, the table that finds a flow by its hash, and the line:
 //!
 //! ```
 //! use freeboard::Hashed;

@@ -1,9 +1,9 @@
 //! Flows by hash: any flow scheduler over the queues of a set-associative table.
 //!
-//! [`Hashed`] looks a packet's hash up in a [`flowhash::FlowTable`], queues the packet where the table
-//! says, and gives the queue back to the table in the moment it empties, however it empties. With
-//! `Drr` inside this is the set-associative-hashed DRR of CAKE (§III-B) without its host level.
-//! Cost: that of the inner scheduler and one lookup a packet.
+//! [`Hashed`] looks a packet's hash up in a [`flowhash::FlowTable`], queues the packet where the
+//! table says, and gives the queue back to the table in the moment it empties, however it empties.
+//! With `Drr` inside this is the set-associative-hashed DRR of CAKE (§III-B) without its host
+//! level. Cost: that of the inner scheduler and one lookup a packet.
 
 use crate::ack_filter::{AckFilter, Acks};
 use flowhash::{Ack, FlowTable, Outcome, TagLine};
@@ -13,8 +13,8 @@ use sched_core::{
     LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler, Table, Tables,
 };
 
-/// A hash table as a flow directory: the scheduler's flow `q` is the table's queue `q`, and is given back in the moment
-/// it is empty.
+/// A hash table as a flow directory: the scheduler's flow `q` is the table's queue `q`, and is
+/// given back in the moment it is empty.
 #[derive(Debug)]
 pub struct HashDirectory<L> {
     /// A queue is claimed here if and only if it holds packets.
@@ -145,8 +145,8 @@ where
     A: Aqm,
     D: DropPolicy<O>,
 {
-    /// Hashed queues over `queues`, which hold nothing yet, reached by `table`, of which no queue is claimed. Queues that
-    /// the flow scheduler has no flow for reject their packets: add all
+    /// Hashed queues over `queues`, which hold nothing yet, reached by `table`, of which no queue
+    /// is claimed. Queues that the flow scheduler has no flow for reject their packets: add all
     /// [`queues`](flowhash::FlowTable::queues) of the table.
     pub fn over<M>(queues: FlowQueues<O, M, A, D>, table: FlowTable<L>) -> Self
     where
@@ -212,9 +212,9 @@ where
         }
     }
 
-    /// Asks `filter` about the queue of `hash`, to which `packet` has just come, which is the acknowledgement `ack`: one that
-    /// waits there may be dropped for it. `acks` reads packets that are queued. Says whether one was dropped; never if
-    /// `packet` is not the newest of that queue.
+    /// Asks `filter` about the queue of `hash`, to which `packet` has just come, which is the
+    /// acknowledgement `ack`: one that waits there may be dropped for it. `acks` reads packets that
+    /// are queued. Says whether one was dropped; never if `packet` is not the newest of that queue.
     ///
     /// Cost: a lookup, and up to [`AckFilter::REACH`] packets are read.
     ///
@@ -305,7 +305,8 @@ where
 
     sched_core::forward_to_scheduler!(self => self.queues);
 
-    /// What happened in the queue that the flow with this hash has claimed; `None` while it has none.
+    /// What happened in the queue that the flow with this hash has claimed; `None` while it has
+    /// none.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let queue = self.queues.directory().table().find(flow.0)?;
         self.queues.flow_counters(FlowId(queue))

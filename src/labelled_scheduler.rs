@@ -11,14 +11,14 @@ use crate::{HashDirectory, Hashed, Isolated, Labelled, Storage};
 
 /// A scheduler that takes packets by their labels: flow and hosts.
 ///
-/// This trait is the way into a FIFO, into queues found by hash and into isolated queues, each behind a [`Shaped`]
-/// line or not. When a packet finds the queue empty, a line is told that the time until then was idle, as
-/// [`Shaped`] says. Isolated queues are told the hosts.
+/// This trait is the way into a FIFO, into queues found by hash and into isolated queues, each
+/// behind a [`Shaped`] line or not. When a packet finds the queue empty, a line is told that the
+/// time until then was idle, as [`Shaped`] says. Isolated queues are told the hosts.
 ///
-/// **A bare label knows no hosts.** [`Isolated`] is a [`Scheduler`] as well, also behind a [`Shaped`] line. Its
-/// [`Scheduler::enqueue`] takes a label of the flow only, and makes each flow a host of its own: what a host gets then
-/// grows with the flows that it opens. Ask for this trait where hosts are to be isolated, and a call that names a flow
-/// only does not compile:
+/// **A bare label knows no hosts.** [`Isolated`] is a [`Scheduler`] as well, also behind a
+/// [`Shaped`] line. Its [`Scheduler::enqueue`] takes a label of the flow only, and makes each flow
+/// a host of its own: what a host gets then grows with the flows that it opens. Ask for this trait
+/// where hosts are to be isolated, and a call that names a flow only does not compile:
 ///
 /// ```compile_fail,E0277
 /// use freeboard::LabelledScheduler;

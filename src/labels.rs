@@ -12,8 +12,9 @@ pub use in_tin::InTin;
 
 /// A packet's flow and hosts as 32-bit labels, told when they are asked for.
 ///
-/// The flow is asked for with every packet, the hosts when a flow becomes backlogged, or, where queues
-/// are those of hosts, with every packet instead of the flow. The answers for one packet must not change.
+/// The flow is asked for with every packet, the hosts when a flow becomes backlogged, or, where
+/// queues are those of hosts, with every packet instead of the flow. The answers for one packet
+/// must not change.
 ///
 /// Labels decide by all their bits: take keyed hashes ([`Labels`], [`OnDemand`]), or numbers of the
 /// caller's (a port, a subscriber) spread by [`flowhash::mix`].
@@ -79,7 +80,8 @@ pub trait Labelled {
     }
 
     /// The tin that the packet is in, asked for with every packet where there are several
-    /// ([`Isolated::set_tins`](crate::Isolated::set_tins)). A tin that there is not is tin 0. [`InTin`] gives a tin to any labels.
+    /// ([`Isolated::set_tins`](crate::Isolated::set_tins)). A tin that there is not is tin 0.
+    /// [`InTin`] gives a tin to any labels.
     #[inline]
     fn tin(&self) -> u8 {
         0
@@ -113,8 +115,8 @@ impl Labelled for Labels {
 
 /// A key whose labels are hashed when they are asked for: one hash for most packets.
 ///
-/// Hosts are those of the key. Behind a parser that follows tunnels they are inner addresses, which the
-/// sender writes as it likes: [`Identified`] knows whose hosts count.
+/// Hosts are those of the key. Behind a parser that follows tunnels they are inner addresses, which
+/// the sender writes as it likes: [`Identified`] knows whose hosts count.
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemand<'a, H> {
     /// What the packet is.

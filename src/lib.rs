@@ -1,5 +1,5 @@
-//! Router-grade packet scheduling as a library: hosts share the line, flows share what a host has, sparse flows
-//! pass the bulk transfers, and the queue stands here instead of in the modem.
+//! Router-grade packet scheduling as a library: hosts share the line, flows share what a host has,
+//! sparse flows pass the bulk transfers, and the queue stands here instead of in the modem.
 //!
 //! ```text
 //!    what is this packet?        which one is next?             when may it leave?
@@ -25,13 +25,13 @@
 //! | [`Buffers`] | numbered buffers for frames |
 //! | [`Segmenter`] | cuts a frame of several segments into the packets that the line sees |
 //!
-//! The crates by themselves: [`flowhash`] (what is this packet?), [`sched_core`] (which packet is next, which one gives
-//! way?), [`shaper`] (when may it leave?).
+//! The crates by themselves: [`flowhash`] (what is this packet?), [`sched_core`] (which packet is
+//! next, which one gives way?), [`shaper`] (when may it leave?).
 //!
 //! # Example
 //!
-//! Hosts isolated, sparse flows first, COBALT and a rate. Time is an argument, and [`poll_at`](SmartQueue::poll_at) says when
-//! to come again:
+//! Hosts isolated, sparse flows first, COBALT and a rate. Time is an argument, and
+//! [`poll_at`](SmartQueue::poll_at) says when to come again:
 //!
 //! ```
 //! # #[cfg(feature = "alloc")] {
@@ -50,14 +50,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without an allocator it is [`StaticFrames`], and with buffers of the caller's [`Descriptors`]. The parts can be put together
-//! by hand as well: [`by_hand`].
+//! Without an allocator it is [`StaticFrames`], and with buffers of the caller's [`Descriptors`].
+//! The parts can be put together by hand as well: [`by_hand`].
 //!
 //! # What it promises
 //!
-//! No operating system, no unsafe code, no clock, no panic that could be reached in a release build, and no allocation after
-//! construction. Work in a call does not grow with the number of flows or of queued packets. Where a queue of flows
-//! makes a promise in bytes, its type returns it as a [`Guarantee`](sched_core::Guarantee).
+//! No operating system, no unsafe code, no clock, no panic that could be reached in a release
+//! build, and no allocation after construction. Work in a call does not grow with the number of
+//! flows or of queued packets. Where a queue of flows makes a promise in bytes, its type returns it
+//! as a [`Guarantee`](sched_core::Guarantee).
 //!
 //! # Features
 //!
@@ -71,8 +72,10 @@
 //!
 //! - `alloc`: `Heap`, tables on the heap.
 //! - `defmt`: `defmt::Format` for the types that a firmware logs.
-//! - `heapless`: `Buffers::store_received`: frames from a ring between an interrupt and the main loop.
-//! - `serde`: `serde::Serialize` for statistics; for settings, as their text, `serde::Deserialize` too.
+//! - `heapless`: `Buffers::store_received`: frames from a ring between an interrupt and the main
+//!   loop.
+//! - `serde`: `serde::Serialize` for statistics; for settings, as their text, `serde::Deserialize`
+//!   too.
 #![no_std]
 // Pages link to what is there with the feature `alloc`; the published pages have all features.
 #![cfg_attr(not(feature = "alloc"), allow(rustdoc::broken_intra_doc_links))]

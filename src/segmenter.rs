@@ -1,4 +1,5 @@
-//! A super-packet cut into the packets that the line sees: headers, sequence numbers, flags and checksums of each.
+//! A super-packet cut into the packets that the line sees: headers, sequence numbers, flags and
+//! checksums of each.
 
 use core::fmt;
 
@@ -12,8 +13,9 @@ const UDP: u8 = 17;
 const IPV6: u8 = 41;
 const GRE: u8 = 47;
 const FRAGMENT: u8 = 44;
-/// Extension headers of IPv6 that may stand before the upper layer (IANA): hop-by-hop, routing, ESP, authentication,
-/// destination options, mobility, host identity, Shim6, and two for experiments.
+/// Extension headers of IPv6 that may stand before the upper layer (IANA): hop-by-hop, routing,
+/// ESP, authentication, destination options, mobility, host identity, Shim6, and two for
+/// experiments.
 const EXTENSION_HEADERS: [u8; 10] = [0, 43, 50, 51, 60, 135, 139, 140, 253, 254];
 
 /// Flags of TCP (RFC 9293 §3.1, RFC 3168 §6.1).
@@ -36,8 +38,9 @@ const PPP_IPV6: [u8; 2] = [0x00, 0x57];
 const PPPOE_HEADER: usize = 8;
 const PPPOE_LENGTH: usize = 4;
 
-/// Cuts a frame of several segments (GSO, TSO, GRO) of TCP or UDP, over IPv4 or IPv6, behind VLAN tags or without: writes one
-/// segment after the other into a buffer of the caller's, each a frame of its own.
+/// Cuts a frame of several segments (GSO, TSO, GRO) of TCP or UDP, over IPv4 or IPv6, behind VLAN
+/// tags or without: writes one segment after the other into a buffer of the caller's, each a frame
+/// of its own.
 ///
 /// What a segment has of the frame, and what is its own:
 ///
@@ -52,14 +55,16 @@ const PPPOE_LENGTH: usize = 4;
 /// | CWR | in the first segment only (RFC 3168 §6.1.2), or [in all](Self::with_accurate_ecn) |
 /// | checksums of IPv4, TCP, UDP | computed anew, whatever the frame has there |
 ///
-/// A frame that is cut should have right checksums or open ones, as devices give them: an error in the payload is not found here,
-/// and hidden by the new checksums. Bytes behind the IP packet, which pad a frame, are left out.
+/// A frame that is cut should have right checksums or open ones, as devices give them: an error in
+/// the payload is not found here, and hidden by the new checksums. Bytes behind the IP packet,
+/// which pad a frame, are left out.
 ///
 /// What cannot be cut is refused, [`CutError`]; the frame is only read. Of a tunnel and of PPPoE
 /// the packets inside are cut, and only a device says that it means these:
 /// [`offloaded`](Self::offloaded).
 ///
-/// Cost: two passes over the bytes of a segment, one to copy and one to add; a division for each frame. Memory: none.
+/// Cost: two passes over the bytes of a segment, one to copy and one to add; a division for each
+/// frame. Memory: none.
 ///
 /// ```
 /// use freeboard::Segmenter;
@@ -134,8 +139,9 @@ enum Between {
 }
 
 impl<'a> Segmenter<'a> {
-    /// Reads the headers of an Ethernet II frame, of whose payload each segment is to have `size` bytes: the segment size that
-    /// the device says (`gso_size` of a virtio header). A frame with no more payload is one segment.
+    /// Reads the headers of an Ethernet II frame, of whose payload each segment is to have `size`
+    /// bytes: the segment size that the device says (`gso_size` of a virtio header). A frame with
+    /// no more payload is one segment.
     ///
     /// # Errors
     /// [`CutError`] says why the frame cannot be cut.
@@ -258,8 +264,9 @@ impl<'a> Segmenter<'a> {
         })
     }
 
-    /// Keeps CWR in all segments: with accurate ECN (RFC 9768) it is a bit of a counter, which each segment repeats. In a virtio
-    /// header, a frame whose CWR belongs to the first segment has the bit `VIRTIO_NET_HDR_GSO_ECN`.
+    /// Keeps CWR in all segments: with accurate ECN (RFC 9768) it is a bit of a counter, which each
+    /// segment repeats. In a virtio header, a frame whose CWR belongs to the first segment has the
+    /// bit `VIRTIO_NET_HDR_GSO_ECN`.
     #[must_use]
     pub const fn with_accurate_ecn(mut self) -> Self {
         self.is_accurate_ecn = true;
@@ -289,8 +296,9 @@ impl<'a> Segmenter<'a> {
         (!is_over).then(|| self.headers.saturating_add(rest.min(self.size)))
     }
 
-    /// Writes the next segment to the beginning of `place`, and returns its length. `None` behind the last, and where `place` is
-    /// shorter than [`next_len`](Self::next_len): nothing is written then.
+    /// Writes the next segment to the beginning of `place`, and returns its length. `None` behind
+    /// the last, and where `place` is shorter than [`next_len`](Self::next_len): nothing is written
+    /// then.
     pub fn write_next(&mut self, place: &mut [u8]) -> Option<usize> {
         let len = self.next_len()?;
         let segment = place.get_mut(..len)?;
@@ -588,8 +596,8 @@ fn checksum(upper: &[u8], addresses: u64, protocol: u8) -> u16 {
     !folded(pseudo.wrapping_add(sum(upper)))
 }
 
-/// The sum of the words of `bytes`, an odd one padded with a zero behind it (RFC 1071). By fours: a carry out of the lower
-/// word is as much in the upper one.
+/// The sum of the words of `bytes`, an odd one padded with a zero behind it (RFC 1071). By fours: a
+/// carry out of the lower word is as much in the upper one.
 fn sum(bytes: &[u8]) -> u64 {
     let (fours, rest) = bytes.as_chunks::<4>();
     let sum = fours
@@ -618,8 +626,8 @@ pub enum CutError {
     Segments(SegmentsError),
     /// The frame ends inside a header, or before its IP packet.
     Truncated,
-    /// A header contradicts itself: an IPv4 or TCP header shorter than 20 bytes, an IPv4 packet shorter than its header,
-    /// a datagram whose length is another than its packet's.
+    /// A header contradicts itself: an IPv4 or TCP header shorter than 20 bytes, an IPv4 packet
+    /// shorter than its header, a datagram whose length is another than its packet's.
     Malformed,
     /// The frame is no IP packet behind at most four VLAN tags. PPPoE is followed by
     /// [`Segmenter::offloaded`] alone.
@@ -628,7 +636,8 @@ pub enum CutError {
     Tunnel,
     /// The frame is a fragment.
     Fragment,
-    /// An extension header of IPv6, which is not followed: its protocol number. Packets above 64 kB have one.
+    /// An extension header of IPv6, which is not followed: its protocol number. Packets above 64 kB
+    /// have one.
     ExtensionHeader(u8),
     /// A protocol other than TCP and UDP: its number.
     Protocol(u8),

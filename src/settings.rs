@@ -1,4 +1,5 @@
-//! The settings of a whole queue in the words of `tc`: `bandwidth 20mbit diffserv4 dual-srchost nat wash rtt 30ms pppoe-ptm`.
+//! The settings of a whole queue in the words of `tc`: `bandwidth 20mbit diffserv4 dual-srchost nat
+//! wash rtt 30ms pppoe-ptm`.
 
 #[cfg(feature = "serde")]
 mod as_text;
@@ -19,10 +20,11 @@ use crate::tins::{TinBy, TinPlan};
 
 pub use error::{SettingsError, SettingsProblem};
 
-/// What a queue is told, word by word; `None` where nothing is said, which leaves a builder or a queue as it is.
+/// What a queue is told, word by word; `None` where nothing is said, which leaves a builder or a
+/// queue as it is.
 ///
-/// The words are those of `tc` for CAKE, so that what works there can be pasted here, and some of our own. They act from
-/// left to right: of two that contradict each other the later one holds.
+/// The words are those of `tc` for CAKE, so that what works there can be pasted here, and some of
+/// our own. They act from left to right: of two that contradict each other the later one holds.
 ///
 /// | words | field |
 /// |---|---|
@@ -49,10 +51,12 @@ pub use error::{SettingsError, SettingsProblem};
 /// The first line that `tc -s qdisc` prints of a CAKE queue is accepted as it is: what stands
 /// before the settings (`qdisc cake 8001: root refcnt 2`) is skipped.
 ///
-/// Two words of `tc` are refused by name, since no queue here does what they say ([`SettingsProblem::NotOffered`]):
-/// `flowblind`, which has no flows to isolate, and `interplanetary`, which is beyond the longest [`Rtt`].
+/// Two words of `tc` are refused by name, since no queue here does what they say
+/// ([`SettingsProblem::NotOffered`]): `flowblind`, which has no flows to isolate, and
+/// `interplanetary`, which is beyond the longest [`Rtt`].
 ///
-/// A queue is built of settings by [`SmartQueueBuilder::settings`](crate::SmartQueueBuilder::settings), and says its own
+/// A queue is built of settings by
+/// [`SmartQueueBuilder::settings`](crate::SmartQueueBuilder::settings), and says its own
 /// by [`SmartQueue::settings`](crate::SmartQueue::settings).
 ///
 /// What is printed reads back to the same settings:
@@ -98,14 +102,15 @@ pub struct QueueSettings {
     pub isolation: Option<Isolation>,
     /// Whether a host has one share in all tins together, and not one in each.
     pub hosts_across_tins: Option<bool>,
-    /// Whether flows and hosts are those behind a translation of addresses: for the caller, who has the table
-    /// ([`with_nat`](crate::SmartQueue::with_nat)).
+    /// Whether flows and hosts are those behind a translation of addresses: for the caller, who
+    /// has the table ([`with_nat`](crate::SmartQueue::with_nat)).
     pub nat: Option<bool>,
     /// Whether frames leave without their code points.
     pub wash: Option<bool>,
     /// How much of acknowledgements that wait is dropped.
     pub ack_filter: Option<AckFilter>,
-    /// Whether the queue stands behind the bottleneck, so that what an AQM drops has passed the line too.
+    /// Whether the queue stands behind the bottleneck, so that what an AQM drops has passed the
+    /// line too.
     pub ingress: Option<bool>,
     /// Whether the rate follows what arrives: for the caller, who has the clock.
     pub autorate: Option<bool>,
@@ -115,10 +120,11 @@ pub struct QueueSettings {
     pub aqm: Option<AqmKind>,
     /// Whether packets with ECT(1) are marked above a shallow threshold.
     pub l4s: Option<bool>,
-    /// The most memory that queued packets take; `by-rate` is [CAKE's rule](MemoryLimit::ByRate). `tc` without `memlimit`
-    /// has that rule, and a queue here no such limit.
+    /// The most memory that queued packets take; `by-rate` is [CAKE's rule](MemoryLimit::ByRate).
+    /// `tc` without `memlimit` has that rule, and a queue here no such limit.
     pub memory_limit: Option<MemoryLimit>,
-    /// Whether super-packets are to be split into their segments: for the caller, who has the bytes.
+    /// Whether super-packets are to be split into their segments: for the caller, who has the
+    /// bytes.
     pub split_gso: Option<bool>,
     /// What a packet is on the wire, for lengths of Ethernet frames and of IP packets.
     pub framing: Option<(Overhead, Overhead)>,
@@ -151,7 +157,8 @@ impl QueueSettings {
     /// Cost: linear in the words; for set-up, not for packets.
     ///
     /// # Errors
-    /// [`SettingsError`] points at the first word that is not known, or whose value is not accepted.
+    /// [`SettingsError`] points at the first word that is not known, or whose value is not
+    /// accepted.
     pub fn from_words(words: &str) -> Result<Self, SettingsError> {
         parse::parse(words)
     }

@@ -57,17 +57,21 @@ use crate::storage::{Slices, Storage};
 use memory_limit::{Buffered, Memory};
 use outlet::{Outlet, SmartAqm};
 
-/// Isolated flows and hosts, sparse flows first, an AQM, a rate, back-pressure, and buffers if wanted.
+/// Isolated flows and hosts, sparse flows first, an AQM, a rate, back-pressure, and buffers if
+/// wanted.
 ///
-/// The rate is all that must be said ([`upload`](SmartQueue::upload), [`download`](SmartQueue::download)); what
-/// [`SmartQueueBuilder`] fills in:
+/// The rate is all that must be said ([`upload`](SmartQueue::upload),
+/// [`download`](SmartQueue::download)); what [`SmartQueueBuilder`] fills in:
 ///
-/// - **Isolation**: hosts of the local side share the line, the flows of a host its share: `dual-srchost` on the way
-///   up, `dual-dsthost` on the way down.
-/// - **AQM**: COBALT ([`AqmKind`]) for round-trip times of 100 ms ([`Rtt::INTERNET`]), its target raised on slow lines
-///   ([`Rtt::aqm`]); and for packets with ECT(1) a shallow threshold in the queue of their flow ([`Rtt::l4s`]).
-/// - **Limits**: what the rate carries in four round-trip times, and no more frames than there are buffers.
-/// - **Overhead**: none; [`SmartQueueBuilder::framing`] takes the words of the link, `"pppoe-ptm"` for one.
+/// - **Isolation**: hosts of the local side share the line, the flows of a host its share:
+///   `dual-srchost` on the way up, `dual-dsthost` on the way down.
+/// - **AQM**: COBALT ([`AqmKind`]) for round-trip times of 100 ms ([`Rtt::INTERNET`]), its target
+///   raised on slow lines ([`Rtt::aqm`]); and for packets with ECT(1) a shallow threshold in the
+///   queue of their flow ([`Rtt::l4s`]).
+/// - **Limits**: what the rate carries in four round-trip times, and no more frames than there are
+///   buffers.
+/// - **Overhead**: none; [`SmartQueueBuilder::framing`] takes the words of the link, `"pppoe-ptm"`
+///   for one.
 ///
 /// There are two levels, and a queue is of one of them, the parameter `P`:
 ///
@@ -76,14 +80,15 @@ use outlet::{Outlet, SmartAqm};
 /// | with frames | [`Frames`] | [`push`](SmartQueue::push) | [`pop`](SmartQueue::pop) | are copied into buffers of the queue |
 /// | by descriptor | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay with the caller |
 ///
-/// A frame that a driver reads from its device need not be copied: [`push_with`](SmartQueue::push_with). Addresses that
-/// are translated, weights, rates and ceilings of single hosts, and hosts of several addresses:
-/// [`with_nat`](SmartQueue::with_nat), [`with_host_rules`](SmartQueue::with_host_rules),
+/// A frame that a driver reads from its device need not be copied:
+/// [`push_with`](SmartQueue::push_with). Addresses that are translated, weights, rates and ceilings
+/// of single hosts, and hosts of several addresses: [`with_nat`](SmartQueue::with_nat),
+/// [`with_host_rules`](SmartQueue::with_host_rules),
 /// [`with_host_identity`](SmartQueue::with_host_identity).
 ///
-/// With frames, the queue reads the headers, finds flow and hosts by a keyed hash, and writes the mark of
-/// congestion into IPv4 and IPv6 headers. When no buffer is free a host that holds about the most gives way, not the
-/// arrival.
+/// With frames, the queue reads the headers, finds flow and hosts by a keyed hash, and writes the
+/// mark of congestion into IPv4 and IPv6 headers. When no buffer is free a host that holds about
+/// the most gives way, not the arrival.
 ///
 /// ```
 /// use freeboard::SmartQueue;
@@ -105,10 +110,10 @@ use outlet::{Outlet, SmartAqm};
 /// step time goes on from the new reading ([`Shaped`](shaper::Shaped)).
 /// [`TickClock`](sched_core::TickClock) makes a clock of a counter of 32 bits.
 ///
-/// **Back-pressure.** [`set_device`](SmartQueue::set_device) says what the device behind takes, with a rate or
-/// [without one](Rate::UNLIMITED). Packets wait here meanwhile, each flow in its own queue, and their waiting counts
-/// for the AQM. A line makes good the time that a device was busy as it does for a caller that is late, up to 10 ms
-/// ([`Shaped`](shaper::Shaped)).
+/// **Back-pressure.** [`set_device`](SmartQueue::set_device) says what the device behind takes,
+/// with a rate or [without one](Rate::UNLIMITED). Packets wait here meanwhile, each flow in its own
+/// queue, and their waiting counts for the AQM. A line makes good the time that a device was busy
+/// as it does for a caller that is late, up to 10 ms ([`Shaped`](shaper::Shaped)).
 ///
 /// A device that says only when it is offered a frame whether it has room:
 /// [`pop_if`](SmartQueue::pop_if) takes no frame out that the device refuses, so that no frame is
@@ -147,8 +152,8 @@ use outlet::{Outlet, SmartAqm};
 /// `Send` and `Sync`: a [NAT](SmartQueue::with_nat), [rules](SmartQueue::with_host_rules) or an AQM
 /// of the caller's.
 ///
-/// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) line. With frames, a copy, a
-/// parse and a hash on the way in.
+/// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) line. With
+/// frames, a copy, a parse and a hash on the way in.
 pub struct SmartQueue<S: Storage, P = Descriptors> {
     outlet: Outlet<S>,
     packets: P,
@@ -204,10 +209,10 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.poll_at(now)
     }
 
-    /// Another rate from `now` on, for what is still owed too ([`Shaper::set_rate`]). The target of the AQM goes with
-    /// it, and the limit in bytes is raised, unless the caller has set limits; it is not lowered, so that nothing is
-    /// dropped. Buffers are as many as at construction: a rate that is to grow tenfold later wants
-    /// [`SmartQueueBuilder::buffers`].
+    /// Another rate from `now` on, for what is still owed too ([`Shaper::set_rate`]). The target of
+    /// the AQM goes with it, and the limit in bytes is raised, unless the caller has set limits; it
+    /// is not lowered, so that nothing is dropped. Buffers are as many as at construction: a rate
+    /// that is to grow tenfold later wants [`SmartQueueBuilder::buffers`].
     ///
     /// Cost: O(tins), with divisions. Where the limit in bytes is raised so far that the grain of
     /// [`LongestHostDrop`](sched_core::LongestHostDrop::grain) changes, O(hosts) as well.
@@ -216,15 +221,17 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.follow();
     }
 
-    /// Another round-trip time, for the AQM; the limit in bytes is raised as for a [rate](Self::set_rate).
+    /// Another round-trip time, for the AQM; the limit in bytes is raised as for a
+    /// [rate](Self::set_rate).
     pub fn set_rtt(&mut self, rtt: Rtt) {
         self.outlet.rtt = rtt;
         self.follow();
     }
 
-    /// Another line, with its rate, its catch-up and what it still owes: that of a queue which this queue replaces,
-    /// or [this queue's](Self::line) with another [catch-up](Shaper::with_catch_up). The AQM and the limit in bytes
-    /// go with the rate of the line, as for [`set_rate`](Self::set_rate), whose cost it has.
+    /// Another line, with its rate, its catch-up and what it still owes: that of a queue which this
+    /// queue replaces, or [this queue's](Self::line) with another
+    /// [catch-up](Shaper::with_catch_up). The AQM and the limit in bytes go with the rate of the
+    /// line, as for [`set_rate`](Self::set_rate), whose cost it has.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -313,8 +320,9 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.chosen_mut().set_choice(params)
     }
 
-    /// Another AQM, for the rate and the round-trip time in force. It begins with queues without a history. The same
-    /// one keeps what it has learned, and loses [other parameters](Self::set_aqm_params). Cost: O(queues).
+    /// Another AQM, for the rate and the round-trip time in force. It begins with queues without a
+    /// history. The same one keeps what it has learned, and loses [other
+    /// parameters](Self::set_aqm_params). Cost: O(queues).
     pub fn set_aqm(&mut self, kind: AqmKind) {
         self.follow_in_tins(kind, self.is_l4s());
     }
@@ -343,7 +351,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.chosen().l4s().is_some()
     }
 
-    /// How much of acknowledgements that wait is dropped, from the next packet on: [`SmartQueueBuilder::ack_filter`].
+    /// How much of acknowledgements that wait is dropped, from the next packet on:
+    /// [`SmartQueueBuilder::ack_filter`].
     pub const fn set_ack_filter(&mut self, filter: AckFilter) {
         self.outlet.ack_filter = filter;
     }
@@ -386,14 +395,15 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.is_ingress()
     }
 
-    /// What the device behind the queue takes, from now on: back-pressure, beside the rate. See [`DeviceRoom`].
-    /// After [`DeviceRoom::Busy`] nothing leaves until the driver says [`DeviceRoom::Ready`], or [adds
-    /// room](Self::add_room).
+    /// What the device behind the queue takes, from now on: back-pressure, beside the rate. See
+    /// [`DeviceRoom`]. After [`DeviceRoom::Busy`] nothing leaves until the driver says
+    /// [`DeviceRoom::Ready`], or [adds room](Self::add_room).
     pub const fn set_device(&mut self, device: DeviceRoom) {
         self.outlet.device = device;
     }
 
-    /// The device has sent, and has room for `bytes` more. Without effect while it is [`DeviceRoom::Ready`].
+    /// The device has sent, and has room for `bytes` more. Without effect while it is
+    /// [`DeviceRoom::Ready`].
     pub const fn add_room(&mut self, bytes: u32) {
         self.outlet.device = self.outlet.device.with_more(bytes);
     }
@@ -458,10 +468,11 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 }
 
-/// By descriptor. The method [`enqueue`](Self::enqueue) isolates hosts; that of [`Scheduler`], which knows a label
-/// for the flow only, makes each flow its own host.
+/// By descriptor. The method [`enqueue`](Self::enqueue) isolates hosts; that of [`Scheduler`],
+/// which knows a label for the flow only, makes each flow its own host.
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// Takes `packet`, which has these labels, at instant `now`. Packets that had to give way go to `drops`.
+    /// Takes `packet`, which has these labels, at instant `now`. Packets that had to give way go to
+    /// `drops`.
     ///
     /// # Errors
     /// [`Rejected`] hands the packet back.
@@ -476,8 +487,9 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.enqueue(now, labels, packet, drops)
     }
 
-    /// As [`enqueue`](Self::enqueue), with the [filter](Self::set_ack_filter) of acknowledgements: `acks` reads this packet and those
-    /// that are queued, up to [`AckFilter::REACH`] of them, in the caller's buffers. What it drops goes to `drops`.
+    /// As [`enqueue`](Self::enqueue), with the [filter](Self::set_ack_filter) of acknowledgements:
+    /// `acks` reads this packet and those that are queued, up to [`AckFilter::REACH`] of them, in
+    /// the caller's buffers. What it drops goes to `drops`.
     ///
     /// # Errors
     /// [`Rejected`] hands the packet back; nothing is filtered then.
@@ -527,8 +539,9 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
     }
 
-    /// The packet that leaves next, if one may leave at `now`. Where the AQM has marked it its ECN bits say so, and the
-    /// caller rewrites the header ([`mark_congestion`]). Packets that the AQM drops go to `drops`.
+    /// The packet that leaves next, if one may leave at `now`. Where the AQM has marked it its ECN
+    /// bits say so, and the caller rewrites the header ([`mark_congestion`]). Packets that the AQM
+    /// drops go to `drops`.
     #[inline(always)] // as that of the queues inside
     pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.outlet.dequeue(now, drops)
@@ -541,7 +554,8 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.line.set_limits(limits, drops);
     }
 
-    /// Another [memory limit](SmartQueueBuilder::memory_limit), or none. What exceeds it is dropped.
+    /// Another [memory limit](SmartQueueBuilder::memory_limit), or none. What exceeds it is
+    /// dropped.
     ///
     /// # Errors
     /// [`MemoryLimitError`], and nothing has changed, if the longest packet does not fit into it.
@@ -555,8 +569,8 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         Ok(())
     }
 
-    /// Sets what shares the line, at any time: all packets stay. `labels_of` returns the labels of a
-    /// queued packet, its tin included. Nothing happens under the isolation that is in force. The
+    /// Sets what shares the line, at any time: all packets stay. `labels_of` returns the labels of
+    /// a queued packet, its tin included. Nothing happens under the isolation that is in force. The
     /// rest as for [`Isolated::rebuild`].
     ///
     /// # Errors

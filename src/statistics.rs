@@ -1,7 +1,8 @@
 //! What a queue holds and what has become of packets: plain structs, for `serde` too.
 //!
-//! Reading them changes nothing. What is counted is counted anyway; what is read of flows and hosts is the queues
-//! themselves, walked when they are asked for. `docs/guide/statistics.md` has the shape in JSON.
+//! Reading them changes nothing. What is counted is counted anyway; what is read of flows and hosts
+//! is the queues themselves, walked when they are asked for. `docs/guide/statistics.md` has the
+//! shape in JSON.
 
 #[cfg(feature = "alloc")]
 use sched_core::DelayHistogram;
@@ -33,15 +34,18 @@ pub struct FlowStatistics {
     pub waited: Nanos,
 }
 
-/// How many flows hold packets. Flows that share a queue are one, and a flow with packets in two tins is two.
+/// How many flows hold packets. Flows that share a queue are one, and a flow with packets in two
+/// tins is two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FlowTotals {
-    /// Those that came lately, and are served before flows that stand. A flow that uses less than its share stays among them.
+    /// Those that came lately, and are served before flows that stand. A flow that uses less than
+    /// its share stays among them.
     pub sparse: u32,
-    /// Those that stand: they have had a turn since they became backlogged, or their host has used up what it may have early.
+    /// Those that stand: they have had a turn since they became backlogged, or their host has used
+    /// up what it may have early.
     pub bulk: u32,
 }
 
@@ -56,14 +60,18 @@ impl FlowTotals {
 /// How often flows and hosts have become backlogged since construction.
 ///
 /// A flow or host counts when it is given a queue or an entry that was free: it held nothing until
-/// then, a flow in this tin, a host in any. So one that sends now and then counts each time. Of these times, those are of a *new* flow or host in which the queue or
-/// entry was another's before, or no one's: a count of the flows and hosts that there have been, where one that comes back after
-/// others had its place counts anew.
+/// then, a flow in this tin, a host in any. So one that sends now and then counts each time. Of
+/// these times, those are of a *new* flow or host in which the queue or entry was another's before,
+/// or no one's: a count of the flows and hosts that there have been, where one that comes back
+/// after others had its place counts anew.
 ///
-/// - A flow that shares a queue, because its set is full, and a host that shares an entry do not count.
+/// - A flow that shares a queue, because its set is full, and a host that shares an entry do not
+///   count.
 /// - A flow whose first packet is refused counts.
-/// - A label that is the number of a free queue which no flow has had yet is not new there: of 2^32 labels as many as there are queues.
-/// - Hosts count on a side that counts ([`Isolated::backlogged_hosts`](crate::Isolated::backlogged_hosts)).
+/// - A label that is the number of a free queue which no flow has had yet is not new there: of 2^32
+///   labels as many as there are queues.
+/// - Hosts count on a side that counts
+///   ([`Isolated::backlogged_hosts`](crate::Isolated::backlogged_hosts)).
 /// - What is queued while isolation, tins or key change does not count anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -90,8 +98,8 @@ pub struct Activations {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct HostStatistics {
-    /// The number of its entry: [`Isolated::entries_of`](crate::Isolated::entries_of) says which hosts have which. Another
-    /// host may have it when this one holds nothing.
+    /// The number of its entry: [`Isolated::entries_of`](crate::Isolated::entries_of) says which
+    /// hosts have which. Another host may have it when this one holds nothing.
     pub entry: u32,
     /// The tins in which it holds packets, a bit each.
     pub tins: u8,
@@ -122,9 +130,9 @@ impl HostStatistics {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct NonIpFrames {
-    /// IP packets pushed into a queue of Ethernet frames, or Ethernet frames pushed into a queue of
-    /// IP packets. If it is not 0, [`raw_ip`](crate::SmartQueueBuilder::raw_ip) is missing, or is
-    /// one too many: all these frames are one flow or few.
+    /// IP packets pushed into a queue of Ethernet frames, or Ethernet frames pushed into a queue
+    /// of IP packets. If it is not 0, [`raw_ip`](crate::SmartQueueBuilder::raw_ip) is missing, or
+    /// is one too many: all these frames are one flow or few.
     pub wrong_layer: u64,
     /// ARP.
     pub arp: u64,
@@ -197,8 +205,8 @@ pub struct FoundEntries {
     pub destination: Option<u32>,
 }
 
-/// All that a queue says of itself, in one value that owns it: [`QueueStatistics`], each tin, each flow and each host
-/// that holds packets, and the waits that the caller has counted.
+/// All that a queue says of itself, in one value that owns it: [`QueueStatistics`], each tin, each
+/// flow and each host that holds packets, and the waits that the caller has counted.
 #[cfg(feature = "alloc")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -210,7 +218,8 @@ pub struct Snapshot {
     pub queue: QueueStatistics,
     /// How many flows hold packets.
     pub totals: FlowTotals,
-    /// How many of them have not reacted to drops: [`SmartQueue::unresponsive_flows`](crate::SmartQueue::unresponsive_flows).
+    /// How many of them have not reacted to drops:
+    /// [`SmartQueue::unresponsive_flows`](crate::SmartQueue::unresponsive_flows).
     pub unresponsive_flows: u32,
     /// The tins, the lowest first.
     pub tins: alloc::vec::Vec<TinStatistics>,

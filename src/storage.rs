@@ -35,8 +35,8 @@ pub trait Storage {
     type One<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
     /// A table with one element for each tin, at most eight.
     type Tins<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
-    /// A table for committed rates and ceilings of hosts: [`NoTable`] where no host has one, so that
-    /// nothing of them is compiled.
+    /// A table for committed rates and ceilings of hosts: [`NoTable`] where no host has one, so
+    /// that nothing of them is compiled.
     type Rates<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
     /// A table for `triple-isolate`: [`NoTable`] where the mode is not wanted.
     type Rounds<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;

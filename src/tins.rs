@@ -1,7 +1,7 @@
 //! Tins: classes of the line, and which packet belongs to which.
 //!
-//! A plan says which tins there are, what each is promised, and where packets go by their code points. It schedules
-//! nothing.
+//! A plan says which tins there are, what each is promised, and where packets go by their code
+//! points. It schedules nothing.
 
 mod dscp;
 mod error;

@@ -1,9 +1,9 @@
 //! The run-time tables of QFQ (Fig. 8, Fig. 9, Table III): `cargo bench --bench paper`.
 //!
-//! One controller drives nothing (NONE), a FIFO, DRR, QFQ and WF2Q+ through the same bursts; what a pair of
-//! enqueue and dequeue takes is given gross and net of NONE in the same run. Without arguments: the rows
-//! for which there are figures of the paper's own harness, in less than two minutes. Then the sentences
-//! that must hold of them.
+//! One controller drives nothing (NONE), a FIFO, DRR, QFQ and WF2Q+ through the same bursts; what a
+//! pair of enqueue and dequeue takes is given gross and net of NONE in the same run. Without
+//! arguments: the rows for which there are figures of the paper's own harness, in less than two
+//! minutes. Then the sentences that must hold of them.
 //!
 //! ```text
 //! [flows=N,...] [loads=SMALL,LARGE,FULL] [sizes=1500,imix] [weights=equal,mixed]
@@ -11,9 +11,9 @@
 //! count SCHEDULER CALLS LOAD FLOWS SIZES WEIGHTS CYCLES
 //! ```
 //!
-//! Each list may be `all`. Any of the first five makes a table of all combinations, of FULL, all numbers of
-//! flows, 1500, equal and sequential where it is not given. `count` only runs, for callgrind: two runs
-//! differ by the instructions of as many cycles (`cargo xtask paper`).
+//! Each list may be `all`. Any of the first five makes a table of all combinations, of FULL, all
+//! numbers of flows, 1500, equal and sequential where it is not given. `count` only runs, for
+//! callgrind: two runs differ by the instructions of as many cycles (`cargo xtask paper`).
 
 mod peer;
 mod sentences;
@@ -183,7 +183,8 @@ fn number(word: &str, max: u32) -> Result<u32, String> {
     }
 }
 
-/// Runs `cycles` cycles after two to warm up, and says how many pairs have passed since the beginning.
+/// Runs `cycles` cycles after two to warm up, and says how many pairs have passed since the
+/// beginning.
 fn count(what: &[&str]) -> Result<(), String> {
     let [name, calls, load, flows, sizes, weights, cycles] = what else {
         return Err("count SCHEDULER CALLS LOAD FLOWS SIZES WEIGHTS CYCLES".into());

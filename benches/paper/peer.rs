@@ -1,8 +1,8 @@
 //! What the paper's own harness gives with dummynet's C schedulers.
 //!
-//! AMD EPYC (Zen 5), gcc 12.2 `-O3 -march=native`, calls through pointers, the time of one pinned thread,
-//! the lowest of 5 to 7 runs on a quiet machine. QFQ is the better of the one as shipped and the one that
-//! finds the last bit set by an instruction. WF2Q+ clamps weights at 100.
+//! AMD EPYC (Zen 5), gcc 12.2 `-O3 -march=native`, calls through pointers, the time of one pinned
+//! thread, the lowest of 5 to 7 runs on a quiet machine. QFQ is the better of the one as shipped
+//! and the one that finds the last bit set by an instruction. WF2Q+ clamps weights at 100.
 
 use crate::subjects::Name;
 use conformance::paper::{Load, Sizes, Traffic, Weights};

@@ -15,7 +15,8 @@ use freeboard::sched_core::{
 /// A scheduler, by the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// The controller with a chain of packets in place of a scheduler: the floor of the net figures.
+    /// The controller with a chain of packets in place of a scheduler: the floor of the net
+    /// figures.
     None,
     Fifo,
     Drr,
@@ -43,7 +44,8 @@ impl fmt::Display for Name {
 /// How the controller calls the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Calls {
-    /// Through pointers to functions that the compiler cannot see through, as in the paper's harness.
+    /// Through pointers to functions that the compiler cannot see through, as in the paper's
+    /// harness.
     Opaque,
     /// As a program that knows its scheduler: inlined where the compiler likes.
     Free,

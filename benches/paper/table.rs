@@ -22,8 +22,9 @@ pub(crate) struct Row {
 const SCATTERED: u32 = 32_768;
 
 impl Row {
-    /// What is subtracted for the net figures: with many flows and mixed lengths the schedulers scatter
-    /// packets over the memory, and NONE, which keeps them in order, would not have paid for that.
+    /// What is subtracted for the net figures: with many flows and mixed lengths the schedulers
+    /// scatter packets over the memory, and NONE, which keeps them in order, would not have paid
+    /// for that.
     pub(crate) fn floor(&self) -> f64 {
         let scattered = self.traffic.flows >= SCATTERED && self.traffic.sizes == Sizes::Imix;
         if scattered { self.none_shuffled } else { self.none }
@@ -66,8 +67,8 @@ impl Row {
     }
 }
 
-/// Measures one workload with each way of calling: the lowest of `passes`, in which all schedulers take
-/// turns, so that a busy neighbour does not meet one of them alone.
+/// Measures one workload with each way of calling: the lowest of `passes`, in which all schedulers
+/// take turns, so that a busy neighbour does not meet one of them alone.
 pub(crate) fn measure(traffic: Traffic, calls: &[Calls], passes: u32) -> Vec<Row> {
     let empty = Row {
         traffic,
@@ -120,8 +121,8 @@ pub(crate) fn started(name: Name, calls: Calls, traffic: &Traffic) -> Run {
     run
 }
 
-/// How many cycles to warm up, and to time: at least two each, and a million pairs. With 131,072 flows a
-/// cycle of the larger loads is two million pairs or more, and one is enough.
+/// How many cycles to warm up, and to time: at least two each, and a million pairs. With 131,072
+/// flows a cycle of the larger loads is two million pairs or more, and one is enough.
 fn cycles(traffic: &Traffic) -> (u64, u64) {
     if traffic.flows >= 131_072 && traffic.load != Load::Small {
         return (1, 1);
@@ -145,8 +146,8 @@ fn thread_time() -> Duration {
     START.elapsed()
 }
 
-/// The rows of a quick run: FULL over all numbers of flows, and the four other workloads for which there
-/// are figures of the paper's own harness.
+/// The rows of a quick run: FULL over all numbers of flows, and the four other workloads for which
+/// there are figures of the paper's own harness.
 pub(crate) fn quick() -> Vec<Traffic> {
     let row = |flows, sizes, weights| Traffic {
         flows,

@@ -1,4 +1,5 @@
-//! The workloads MIX60, MIX90, MIX100 and ISP: bulk flows and sparse ones on one link, in virtual time.
+//! The workloads MIX60, MIX90, MIX100 and ISP: bulk flows and sparse ones on one link, in virtual
+//! time.
 //!
 //! MIX is a home's link of 100 Mbit/s: 8 hosts, 20 bulk flows of frames of 1,514 bytes, and 200
 //! sparse flows, whose shares fall by Zipf's law with exponent 0.8. These send 15 % of all packets,
@@ -10,8 +11,8 @@
 //! times the rate, 200 bulk flows, 4,000 sparse ones and 512 hosts. Flows go to hosts and tins in
 //! turn, so that each of 8 hosts and of 4 tins has bulk flows.
 //!
-//! The link calls `dequeue` once it is free at the time that `poll_at` names, and `poll_at` after each
-//! departure and after an arrival for which it waits. A pair is a packet that leaves.
+//! The link calls `dequeue` once it is free at the time that `poll_at` names, and `poll_at` after
+//! each departure and after an arrival for which it waits. A pair is a packet that leaves.
 
 use conformance::Xorshift;
 use freeboard::sched_core::{FlowId, Nanos, Packet, Scheduler};

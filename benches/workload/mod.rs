@@ -1,9 +1,11 @@
-//! The closed-loop workloads FULL, SMALL and OVERLOAD, the mixes of [`mix`], and the schedulers they are run on.
+//! The closed-loop workloads FULL, SMALL and OVERLOAD, the mixes of [`mix`], and the schedulers
+//! they are run on.
 //!
-//! N flows, lengths uniform in 64..=1500, everything allocated before, packets recycled and never made
-//! in the loop. FULL keeps about four packets of each flow queued, arrivals random over flows, in bursts
-//! of 32. SMALL lets all flows become active with one packet each and go idle again. OVERLOAD is FULL with two packets
-//! offered for each one that leaves, into room for 10,240 packets, or four a flow if that is more.
+//! N flows, lengths uniform in 64..=1500, everything allocated before, packets recycled and never
+//! made in the loop. FULL keeps about four packets of each flow queued, arrivals random over flows,
+//! in bursts of 32. SMALL lets all flows become active with one packet each and go idle again.
+//! OVERLOAD is FULL with two packets offered for each one that leaves, into room for 10,240
+//! packets, or four a flow if that is more.
 
 #![allow(dead_code, unused_imports, reason = "each bench uses its part")]
 
@@ -33,7 +35,8 @@ pub(crate) enum Pattern {
     Full,
     /// All flows go from idle to one packet and back.
     Small,
-    /// As [`Pattern::Full`], with bursts in that are twice as long as those out, into a buffer that is full.
+    /// As [`Pattern::Full`], with bursts in that are twice as long as those out, into a buffer that
+    /// is full.
     Overload,
     /// No loop, but flows of many kinds on a link.
     Mix(Mix),
@@ -207,8 +210,8 @@ impl<S: Scheduler> Loop<S> {
         }
     }
 
-    /// Runs at least `pairs` pairs of enqueue and dequeue, in [`Pattern::Overload`] packets that are offered; returns how
-    /// many.
+    /// Runs at least `pairs` pairs of enqueue and dequeue, in [`Pattern::Overload`] packets that
+    /// are offered; returns how many.
     #[inline(never)]
     pub(crate) fn pairs(&mut self, pairs: usize) -> usize {
         let mut done = 0;
@@ -265,8 +268,9 @@ impl<S: Scheduler> Loop<S> {
     /// Packets of [`Self::claims`].
     pub(crate) const LOOKED_AT: usize = 128 * BURST;
 
-    /// Goes on in FULL for as many packets; returns how many of them found their flow idle. `backlogged` says how many flows
-    /// are backlogged. No part of what is measured: as much work in a long run as in a short one.
+    /// Goes on in FULL for as many packets; returns how many of them found their flow idle.
+    /// `backlogged` says how many flows are backlogged. No part of what is measured: as much work
+    /// in a long run as in a short one.
     #[inline(never)]
     pub(crate) fn claims(&mut self, backlogged: impl Fn(&S) -> u32) -> usize {
         let mut claims = 0;
@@ -281,7 +285,8 @@ impl<S: Scheduler> Loop<S> {
         claims
     }
 
-    /// Checks that the loop measured what it says: nothing lost, and only under overload anything refused.
+    /// Checks that the loop measured what it says: nothing lost, and only under overload anything
+    /// refused.
     pub(crate) fn verify(&self) {
         let counters = self.scheduler.counters();
         if self.pattern != Pattern::Overload {

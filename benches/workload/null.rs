@@ -10,7 +10,8 @@ use freeboard::sched_core::{
 
 /// The null scheduler looks nothing up: the floor that net figures subtract.
 pub(crate) const NOTHING: u8 = 0;
-/// The null scheduler looks each packet's flow up by hash; what this costs more than [`NOTHING`] is the lookup.
+/// The null scheduler looks each packet's flow up by hash; what this costs more than [`NOTHING`] is
+/// the lookup.
 pub(crate) const LOOKUP: u8 = 1;
 /// The null scheduler looks up a flow never seen before for each packet.
 pub(crate) const STRANGER: u8 = 2;

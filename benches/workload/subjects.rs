@@ -25,7 +25,8 @@ use super::{Loop, Pattern};
 
 /// A workload around a scheduler.
 pub(crate) trait Subject {
-    /// Runs at least as many pairs as asked, checks that they were what the workload says, and returns how many.
+    /// Runs at least as many pairs as asked, checks that they were what the workload says, and
+    /// returns how many.
     fn run(&mut self, pairs: usize) -> usize;
 
     /// How long packets of sparse flows have waited, in a workload that has any.
@@ -34,9 +35,10 @@ pub(crate) trait Subject {
     }
 }
 
-/// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
-/// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
-/// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
+/// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by
+/// its name there. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
+/// of FULL and SMALL over whole, and is what the name before it is with OVERLOAD; `_16_ways` has
+/// sets of sixteen, all others of eight.
 pub(crate) const NAMES: [&str; 61] = [
     "null",
     "lookup",
@@ -144,8 +146,8 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
             let table = lookup_table();
             closed(Null::<LOOKUP>::new(descriptors_for(flows), table), call, true)
         }
-        // Half of the queues are claimed; each packet is of a flow never seen before, which claims one of
-        // the others (of 100,000 a few collide) and releases it.
+        // Half of the queues are claimed; each packet is of a flow never seen before, which claims
+        // one of the others (of 100,000 a few collide) and releases it.
         "lookup_claim" => {
             let mut table = lookup_table();
             for queue in (0..table.queues()).step_by(2) {
@@ -206,12 +208,12 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
             let queue = Isolated::new(memory.with_rates(), config);
             closed(queue.expect("powers of two"), call, true)
         }
-        // `isolated_dual` with CoDel and a device that is ready, behind an unlimited line, and behind one that is faster
-        // than the loop.
+        // `isolated_dual` with CoDel and a device that is ready, behind an unlimited line, and
+        // behind one that is faster than the loop.
         "smart_queue" => closed(smart_queue(flows, Rate::UNLIMITED, one_tin()), call, true),
         "smart_queue_shaped" => closed(smart_queue(flows, fastest(), one_tin()), call, true),
-        // Both with four tins, of which the hash of a flow says one. All tins are beyond their shares, which are equal: as
-        // much leaves each as comes, and each keeps its backlog.
+        // Both with four tins, of which the hash of a flow says one. All tins are beyond their
+        // shares, which are equal: as much leaves each as comes, and each keeps its backlog.
         "isolated_tins4" => {
             let mut queue = isolated(flows, 4, Isolation::DualSrcHost);
             let tin = TinConfig::by_weight(1).with_rate(1_000_000_000);
@@ -234,7 +236,8 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
                 by.queue.backlogged_hosts().0
             })
         }
-        // The same, with all tins within their shares: those above are empty at once, and most packets find their flow idle.
+        // The same, with all tins within their shares: those above are empty at once, and most
+        // packets find their flow idle.
         "isolated_tins4_within" => {
             let mut queue = isolated(flows, 4, Isolation::DualSrcHost);
             let share = |bits| TinConfig::by_weight(1).with_rate(bits);
@@ -285,7 +288,8 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
                 true,
             )
         }
-        // Hash, sparse flows first, CoDel: what FQ-CoDel is made of. With the longest queue to give way.
+        // Hash, sparse flows first, CoDel: what FQ-CoDel is made of. With the longest queue to give
+        // way.
         "fq_codel" => closed(Hashed::over(fq_codel(flows), queue_table(flows)), call, true),
         "fq_codel_lqd" => {
             let longest = vec![LongestFlow::EMPTY; queues_for(flows)];
@@ -341,7 +345,8 @@ fn of_hosts<S>(queue: S, mask: u32) -> EnqueuedBy<S, HostsByHash> {
     EnqueuedBy { queue, way: HostsByHash(mask) }
 }
 
-/// Of the longest round-trip time: with 65,536 flows the backlog of FULL stands for longer than the target of others.
+/// Of the longest round-trip time: with 65,536 flows the backlog of FULL stands for longer than the
+/// target of others.
 fn smart_queue(flows: usize, rate: Rate, tins: TinPlan) -> SmartQueue<Boxes> {
     let builder = SmartQueue::upload(rate).rtt(Rtt::SATELLITE).max_len(MTU);
     let (queues, hosts) = isolated_tables(flows);
@@ -383,8 +388,8 @@ fn fq_codel(flows: usize) -> FairQueues<CoDel<Box<[CoDelState]>>> {
     fair_queues(queues_for(flows), descriptors_for(flows), codel(queues_for(flows)))
 }
 
-/// CoDel for `count` queues. Every packet is judged and none is dropped: with 65,536 flows the backlog of FULL stands for 21 ms
-/// of the loop's time.
+/// CoDel for `count` queues. Every packet is judged and none is dropped: with 65,536 flows the
+/// backlog of FULL stands for 21 ms of the loop's time.
 fn codel(count: usize) -> CoDel<Box<[CoDelState]>> {
     let params = CoDelParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
     let codel = CoDel::new(Boxes(count).of(CoDelState::EMPTY), params);
@@ -554,8 +559,8 @@ fn closed<S: Scheduler + 'static>(
     Box::new(Loop::new(scheduler, pattern, flows, hashed, whole))
 }
 
-/// [`closed`], of flows by hash. In FULL nearly every packet finds its flow backlogged, as is checked behind the loop:
-/// `backlogged` says how many are.
+/// [`closed`], of flows by hash. In FULL nearly every packet finds its flow backlogged, as is
+/// checked behind the loop: `backlogged` says how many are.
 struct Standing<S, B> {
     subject: Loop<S>,
     is_full: bool,

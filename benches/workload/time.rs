@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use super::subjects::Subject;
 
-/// Nanoseconds a pair of each of `subjects` in each of `passes`, ascending. Before the first they run twice as long.
+/// Nanoseconds a pair of each of `subjects` in each of `passes`, ascending. Before the first they
+/// run twice as long.
 pub(crate) fn times_in_turns<const N: usize>(
     mut subjects: [Box<dyn Subject>; N],
     pairs: usize,

@@ -1,12 +1,13 @@
-//! A smoltcp device with a smart queue in front of it: two TCP uploads of smoltcp through an uplink of 2 Mbit/s, and a
-//! call of a second host, whose frames are forwarded through the same device. Simulated time; nothing sleeps.
+//! A smoltcp device with a smart queue in front of it: two TCP uploads of smoltcp through an uplink
+//! of 2 Mbit/s, and a call of a second host, whose frames are forwarded through the same device.
+//! Simulated time; nothing sleeps.
 //!
 //! ```text
 //! cargo run --release --example smoltcp_shaped_device
 //! ```
 //!
-//! What to copy is `shaped_device.rs`. Rates and lengths are those of Ethernet frames. A call's frame waits from the
-//! instant at which it is forwarded until the line has sent it.
+//! What to copy is `shaped_device.rs`. Rates and lengths are those of Ethernet frames. A call's
+//! frame waits from the instant at which it is forwarded until the line has sent it.
 
 mod scenario;
 mod shaped_device;
@@ -24,7 +25,8 @@ use wire::Wire;
 
 /// The uplink in bits per second.
 const UPLINK: u64 = 2_000_000;
-/// Places in the ring of the device: of a modem that holds far too much, and of a network card that holds little.
+/// Places in the ring of the device: of a modem that holds far too much, and of a network card that
+/// holds little.
 const LARGE: usize = 64;
 const SMALL: usize = 2;
 /// A key for the hash of flows. A real device draws 16 random bytes at each start.

@@ -99,7 +99,8 @@ impl Port for ShapedDevice<Wire> {
 /// What a run has shown.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// Bytes of each upload that the server had received when the first was complete, and at the end.
+    /// Bytes of each upload that the server had received when the first was complete, and at the
+    /// end.
     pub(crate) at_first: [usize; 2],
     pub(crate) received: [usize; 2],
     /// Frames of the call that were sent, and how long each waited that arrived; sorted.

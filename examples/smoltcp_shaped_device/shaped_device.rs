@@ -1,4 +1,5 @@
-//! A smoltcp device whose frames wait in a smart queue. It knows nothing of the simulation: copy this file.
+//! A smoltcp device whose frames wait in a smart queue. It knows nothing of the simulation: copy
+//! this file.
 
 use freeboard::sched_core::Nanos;
 use freeboard::{DeviceRoom, FrameQueue};
@@ -8,11 +9,12 @@ use smoltcp::time::{Duration, Instant};
 
 /// Puts a [`FrameQueue`] in front of the device `D`.
 ///
-/// smoltcp may always transmit: its frames go into the queue, and the queue decides which frame gives way. Without
-/// the queue a full device refuses, and smoltcp offers the next free place to its first socket again.
+/// smoltcp may always transmit: its frames go into the queue, and the queue decides which frame
+/// gives way. Without the queue a full device refuses, and smoltcp offers the next free place to
+/// its first socket again.
 ///
-/// The loop around it: [`Interface::poll`], then [`pump`](Self::pump), then sleep for [`poll_delay`](Self::poll_delay),
-/// or until the device has received or sent.
+/// The loop around it: [`Interface::poll`], then [`pump`](Self::pump), then sleep for
+/// [`poll_delay`](Self::poll_delay), or until the device has received or sent.
 #[derive(Debug)]
 pub(crate) struct ShapedDevice<D> {
     inner: D,
@@ -26,14 +28,14 @@ impl<D: Device> ShapedDevice<D> {
         Self { inner, queue, scratch: Vec::new() }
     }
 
-    /// Takes a frame of another host, which leaves beside those of the interface. A frame that is longer than the buffers
-    /// of the queue is counted as rejected there.
+    /// Takes a frame of another host, which leaves beside those of the interface. A frame that is
+    /// longer than the buffers of the queue is counted as rejected there.
     pub(crate) fn forward(&mut self, now: Instant, frame: &[u8]) {
         let _counted = self.queue.push(nanos(now), frame);
     }
 
-    /// Moves what may leave to the device, while the device gives tokens. No frame is taken from the queue without a
-    /// token: what the device has no place for stays isolated.
+    /// Moves what may leave to the device, while the device gives tokens. No frame is taken from
+    /// the queue without a token: what the device has no place for stays isolated.
     pub(crate) fn pump(&mut self, now: Instant) {
         loop {
             let token = self.inner.transmit(now);
@@ -47,8 +49,8 @@ impl<D: Device> ShapedDevice<D> {
         }
     }
 
-    /// How long until `interface` or the queue has something to do; `None` if only an arrival, or a device that has
-    /// sent, can change that.
+    /// How long until `interface` or the queue has something to do; `None` if only an arrival, or a
+    /// device that has sent, can change that.
     pub(crate) fn poll_delay(
         &self,
         now: Instant,

@@ -15,8 +15,9 @@ fn counters(outcome: &Outcome) -> Counters {
     counters
 }
 
-/// The longest that a frame of the call may wait, while `ahead` frames are in the ring. The frame waits for these
-/// frames, for one quantum of the other host, which may have become sparse at the same time, and for itself.
+/// The longest that a frame of the call may wait, while `ahead` frames are in the ring. The frame
+/// waits for these frames, for one quantum of the other host, which may have become sparse at the
+/// same time, and for itself.
 fn bound(ahead: u32) -> Duration {
     let wire = Wire::new(1, UPLINK);
     wire.time_of(MAX_FRAME) * (ahead + 1) + wire.time_of(CALL_FRAME)

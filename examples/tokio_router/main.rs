@@ -1,5 +1,5 @@
-//! A user-space router: IP packets between two TUN devices, a smart queue with a rate in each direction, and a tokio
-//! timer on `poll_at`. Linux, as root:
+//! A user-space router: IP packets between two TUN devices, a smart queue with a rate in each
+//! direction, and a tokio timer on `poll_at`. Linux, as root:
 //!
 //! ```text
 //! ip netns add left; ip netns add right
@@ -9,9 +9,9 @@
 //! ip netns exec left ping 10.9.0.2
 //! ```
 //!
-//! The words are the device at the local hosts, the device at the line, and the rates up and down. Ctrl-C ends it with a
-//! report. Packets pass as they are: no addresses are translated, and the time to live stays. A tunnel puts a UDP
-//! socket in the place of the second device.
+//! The words are the device at the local hosts, the device at the line, and the rates up and down.
+//! Ctrl-C ends it with a report. Packets pass as they are: no addresses are translated, and the
+//! time to live stays. A tunnel puts a UDP socket in the place of the second device.
 
 #[cfg(target_os = "linux")]
 mod router;

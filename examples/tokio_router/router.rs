@@ -104,8 +104,9 @@ impl Clock {
         Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Waits until `due`, or for ever if there is nothing to wait for. tokio's timer has a resolution of 1 ms, so a
-    /// packet may leave 1 ms late. The queue makes up for this, and the rate is kept.
+    /// Waits until `due`, or for ever if there is nothing to wait for. tokio's timer has a
+    /// resolution of 1 ms, so a packet may leave 1 ms late. The queue makes up for this, and the
+    /// rate is kept.
     async fn reaches(self, due: Option<Nanos>) {
         match due {
             Some(due) => sleep_until(self.0 + Duration::from_nanos(due.0)).await,

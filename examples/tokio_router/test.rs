@@ -1,5 +1,5 @@
-//! The router between two network namespaces. It takes root, `ip` and `ping`; elsewhere the test says `skipped: needs
-//! CAP_NET_ADMIN` and passes, unless the environment has `CI=true`.
+//! The router between two network namespaces. It takes root, `ip` and `ping`; elsewhere the test
+//! says `skipped: needs CAP_NET_ADMIN` and passes, unless the environment has `CI=true`.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -49,7 +49,8 @@ impl Namespace {
         Ok(made)
     }
 
-    /// Runs `act` in a thread that is inside: sockets, devices and processes that it makes stay inside.
+    /// Runs `act` in a thread that is inside: sockets, devices and processes that it makes stay
+    /// inside.
     fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let file = File::open(format!("/run/netns/{}", self.0)).unwrap();
         let act = move || {
@@ -153,7 +154,8 @@ fn with_traffic<T>(left: &Namespace, right: &Namespace, until: impl FnOnce() -> 
     })
 }
 
-/// Both rates are kept, a ping does not wait behind the bulk, and ctrl-C ends the router with its report.
+/// Both rates are kept, a ping does not wait behind the bulk, and ctrl-C ends the router with its
+/// report.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn between_two_namespaces() {
@@ -196,7 +198,8 @@ fn measure(left: &Namespace, right: &Namespace) -> Result<(), String> {
         let ping = left.ping(FAR);
         let said = format!("shares of the rates {shares:.3?}, ping {ping:.1} ms");
         println!("{said}");
-        // In each direction the ping waits for a packet of 1,500 bytes, and for the timer: 3 + 1.5 + 2 ms.
+        // In each direction the ping waits for a packet of 1,500 bytes, and for the timer: 3 + 1.5
+        // + 2 ms.
         let is_right = shares.iter().all(|share| (0.95..1.03).contains(share)) && ping < 20.0;
         if is_right { Ok(()) } else { Err(said) }
     })

@@ -1,5 +1,5 @@
-//! The build script of the programs for this board: hands its memory map and the linker script of `cortex-m-rt` to the
-//! linker.
+//! The build script of the programs for this board: hands its memory map and the linker script of
+//! `cortex-m-rt` to the linker.
 
 use std::path::PathBuf;
 use std::{env, fs, io};

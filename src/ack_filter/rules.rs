@@ -2,20 +2,22 @@
 
 use flowhash::{Ack, Timestamps};
 
-/// Whether `newer`, which comes behind `older`, says all that `older` says to the sender of the data: then `older` may be
-/// dropped.
+/// Whether `newer`, which comes behind `older`, says all that `older` says to the sender of the
+/// data: then `older` may be dropped.
 ///
-/// All of these hold, with sequence numbers and timestamps compared modulo 2^32 (RFC 9293 §3.4, RFC 7323 §5.2):
+/// All of these hold, with sequence numbers and timestamps compared modulo 2^32 (RFC 9293 §3.4, RFC
+/// 7323 §5.2):
 ///
-/// - Both are of one connection and have the same sequence number of their own: no data, FIN, keep-alive or
-///   window probe lies between them.
+/// - Both are of one connection and have the same sequence number of their own: no data, FIN,
+///   keep-alive or window probe lies between them.
 /// - `older` has no congestion mark in its IP header.
 /// - ECE and CWR of both agree, so that each change of them arrives.
-/// - Both have timestamps, and those of `newer` are not before those of `older`; or neither has any.
-/// - `newer` acknowledges more; or as much, and has a SACK block that `older` has not: a plain duplicate supersedes
-///   nothing.
-/// - Each SACK block of `older` is acknowledged by `newer` or lies in one of its blocks, and the first is no duplicate SACK
-///   (RFC 2883 §4), which no later segment repeats.
+/// - Both have timestamps, and those of `newer` are not before those of `older`; or neither has
+///   any.
+/// - `newer` acknowledges more; or as much, and has a SACK block that `older` has not: a plain
+///   duplicate supersedes nothing.
+/// - Each SACK block of `older` is acknowledged by `newer` or lies in one of its blocks, and the
+///   first is no duplicate SACK (RFC 2883 §4), which no later segment repeats.
 ///
 /// The relation is transitive. Cost: O(1), sixteen comparisons of blocks at most each way.
 #[must_use]
@@ -51,8 +53,8 @@ fn not_before(newer: Option<Timestamps>, older: Option<Timestamps>) -> bool {
     }
 }
 
-/// Whether all data that `other` reports by SACK is reported or acknowledged by `ack`. A block that ends before it begins is
-/// covered by nothing.
+/// Whether all data that `other` reports by SACK is reported or acknowledged by `ack`. A block that
+/// ends before it begins is covered by nothing.
 fn covers(ack: &Ack, other: &Ack) -> bool {
     other.sack.as_slice().iter().all(|&(start, end)| {
         let is_within =
@@ -63,8 +65,8 @@ fn covers(ack: &Ack, other: &Ack) -> bool {
     })
 }
 
-/// Whether the first SACK block reports data that arrived twice: it begins below the acknowledgement number or lies in the second
-/// block (RFC 2883 §4).
+/// Whether the first SACK block reports data that arrived twice: it begins below the
+/// acknowledgement number or lies in the second block (RFC 2883 §4).
 fn has_duplicate_sack(ack: &Ack) -> bool {
     let is_old = |start| start != ack.number && at_or_before(start, ack.number);
     match *ack.sack.as_slice() {

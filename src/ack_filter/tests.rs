@@ -16,8 +16,8 @@ fn ack(number: u32, blocks: &[(u32, u32)]) -> Ack {
     ack
 }
 
-/// Goal: each rule alone keeps an acknowledgement. Method: an acknowledgement that the next one supersedes, and one thing
-/// changed in either; so a rule that is left out fails a line here.
+/// Goal: each rule alone keeps an acknowledgement. Method: an acknowledgement that the next one
+/// supersedes, and one thing changed in either; so a rule that is left out fails a line here.
 #[test]
 fn each_rule_keeps_what_it_is_for() {
     type Change = fn(&mut Ack, &mut Ack);
@@ -118,7 +118,8 @@ fn numbers_and_clocks_wrap() {
     assert!(!supersedes(&half, &ack(older.number, &[])));
 }
 
-/// Goal: what is chosen in queues by hand. Method: numbers, newest first, with the place that goes in either mode.
+/// Goal: what is chosen in queues by hand. Method: numbers, newest first, with the place that goes
+/// in either mode.
 #[test]
 fn the_older_of_two_goes_or_the_only_one_right_before() {
     let place = |filter: AckFilter, newest: u32, older: &[Option<u32>]| {
@@ -153,7 +154,8 @@ fn the_older_of_two_goes_or_the_only_one_right_before() {
     }
 }
 
-/// Goal: other connections in the same queue are left out. Method: every second packet is of another.
+/// Goal: other connections in the same queue are left out. Method: every second packet is of
+/// another.
 #[test]
 fn connections_that_share_a_queue_are_apart() {
     let other = |number| {

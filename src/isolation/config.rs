@@ -30,10 +30,11 @@ pub struct IsolatedConfig {
     pub ways: u32,
     /// What the queue may hold.
     pub limits: Limits,
-    /// The side whose hosts are to be isolated from each other in [`Isolation::TripleIsolate`]: the source on the way
-    /// up, the destination on the way down. The hosts of both sides count for shares there. The hosts of this side
-    /// alone decide which flow gives way, to which spare queue a flow goes, and how many turns begin early. The
-    /// other isolations name their side themselves.
+    /// The side whose hosts are to be isolated from each other in [`Isolation::TripleIsolate`]:
+    /// the source on the way up, the destination on the way down. The hosts of both sides count
+    /// for shares there. The hosts of this side alone decide which flow gives way, to which spare
+    /// queue a flow goes, and how many turns begin early. The other isolations name their side
+    /// themselves.
     pub local_side: Side,
 }
 
@@ -41,7 +42,8 @@ impl IsolatedConfig {
     /// An Ethernet frame of 1,500 bytes with its header.
     pub(crate) const A_FRAME: u32 = 1_514;
 
-    /// Source hosts and then flows, quanta of the longest packet, sets of eight ways; the source is the local side.
+    /// Source hosts and then flows, quanta of the longest packet, sets of eight ways; the source is
+    /// the local side.
     #[must_use]
     pub const fn new(max_len: u32, limits: Limits) -> Self {
         Self {
@@ -77,8 +79,8 @@ pub enum IsolatedError {
     Config(ConfigError),
     /// The ways, the number of queues or hosts, or lines that are too few.
     Table(TableError),
-    /// [`Isolation::TripleIsolate`] without its tables: [`IsolatedMemory::with_triple`](super::IsolatedMemory::with_triple)
-    /// makes them.
+    /// [`Isolation::TripleIsolate`] without its tables:
+    /// [`IsolatedMemory::with_triple`](super::IsolatedMemory::with_triple) makes them.
     NoTriple,
     /// A table is shorter than the queues or hosts ask for.
     Memory {

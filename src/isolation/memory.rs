@@ -25,9 +25,9 @@ use crate::{IsolatedError, TinPlan};
 /// spare ones included: 24 bytes for [`ChosenAqm`](sched_core::ChosenAqm), which takes 136 for each
 /// tin as well ([`AqmMemory`]).
 ///
-/// Two groups of tables are there only if they are asked for: [rates](Self::with_rates) of hosts, and
-/// [`triple-isolate`](Self::with_triple), which is refused without them. Where the [storage](Storage)
-/// has no room for them, nothing of them is left in the code.
+/// Two groups of tables are there only if they are asked for: [rates](Self::with_rates) of hosts,
+/// and [`triple-isolate`](Self::with_triple), which is refused without them. Where the
+/// [storage](Storage) has no room for them, nothing of them is left in the code.
 pub struct IsolatedMemory<S: Storage> {
     /// One for each handle.
     pub(super) packets: S::Of<Descriptor>,

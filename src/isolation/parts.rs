@@ -21,8 +21,8 @@ impl Labelled for OwnHost {
     }
 }
 
-/// A packet in parts, for functions out of line: handle and length, and ECN. As a whole it would have a place in memory, and be
-/// written there even where it goes to no such function.
+/// A packet in parts, for functions out of line: handle and length, and ECN. As a whole it would
+/// have a place in memory, and be written there even where it goes to no such function.
 pub(super) type Parts = ((u32, u32), Ecn);
 
 #[inline(always)]

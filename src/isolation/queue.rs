@@ -41,21 +41,21 @@ type Engine<S, A> = FlowQueues<
 ///
 /// **Take packets in by their labels**: [`Isolated::enqueue_labelled`], or
 /// [`LabelledScheduler`](crate::LabelledScheduler) where the queue stands behind a line. As a
-/// [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is its
-/// own host: hosts are not isolated.
+/// [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is
+/// its own host: hosts are not isolated.
 ///
 /// **The host that counts** is the source in `dual-srchost`, the destination in `dual-dsthost`, and
-/// the host of [`IsolatedConfig::local_side`] in `triple-isolate`, where those of the other side count
-/// for shares as well. In the other four modes hosts do not count. `triple-isolate` needs
+/// the host of [`IsolatedConfig::local_side`] in `triple-isolate`, where those of the other side
+/// count for shares as well. In the other four modes hosts do not count. `triple-isolate` needs
 /// [tables of its own](IsolatedMemory::with_triple).
 ///
-/// **A full set.** A flow that finds all ways of its set taken shares a queue of its own host: that of
-/// its own way, if this is of the same host and tin, or else the *spare queue* that stands behind the
-/// table for each entry of a host. Flows of a host that are crowded out in several tins at once share
-/// it, and are then served in the tin that had it first. Where hosts do not count there is a spare
-/// queue for each tin. A flow that has a queue keeps it while the queue holds packets of the flow; one
-/// that shares a queue may be reordered once, when it comes to another. Hosts whose set is full share
-/// an entry: its share of the line, and its spare queue.
+/// **A full set.** A flow that finds all ways of its set taken shares a queue of its own host: that
+/// of its own way, if this is of the same host and tin, or else the *spare queue* that stands
+/// behind the table for each entry of a host. Flows of a host that are crowded out in several tins
+/// at once share it, and are then served in the tin that had it first. Where hosts do not count
+/// there is a spare queue for each tin. A flow that has a queue keeps it while the queue holds
+/// packets of the flow; one that shares a queue may be reordered once, when it comes to another.
+/// Hosts whose set is full share an entry: its share of the line, and its spare queue.
 ///
 /// **Rates.** Hosts may have committed rates and ceilings
 /// ([`Labelled::host_terms`]) where there is
@@ -63,17 +63,17 @@ type Engine<S, A> = FlowQueues<
 /// ceilings, [`Scheduler::dequeue`] gives none, and [`Scheduler::poll_at`] says when the first may
 /// send.
 ///
-/// **Tins.** With several ([`Isolated::set_tins`]) a flow has a queue for each tin that it sends in. A
-/// host has one entry, and a turn in each of its tins: its share of that tin. A committed rate and a
-/// ceiling hold over all tins together, and the host that gives way is chosen by what it holds in all
-/// of them.
+/// **Tins.** With several ([`Isolated::set_tins`]) a flow has a queue for each tin that it sends
+/// in. A host has one entry, and a turn in each of its tins: its share of that tin. A committed
+/// rate and a ceiling hold over all tins together, and the host that gives way is chosen by what it
+/// holds in all of them.
 ///
 /// **What a reused entry inherits.**
 ///
 /// - A queue: its previous flow's debt, under one packet. What the AQM has learned it learned of a
 ///   flow: the flow has it when it comes back to its queue, and another flow begins without it.
-/// - A spare queue: its previous flows' debt, under one packet. The AQM begins anew each time that it
-///   is claimed.
+/// - A spare queue: its previous flows' debt, under one packet. The AQM begins anew each time that
+///   it is claimed.
 /// - An entry of a host: the previous host's debt in each tin, under a quantum and a packet; and
 ///   what is left in the buckets of its rate and its ceiling, if the previous host was the same.
 ///   Until these buckets are full other hosts claim the entry last.
@@ -237,10 +237,10 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         self.queues.flow_backlog(FlowId(queue))
     }
 
-    /// Sets what packets are on the wire, from the next one on that leaves: the rates of tins, and the
-    /// rates and ceilings of hosts, count that. Packets count as they are booked until it is said. A
-    /// host whose bucket does not hold the longest packet on that line waits. Cost: O(hosts · log hosts)
-    /// where there is room for rates.
+    /// Sets what packets are on the wire, from the next one on that leaves: the rates of tins, and
+    /// the rates and ceilings of hosts, count that. Packets count as they are booked until it is
+    /// said. A host whose bucket does not hold the longest packet on that line waits. Cost: O(hosts
+    /// · log hosts) where there is room for rates.
     pub fn set_overhead(&mut self, link: Overhead) {
         self.queues.scheduler_mut().set_link(link);
     }
@@ -298,23 +298,25 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// Sets whether a host has one share in all tins together, and not one in each: off unless set.
     /// Where hosts do not count it changes nothing.
     ///
-    /// Under `dual-srchost` and `dual-dsthost` what a host is sent in one tin counts for its turns in
-    /// the others:
+    /// Under `dual-srchost` and `dual-dsthost` what a host is sent in one tin counts for its turns
+    /// in the others:
     ///
-    /// - A turn of a host is of as many quanta as there are tins, and what the host is sent elsewhere
-    ///   is taken from it; of every turn one packet is left. So a host that floods `n` tins of the same
-    ///   rate, beside others that flood one each, is sent as much as each of them. Where tins differ,
-    ///   it has in each tin a packet at least where another is sent a whole turn.
-    /// - Hosts stand for longer turns: the wait of one that floods grows by the number of tins. Sparse
-    ///   ones go first, as without.
+    /// - A turn of a host is of as many quanta as there are tins, and what the host is sent
+    ///   elsewhere is taken from it; of every turn one packet is left. So a host that floods `n`
+    ///   tins of the same rate, beside others that flood one each, is sent as much as each of them.
+    ///   Where tins differ, it has in each tin a packet at least where another is sent a whole
+    ///   turn.
+    /// - Hosts stand for longer turns: the wait of one that floods grows by the number of tins.
+    ///   Sparse ones go first, as without.
     /// - What a host is sent in excess of a committed rate is not counted.
     ///
     /// Under `triple-isolate` the load of a flow counts the flows of its hosts in all tins: a host
-    /// divides one share among all its flows. A host that floods `n` tins with a flow in each has in
-    /// each of them the `n`-th part of what another host has there with one flow in this tin alone.
+    /// divides one share among all its flows. A host that floods `n` tins with a flow in each has
+    /// in each of them the `n`-th part of what another host has there with one flow in this tin
+    /// alone.
     ///
-    /// When room is made, a host counts with what it holds in all tins, with this and without. Cost:
-    /// O(hosts · tins).
+    /// When room is made, a host counts with what it holds in all tins, with this and without.
+    /// Cost: O(hosts · tins).
     pub fn set_hosts_across_tins(&mut self, on: bool) {
         self.queues.scheduler_mut().set_across(on);
     }
@@ -325,10 +327,10 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     }
 
     /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at
-    /// once, also while the host stays backlogged; returns whether it is backlogged. For a host that is
-    /// not, labels are queried when it comes back. The host is the one of the side that the isolation
-    /// has a level for; in other modes nothing changes. What its buckets lack they lack after the
-    /// change. Cost: O(tins + log hosts).
+    /// once, also while the host stays backlogged; returns whether it is backlogged. For a host
+    /// that is not, labels are queried when it comes back. The host is the one of the side that the
+    /// isolation has a level for; in other modes nothing changes. What its buckets lack they lack
+    /// after the change. Cost: O(tins + log hosts).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
         scheduler.advance(now);

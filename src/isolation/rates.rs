@@ -12,8 +12,8 @@
 //!
 //! - *Rate.* While it conforms a host is sent at most `r·t + b + L`. That is all that it is sent
 //!   while another host conforms.
-//! - *Ceiling.* A host is sent at most `r·t + b`; one that is alone is sent `r` if the
-//!   queue is asked no later than the time of `b − L` bytes after it may send.
+//! - *Ceiling.* A host is sent at most `r·t + b`; one that is alone is sent `r` if the queue is
+//!   asked no later than the time of `b − L` bytes after it may send.
 //! - *No waste.* A packet leaves unless all hosts that hold packets wait.
 //! - *Return.* Hosts that are due leave excess or waiting in the calls that follow, [`RETURNS`] of
 //!   them a call, the one that is due longest first. A call puts one host there at most, so that

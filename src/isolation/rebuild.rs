@@ -57,8 +57,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// # Errors
     /// Nothing has changed then.
     ///
-    /// - [`IsolatedError::NoTriple`] for [`Isolation::TripleIsolate`] without
-    ///   [its tables](crate::IsolatedMemory::with_triple);
+    /// - [`IsolatedError::NoTriple`] for [`Isolation::TripleIsolate`] without [its
+    ///   tables](crate::IsolatedMemory::with_triple);
     /// - [`IsolatedError::Config`] for no tins, more than eight, and what [`TinConfig::check`]
     ///   refuses;
     /// - [`IsolatedError::Memory`] without room for the turns of every host, where hosts do not
@@ -89,8 +89,9 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         Ok(())
     }
 
-    /// Goes over to labels under another key, at any time: [`Self::rebuild`] with the same isolation
-    /// and the same tins. `labels_of` returns the labels of a queued packet under the new key.
+    /// Goes over to labels under another key, at any time: [`Self::rebuild`] with the same
+    /// isolation and the same tins. `labels_of` returns the labels of a queued packet under the new
+    /// key.
     pub fn relabel<L: Labelled>(&mut self, labels_of: impl FnMut(Packet) -> L) {
         self.regroup(self.isolation(), (None, |tin| tin), labels_of);
     }

@@ -58,8 +58,8 @@ pub(super) struct Serving<S: Storage> {
     pub(super) rounds: Rounds<S>,
     /// The shares of the tins, and which is next.
     pub(super) choice: Choice<S>,
-    /// The turn served next, of the tin that the choice names: its front, or the first of its early
-    /// list; [`NONE`] if that tin holds nothing.
+    /// The turn served next, of the tin that the choice names: its front, or the first of its
+    /// early list; [`NONE`] if that tin holds nothing.
     pub(super) selected: u32,
     pub(super) tin_bits: u32,
     pub(super) charged: Charged,

@@ -22,8 +22,8 @@ use crate::storage::Storage;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct TinCounters {
-    /// Packets and bytes: accepted, rejected, delivered, dropped by reason, marked. The peak is not
-    /// kept, and zero.
+    /// Packets and bytes: accepted, rejected, delivered, dropped by reason, marked. The peak is
+    /// not kept, and zero.
     pub counters: Counters,
     /// What is queued.
     pub backlog: Backlog,

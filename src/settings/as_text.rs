@@ -1,4 +1,5 @@
-//! Settings in a configuration file of the caller's: the text that they are read from and printed as.
+//! Settings in a configuration file of the caller's: the text that they are read from and printed
+//! as.
 
 use core::fmt;
 

@@ -96,7 +96,8 @@ fn settings_in(text: &str) -> SplitAsciiWhitespace<'_> {
     }
 }
 
-/// The words of the text that are not ours, and the word behind each that needs a number, whatever it is.
+/// The words of the text that are not ours, and the word behind each that needs a number, whatever
+/// it is.
 fn others(text: &str) -> impl Iterator<Item = &str> {
     let mut words = settings_in(text);
     let mut is_number_next = false;

@@ -146,8 +146,9 @@ pub(super) fn nearest(word: &str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// How many bytes have to be added, taken out or replaced to make `b` of `a` (Levenshtein), regardless of case; [`FAR`]
-/// for long words. Cost: the product of both lengths, 576 steps at most.
+/// How many bytes have to be added, taken out or replaced to make `b` of `a` (Levenshtein),
+/// regardless of case; [`FAR`] for long words. Cost: the product of both lengths, 576 steps at
+/// most.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     if a.len() > LONGEST || b.len() > LONGEST {
         return FAR;
@@ -181,8 +182,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: words that a misspelt one is compared with are words of the link, which its error names, and no word is of both
-    /// kinds.
+    /// Goal: words that a misspelt one is compared with are words of the link, which its error
+    /// names, and no word is of both kinds.
     #[test]
     fn the_words_of_the_link_are_read_by_the_link() {
         let unknown = Overhead::from_keywords("?", 14).err().map(|error| std::format!("{error}"));
@@ -203,9 +204,9 @@ mod tests {
         }
     }
 
-    /// Goal: a word with a letter wrong, left out, doubled or in the wrong case has the right one as its nearest, and a word
-    /// that is like none has none. Method: each change at each place of each word of four letters or more; another word
-    /// may be as near, but none nearer.
+    /// Goal: a word with a letter wrong, left out, doubled or in the wrong case has the right one
+    /// as its nearest, and a word that is like none has none. Method: each change at each place of
+    /// each word of four letters or more; another word may be as near, but none nearer.
     #[test]
     fn a_misspelt_word_has_a_near_one() {
         for word in OURS.map(|(word, _)| word).into_iter().chain(OF_THE_LINK) {

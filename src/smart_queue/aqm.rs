@@ -141,11 +141,12 @@ impl Rtt {
         }
     }
 
-    /// The threshold for packets with ECT(1): 1 ms, or the target where that is less, or the time of two of the line's
-    /// longest packets where that is more.
+    /// The threshold for packets with ECT(1): 1 ms, or the target where that is less, or the time
+    /// of two of the line's longest packets where that is more.
     ///
-    /// A scalable sender (RFC 9331) answers a mark within its own round-trip time, and adds little to its window
-    /// between marks; so the threshold does not grow with the round-trip time. RFC 9332 §2.4 has about 1 ms.
+    /// A scalable sender (RFC 9331) answers a mark within its own round-trip time, and adds little
+    /// to its window between marks; so the threshold does not grow with the round-trip time. RFC
+    /// 9332 §2.4 has about 1 ms.
     ///
     /// ```
     /// use freeboard::Rtt;

@@ -76,15 +76,17 @@ pub struct SmartQueueBuilder {
     max_tins: u8,
 }
 
-/// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is no secret.
+/// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is
+/// no secret.
 const SEED: u64 = 0x6672_6565_626f_6172;
 /// Buffers, unless the caller says how many: at least and at most.
 #[cfg(feature = "alloc")]
 const BUFFERS: (u32, u32) = (256, 8_192);
 
 impl SmartQueueBuilder {
-    /// The longest Ethernet frame unless another is set: header, two VLAN tags (802.1ad) and 1,500 bytes. It is as long as
-    /// one with a single tag (802.1Q) and the checksum, where a device passes that on.
+    /// The longest Ethernet frame unless another is set: header, two VLAN tags (802.1ad) and 1,500
+    /// bytes. It is as long as one with a single tag (802.1Q) and the checksum, where a device
+    /// passes that on.
     pub const MAX_FRAME: u32 = 1_522;
     /// The longest IP packet unless another is set.
     pub const MAX_PACKET: u32 = 1_500;
@@ -124,7 +126,8 @@ impl SmartQueueBuilder {
         }
     }
 
-    /// Another isolation. `triple-isolate` needs tables of its own: on the heap they are made if it is named here.
+    /// Another isolation. `triple-isolate` needs tables of its own: on the heap they are made if it
+    /// is named here.
     #[must_use]
     pub const fn isolation(self, isolation: Isolation) -> Self {
         Self { isolation, ..self }
@@ -142,16 +145,18 @@ impl SmartQueueBuilder {
         Self { aqm: kind, ..self }
     }
 
-    /// Whether packets with ECT(1), which a scalable sender sets (RFC 9331), are marked above a shallow threshold in
-    /// the queue of their flow ([`Rtt::l4s`]), beside the AQM: on unless set. Other packets are as without it.
+    /// Whether packets with ECT(1), which a scalable sender sets (RFC 9331), are marked above a
+    /// shallow threshold in the queue of their flow ([`Rtt::l4s`]), beside the AQM: on unless set.
+    /// Other packets are as without it.
     #[must_use]
     pub const fn l4s(self, on: bool) -> Self {
         Self { l4s: on, ..self }
     }
 
     /// Whether a frame leaves without the code point that it came with, its ECN bits kept
-    /// ([`clear_dscp`](super::clear_dscp)): off unless set. For a network behind the line that has no use for it, or a
-    /// different one. By descriptor it has no effect: the bytes are the caller's.
+    /// ([`clear_dscp`](super::clear_dscp)): off unless set. For a network behind the line that has
+    /// no use for it, or a different one. By descriptor it has no effect: the bytes are the
+    /// caller's.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -170,12 +175,14 @@ impl SmartQueueBuilder {
         Self { wash: on, ..self }
     }
 
-    /// The tins, classes of the line: one unless set. Takes a [`TinMode`] or a [`TinPlan`] of the caller's. Within its share of
-    /// the rate a tin goes before the tins below; the hosts and flows of each tin are isolated as
-    /// [`isolation`](Self::isolation) says. Each tin has an AQM for its part of the rate.
+    /// The tins, classes of the line: one unless set. Takes a [`TinMode`] or a [`TinPlan`] of the
+    /// caller's. Within its share of the rate a tin goes before the tins below; the hosts and flows
+    /// of each tin are isolated as [`isolation`](Self::isolation) says. Each tin has an AQM for its
+    /// part of the rate.
     ///
-    /// With frames the code point of a frame decides, or a mark of the caller's ([`SmartQueue::push_marked`]); by
-    /// descriptor the labels say the tin ([`InTin`](crate::InTin)).
+    /// With frames the code point of a frame decides, or a mark of the caller's
+    /// ([`SmartQueue::push_marked`]); by descriptor the labels say the tin
+    /// ([`InTin`](crate::InTin)).
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -198,8 +205,8 @@ impl SmartQueueBuilder {
         Self { tins: plan.into(), ..self }
     }
 
-    /// Which header names the tin of a frame: that of [`TinBy::Dscp`] unless set. By descriptor it has no effect: the headers
-    /// are the caller's ([`TinBy::dscp`]).
+    /// Which header names the tin of a frame: that of [`TinBy::Dscp`] unless set. By descriptor it
+    /// has no effect: the headers are the caller's ([`TinBy::dscp`]).
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -220,8 +227,8 @@ impl SmartQueueBuilder {
         Self { tin_by, ..self }
     }
 
-    /// Which bits of a [mark](SmartQueue::push_marked) name a tin: all of them unless set. By descriptor it has no effect: the
-    /// marks are the caller's ([`Fwmark::value`]).
+    /// Which bits of a [mark](SmartQueue::push_marked) name a tin: all of them unless set. By
+    /// descriptor it has no effect: the marks are the caller's ([`Fwmark::value`]).
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -241,7 +248,8 @@ impl SmartQueueBuilder {
     }
 
     /// Whether a host has one share in all tins together, and not one in each: off unless set.
-    /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins) says what that is and what it costs.
+    /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins) says what that
+    /// is and what it costs.
     ///
     /// ```
     /// use freeboard::shaper::Rate;
@@ -257,9 +265,10 @@ impl SmartQueueBuilder {
         Self { hosts_across_tins: on, ..self }
     }
 
-    /// Whether a TCP acknowledgement that waits is dropped when a later one says all that it says: off unless set. For
-    /// the upload side of a line whose download is faster by ten times or more. With frames the queue reads their
-    /// headers; by descriptor the caller does ([`SmartQueue::enqueue_with_acks`]).
+    /// Whether a TCP acknowledgement that waits is dropped when a later one says all that it says:
+    /// off unless set. For the upload side of a line whose download is faster by ten times or more.
+    /// With frames the queue reads their headers; by descriptor the caller does
+    /// ([`SmartQueue::enqueue_with_acks`]).
     ///
     /// ```
     /// use freeboard::shaper::Rate;
@@ -276,8 +285,8 @@ impl SmartQueueBuilder {
         Self { ack_filter: filter, ..self }
     }
 
-    /// What the link adds to a packet, in words: `"docsis"`, `"pppoe-ptm ether-vlan"`, `"overhead 44 mpu 96 atm"`
-    /// ([`Overhead::from_keywords`]).
+    /// What the link adds to a packet, in words: `"docsis"`, `"pppoe-ptm ether-vlan"`, `"overhead
+    /// 44 mpu 96 atm"` ([`Overhead::from_keywords`]).
     ///
     /// # Errors
     /// [`KeywordError`] names the word.
@@ -287,7 +296,8 @@ impl SmartQueueBuilder {
         Ok(Self { framing: (of_frames, of_packets), ..self })
     }
 
-    /// What a packet is on the wire; the length that is given includes whatever header the packets have.
+    /// What a packet is on the wire; the length that is given includes whatever header the packets
+    /// have.
     #[must_use]
     pub const fn overhead(self, link: Overhead) -> Self {
         Self { framing: (link, link), ..self }
@@ -321,37 +331,39 @@ impl SmartQueueBuilder {
     }
 
     /// The longest packet in bytes, with the header that it begins with: up to [`Packet::MAX_LEN`].
-    /// [`MAX_FRAME`](Self::MAX_FRAME) unless set, or [`MAX_PACKET`](Self::MAX_PACKET) for packets that begin with IP; in
-    /// [`StaticFrames`](super::StaticFrames) the length of a buffer.
+    /// [`MAX_FRAME`](Self::MAX_FRAME) unless set, or [`MAX_PACKET`](Self::MAX_PACKET) for packets
+    /// that begin with IP; in [`StaticFrames`](super::StaticFrames) the length of a buffer.
     #[must_use]
     pub const fn max_len(self, bytes: u32) -> Self {
         Self { max_len: Some(bytes), ..self }
     }
 
-    /// What the queue may hold. Unless set it is what the rate carries in four round-trip times, 32 of the longest
-    /// packets at least and 16 MiB at most, and follows the rate upwards. In memory of the caller's it is
-    /// what the buffers or descriptors hold.
+    /// What the queue may hold. Unless set it is what the rate carries in four round-trip times, 32
+    /// of the longest packets at least and 16 MiB at most, and follows the rate upwards. In memory
+    /// of the caller's it is what the buffers or descriptors hold.
     #[must_use]
     pub const fn limits(self, limits: Limits) -> Self {
         Self { limits: Some(limits), ..self }
     }
 
-    /// The most bytes of buffers that queued packets may take, beside the limits: [`MemoryLimit`]. None unless set.
+    /// The most bytes of buffers that queued packets may take, beside the limits: [`MemoryLimit`].
+    /// None unless set.
     #[must_use]
     pub const fn memory_limit(self, limit: MemoryLimit) -> Self {
         Self { memory_limit: Some(limit), ..self }
     }
 
-    /// By descriptor, what each packet takes of memory: a buffer of the caller's of `bytes`. Its length unless set. With
-    /// frames it is what the queue's buffers take. A buffer shorter than the [longest packet](Self::max_len) is refused
-    /// when the queue is built.
+    /// By descriptor, what each packet takes of memory: a buffer of the caller's of `bytes`. Its
+    /// length unless set. With frames it is what the queue's buffers take. A buffer shorter than
+    /// the [longest packet](Self::max_len) is refused when the queue is built.
     #[must_use]
     pub const fn buffer_len(self, bytes: u32) -> Self {
         Self { buffer_len: Some(bytes), ..self }
     }
 
-    /// The lateness of the caller that the line makes good: 10 ms unless set ([`Shaped`]). [`Nanos::ZERO`] makes the
-    /// line exact, for a caller that comes when [`poll_at`](SmartQueue::poll_at) says.
+    /// The lateness of the caller that the line makes good: 10 ms unless set ([`Shaped`]).
+    /// [`Nanos::ZERO`] makes the line exact, for a caller that comes when
+    /// [`poll_at`](SmartQueue::poll_at) says.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -367,9 +379,10 @@ impl SmartQueueBuilder {
         Self { catch_up: Some(span), burst: None, ..self }
     }
 
-    /// The burst of a caller whose timer is slow, in bytes: in place of [`catch_up`](Self::catch_up), whatever the rate
-    /// becomes ([`Shaper::with_burst`]). In any span what leaves is at most what the rate carries in it, one packet, and the
-    /// burst, or what the rate carries in a nanosecond if that is more.
+    /// The burst of a caller whose timer is slow, in bytes: in place of
+    /// [`catch_up`](Self::catch_up), whatever the rate becomes ([`Shaper::with_burst`]). In any
+    /// span what leaves is at most what the rate carries in it, one packet, and the burst, or what
+    /// the rate carries in a nanosecond if that is more.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -384,8 +397,9 @@ impl SmartQueueBuilder {
         Self { burst: Some(bytes), catch_up: None, ..self }
     }
 
-    /// Whether the line is charged what is dropped or rejected here: for a queue *behind* the bottleneck, as on the way
-    /// down. Off unless set. [`Shaped::set_ingress`] says what holds then.
+    /// Whether the line is charged what is dropped or rejected here: for a queue *behind* the
+    /// bottleneck, as on the way down. Off unless set. [`Shaped::set_ingress`] says what holds
+    /// then.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -481,9 +495,10 @@ impl SmartQueueBuilder {
     }
 
     /// A queue with frames over tables and buffers of the caller's, which may have room for
-    /// [rates](IsolatedMemory::with_rates) and for `triple-isolate`. There are as many buffers as `states`, of
-    /// [`max_len`](Self::max_len) bytes each; `bytes` is as long as all of them. `aqm` and limits are as for
-    /// [`descriptors_in`](Self::descriptors_in), `key` as for [`frames_in`](Self::frames_in).
+    /// [rates](IsolatedMemory::with_rates) and for `triple-isolate`. There are as many buffers as
+    /// `states`, of [`max_len`](Self::max_len) bytes each; `bytes` is as long as all of them. `aqm`
+    /// and limits are as for [`descriptors_in`](Self::descriptors_in), `key` as for
+    /// [`frames_in`](Self::frames_in).
     ///
     /// # Errors
     /// [`SmartQueueError`], with what was given and what is accepted.

@@ -1,15 +1,18 @@
 //! Back-pressure: what the device behind the queue takes.
 
-/// What the device behind a [`SmartQueue`](crate::SmartQueue) takes: the second way to be slowed down, beside the rate.
+/// What the device behind a [`SmartQueue`](crate::SmartQueue) takes: the second way to be slowed
+/// down, beside the rate.
 ///
-/// A rate says how fast the line is. A device says it without a figure: a ring of descriptors that is full, a modem
-/// that raises a wait line, a socket that would block. While it takes nothing, packets wait in the queue, where
-/// the longest waits longest, and not in the device, where they would wait in one line.
+/// A rate says how fast the line is. A device says it without a figure: a ring of descriptors that
+/// is full, a modem that raises a wait line, a socket that would block. While it takes nothing,
+/// packets wait in the queue, where the longest waits longest, and not in the device, where they
+/// would wait in one line.
 ///
-/// **The driver says when the device is ready again.** Nothing but [`set_device`](crate::SmartQueue::set_device) or
-/// [`add_room`](crate::SmartQueue::add_room) ends [`Busy`](Self::Busy): [`poll_at`](crate::SmartQueue::poll_at) is `None`
-/// until then, so that a timer set to it alone would sleep for ever. The interrupt or event that says the device has sent is
-/// the place for the call; after it, look for a packet at once.
+/// **The driver says when the device is ready again.** Nothing but
+/// [`set_device`](crate::SmartQueue::set_device) or [`add_room`](crate::SmartQueue::add_room) ends
+/// [`Busy`](Self::Busy): [`poll_at`](crate::SmartQueue::poll_at) is `None` until then, so that a
+/// timer set to it alone would sleep for ever. The interrupt or event that says the device has sent
+/// is the place for the call; after it, look for a packet at once.
 ///
 /// Bytes are those of the packets as they came in, without the overhead of the link.
 ///
@@ -35,8 +38,8 @@ pub enum DeviceRoom {
     Ready,
     /// The device takes nothing, until the driver says otherwise.
     Busy,
-    /// The device takes `n` bytes more; a packet that is longer than what is left of them waits. `Takes(0)` is
-    /// [`DeviceRoom::Busy`].
+    /// The device takes `n` bytes more; a packet that is longer than what is left of them waits.
+    /// `Takes(0)` is [`DeviceRoom::Busy`].
     Takes(u32),
 }
 

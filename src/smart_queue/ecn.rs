@@ -3,12 +3,12 @@
 use flowhash::Ip;
 use sched_core::Ecn;
 
-/// Sets congestion experienced (RFC 3168 §5) in the IP header of `frame` that [`flowhash::parse`] found; returns whether
-/// it is set now. Cost: O(1).
+/// Sets congestion experienced (RFC 3168 §5) in the IP header of `frame` that [`flowhash::parse`]
+/// found; returns whether it is set now. Cost: O(1).
 ///
-/// In IPv4 the checksum of the header goes with it (RFC 1624, eqn. 3): one that was wrong stays wrong by as much.
-/// A header whose sender does not understand marks ([`Ecn::NotEct`]) stays as it is, and so do bytes that are no such
-/// header.
+/// In IPv4 the checksum of the header goes with it (RFC 1624, eqn. 3): one that was wrong stays
+/// wrong by as much. A header whose sender does not understand marks ([`Ecn::NotEct`]) stays as it
+/// is, and so do bytes that are no such header.
 ///
 /// ```
 /// use freeboard::flowhash::parse;

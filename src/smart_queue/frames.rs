@@ -20,8 +20,8 @@ use crate::statistics::FoundEntries;
 use crate::storage::Storage;
 use crate::tins::{Fwmark, TinBy, TinPlan};
 
-/// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, what
-/// single hosts get, `R`, and which addresses are one host, `I`.
+/// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of
+/// addresses `N`, what single hosts get, `R`, and which addresses are one host, `I`.
 pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = HostMap> {
     pool: Pool<S>,
     /// The buffer whose frame the caller was given last: free when the caller comes again.
@@ -40,7 +40,8 @@ impl<S: Storage, N, R, I> fmt::Debug for Frames<S, N, R, I> {
     }
 }
 
-/// A frame that was not queued. It is counted among [`Counters::rejected`](sched_core::Counters::rejected).
+/// A frame that was not queued. It is counted among
+/// [`Counters::rejected`](sched_core::Counters::rejected).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -94,7 +95,8 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         (self.reader.tin_by(), self.reader.fwmark())
     }
 
-    /// Writes the mark into the header of the frame in buffer `handle`, unless the frame came with it.
+    /// Writes the mark into the header of the frame in buffer `handle`, unless the frame came with
+    /// it.
     #[cold]
     fn mark(&mut self, handle: u32) {
         if let Some(offset) = self.pool.header(handle) {
@@ -102,7 +104,8 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         }
     }
 
-    /// Takes the code point out of the header of the frame in buffer `handle`, if it is an IP packet.
+    /// Takes the code point out of the header of the frame in buffer `handle`, if it is an IP
+    /// packet.
     fn clear_dscp(&mut self, handle: u32) {
         if let Some(offset) = self.pool.header(handle) {
             clear_dscp(self.pool.frame_mut(handle), &Ip::new(offset, 0, offset));
@@ -265,7 +268,8 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         self.with_parts(|nat, rules, reader| (nat, rules, reader.with_identity(identity)))
     }
 
-    /// Which addresses are one host, to be changed. A flow that is queued keeps its host until its queue is empty.
+    /// Which addresses are one host, to be changed. A flow that is queued keeps its host until its
+    /// queue is empty.
     pub const fn host_identity_mut(&mut self) -> &mut I {
         self.packets.reader.identity_mut()
     }
@@ -290,11 +294,12 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
 
 /// With frames.
 impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, N, R, I>> {
-    /// Takes a copy of `frame` at instant `now`: reads its headers, finds its flow and its hosts, and queues it.
+    /// Takes a copy of `frame` at instant `now`: reads its headers, finds its flow and its hosts,
+    /// and queues it.
     ///
-    /// `Ok` says that this frame is queued. If no buffer was free, or a limit was reached, frames of the host that
-    /// holds the most have given way; [`counters`](Self::counters) has them. What is no IP packet is queued by its
-    /// Ethernet source, or with others of its kind.
+    /// `Ok` says that this frame is queued. If no buffer was free, or a limit was reached, frames
+    /// of the host that holds the most have given way; [`counters`](Self::counters) has them. What
+    /// is no IP packet is queued by its Ethernet source, or with others of its kind.
     ///
     /// Cost: a copy, a parse and a hash; two hashes more if the flow was idle.
     ///
@@ -308,9 +313,10 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         })
     }
 
-    /// As [`push`](Self::push), of a frame of `len` bytes that `fill` writes into its buffer: a driver that
-    /// reads from a device saves the copy. `fill` is called once, or not at all for a frame that cannot be queued. What
-    /// stands in the place before is what an earlier frame left there: `fill` writes all of it.
+    /// As [`push`](Self::push), of a frame of `len` bytes that `fill` writes into its buffer: a
+    /// driver that reads from a device saves the copy. `fill` is called once, or not at all for a
+    /// frame that cannot be queued. What stands in the place before is what an earlier frame left
+    /// there: `fill` writes all of it.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -336,9 +342,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.push_marked_with(now, 0, len, fill)
     }
 
-    /// As [`push`](Self::push), of a frame that the caller has marked: the mark names the tin, as in
-    /// [`TinPlan::of_marked`](crate::TinPlan::of_marked), by those of its bits that [count](Self::set_fwmark), and the code point
-    /// decides where it names none.
+    /// As [`push`](Self::push), of a frame that the caller has marked: the mark names the tin, as
+    /// in [`TinPlan::of_marked`](crate::TinPlan::of_marked), by those of its bits that
+    /// [count](Self::set_fwmark), and the code point decides where it names none.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -466,7 +472,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.outlet.line.inner_mut().update_host(now, &labels)
     }
 
-    /// Which header names the tin of a frame, from the next one on: [`SmartQueueBuilder::tin_by`](super::SmartQueueBuilder::tin_by).
+    /// Which header names the tin of a frame, from the next one on:
+    /// [`SmartQueueBuilder::tin_by`](super::SmartQueueBuilder::tin_by).
     pub const fn set_tin_by(&mut self, tin_by: TinBy) {
         self.packets.reader.set_tin_by(tin_by);
     }
@@ -489,8 +496,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.packets.reader.fwmark()
     }
 
-    /// Whether frames leave without their code points, from the next one on, those that are queued included:
-    /// [`SmartQueueBuilder::wash`](super::SmartQueueBuilder::wash).
+    /// Whether frames leave without their code points, from the next one on, those that are queued
+    /// included: [`SmartQueueBuilder::wash`](super::SmartQueueBuilder::wash).
     pub const fn set_wash(&mut self, on: bool) {
         self.packets.wash = on;
     }
@@ -509,8 +516,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.outlet.line.inner_mut().rebuild(isolation, None, labels_of)
     }
 
-    /// Goes over to another secret key, 16 random bytes, at once: all frames stay, and are read again.
-    /// The old key is overwritten. The rest as for [`Isolated::relabel`](crate::Isolated::relabel).
+    /// Goes over to another secret key, 16 random bytes, at once: all frames stay, and are read
+    /// again. The old key is overwritten. The rest as for
+    /// [`Isolated::relabel`](crate::Isolated::relabel).
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -530,9 +538,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.outlet.line.inner_mut().relabel(labels_of);
     }
 
-    /// Sets other tins, at any time: all frames stay. What is queued in a tin goes to the tin of the
-    /// same name, or to the default tin if there is none, and [counters](Self::tin_counters) go with
-    /// it. Where number and names of the tins stay, only their shares change. The rest as for
+    /// Sets other tins, at any time: all frames stay. What is queued in a tin goes to the tin of
+    /// the same name, or to the default tin if there is none, and [counters](Self::tin_counters) go
+    /// with it. Where number and names of the tins stay, only their shares change. The rest as for
     /// [`Isolated::rebuild`](crate::Isolated::rebuild).
     ///
     /// ```
@@ -563,7 +571,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         Ok(())
     }
 
-    /// Other limits from now on, which no rate changes any more. What exceeds them is dropped, and its buffers are free.
+    /// Other limits from now on, which no rate changes any more. What exceeds them is dropped, and
+    /// its buffers are free.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -583,7 +592,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.outlet.line.set_limits(limits, &mut self.packets.pool);
     }
 
-    /// Another [memory limit](super::SmartQueueBuilder::memory_limit), or none. What exceeds it is dropped.
+    /// Another [memory limit](super::SmartQueueBuilder::memory_limit), or none. What exceeds it is
+    /// dropped.
     ///
     /// # Errors
     /// [`MemoryLimitError`], and nothing has changed, if a buffer does not fit into it.
@@ -703,7 +713,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
 
     /// Returns the queue of the flow of `frame` and the entries of its hosts, in the tin of a frame
     /// pushed without a mark: [`Isolated::queue_of`](crate::Isolated::queue_of) and
-    /// [`Isolated::entries_of`](crate::Isolated::entries_of). Cost: a parse, three hashes and lookups.
+    /// [`Isolated::entries_of`](crate::Isolated::entries_of). Cost: a parse, three hashes and
+    /// lookups.
     #[must_use]
     pub fn find(&self, frame: &[u8]) -> FoundEntries {
         let Frames { reader, nat, .. } = &self.packets;

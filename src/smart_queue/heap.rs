@@ -122,8 +122,8 @@ pub type DescriptorQueue = SmartQueue<Heap, Descriptors>;
 const ROUNDS: usize = 256;
 
 impl SmartQueueBuilder {
-    /// A queue with frames, on the heap. `key` is 16 random bytes, drawn anew at each start and told no one: a
-    /// sender that knows them can build flows that share the queue of another's.
+    /// A queue with frames, on the heap. `key` is 16 random bytes, drawn anew at each start and
+    /// told no one: a sender that knows them can build flows that share the queue of another's.
     ///
     /// # Errors
     /// [`SmartQueueError`], with what was given and what is accepted.

@@ -9,7 +9,8 @@ use super::reader::{FrameRead, FrameReader};
 use crate::isolation::Isolation;
 use crate::labels::{Identified, Labelled};
 
-/// What one host gets: its weight, its committed rate and its ceiling. The default is what every host gets.
+/// What one host gets: its weight, its committed rate and its ceiling. The default is what every
+/// host gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct HostTerms {
@@ -22,8 +23,8 @@ pub struct HostTerms {
     /// The committed rate: above it the host is served while no other conforms to its own or has
     /// none ([`TokenBucket`]). Ignored where the tables have no [room for
     /// rates](crate::IsolatedMemory::with_rates), as in a queue built with
-    /// [`frames`](crate::SmartQueueBuilder::frames). A burst below the longest packet counts as one
-    /// of the longest packet. A host that comes back to its entry has the bucket that it left.
+    /// [`frames`](crate::SmartQueueBuilder::frames). A burst below the longest packet counts as
+    /// one of the longest packet. A host that comes back to its entry has the bucket that it left.
     /// Until the bucket is full, other hosts claim the entry last: only if every other way of the
     /// set is taken and no host of their tin has an entry there. Any other host begins with a full
     /// bucket, and so does a host whose label has another key since. Hosts that share an entry
@@ -38,10 +39,11 @@ pub struct HostTerms {
 /// Says what a host gets of a [`SmartQueue`](crate::SmartQueue) with frames:
 /// [`with_host_rules`](crate::SmartQueue::with_host_rules). A function of the host is one.
 ///
-/// The host is the address that the isolation keeps apart: the source in `dual-srchost`, the destination in
-/// `dual-dsthost`, after a translation ([`with_nat`](crate::SmartQueue::with_nat)). Of a packet in a tunnel it is the
-/// tunnel's end. On the local side it is an address, or what the
-/// [identity of hosts](crate::SmartQueue::with_host_identity) makes of it: a prefix, a card, a VLAN, a list.
+/// The host is the address that the isolation keeps apart: the source in `dual-srchost`, the
+/// destination in `dual-dsthost`, after a translation ([`with_nat`](crate::SmartQueue::with_nat)).
+/// Of a packet in a tunnel it is the tunnel's end. On the local side it is an address, or what the
+/// [identity of hosts](crate::SmartQueue::with_host_identity) makes of it: a prefix, a card, a
+/// VLAN, a list.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -72,7 +74,8 @@ pub struct HostTerms {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait HostRules {
-    /// What `host` gets. Asked for up to three times when the host becomes backlogged: cost is that of the rules.
+    /// What `host` gets. Asked for up to three times when the host becomes backlogged: cost is that
+    /// of the rules.
     fn terms(&self, host: HostKey) -> HostTerms;
 }
 

@@ -9,8 +9,10 @@ use super::Rtt;
 
 /// A limit in bytes of buffers, beside [`Limits`]: it holds after every call.
 ///
-/// What a packet takes is its buffer: with frames, a buffer of the queue's, whatever the frame; by descriptor the
-/// buffer that [`SmartQueueBuilder::buffer_len`](super::SmartQueueBuilder::buffer_len) names, or the packet's length.
+/// What a packet takes is its buffer: with frames, a buffer of the queue's, whatever the frame; by
+/// descriptor the buffer that
+/// [`SmartQueueBuilder::buffer_len`](super::SmartQueueBuilder::buffer_len) names, or the packet's
+/// length.
 ///
 /// ```
 /// use freeboard::shaper::Rate;
@@ -28,8 +30,9 @@ use super::Rtt;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum MemoryLimit {
-    /// CAKE's rule: what the rate of the whole line carries in four round-trip times, [`MemoryLimit::LEAST`] at least and
-    /// [`MemoryLimit::MOST`] at most. It follows rate and round-trip time upwards, so that nothing is dropped for them.
+    /// CAKE's rule: what the rate of the whole line carries in four round-trip times,
+    /// [`MemoryLimit::LEAST`] at least and [`MemoryLimit::MOST`] at most. It follows rate and
+    /// round-trip time upwards, so that nothing is dropped for them.
     ByRate,
     /// So many bytes.
     Bytes(u32),

@@ -11,8 +11,9 @@ use crate::storage::Storage;
 pub struct BufferState {
     /// Bytes of the frame; 0 if and only if the buffer is free.
     len: u32,
-    /// While the buffer is free, the next free buffer. Else the offset of the outermost IP header of
-    /// the frame, which takes a mark, or [`NO_HEADER`], and above [`TIN_SHIFT`] the tin of the frame.
+    /// While the buffer is free, the next free buffer. Else the offset of the outermost IP header
+    /// of the frame, which takes a mark, or [`NO_HEADER`], and above [`TIN_SHIFT`] the tin of the
+    /// frame.
     next: u32,
 }
 
@@ -68,13 +69,15 @@ impl<S: Storage> Pool<S> {
         self.buffer_len
     }
 
-    /// The first `len` bytes of the buffer that is taken next; `None` if there is none, or if it is shorter.
+    /// The first `len` bytes of the buffer that is taken next; `None` if there is none, or if it is
+    /// shorter.
     pub(super) fn place(&mut self, len: usize) -> Option<&mut [u8]> {
         self.states.as_ref().get(self.free as usize)?;
         part(self.bytes.as_mut(), self.free, self.buffer_len)?.get_mut(..len)
     }
 
-    /// Takes the next free buffer, whose first `len` bytes are a frame; `None` if there is none, or for no bytes.
+    /// Takes the next free buffer, whose first `len` bytes are a frame; `None` if there is none, or
+    /// for no bytes.
     pub(super) fn take(&mut self, len: usize) -> Option<u32> {
         let handle = self.free;
         let len = u32::try_from(len).ok().filter(|&len| len > 0)?;
@@ -100,21 +103,24 @@ impl<S: Storage> Pool<S> {
         bytes.and_then(|bytes| bytes.get_mut(..len as usize)).unwrap_or_default()
     }
 
-    /// Notes that the outermost IP header of the frame in buffer `handle`, which is in use, begins at `offset`.
+    /// Notes that the outermost IP header of the frame in buffer `handle`, which is in use, begins
+    /// at `offset`.
     pub(super) fn set_header(&mut self, handle: u32, offset: usize) {
         if let Some(state) = self.states.as_mut().get_mut(handle as usize) {
             state.next = u16::try_from(offset).map_or(NO_HEADER, u32::from);
         }
     }
 
-    /// The offset of the outermost IP header of the frame in buffer `handle`, which is in use; `None` if it has none.
+    /// The offset of the outermost IP header of the frame in buffer `handle`, which is in use;
+    /// `None` if it has none.
     pub(super) fn header(&self, handle: u32) -> Option<usize> {
         let state = self.states.as_ref().get(handle as usize)?;
         let offset = state.next & NO_HEADER;
         (offset != NO_HEADER).then_some(offset as usize)
     }
 
-    /// Notes that the frame in buffer `handle`, which is in use, is in this tin: 0 unless it is said.
+    /// Notes that the frame in buffer `handle`, which is in use, is in this tin: 0 unless it is
+    /// said.
     pub(super) fn set_tin(&mut self, handle: u32, tin: u8) {
         if let Some(state) = self.states.as_mut().get_mut(handle as usize) {
             state.next = state.next & NO_HEADER | u32::from(tin) << TIN_SHIFT;

@@ -12,8 +12,9 @@ use crate::UnknownKeyword;
 
 /// The round-trip time of the usual flow: it sets the AQM and the default limit.
 ///
-/// A queue may stand for one round-trip time, since a sender cannot answer sooner, and 5 % of it is the delay that is
-/// acceptable for good (RFC 8289 §4.2, §4.3). The words and their figures are those of CAKE:
+/// A queue may stand for one round-trip time, since a sender cannot answer sooner, and 5 % of it is
+/// the delay that is acceptable for good (RFC 8289 §4.2, §4.3). The words and their figures are
+/// those of CAKE:
 ///
 /// | word | round-trip time | target |
 /// |---|---|---|
@@ -148,16 +149,19 @@ impl Rtt {
         u32::try_from(bits / 8_000_000_000).unwrap_or(u32::MAX)
     }
 
-    /// CoDel for a line of this rate: a target of 5 %, or the time of two of its longest packets where that is more.
-    /// Its interval is the round-trip time and what was added to the target, and two targets at least.
+    /// CoDel for a line of this rate: a target of 5 %, or the time of two of its longest packets
+    /// where that is more. Its interval is the round-trip time and what was added to the target,
+    /// and two targets at least.
     ///
-    /// On a slow line a packet that came in behind one other has waited for longer than 5 %: at 1 Mbit/s two frames take
-    /// 24 ms. A target below that would signal where there is no queue (RFC 8289 §4.3). The interval grows with it, as
-    /// CAKE's does: a sender cannot answer before its packets have left the line.
+    /// On a slow line a packet that came in behind one other has waited for longer than 5 %: at 1
+    /// Mbit/s two frames take 24 ms. A target below that would signal where there is no queue (RFC
+    /// 8289 §4.3). The interval grows with it, as CAKE's does: a sender cannot answer before its
+    /// packets have left the line.
     ///
-    /// The longest target is 4.3 s, and the longest interval 8.6 s. Below 5.6 kbit/s two frames of 1,514 bytes take
-    /// longer than that: at 1 kbit/s one frame takes 12 s, and each frame that waited for another counts as above the
-    /// target. CoDel still signals no packet with one `mtu` or less behind it, so two frames may always stand.
+    /// The longest target is 4.3 s, and the longest interval 8.6 s. Below 5.6 kbit/s two frames of
+    /// 1,514 bytes take longer than that: at 1 kbit/s one frame takes 12 s, and each frame that
+    /// waited for another counts as above the target. CoDel still signals no packet with one `mtu`
+    /// or less behind it, so two frames may always stand.
     #[must_use]
     pub fn codel(self, rate: Rate, max_len: u32) -> CoDelParams {
         let two = rate.time_of(max_len.saturating_mul(2));
@@ -167,12 +171,13 @@ impl Rtt {
         CoDelParams::new(target, interval).with_mtu(max_len)
     }
 
-    /// COBALT for a line of this rate, or for a class of a line that is promised this rate, as CAKE sets it: a target of
-    /// 5 %, or one and a half of the time of its longest packet where that is more. Its interval is the round-trip time
-    /// and what was added to the target, and two targets at least.
+    /// COBALT for a line of this rate, or for a class of a line that is promised this rate, as CAKE
+    /// sets it: a target of 5 %, or one and a half of the time of its longest packet where that is
+    /// more. Its interval is the round-trip time and what was added to the target, and two targets
+    /// at least.
     ///
-    /// [`Rtt::codel`] has two packets where this has one and a half: COBALT signals no packet that waited for four of the
-    /// longest packets or less, and CoDel has no such rule.
+    /// [`Rtt::codel`] has two packets where this has one and a half: COBALT signals no packet that
+    /// waited for four of the longest packets or less, and CoDel has no such rule.
     ///
     /// ```
     /// use freeboard::Rtt;

@@ -1,4 +1,5 @@
-//! Super-packets: by descriptor, charged as what they are on the wire; with frames, cut when they come.
+//! Super-packets: by descriptor, charged as what they are on the wire; with frames, cut when they
+//! come.
 
 use flowhash::{HostIdentity, Nat};
 use sched_core::{DropSink, Nanos, Packet, Rejected};
@@ -11,9 +12,9 @@ use crate::segmenter::Segmenter;
 use crate::storage::Storage;
 
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// As [`enqueue`](Self::enqueue), where `of` says which packets are super-packets. It matters where the line is
-    /// charged what is dropped ([`is_ingress`](Self::is_ingress)): a super-packet that is dropped is charged segment by
-    /// segment.
+    /// As [`enqueue`](Self::enqueue), where `of` says which packets are super-packets. It matters
+    /// where the line is charged what is dropped ([`is_ingress`](Self::is_ingress)): a super-packet
+    /// that is dropped is charged segment by segment.
     ///
     /// # Errors
     /// [`Rejected`] hands the packet back.
@@ -30,10 +31,11 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         })
     }
 
-    /// As [`dequeue`](Self::dequeue), where `of` says which packets are super-packets: the line is charged the sum over the
-    /// segments, each with its own overhead, minimum and cells. Flows, limits and the rates and ceilings of single hosts
-    /// count the length that the super-packet was enqueued with, once: [`Segments::bytes`](shaper::Segments::bytes) counts
-    /// the headers of each segment.
+    /// As [`dequeue`](Self::dequeue), where `of` says which packets are super-packets: the line is
+    /// charged the sum over the segments, each with its own overhead, minimum and cells. Flows,
+    /// limits and the rates and ceilings of single hosts count the length that the super-packet was
+    /// enqueued with, once: [`Segments::bytes`](shaper::Segments::bytes) counts the headers of each
+    /// segment.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -67,18 +69,21 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
 }
 
 impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, N, R, I>> {
-    /// As [`push`](Self::push), of a frame of several segments, as an offload hands it over: what `segmenter` has not written yet
-    /// is cut here, and each segment is a packet of its own from then on, with its buffer, its length in all limits, shares and
-    /// rates, its overhead on the wire, and its counts. Returns how many segments are queued.
+    /// As [`push`](Self::push), of a frame of several segments, as an offload hands it over: what
+    /// `segmenter` has not written yet is cut here, and each segment is a packet of its own from
+    /// then on, with its buffer, its length in all limits, shares and rates, its overhead on the
+    /// wire, and its counts. Returns how many segments are queued.
     ///
-    /// All segments are queued, or none. As with frames that are pushed one by one, those that come later may make room at the
-    /// expense of those before where a limit has no room for all; what gives way is counted as dropped.
+    /// All segments are queued, or none. As with frames that are pushed one by one, those that come
+    /// later may make room at the expense of those before where a limit has no room for all; what
+    /// gives way is counted as dropped.
     ///
     /// Cost: that of [`push`](Self::push) for each segment, and a checksum over its bytes.
     ///
     /// # Errors
-    /// [`PushError`], and nothing is queued, if the first segment, of which no other is longer, cannot be: it is counted as
-    /// rejected, and the others are not offered. A frame that cannot be cut has no [`Segmenter`]; it can be pushed as a whole.
+    /// [`PushError`], and nothing is queued, if the first segment, of which no other is longer,
+    /// cannot be: it is counted as rejected, and the others are not offered. A frame that cannot be
+    /// cut has no [`Segmenter`]; it can be pushed as a whole.
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -105,7 +110,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.push_marked_segments(now, 0, segmenter)
     }
 
-    /// As [`push_segments`](Self::push_segments), of a frame with the mark of [`push_marked`](Self::push_marked).
+    /// As [`push_segments`](Self::push_segments), of a frame with the mark of
+    /// [`push_marked`](Self::push_marked).
     ///
     /// # Errors
     /// As [`push_segments`](Self::push_segments).

@@ -10,9 +10,10 @@ use crate::tins::{Fwmark, TinBy};
 impl SmartQueueBuilder {
     /// These settings where they say something; the others stay as they are.
     ///
-    /// Three are for the caller, who has what they need, and nothing is done here for them: `nat` asks for
-    /// [`with_nat`](SmartQueue::with_nat), `autorate` for a clock and [`SmartQueue::set_rate`], `split_gso` for
-    /// the bytes of super-packets. By descriptor so are `wash`, `tin_by` and `fwmark`, for which it takes the bytes and the marks
+    /// Three are for the caller, who has what they need, and nothing is done here for them: `nat`
+    /// asks for [`with_nat`](SmartQueue::with_nat), `autorate` for a clock and
+    /// [`SmartQueue::set_rate`], `split_gso` for the bytes of super-packets. By descriptor so are
+    /// `wash`, `tin_by` and `fwmark`, for which it takes the bytes and the marks
     /// ([`TinBy`](crate::TinBy), [`Fwmark`]).
     ///
     /// ```
@@ -96,13 +97,14 @@ impl SmartQueueBuilder {
 
 /// By descriptor.
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// The settings in force. Their text reads back to the same settings, and a queue of the same side and header built
-    /// by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
+    /// The settings in force. Their text reads back to the same settings, and a queue of the same
+    /// side and header built by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
     ///
-    /// What a queue does not know is `None`: what is for the caller; `wash`, since the bytes are the caller's; and the link
-    /// if no words say it, which is so for an [`Overhead`] whose [header](Overhead::header) is not that of the
-    /// queue's packets. Not among the settings are [limits](Self::limits), [parameters of the AQM](Self::set_aqm_params)
-    /// of the caller's, and a [catch-up or a burst](Self::line).
+    /// What a queue does not know is `None`: what is for the caller; `wash`, since the bytes are
+    /// the caller's; and the link if no words say it, which is so for an [`Overhead`] whose
+    /// [header](Overhead::header) is not that of the queue's packets. Not among the settings are
+    /// [limits](Self::limits), [parameters of the AQM](Self::set_aqm_params) of the caller's, and a
+    /// [catch-up or a burst](Self::line).
     #[must_use]
     pub fn settings(&self) -> QueueSettings {
         self.common_settings()
@@ -111,14 +113,14 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
 
 /// With frames.
 impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
-    /// The settings in force. Their text reads back to the same settings, and a queue of the same side and header built
-    /// by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
+    /// The settings in force. Their text reads back to the same settings, and a queue of the same
+    /// side and header built by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
     ///
-    /// `tin_by` and `fwmark` are `None` where they are as they are unless set. What a queue does not know is `None` too: what is for the
-    /// caller; and the link if no words say it, which is so
-    /// for an [`Overhead`] whose [header](Overhead::header) is not that of the queue's frames. Not among the settings
-    /// are [limits](Self::limits), [parameters of the AQM](Self::set_aqm_params) of the caller's, and a
-    /// [catch-up or a burst](Self::line).
+    /// `tin_by` and `fwmark` are `None` where they are as they are unless set. What a queue does
+    /// not know is `None` too: what is for the caller; and the link if no words say it, which is so
+    /// for an [`Overhead`] whose [header](Overhead::header) is not that of the queue's frames. Not
+    /// among the settings are [limits](Self::limits), [parameters of the AQM](Self::set_aqm_params)
+    /// of the caller's, and a [catch-up or a burst](Self::line).
     #[must_use]
     pub fn settings(&self) -> QueueSettings {
         let (tin_by, fwmark) = self.packets.names_of_tins();

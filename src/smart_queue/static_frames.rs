@@ -13,8 +13,8 @@ use crate::tins::TinPlan;
 /// A [`SmartQueue`] with frames in [`StaticFrames`].
 pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 
-/// The memory of a [`SmartQueue`] with frames: `FRAMES` buffers of `LEN` bytes each, and tables of `GROUPS` groups of
-/// 32 queues and 8 hosts each, in up to `TINS` tins ([`StaticTables`]).
+/// The memory of a [`SmartQueue`] with frames: `FRAMES` buffers of `LEN` bytes each, and tables of
+/// `GROUPS` groups of 32 queues and 8 hosts each, in up to `TINS` tins ([`StaticTables`]).
 ///
 /// Memory: `FRAMES` times `LEN + 24` bytes, about 3.1 kB a group with 352 bytes for each tin, 368
 /// bytes a tin, and 0.9 kB. No buffers, buffers longer than [`Packet::MAX_LEN`], groups that are no
@@ -94,11 +94,12 @@ impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usi
 }
 
 impl SmartQueueBuilder {
-    /// A queue with frames in memory of the caller's, a `static` for one. `key` is 16 random bytes, drawn anew at
-    /// each start and told no one: a sender that knows them can build flows that share the queue of another's.
+    /// A queue with frames in memory of the caller's, a `static` for one. `key` is 16 random bytes,
+    /// drawn anew at each start and told no one: a sender that knows them can build flows that
+    /// share the queue of another's.
     ///
-    /// The longest frame is `LEN`, and [`max_len`](Self::max_len) is not asked. Limits are those that were set, or
-    /// none but the buffers.
+    /// The longest frame is `LEN`, and [`max_len`](Self::max_len) is not asked. Limits are those
+    /// that were set, or none but the buffers.
     ///
     /// # Errors
     /// [`SmartQueueError`]: `triple-isolate`, whose tables are not there, and more tins than `TINS`.

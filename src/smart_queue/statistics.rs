@@ -17,8 +17,10 @@ use crate::statistics::{QueueStatistics, TinStatistics};
 use crate::storage::Storage;
 
 impl<S: Storage, P> SmartQueue<S, P> {
-    /// What is counted, and what is queued. Flows and hosts: [`Isolated::flow_statistics`](crate::Isolated::flow_statistics) and
-    /// [`host_statistics`](crate::Isolated::host_statistics) of [`isolated`](Self::isolated). Cost: O(1); nothing changes.
+    /// What is counted, and what is queued. Flows and hosts:
+    /// [`Isolated::flow_statistics`](crate::Isolated::flow_statistics) and
+    /// [`host_statistics`](crate::Isolated::host_statistics) of [`isolated`](Self::isolated). Cost:
+    /// O(1); nothing changes.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -49,8 +51,10 @@ impl<S: Storage, P> SmartQueue<S, P> {
         }
     }
 
-    /// How many flows that hold packets have overflowed their queue and have not reacted since, as far as COBALT knows
-    /// ([`ChosenAqm::is_unresponsive`](sched_core::ChosenAqm::is_unresponsive)); none with another AQM. Cost: O(queues); nothing changes.
+    /// How many flows that hold packets have overflowed their queue and have not reacted since, as
+    /// far as COBALT knows
+    /// ([`ChosenAqm::is_unresponsive`](sched_core::ChosenAqm::is_unresponsive)); none with another
+    /// AQM. Cost: O(queues); nothing changes.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -67,8 +71,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         held.fold(0, |sum: u32, (flow, _)| sum.saturating_add(is_unresponsive(flow).into()))
     }
 
-    /// What has happened in tin `number`, and what is queued in it; `None` if there is no such tin. Cost: O(queues); nothing
-    /// changes.
+    /// What has happened in tin `number`, and what is queued in it; `None` if there is no such tin.
+    /// Cost: O(queues); nothing changes.
     #[must_use]
     pub fn tin_statistics(&self, number: u8) -> Option<TinStatistics> {
         let TinCounters { counters, backlog: queued } = self.tin_counters(number)?;
@@ -108,8 +112,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
 
 /// By descriptor.
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// All that the queue says of itself, with the waits that the caller has counted. Cost: O(queues · tins + hosts), and a
-    /// few tables on the heap; nothing changes.
+    /// All that the queue says of itself, with the waits that the caller has counted. Cost:
+    /// O(queues · tins + hosts), and a few tables on the heap; nothing changes.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn snapshot(&self, now: Nanos, delays: Option<&DelayHistogram>) -> Snapshot {
@@ -120,8 +124,8 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
 /// With frames.
 impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     /// How long the frame that [`pop`](Self::pop) gave at `now` has waited here, to 1.024 µs: for a
-    /// [`DelayHistogram`](sched_core::DelayHistogram) of the caller's. `None` before the first frame, and after the next
-    /// [`push`](Self::push). Cost: O(1).
+    /// [`DelayHistogram`](sched_core::DelayHistogram) of the caller's. `None` before the first
+    /// frame, and after the next [`push`](Self::push). Cost: O(1).
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -144,8 +148,8 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         Some(self.isolated().waited(Packet::new(handle, 1), now))
     }
 
-    /// All that the queue says of itself, with the waits that the caller has counted. Cost: O(queues · tins + hosts), and a
-    /// few tables on the heap; nothing changes.
+    /// All that the queue says of itself, with the waits that the caller has counted. Cost:
+    /// O(queues · tins + hosts), and a few tables on the heap; nothing changes.
     ///
     /// ```
     /// use freeboard::SmartQueue;

@@ -1,4 +1,5 @@
-//! Tins of a smart queue: which there are, what they get of the rate, and what has happened in them.
+//! Tins of a smart queue: which there are, what they get of the rate, and what has happened in
+//! them.
 
 use sched_core::{ConfigError, Imbalance, Packet, TinConfig};
 use shaper::Rate;
@@ -41,7 +42,8 @@ impl Change {
         self.configs.get(..self.to.count().into()).unwrap_or(&self.configs)
     }
 
-    /// Where what is queued in tin `number` goes: to the tin of the same name, or to the default tin.
+    /// Where what is queued in tin `number` goes: to the tin of the same name, or to the default
+    /// tin.
     pub(super) fn tin(&self, number: u8) -> u8 {
         let named = self.from.tin(number).and_then(|tin| self.to.number_of(tin.name()));
         named.unwrap_or(self.to.default_tin())
@@ -114,7 +116,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 
     /// From now on a host has one share in all tins together, or one in each:
-    /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins). Cost: O(hosts · tins).
+    /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins). Cost: O(hosts ·
+    /// tins).
     pub fn set_hosts_across_tins(&mut self, on: bool) {
         self.outlet.line.inner_mut().set_hosts_across_tins(on);
     }
@@ -124,14 +127,15 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.isolated().hosts_across_tins()
     }
 
-    /// The tins, and which packet goes to which. By descriptor the caller asks it, and says the tin with the labels
-    /// ([`InTin`](crate::InTin)).
+    /// The tins, and which packet goes to which. By descriptor the caller asks it, and says the tin
+    /// with the labels ([`InTin`](crate::InTin)).
     #[must_use]
     pub fn tins(&self) -> &TinPlan {
         plan_of(&self.outlet.tins)
     }
 
-    /// What has happened in tin `number`, and what is queued in it; `None` if there is no such tin. Cost: O(queues).
+    /// What has happened in tin `number`, and what is queued in it; `None` if there is no such tin.
+    /// Cost: O(queues).
     #[must_use]
     pub fn tin_counters(&self, number: u8) -> Option<TinCounters> {
         self.isolated().tin_counters(number)

@@ -4,11 +4,12 @@ use flowhash::Ip;
 
 use super::ecn::updated;
 
-/// Clears the differentiated services code point in the IP header of `frame` that [`flowhash::parse`] found, and leaves
-/// its ECN bits; returns whether there is such a header. Cost: O(1).
+/// Clears the differentiated services code point in the IP header of `frame` that
+/// [`flowhash::parse`] found, and leaves its ECN bits; returns whether there is such a header.
+/// Cost: O(1).
 ///
-/// In IPv4 the checksum of the header goes with it (RFC 1624, eqn. 3): one that was wrong stays wrong by as much.
-/// Bytes that are no such header stay as they are.
+/// In IPv4 the checksum of the header goes with it (RFC 1624, eqn. 3): one that was wrong stays
+/// wrong by as much. Bytes that are no such header stay as they are.
 ///
 /// ```
 /// use freeboard::flowhash::parse;
@@ -32,7 +33,8 @@ pub fn clear_dscp(frame: &mut [u8], ip: &Ip) -> bool {
             }
             true
         }
-        // The class lies across two bytes: the lower half of the first, the upper half of the second.
+        // The class lies across two bytes: the lower half of the first, the upper half of the
+        // second.
         [first, second, ..] if *first >> 4 == 6 => {
             *first &= 0xf0;
             *second &= 0x3f;

@@ -5,11 +5,12 @@ use core::str::FromStr;
 
 use crate::UnknownKeyword;
 
-/// A differentiated services code point (RFC 2474), 0 to 63: what a packet asks of the network, in the upper six bits of
-/// its traffic class.
+/// A differentiated services code point (RFC 2474), 0 to 63: what a packet asks of the network, in
+/// the upper six bits of its traffic class.
 ///
-/// Names are those of IANA's registry: `CS0` to `CS7`, `AF11` to `AF43`, `EF`, `VA` (RFC 5865), `LE` (RFC 8622) and `NQB`
-/// (RFC 9956). Their case does not matter; `DF` and `BE` are `CS0`. A number may be written in its place, `46` or `0x2e`.
+/// Names are those of IANA's registry: `CS0` to `CS7`, `AF11` to `AF43`, `EF`, `VA` (RFC 5865),
+/// `LE` (RFC 8622) and `NQB` (RFC 9956). Their case does not matter; `DF` and `BE` are `CS0`. A
+/// number may be written in its place, `46` or `0x2e`.
 ///
 /// ```
 /// use freeboard::Dscp;
@@ -40,7 +41,8 @@ impl Dscp {
     pub const CS5: Self = Self(40);
     /// Admitted voice (RFC 5865).
     pub const VA: Self = Self(44);
-    /// Non-queue-building (RFC 9956): sparse by its sender's word, and no more important than the default.
+    /// Non-queue-building (RFC 9956): sparse by its sender's word, and no more important than the
+    /// default.
     pub const NQB: Self = Self(45);
     /// Expedited forwarding (RFC 3246): voice.
     pub const EF: Self = Self(46);
@@ -49,8 +51,8 @@ impl Dscp {
     /// Class selector 7: network control, of the link.
     pub const CS7: Self = Self(56);
 
-    /// The code point that stands for each priority of 802.1Q, 0 to 7. The names of the priorities are those of 802.1Q, the
-    /// code points those that RFC 4594 has for such traffic.
+    /// The code point that stands for each priority of 802.1Q, 0 to 7. The names of the priorities
+    /// are those of 802.1Q, the code points those that RFC 4594 has for such traffic.
     ///
     /// | priority | traffic | code point |
     /// |--:|---|---|
@@ -65,7 +67,8 @@ impl Dscp {
     pub const OF_PRIORITIES: [Self; 8] =
         [Self::CS0, Self::CS1, Self(18), Self(26), Self(34), Self::EF, Self::CS6, Self::CS7];
 
-    /// The code point that stands for a [priority](Self::OF_PRIORITIES) of 802.1Q. A number above 7 counts as 0.
+    /// The code point that stands for a [priority](Self::OF_PRIORITIES) of 802.1Q. A number above 7
+    /// counts as 0.
     #[inline]
     #[must_use]
     pub fn of_priority(priority: u8) -> Self {

@@ -1,8 +1,9 @@
 //! Which bits of a mark name a tin.
 
-/// Which bits of the caller's mark name a tin, as `fwmark` of CAKE: the bits of a mask, moved down so that the lowest of them
-/// counts as 1. The value `n`, from 1 to the number of tins, is the `n`-th tin as they are shown
-/// ([`TinPlan::of_marked`](super::TinPlan::of_marked)); with any other value the code point decides.
+/// Which bits of the caller's mark name a tin, as `fwmark` of CAKE: the bits of a mask, moved down
+/// so that the lowest of them counts as 1. The value `n`, from 1 to the number of tins, is the
+/// `n`-th tin as they are shown ([`TinPlan::of_marked`](super::TinPlan::of_marked)); with any other
+/// value the code point decides.
 ///
 /// ```
 /// use freeboard::{Dscp, Fwmark, TinMode};

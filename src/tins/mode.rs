@@ -7,7 +7,8 @@ use super::plan::in_order;
 use super::{Tin, TinName, TinPlan, TinShare};
 use crate::keyword::by_word;
 
-/// The plans of CAKE, by its words (§III-C): which tins there are, and which code points each takes.
+/// The plans of CAKE, by its words (§III-C): which tins there are, and which code points each
+/// takes.
 ///
 /// | word | tins, the lowest first: share of the rate |
 /// |---|---|
@@ -35,8 +36,8 @@ use crate::keyword::by_word;
 ///
 /// All but `besteffort` are there with the feature `tins`, which is on by default.
 ///
-/// NQB is no more important than the default (RFC 9956 asks for a queue of its own and for no priority), and each flow
-/// has a queue of its own here.
+/// NQB is no more important than the default (RFC 9956 asks for a queue of its own and for no
+/// priority), and each flow has a queue of its own here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -7,7 +7,8 @@ use shaper::Rate;
 
 use super::{Dscp, TinMode, TinName, TinPlanError, TinShare};
 
-/// A class of the line: a share of its rate in which the tin goes before those below it, and a weight.
+/// A class of the line: a share of its rate in which the tin goes before those below it, and a
+/// weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Tin {
@@ -59,9 +60,9 @@ impl Tin {
 
 /// Up to eight tins, and which of them takes which packet.
 ///
-/// A tin is a class of the line. Its number is its rank: within its share of the rate it goes before every tin of a lower
-/// number; what it has beyond that, it gets while no other tin is within its share. On a line without a rate tins
-/// share by weight.
+/// A tin is a class of the line. Its number is its rank: within its share of the rate it goes
+/// before every tin of a lower number; what it has beyond that, it gets while no other tin is
+/// within its share. On a line without a rate tins share by weight.
 ///
 /// A plan is one of CAKE's ([`TinMode`]), or has tins of the caller's:
 ///
@@ -83,8 +84,8 @@ impl Tin {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// **What a tin is promised.** Of a line of rate `C`, at least the smaller of its share and of `C` less the shares of the
-/// tins above it, whatever the others send ([`TinPlan::promised`]).
+/// **What a tin is promised.** Of a line of rate `C`, at least the smaller of its share and of `C`
+/// less the shares of the tins above it, whatever the others send ([`TinPlan::promised`]).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TinPlan {
     /// The mode that it began as.
@@ -116,8 +117,8 @@ impl TinPlan {
     /// CAKE's least quantum in bytes.
     const LEAST_QUANTUM: u32 = 300;
 
-    /// A plan with these tins, the lowest first. All code points go to the first tin, until others are
-    /// [given](Self::with), or [another is the default](Self::with_default).
+    /// A plan with these tins, the lowest first. All code points go to the first tin, until others
+    /// are [given](Self::with), or [another is the default](Self::with_default).
     ///
     /// # Errors
     /// [`TinPlanError`]: no tins or more than eight, two of one name, or tins above the first that have all of the line
@@ -205,8 +206,8 @@ impl TinPlan {
         Ok(self)
     }
 
-    /// The same plan with another default tin: code points go there that were in the default tin before and were not
-    /// [given](Self::with) to it.
+    /// The same plan with another default tin: code points go there that were in the default tin
+    /// before and were not [given](Self::with) to it.
     ///
     /// # Errors
     /// [`TinPlanError`]: no tin has the name, or the default was given before.
@@ -261,8 +262,8 @@ impl TinPlan {
         self.tins().get(usize::from(number))
     }
 
-    /// The numbers of the tins in the order in which they are shown, `tc`'s: bulk before best effort. Marks count in
-    /// this order.
+    /// The numbers of the tins in the order in which they are shown, `tc`'s: bulk before best
+    /// effort. Marks count in this order.
     #[must_use]
     pub fn shown(&self) -> &[u8] {
         self.shown.get(..usize::from(self.count)).unwrap_or_default()
@@ -281,8 +282,9 @@ impl TinPlan {
         self.map.get(usize::from(dscp.get())).copied().unwrap_or(self.default_tin)
     }
 
-    /// The tin of a packet that the caller has marked: a mark of `n`, from 1 to the number of tins, is the `n`-th tin as
-    /// they are [shown](Self::shown); with any other mark the code point decides. Cost: a load.
+    /// The tin of a packet that the caller has marked: a mark of `n`, from 1 to the number of tins,
+    /// is the `n`-th tin as they are [shown](Self::shown); with any other mark the code point
+    /// decides. Cost: a load.
     ///
     /// ```
     /// use freeboard::{Dscp, TinMode};
@@ -301,16 +303,16 @@ impl TinPlan {
         }
     }
 
-    /// The rate within which tin `number` goes before those below it, in bytes a second, rounded down; `None` on a line
-    /// without a rate. A tin that is not there counts as the default tin.
+    /// The rate within which tin `number` goes before those below it, in bytes a second, rounded
+    /// down; `None` on a line without a rate. A tin that is not there counts as the default tin.
     #[must_use]
     pub fn threshold(&self, number: u8, line: Rate) -> Option<u64> {
         let share = self.tin_or_default(number).share;
         line.as_bits_per_second().map(|bits| share.of(bits >> 3))
     }
 
-    /// [`TinPlan::threshold`] as a rate, for the AQM of the tin: 1 kbit/s at least, and the line's own where the share is
-    /// the whole line, or the line is stopped or without a limit.
+    /// [`TinPlan::threshold`] as a rate, for the AQM of the tin: 1 kbit/s at least, and the line's
+    /// own where the share is the whole line, or the line is stopped or without a limit.
     #[must_use]
     pub fn rate(&self, number: u8, line: Rate) -> Rate {
         if self.tin_or_default(number).share == TinShare::ALL || line == Rate::STOPPED {
@@ -321,12 +323,12 @@ impl TinPlan {
         bits.and_then(|bits| Rate::bits_per_second(bits).ok()).unwrap_or(line)
     }
 
-    /// What tin `number` gets at least while it is backlogged, whatever the others send, in bytes a second: the smaller
-    /// of its threshold and of what the thresholds of the tins above it leave. `None` on a line without a rate, where
-    /// weights rule.
+    /// What tin `number` gets at least while it is backlogged, whatever the others send, in bytes a
+    /// second: the smaller of its threshold and of what the thresholds of the tins above it leave.
+    /// `None` on a line without a rate, where weights rule.
     ///
-    /// The shares of `precedence` and `diffserv8` come to more than the line: the highest three are promised 39, 45 and
-    /// 16 %, and the others nothing.
+    /// The shares of `precedence` and `diffserv8` come to more than the line: the highest three are
+    /// promised 39, 45 and 16 %, and the others nothing.
     ///
     /// ```
     /// use freeboard::TinMode;
@@ -346,8 +348,9 @@ impl TinPlan {
         Some(own.min(all.saturating_sub(above.sum())))
     }
 
-    /// CAKE's quantum for tin `number`: what its threshold carries in 1/4,096 s, 300 bytes at least and the longest packet
-    /// at most. The schedulers here need the longest packet as quantum, and take it.
+    /// CAKE's quantum for tin `number`: what its threshold carries in 1/4,096 s, 300 bytes at least
+    /// and the longest packet at most. The schedulers here need the longest packet as quantum, and
+    /// take it.
     #[must_use]
     pub fn quantum(&self, number: u8, line: Rate, max_len: u32) -> u32 {
         let carried = self.threshold(number, line).map_or(u64::MAX, |bytes| bytes >> 12);
@@ -399,7 +402,8 @@ impl defmt::Format for TinPlan {
 }
 
 /// The words of which [`QueueSettings`](crate::QueueSettings) make the same plan:
-/// `diffserv4 map NQB voice`, `tin rest share 1 weight 1024 tin calls share 1/4 weight 256 map EF,VA calls`.
+/// `diffserv4 map NQB voice`, `tin rest share 1 weight 1024 tin calls share 1/4 weight 256 map
+/// EF,VA calls`.
 impl fmt::Display for TinPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.mode {

@@ -7,8 +7,8 @@ use super::TinPlanError;
 
 /// A part of the line's rate, above 0 and up to 1, as a fraction of whole numbers.
 ///
-/// Written `1/4`, `25%`, `12.5%` or `1`. The shares of CAKE's modes `precedence` and `diffserv8` are powers of 7/8, rounded
-/// down each time: `7/8^2`, up to `7/8^7`.
+/// Written `1/4`, `25%`, `12.5%` or `1`. The shares of CAKE's modes `precedence` and `diffserv8`
+/// are powers of 7/8, rounded down each time: `7/8^2`, up to `7/8^7`.
 ///
 /// ```
 /// use freeboard::TinShare;
@@ -26,7 +26,8 @@ use super::TinPlanError;
 pub struct TinShare {
     parts: u32,
     whole: u32,
-    /// How often 7/8 is taken, in the place of the fraction, where CAKE does so: rounded down each time.
+    /// How often 7/8 is taken, in the place of the fraction, where CAKE does so: rounded down each
+    /// time.
     sevenths: u8,
 }
 
@@ -121,7 +122,8 @@ impl FromStr for TinShare {
             let times = times.filter(|times| (1..=MOST_TIMES).contains(times));
             return times.map(Self::sevenths).ok_or(TinPlanError::NoShare);
         }
-        // A list of one: the search for a single character has an index that can panic where it is not inlined.
+        // A list of one: the search for a single character has an index that can panic where it is
+        // not inlined.
         if let Some((parts, whole)) = word.split_once(['/']) {
             let number = |digits: &str| match digits.starts_with('+') {
                 true => Err(TinPlanError::NoShare),

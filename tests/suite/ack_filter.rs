@@ -1,4 +1,5 @@
-//! A smart queue with the filter of acknowledgements: by frame and by descriptor, and changed under load.
+//! A smart queue with the filter of acknowledgements: by frame and by descriptor, and changed under
+//! load.
 
 use conformance::acks::{Segment, Wrap};
 use conformance::effort::effort;
@@ -31,8 +32,9 @@ fn drained(queue: &mut FrameQueue) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Goal: of a row of acknowledgements the last stays, or the last two, in whatever frames they come; and what else is
-/// queued stays. Method: twenty in each wrapping, of both versions of IP, with data between two halves.
+/// Goal: of a row of acknowledgements the last stays, or the last two, in whatever frames they
+/// come; and what else is queued stays. Method: twenty in each wrapping, of both versions of IP,
+/// with data between two halves.
 #[test]
 fn the_last_acknowledgements_stay() {
     for (filter, left) in
@@ -70,7 +72,8 @@ fn the_last_acknowledgements_stay() {
     }
 }
 
-/// Goal: the mode changes while packets are queued, and nothing is lost but what the mode in force filters.
+/// Goal: the mode changes while packets are queued, and nothing is lost but what the mode in force
+/// filters.
 #[test]
 fn the_mode_changes_under_load() {
     let mut queue = stopped(AckFilter::Off);
@@ -123,9 +126,9 @@ fn a_key_limits_and_buffers_change_under_the_filter() {
     assert_eq!(counters.accepted.packets, 200);
 }
 
-/// Goal: an acknowledgement that carries a mark of congestion is not dropped for the next, whichever of its headers carries
-/// the mark: the end of a tunnel keeps a mark of either (RFC 6040 §4.2). Behind two tunnels none is dropped: the header
-/// between is not read.
+/// Goal: an acknowledgement that carries a mark of congestion is not dropped for the next,
+/// whichever of its headers carries the mark: the end of a tunnel keeps a mark of either (RFC 6040
+/// §4.2). Behind two tunnels none is dropped: the header between is not read.
 #[test]
 fn a_marked_acknowledgement_stays() {
     /// In an IPv4 header more, directly behind that of Ethernet, with this ECN field.
@@ -154,8 +157,9 @@ fn a_marked_acknowledgement_stays() {
     }
 }
 
-/// Goal: by descriptor it is the same filter: the caller's buffers are read, and what is dropped comes back. Method: the
-/// same acknowledgements by frame and by descriptor, of flows that share a queue as well.
+/// Goal: by descriptor it is the same filter: the caller's buffers are read, and what is dropped
+/// comes back. Method: the same acknowledgements by frame and by descriptor, of flows that share a
+/// queue as well.
 #[test]
 fn by_descriptor_it_drops_what_it_drops_by_frame() {
     let frames: Vec<Vec<u8>> = (0..60_u32)

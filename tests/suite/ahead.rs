@@ -67,8 +67,8 @@ fn bursts_of_isolated_queues_are_their_packets_one_by_one() {
 }
 
 /// Goal: hosts stay isolated behind a line, and idle time buys no burst, by the way in for labels.
-/// Method: after an idle second host 1 has one flow and host 0 nine. By labels host 1 gets half of the line; by a
-/// bare label, where each flow is its own host, a tenth.
+/// Method: after an idle second host 1 has one flow and host 0 nine. By labels host 1 gets half of
+/// the line; by a bare label, where each flow is its own host, a tenth.
 #[test]
 fn behind_a_line_labels_isolate_hosts_and_bare_labels_do_not() {
     let served = |by_labels: bool| {

@@ -1,4 +1,5 @@
-//! Bursts into queues found by hash: their packets one by one, where memory is touched first and where not.
+//! Bursts into queues found by hash: their packets one by one, where memory is touched first and
+//! where not.
 
 use conformance::Xorshift;
 use conformance::effort::effort;
@@ -34,10 +35,11 @@ fn one_by_one(
     accepted
 }
 
-/// Goal: a burst is its packets one by one: same packets out, same drops and rejections in the same order, same books.
-/// Method: two copies get the same random bursts of up to 100 packets, one in bursts and one in single calls. Flows are
-/// twice as many as queues, so that sets are full. Handles in use, handles that do not exist, and lengths of nothing and
-/// of too much stand in the middle of bursts.
+/// Goal: a burst is its packets one by one: same packets out, same drops and rejections in the same
+/// order, same books. Method: two copies get the same random bursts of up to 100 packets, one in
+/// bursts and one in single calls. Flows are twice as many as queues, so that sets are full.
+/// Handles in use, handles that do not exist, and lengths of nothing and of too much stand in the
+/// middle of bursts.
 fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, descriptors: usize) {
     let random = &mut Xorshift::new(0);
     for step in 0..effort(300, 600_u64) {
@@ -111,7 +113,8 @@ fn bursts_of_isolated_queues_are_their_packets_one_by_one() {
     }
 }
 
-/// Goal: a packet refused in the middle of a burst claims no queue, and those around it are queued in order.
+/// Goal: a packet refused in the middle of a burst claims no queue, and those around it are queued
+/// in order.
 #[test]
 fn a_refused_packet_of_a_burst_leaves_no_claim() {
     for descriptors in DESCRIPTORS {

@@ -5,7 +5,8 @@ use core::error::Error;
 use freeboard::shaper::{Rate, Segments};
 use freeboard::{CutError, QueueSettings, SmartQueue};
 
-/// Goal: what is wrong with a word of the settings is said with its value and what is accepted. Method: the whole text.
+/// Goal: what is wrong with a word of the settings is said with its value and what is accepted.
+/// Method: the whole text.
 #[test]
 fn settings_name_the_value_and_what_is_accepted() {
     for (words, text) in [

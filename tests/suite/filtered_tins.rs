@@ -1,4 +1,5 @@
-//! The filter of acknowledgements where tins, hosts, an AQM and a drop policy have the packets in their books.
+//! The filter of acknowledgements where tins, hosts, an AQM and a drop policy have the packets in
+//! their books.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +93,8 @@ impl Uplink {
         Labels { flow: label(flow), src_host, dst_host }
     }
 
-    /// A packet of `flow`: an acknowledgement of what came since, of the same, or data of the flow's own.
+    /// A packet of `flow`: an acknowledgement of what came since, of the same, or data of the
+    /// flow's own.
     fn push(&mut self, random: &mut Xorshift, flow: u32) {
         let Some(handle) = self.free.pop() else { return };
         let number = self.numbers.entry(flow).or_default();
@@ -202,7 +204,8 @@ impl Uplink {
         self.queue.relabel(Self::labels_of(&self.inside, self.key));
     }
 
-    /// The sum of all tins, whichever they are, is what was counted by hand, and as much as is not in tin 0 is in the others.
+    /// The sum of all tins, whichever they are, is what was counted by hand, and as much as is not
+    /// in tin 0 is in the others.
     fn check_sums(&self) {
         assert_eq!(self.queue.recount(), Ok(()));
         let counters = self.queue.counters();
@@ -252,10 +255,11 @@ impl Uplink {
     }
 }
 
-/// Goal: a packet that is taken from the middle of its queue is taken from all books: those of its tin, its host, the AQM and the drop
-/// policy, which chooses among hosts over all tins. Method: floods of acknowledgements with data between them, of eight flows
-/// of three hosts in four tins, at more than the rate. What comes out is counted by hand, tin by tin and reason by reason; the books are
-/// recounted after each call. Filter, AQM, isolation, rate and limits change meanwhile.
+/// Goal: a packet that is taken from the middle of its queue is taken from all books: those of its
+/// tin, its host, the AQM and the drop policy, which chooses among hosts over all tins. Method:
+/// floods of acknowledgements with data between them, of eight flows of three hosts in four tins,
+/// at more than the rate. What comes out is counted by hand, tin by tin and reason by reason; the
+/// books are recounted after each call. Filter, AQM, isolation, rate and limits change meanwhile.
 #[test]
 fn what_is_filtered_leaves_the_books_of_its_tin_its_host_and_its_aqm() {
     let mut dropped = [[0; REASONS.len()]; 2];
@@ -340,9 +344,11 @@ fn change(uplink: &mut Uplink, random: &mut Xorshift) {
     }
 }
 
-/// Goal: whatever setting changes while acknowledgements are filtered, every handle comes out once, the books are right, and no
-/// acknowledgement is filtered for one that is not queued, or of another flow. Method: 24 flows in a table of eight queues, so that
-/// flows share queues and spare ones; tins in number and in name, hosts across them, isolation, limits, key, AQM and filter change.
+/// Goal: whatever setting changes while acknowledgements are filtered, every handle comes out once,
+/// the books are right, and no acknowledgement is filtered for one that is not queued, or of
+/// another flow. Method: 24 flows in a table of eight queues, so that flows share queues and spare
+/// ones; tins in number and in name, hosts across them, isolation, limits, key, AQM and filter
+/// change.
 #[test]
 fn whatever_changes_every_handle_comes_out_once_and_no_flow_filters_another() {
     let mut dropped = [0; REASONS.len()];

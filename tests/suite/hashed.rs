@@ -84,8 +84,8 @@ fn the_shortest_construction_is_fair() {
 
 /// Goal: whatever happens, a queue of the table is claimed if and only if it holds packets, every
 /// handle comes home once, and a flow that never had to share is never reordered.
-/// Method: random arrivals of 48 hashes, departures, lowered limits and drains; the table is full for
-/// much of the time. `recount` compares the table with the queues after every operation.
+/// Method: random arrivals of 48 hashes, departures, lowered limits and drains; the table is full
+/// for much of the time. `recount` compares the table with the queues after every operation.
 #[test]
 fn queues_are_claimed_exactly_while_backlogged() {
     let mut subject = hashed(Limits::packets(40));

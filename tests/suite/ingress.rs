@@ -28,7 +28,8 @@ impl Labelled for Flow {
     }
 }
 
-/// A sender with a window: one packet more a round trip, half the window at a loss, once a round trip.
+/// A sender with a window: one packet more a round trip, half the window at a loss, once a round
+/// trip.
 struct Sender {
     window: f64,
     in_flight: u32,
@@ -43,8 +44,8 @@ enum Event {
     Lost(u32),
 }
 
-/// What was seen in the last 20 of 30 seconds, in bits a second of what arrived and left, and the mean time that packets
-/// waited at the provider, in microseconds.
+/// What was seen in the last 20 of 30 seconds, in bits a second of what arrived and left, and the
+/// mean time that packets waited at the provider, in microseconds.
 struct Seen {
     arrived: u64,
     left: u64,
@@ -127,10 +128,11 @@ fn run(ingress: bool, senders: u32) -> Seen {
     Seen { arrived: rate(arrived), left: rate(left), waited: waited / arrived / 1_000 }
 }
 
-/// Goal: behind a bottleneck, arrivals keep to the rate that was set, so that no queue stands there.
-/// Method: 24 senders with windows, a line of the provider's that is 2 % faster than the rate, and a round-trip time of
-/// 20 ms, where every tenth packet or so is dropped. Charged, drops leave room for nothing else: arrivals are the rate.
-/// Not charged, arrivals fill the provider's line.
+/// Goal: behind a bottleneck, arrivals keep to the rate that was set, so that no queue stands
+/// there. Method: 24 senders with windows, a line of the provider's that is 2 % faster than the
+/// rate, and a round-trip time of 20 ms, where every tenth packet or so is dropped. Charged, drops
+/// leave room for nothing else: arrivals are the rate. Not charged, arrivals fill the provider's
+/// line.
 #[test]
 fn arrivals_keep_to_the_rate_where_drops_are_charged() {
     let (without, with) = (run(false, 24), run(true, 24));

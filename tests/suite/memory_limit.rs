@@ -23,7 +23,8 @@ impl Labelled for Flow {
     }
 }
 
-/// Goal: the rule is CAKE's. Method: the table of what a kernel has, in which the tins make no difference.
+/// Goal: the rule is CAKE's. Method: the table of what a kernel has, in which the tins make no
+/// difference.
 #[test]
 fn the_rule_is_that_of_cake() {
     let table = include_str!("../golden/memory_limit.tsv");
@@ -45,9 +46,9 @@ fn the_rule_is_that_of_cake() {
     assert_eq!(MemoryLimit::ByRate.bytes(Rate::STOPPED, Rtt::INTERNET), MemoryLimit::LEAST);
 }
 
-/// Goal: the limit is hard after every call, and nothing else is dropped for it. Method: histories of arrivals,
-/// departures, other limits, rates and round-trip times, by descriptor with lengths and with buffers; what the mirror
-/// holds in buffers is compared after each call.
+/// Goal: the limit is hard after every call, and nothing else is dropped for it. Method: histories
+/// of arrivals, departures, other limits, rates and round-trip times, by descriptor with lengths
+/// and with buffers; what the mirror holds in buffers is compared after each call.
 #[test]
 fn the_limit_is_kept_after_every_call() {
     let mut state = 7_u64;
@@ -109,7 +110,8 @@ fn the_limit_is_kept_after_every_call() {
     assert!(dropped > 1_000, "{dropped}");
 }
 
-/// Goal: buffers of a queue with frames count as they are, with the one that the caller was given. Method: short frames.
+/// Goal: buffers of a queue with frames count as they are, with the one that the caller was given.
+/// Method: short frames.
 #[test]
 fn a_short_frame_takes_a_buffer() {
     let rate = Rate::megabits_per_second(10).unwrap();
@@ -156,8 +158,9 @@ fn a_limit_below_a_packet_is_refused() {
     assert_eq!(queue.limits(), before, "as many as without");
 }
 
-/// Goal: limits made for buffers as they are keep queues of the bare core within the memory, and no packet fewer than must.
-/// Method: every small granule, longest packet and memory, against a sum; and a FIFO that takes packets of all lengths.
+/// Goal: limits made for buffers as they are keep queues of the bare core within the memory, and no
+/// packet fewer than must. Method: every small granule, longest packet and memory, against a sum;
+/// and a FIFO that takes packets of all lengths.
 #[test]
 fn limits_within_memory_are_exact_for_the_longest() {
     let footprint = |len: u32, granule: u32| len.div_ceil(granule) * granule;
@@ -189,8 +192,9 @@ fn limits_within_memory_are_exact_for_the_longest() {
     assert_eq!(fifo.backlog().packets, 6);
 }
 
-/// Goal: with times that stand, jump and run backwards and rates from 0 to the largest, every packet in tins comes out once, by
-/// `dequeue` or as a drop, and the limit holds. Method: a queue at each rate that meets each of these times, and then has no line.
+/// Goal: with times that stand, jump and run backwards and rates from 0 to the largest, every
+/// packet in tins comes out once, by `dequeue` or as a drop, and the limit holds. Method: a queue
+/// at each rate that meets each of these times, and then has no line.
 #[test]
 fn no_time_and_no_rate_loses_a_packet() {
     let largest = Rate::bits_per_second(Rate::MAX_BITS_PER_SECOND).unwrap();

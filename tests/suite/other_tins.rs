@@ -1,4 +1,5 @@
-//! Other tins while packets are queued: what comes afterwards goes by the tin that it names, whatever stands there from before.
+//! Other tins while packets are queued: what comes afterwards goes by the tin that it names,
+//! whatever stands there from before.
 
 use freeboard::flowhash::{Labels, mix};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, Scheduler, TinConfig};
@@ -40,7 +41,8 @@ impl Line {
         handle
     }
 
-    /// So many tins, where what is in tin `t` goes to tin `to(t)`, or to tin 0 if that is not there.
+    /// So many tins, where what is in tin `t` goes to tin `to(t)`, or to tin 0 if that is not
+    /// there.
     fn set_tins(&mut self, count: usize, to: impl Fn(u8) -> u8) {
         let to = |tin| Some(to(tin)).filter(|tin| usize::from(*tin) < count).unwrap_or(0);
         self.labels.iter_mut().for_each(|labels| labels.tin = to(labels.tin));
@@ -66,8 +68,8 @@ fn modes() -> impl Iterator<Item = Isolation> {
     Isolation::ALL.iter().copied().filter(|mode| *mode != Isolation::TripleIsolate)
 }
 
-/// Goal: a flow whose tin goes and comes back is served in it again with its next packet, and so is its host, although
-/// packets of both wait in the tin that took them in meanwhile.
+/// Goal: a flow whose tin goes and comes back is served in it again with its next packet, and so is
+/// its host, although packets of both wait in the tin that took them in meanwhile.
 #[test]
 fn a_tin_that_comes_back_has_its_flows_and_hosts() {
     for mode in modes() {
@@ -86,8 +88,8 @@ fn a_tin_that_comes_back_has_its_flows_and_hosts() {
     }
 }
 
-/// Goal: where a tin has another number from now on, its old number is another tin's: flows and hosts of this one do not join
-/// what waits under the old number.
+/// Goal: where a tin has another number from now on, its old number is another tin's: flows and
+/// hosts of this one do not join what waits under the old number.
 #[test]
 fn a_tin_of_another_number_leaves_the_number_to_others() {
     for mode in modes() {
@@ -140,8 +142,9 @@ fn tins_that_change_again_and_again_keep_their_packets_apart() {
     }
 }
 
-/// Goal: hosts are equal although one of them claimed its entry, while there was one tin, from a host that had one share in two.
-/// Method: host 0 sends in two tins and is idle again; eight hosts flood the only tin, then one of two.
+/// Goal: hosts are equal although one of them claimed its entry, while there was one tin, from a
+/// host that had one share in two. Method: host 0 sends in two tins and is idle again; eight hosts
+/// flood the only tin, then one of two.
 #[test]
 fn an_entry_taken_over_while_there_is_one_tin_inherits_no_share_in_two() {
     let of = |tin, host: u32| {

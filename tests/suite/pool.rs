@@ -31,8 +31,9 @@ fn uplink(limits: Limits) -> impl Scheduler {
 
 /// How many of the [`packets`] of a light flow get through beside a flood, all of 200 bytes.
 ///
-/// The light flow sends one every 5 ms, less than half of the line; the flood one every 20 µs. Every
-/// packet needs a buffer to be received in; where none is free, it is lost, unless the caller `evicts`.
+/// The light flow sends one every 5 ms, less than half of the line; the flood one every 20 µs.
+/// Every packet needs a buffer to be received in; where none is free, it is lost, unless the caller
+/// `evicts`.
 fn light_packets(limits: Limits, evicts: bool) -> u32 {
     let mut uplink = uplink(limits);
     let mut free: Vec<u32> = (0..BUFFERS).collect();
@@ -70,8 +71,9 @@ fn light_packets(limits: Limits, evicts: bool) -> u32 {
 }
 
 /// Goal: a light flow loses nothing to a flood, whatever the packets' length.
-/// Method: the example's sizes and packets of 200 bytes, of which 256 buffers hold 51 kB and the limit 150. With the
-/// limit in bytes alone the pool is empty before it binds, and the device takes what comes first.
+/// Method: the example's sizes and packets of 200 bytes, of which 256 buffers hold 51 kB and the
+/// limit 150. With the limit in bytes alone the pool is empty before it binds, and the device takes
+/// what comes first.
 #[test]
 fn a_light_flow_gets_its_packets_whatever_the_length() {
     let in_bytes = Limits::bytes(150_000);

@@ -1,4 +1,5 @@
-//! Tins of the smart queue: shares of floods, hosts within each, voice beside floods, other tins and rates under load.
+//! Tins of the smart queue: shares of floods, hosts within each, voice beside floods, other tins
+//! and rates under load.
 
 use std::collections::BTreeMap;
 
@@ -187,7 +188,8 @@ fn diffserv4(rate: Rate) -> DescriptorQueue {
     builder.catch_up(Nanos::ZERO).descriptors().expect("it is in range")
 }
 
-/// Goal: with every tin flooded each has its share, and in each the hosts share alike, whatever flows they open. In every mode.
+/// Goal: with every tin flooded each has its share, and in each the hosts share alike, whatever
+/// flows they open. In every mode.
 #[test]
 fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
     for &isolation in Isolation::ALL {
@@ -210,18 +212,19 @@ fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
     }
 }
 
-/// Four hosts: 0 floods all tins of `diffserv4`, each of the others one of the tins 0, 2 and 3, and the tin 1 of bulk has
-/// host 0 alone.
+/// Four hosts: 0 floods all tins of `diffserv4`, each of the others one of the tins 0, 2 and 3, and
+/// the tin 1 of bulk has host 0 alone.
 fn one_host_in_all_tins() -> Vec<Sender> {
     let of_host = |host: u32, tin: u8| Sender { tin, host, flow: u32::from(tin), server: 7 };
     let everywhere = (0..4).map(|tin| of_host(0, tin));
     everywhere.chain([(1, 0), (2, 2), (3, 3)].map(|(host, tin)| of_host(host, tin))).collect()
 }
 
-/// Goal: a host that floods every tin has a share in each, or with the option about one in all. Of a line in parts of 187, 62,
-/// 500 and 250 thousandths the host has without the option half of three tins and all of one: 531, and the others 94, 250 and
-/// 125. The most even shares would be 281, 187, 281 and 250; a packet of every turn that is left to the host in tins 0
-/// and 3 is what is missing. Tins keep their shares.
+/// Goal: a host that floods every tin has a share in each, or with the option about one in all. Of
+/// a line in parts of 187, 62, 500 and 250 thousandths the host has without the option half of
+/// three tins and all of one: 531, and the others 94, 250 and 125. The most even shares would be
+/// 281, 187, 281 and 250; a packet of every turn that is left to the host in tins 0 and 3 is what
+/// is missing. Tins keep their shares.
 #[test]
 fn a_host_in_all_tins_has_one_share() {
     for across in [false, true] {
@@ -243,8 +246,9 @@ fn a_host_in_all_tins_has_one_share() {
     }
 }
 
-/// Goal: one share in all tins in three tins, in eight and in an operator's own: a host that floods all tins beside one in each is
-/// sent half the line without the option, and much less with it; tins keep what they had, and the books are right.
+/// Goal: one share in all tins in three tins, in eight and in an operator's own: a host that floods
+/// all tins beside one in each is sent half the line without the option, and much less with it;
+/// tins keep what they had, and the books are right.
 #[test]
 fn one_share_holds_in_every_plan() {
     let own = QueueSettings::from_words(OWN_TINS).unwrap().tins.expect("it names tins");
@@ -298,8 +302,8 @@ fn one_share_starves_no_host_in_a_tin_that_has_the_floor_alone() {
     }
 }
 
-/// Goal: under `triple-isolate` hosts of a tin share alike, whatever flows they open there and in other tins. Method: each
-/// host has a destination of its own.
+/// Goal: under `triple-isolate` hosts of a tin share alike, whatever flows they open there and in
+/// other tins. Method: each host has a destination of its own.
 #[test]
 fn hosts_share_alike_in_every_tin_under_triple_isolate() {
     let builder = SmartQueue::upload(mbit(10)).isolation(Isolation::TripleIsolate);
@@ -318,9 +322,11 @@ fn hosts_share_alike_in_every_tin_under_triple_isolate() {
     line.check();
 }
 
-/// Goal: under `triple-isolate` a host that floods every tin divides one share among its flows in all of them. Of a line in parts of 187,
-/// 62, 500 and 250 thousandths host 0 has without the option half of three tins and all of one. With it the host has a quarter of a
-/// share in each tin: one fifth of the three, beside a host whose one flow has a share. Method: each host has a destination of its own.
+/// Goal: under `triple-isolate` a host that floods every tin divides one share among its flows in
+/// all of them. Of a line in parts of 187, 62, 500 and 250 thousandths host 0 has without the
+/// option half of three tins and all of one. With it the host has a quarter of a share in each tin:
+/// one fifth of the three, beside a host whose one flow has a share. Method: each host has a
+/// destination of its own.
 #[test]
 fn a_host_in_all_tins_divides_one_share_under_triple_isolate() {
     for (across, expected) in [(false, [531, 94, 250, 125]), (true, [250, 150, 400, 200])] {
@@ -343,8 +349,8 @@ fn a_host_in_all_tins_divides_one_share_under_triple_isolate() {
     }
 }
 
-/// Goal: another isolation under load loses nothing with several tins, and the tins keep their shares. Method: to
-/// `triple-isolate` and back, again and again.
+/// Goal: another isolation under load loses nothing with several tins, and the tins keep their
+/// shares. Method: to `triple-isolate` and back, again and again.
 #[test]
 fn another_isolation_under_load_leaves_tins_their_shares() {
     let builder = SmartQueue::upload(mbit(10)).isolation(Isolation::TripleIsolate);
@@ -364,8 +370,9 @@ fn another_isolation_under_load_leaves_tins_their_shares() {
     }
 }
 
-/// Goal: one share in all tins is set and unset under load, beside other tins and other isolations: nothing is lost by it, the
-/// books are right after each change, and in the end shares are those of a queue that had the option from the start.
+/// Goal: one share in all tins is set and unset under load, beside other tins and other isolations:
+/// nothing is lost by it, the books are right after each change, and in the end shares are those of
+/// a queue that had the option from the start.
 #[test]
 fn one_share_is_set_under_load() {
     // So that there is room for it.
@@ -411,8 +418,8 @@ fn one_share_is_set_under_load() {
     line.check();
 }
 
-/// Goal: voice loses nothing behind floods of twelve hosts in each other tin, and waits for a packet or two; without tins it
-/// shares with all hosts.
+/// Goal: voice loses nothing behind floods of twelve hosts in each other tin, and waits for a
+/// packet or two; without tins it shares with all hosts.
 #[test]
 fn voice_loses_nothing_beside_floods_in_other_tins() {
     let mut line = Line::new(diffserv4(mbit(2)));
@@ -436,8 +443,8 @@ fn voice_loses_nothing_beside_floods_in_other_tins() {
     line.check();
 }
 
-/// Goal: other tins under load, in number and in name: no packet is lost by it, all come out, the books are right, and the
-/// tins read back.
+/// Goal: other tins under load, in number and in name: no packet is lost by it, all come out, the
+/// books are right, and the tins read back.
 #[test]
 fn other_tins_under_load_lose_nothing() {
     for isolation in [Isolation::DualSrcHost, Isolation::TripleIsolate] {
@@ -530,7 +537,8 @@ fn counters_follow_the_name_of_a_tin() {
     }
 }
 
-/// Goal: the shares follow the rate, all tins at once, and on a line without a rate they are by weight.
+/// Goal: the shares follow the rate, all tins at once, and on a line without a rate they are by
+/// weight.
 #[test]
 fn shares_follow_the_rate() {
     let mut line = Line::new(diffserv4(mbit(100)));
@@ -570,7 +578,8 @@ fn each_tin_has_an_aqm_for_its_part_of_the_rate() {
     }
 }
 
-/// Goal: `triple-isolate` takes as many tins as it has rounds for, and says what is missing. Method: 8 tins need 16 rounds.
+/// Goal: `triple-isolate` takes as many tins as it has rounds for, and says what is missing.
+/// Method: 8 tins need 16 rounds.
 #[test]
 fn tins_under_triple_isolate_need_two_rounds_each() {
     let shares = [TinConfig::by_weight(1); 8];
@@ -590,7 +599,8 @@ fn tins_under_triple_isolate_need_two_rounds_each() {
     assert_eq!(set(16, Isolation::TripleIsolate, &shares), Ok(()));
 }
 
-/// Goal: the words of a plan reach the running queue, and a frame of every code point goes to the tin of the plan.
+/// Goal: the words of a plan reach the running queue, and a frame of every code point goes to the
+/// tin of the plan.
 #[test]
 fn a_frame_goes_to_the_tin_of_its_code_point() {
     for words in ["besteffort", "precedence", "diffserv3", "diffserv4 map NQB voice", "diffserv8"] {
@@ -618,9 +628,9 @@ fn a_frame_goes_to_the_tin_of_its_code_point() {
     }
 }
 
-/// Goal: the tin is named by the header that was asked for, from the next frame on; a mark comes before, by its bits.
-/// Method: a frame with priority 1 in its tag, AF41 in its IP header and EF in the one inside; one without a tag and without
-/// a tunnel.
+/// Goal: the tin is named by the header that was asked for, from the next frame on; a mark comes
+/// before, by its bits. Method: a frame with priority 1 in its tag, AF41 in its IP header and EF in
+/// the one inside; one without a tag and without a tunnel.
 #[test]
 fn a_tin_is_named_by_the_header_that_was_asked_for() {
     let ip = |dscp: u8, protocol: u8, len: u8| {

@@ -1,4 +1,5 @@
-//! Frames of several segments, cut: what a receiver puts together again is what the sender handed over.
+//! Frames of several segments, cut: what a receiver puts together again is what the sender handed
+//! over.
 
 use conformance::Xorshift;
 use conformance::effort::effort;
@@ -219,7 +220,8 @@ fn queue(rate: u64) -> FrameQueue {
     builder.overhead(Overhead::ETHERNET.for_frames(14)).frames([42; 16]).expect("a queue")
 }
 
-/// Goal: each segment is a packet: counted, charged with its own overhead, and the buffers are booked.
+/// Goal: each segment is a packet: counted, charged with its own overhead, and the buffers are
+/// booked.
 #[test]
 fn a_frame_that_is_cut_counts_as_its_segments() {
     let (parts, frame) = frame(14_480);

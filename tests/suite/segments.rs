@@ -19,9 +19,9 @@ fn draw(random: &mut Xorshift) -> Option<Segments> {
     Some(Segments::of_offload(len, headers, size).expect("in range"))
 }
 
-/// Goal: the line is charged for a super-packet what its segments would be charged one by one, and other packets as they
-/// were. Method: histories on several links; a line of its own is charged segment by segment and compared after each
-/// departure, to the nanosecond and over all remainders.
+/// Goal: the line is charged for a super-packet what its segments would be charged one by one, and
+/// other packets as they were. Method: histories on several links; a line of its own is charged
+/// segment by segment and compared after each departure, to the nanosecond and over all remainders.
 #[test]
 fn the_line_is_charged_segment_by_segment() {
     for (turn, words) in
@@ -76,7 +76,8 @@ fn behind_the_bottleneck(buffers: u32) -> SmartQueueBuilder {
     builder.catch_up(Nanos::ZERO).max_len(1 << 17).buffers(buffers)
 }
 
-/// Goal: behind the bottleneck a super-packet that is rejected, and one that is dropped, are charged by their segments.
+/// Goal: behind the bottleneck a super-packet that is rejected, and one that is dropped, are
+/// charged by their segments.
 #[test]
 fn what_is_lost_behind_the_bottleneck_is_charged_by_segments() {
     let cut = Segments::of_offload(3_066, 66, 1_448).unwrap();

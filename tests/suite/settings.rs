@@ -183,8 +183,9 @@ fn an_error_points_at_the_word() {
     assert!(text.contains("did you mean `wash`?") && text.contains(" ether-vlan"), "{text}");
 }
 
-/// Goal: a fault of one word is told before the sum of the shares, which is the fault of no single word. Method: shares that
-/// take the whole line, with each fault of a code point or a default tin behind them; without this fault the sum is told.
+/// Goal: a fault of one word is told before the sum of the shares, which is the fault of no single
+/// word. Method: shares that take the whole line, with each fault of a code point or a default tin
+/// behind them; without this fault the sum is told.
 #[test]
 fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
     let crowded = SettingsProblem::Tins(TinPlanError::Crowded { thousandths: 1_000 });
@@ -337,7 +338,8 @@ fn a_queue_is_built_of_words() {
         "bandwidth unlimited besteffort dual-srchost nowash no-ack-filter egress internet cobalt l4s raw"
     );
 
-    // What names a tin is the caller's by descriptor, and is said where it is not what it is unless set.
+    // What names a tin is the caller's by descriptor, and is said where it is not what it is unless
+    // set.
     for (words, said) in [
         ("tin-by inner-dscp fwmark 0xff0", "tin-by inner-dscp fwmark 0xff0 "),
         ("tin-by priority fwmark 0", "tin-by priority fwmark 0x0 "),
@@ -481,7 +483,8 @@ fn later_settings_hold_where_they_say_something() {
     assert_eq!(both.aqm, Some(AqmKind::CoDel));
 }
 
-/// Goal: a configuration file of the caller's holds settings as their text, and what it refuses is named as by `from_words`.
+/// Goal: a configuration file of the caller's holds settings as their text, and what it refuses is
+/// named as by `from_words`.
 #[test]
 fn settings_are_a_string_for_serde() {
     let words = "bandwidth 20mbit diffserv4 map NQB voice nat wash regional overhead 34 ptm";

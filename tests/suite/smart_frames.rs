@@ -1,5 +1,5 @@
-//! The smart queue with frames: translated addresses, terms of single hosts, another key, limits, and frames written in
-//! place.
+//! The smart queue with frames: translated addresses, terms of single hosts, another key, limits,
+//! and frames written in place.
 
 use core::cell::Cell;
 
@@ -51,8 +51,8 @@ impl Nat for ByPort {
     }
 }
 
-/// Goal: hosts behind a translation are hosts. Method: ten ports of one address; nine are one host each, the tenth
-/// too, and its terms are asked for by the inner address.
+/// Goal: hosts behind a translation are hosts. Method: ten ports of one address; nine are one host
+/// each, the tenth too, and its terms are asked for by the inner address.
 #[test]
 fn hosts_behind_a_translation_are_told_apart() {
     let (mut plain, asked) = (unlimited(), Cell::new(0));
@@ -80,9 +80,9 @@ fn from_card(host: u8, port: u8, card: u8, vlan: u8) -> Vec<u8> {
     frame
 }
 
-/// Goal: a host is what its identity says, for shares, terms and the way down alike; a change of the identity counts for
-/// flows that begin after it. Method: addresses of two cards in two VLANs under each identity, the backlogged hosts
-/// counted; a rule for a list.
+/// Goal: a host is what its identity says, for shares, terms and the way down alike; a change of
+/// the identity counts for flows that begin after it. Method: addresses of two cards in two VLANs
+/// under each identity, the backlogged hosts counted; a rule for a list.
 #[test]
 fn hosts_are_what_the_operator_calls_one() {
     let byte = HostBy::Prefix(PrefixLengths::new(24, 64).expect("in range"));
@@ -146,8 +146,8 @@ impl HostRules for Weighted {
     }
 }
 
-/// Goal: a weight is honoured either way, and a new one at once. Method: three against one, then one against one, of
-/// hosts that stay backlogged.
+/// Goal: a weight is honoured either way, and a new one at once. Method: three against one, then
+/// one against one, of hosts that stay backlogged.
 #[test]
 fn weights_of_hosts_hold_and_change_while_frames_are_queued() {
     for download in [false, true] {
@@ -220,9 +220,9 @@ fn terms_of_a_host_change_after_a_key_rotation() {
     queue.recount().expect("the counters are right");
 }
 
-/// Goal: rates and ceilings of hosts bind with frames as they do by descriptor, where the memory has room. Method: a
-/// ceiling of 8 Mbit/s, 1 ms a frame, on a line without a rate, alone and with a committed rate above it; a committed rate
-/// beside a host without one.
+/// Goal: rates and ceilings of hosts bind with frames as they do by descriptor, where the memory
+/// has room. Method: a ceiling of 8 Mbit/s, 1 ms a frame, on a line without a rate, alone and with
+/// a committed rate above it; a committed rate beside a host without one.
 #[test]
 fn ceilings_and_rates_of_hosts_bind() {
     let queue = |terms: HostTerms| {
@@ -264,8 +264,8 @@ fn ceilings_and_rates_of_hosts_bind() {
     shared.recount().expect("the counters are right");
 }
 
-/// Goal: another key splits no host, reorders no flow and loses no frame. Method: four flows of two hosts, each with a
-/// standing queue, over three keys; each frame has the next number of its flow.
+/// Goal: another key splits no host, reorders no flow and loses no frame. Method: four flows of two
+/// hosts, each with a standing queue, over three keys; each frame has the next number of its flow.
 #[test]
 fn another_key_while_frames_are_queued_reorders_nothing() {
     let mut queue = unlimited();
@@ -278,7 +278,8 @@ fn another_key_while_frames_are_queued_reorders_nothing() {
         let frame = frame(flow as u8 / 2, flow as u8 % 2, pushed[flow]);
         queue.push(now, &frame).expect("there is room");
         pushed[flow] = pushed[flow].wrapping_add(1);
-        // Queues stand, and are empty for three steps of ten, in which flows and hosts come back under the new key.
+        // Queues stand, and are empty for three steps of ten, in which flows and hosts come back
+        // under the new key.
         let down_to = if step % 10 > 6 { 0 } else { 5 };
         while queue.backlog().packets > down_to {
             let frame = queue.pop(now).expect("a frame");
@@ -332,8 +333,9 @@ fn a_popped_frame_is_the_callers_to_change() {
     }
 }
 
-/// Goal: a frame that is written in place is as one that is copied, and nothing is asked for in vain. Method: the same
-/// history both ways, over few buffers, so that frames give way; lengths out of range.
+/// Goal: a frame that is written in place is as one that is copied, and nothing is asked for in
+/// vain. Method: the same history both ways, over few buffers, so that frames give way; lengths out
+/// of range.
 #[test]
 fn a_frame_that_is_written_in_place_is_as_one_that_is_copied() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).buffers(4).max_len(LEN as u32);

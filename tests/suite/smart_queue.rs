@@ -1,5 +1,5 @@
-//! The smart queue: what comes out went in, every frame is accounted for once, marks are right, and rate, device and
-//! buffers bind.
+//! The smart queue: what comes out went in, every frame is accounted for once, marks are right, and
+//! rate, device and buffers bind.
 
 mod history;
 mod line;
@@ -76,14 +76,15 @@ fn ip_at(shape: Shape) -> usize {
     14 + 4 * usize::from(shape.tags)
 }
 
-/// `frame` as it is with congestion experienced: bits set, checksum computed anew over the whole header.
+/// `frame` as it is with congestion experienced: bits set, checksum computed anew over the whole
+/// header.
 fn marked(shape: Shape, number: u32) -> Vec<u8> {
     frame(Shape { ecn: 3, ..shape }, number)
 }
 
-/// Goal: a mark is written into every header that can carry it, with a right checksum, and nothing else changes.
-/// Method: a standing queue of both versions behind no tag, one and two; what the AQM marks is compared with a frame
-/// that is built with the mark, whose checksum is computed anew.
+/// Goal: a mark is written into every header that can carry it, with a right checksum, and nothing
+/// else changes. Method: a standing queue of both versions behind no tag, one and two; what the AQM
+/// marks is compared with a frame that is built with the mark, whose checksum is computed anew.
 #[test]
 fn a_mark_is_in_the_header_and_the_checksum_is_right() {
     for (v6, tags, ecn) in [false, true]
@@ -113,7 +114,8 @@ fn a_mark_is_in_the_header_and_the_checksum_is_right() {
     }
 }
 
-/// Goal: without the capability a packet is dropped instead, and one that came marked leaves as it came.
+/// Goal: without the capability a packet is dropped instead, and one that came marked leaves as it
+/// came.
 #[test]
 fn what_cannot_be_marked_is_dropped_and_what_is_marked_stays() {
     for (ecn, drops) in [(0, true), (3, false)] {
@@ -146,8 +148,9 @@ fn host_of(frame: &[u8]) -> u8 {
     frame[14 + 15]
 }
 
-/// Goal: when every buffer is taken the host that holds the most gives way, whatever it opens, and no arrival is
-/// refused. Method: one host fills all buffers from many ports; another then sends one frame a turn.
+/// Goal: when every buffer is taken the host that holds the most gives way, whatever it opens, and
+/// no arrival is refused. Method: one host fills all buffers from many ports; another then sends
+/// one frame a turn.
 #[test]
 fn when_no_buffer_is_free_the_host_that_holds_the_most_gives_way() {
     let mut memory = StaticFrames::<16, 1_514, 2>::new();
@@ -172,9 +175,10 @@ fn when_no_buffer_is_free_the_host_that_holds_the_most_gives_way() {
     queue.recount().expect("the counters are right");
 }
 
-/// Goal: what SECURITY.md says of short frames: the host that gives way holds about the most bytes, so a flood of short frames
-/// takes most of the buffers, and another host keeps as many bytes as the flood holds, less the grain and a frame. Method: the
-/// flood comes in 20 frames for each long frame. 16 hosts share 256 buffers of 1,518 bytes, so the grain is 4,096 bytes.
+/// Goal: what SECURITY.md says of short frames: the host that gives way holds about the most bytes,
+/// so a flood of short frames takes most of the buffers, and another host keeps as many bytes as
+/// the flood holds, less the grain and a frame. Method: the flood comes in 20 frames for each long
+/// frame. 16 hosts share 256 buffers of 1,518 bytes, so the grain is 4,096 bytes.
 #[test]
 fn a_flood_of_short_frames_leaves_another_host_about_as_many_bytes() {
     const GRAIN: u32 = 4_096;
@@ -196,7 +200,8 @@ fn a_flood_of_short_frames_leaves_another_host_about_as_many_bytes() {
     assert!(bytes[2] + GRAIN + 1_514 > bytes[1], "{bytes:?}");
 }
 
-/// Goal: a single buffer works: the frame that the caller was given is free when the caller comes again.
+/// Goal: a single buffer works: the frame that the caller was given is free when the caller comes
+/// again.
 #[test]
 fn one_buffer_is_enough() {
     let mut memory = StaticFrames::<1, 64, 1>::new();
@@ -215,8 +220,9 @@ fn one_buffer_is_enough() {
     assert_eq!(queue.pop(Nanos(0)), None);
 }
 
-/// Goal: what cannot be queued is refused with the reason and counted, whatever it contains; what is no IP is
-/// queued. Method: lengths around the buffer's, headers cut at every byte, and bytes that mean nothing.
+/// Goal: what cannot be queued is refused with the reason and counted, whatever it contains; what
+/// is no IP is queued. Method: lengths around the buffer's, headers cut at every byte, and bytes
+/// that mean nothing.
 #[test]
 fn malformed_frames_are_queued_or_refused_by_name() {
     let mut memory = StaticFrames::<8, 256, 1>::new();
@@ -244,8 +250,8 @@ fn malformed_frames_are_queued_or_refused_by_name() {
     queue.recount().expect("the counters are right");
 }
 
-/// Goal: on a TUN device there is no Ethernet header. Method: two hosts as packets; both are told apart, and a mark is
-/// where it belongs.
+/// Goal: on a TUN device there is no Ethernet header. Method: two hosts as packets; both are told
+/// apart, and a mark is where it belongs.
 #[test]
 fn packets_that_begin_with_ip_are_read_as_such() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).raw_ip();
@@ -266,8 +272,8 @@ fn packets_that_begin_with_ip_are_read_as_such() {
     assert_eq!(queue.buffers().1, 1_500);
 }
 
-/// Goal: on the way up hosts are sources, on the way down destinations. Method: one host opens nine flows, another one;
-/// of 20 frames each has ten.
+/// Goal: on the way up hosts are sources, on the way down destinations. Method: one host opens nine
+/// flows, another one; of 20 frames each has ten.
 #[test]
 fn hosts_of_the_local_side_share_the_line() {
     let swap = |mut frame: Vec<u8>| {
@@ -294,7 +300,8 @@ fn hosts_of_the_local_side_share_the_line() {
     }
 }
 
-/// Goal: a mark is put into the header of a sender that understands it, and of no other (RFC 3168 §5).
+/// Goal: a mark is put into the header of a sender that understands it, and of no other (RFC 3168
+/// §5).
 #[test]
 fn a_header_without_the_capability_is_not_marked() {
     for (v6, ecn) in [false, true].into_iter().flat_map(|v6| (0..4).map(move |ecn| (v6, ecn))) {
@@ -307,9 +314,9 @@ fn a_header_without_the_capability_is_not_marked() {
     }
 }
 
-/// Goal: the code point is cleared and nothing else but the checksum changes, which is right if it was right and wrong by
-/// as much if it was wrong. Method: every traffic class of both versions behind no tag, one and two, in 64 headers each;
-/// the checksum is computed anew.
+/// Goal: the code point is cleared and nothing else but the checksum changes, which is right if it
+/// was right and wrong by as much if it was wrong. Method: every traffic class of both versions
+/// behind no tag, one and two, in 64 headers each; the checksum is computed anew.
 #[test]
 fn a_cleared_code_point_leaves_the_rest_as_it_was() {
     for (class, number) in (0..=255_u8).flat_map(|class| (0..64).map(move |n| (class, n))) {
@@ -353,9 +360,10 @@ fn a_cleared_code_point_leaves_the_rest_as_it_was() {
     }
 }
 
-/// Goal: with wash every IP packet leaves without its code point and with its own ECN bits or the AQM's mark, and what is
-/// not IP as it came; the setting holds for what is queued, from one frame to the next. Method: a standing queue of IPv4,
-/// IPv6 and ARP, marked by the AQM; wash is switched at each third frame.
+/// Goal: with wash every IP packet leaves without its code point and with its own ECN bits or the
+/// AQM's mark, and what is not IP as it came; the setting holds for what is queued, from one frame
+/// to the next. Method: a standing queue of IPv4, IPv6 and ARP, marked by the AQM; wash is switched
+/// at each third frame.
 #[test]
 fn washed_frames_keep_ecn_and_nothing_else_of_their_class() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).l4s(false);
@@ -412,8 +420,8 @@ fn washed_frames_keep_ecn_and_nothing_else_of_their_class() {
     queue.recount().expect("the counters are right");
 }
 
-/// Goal: a frame that the limits can never take is refused before another gives way for its buffer. Method: all buffers
-/// are taken, and the limit in bytes is below the length of the arrival.
+/// Goal: a frame that the limits can never take is refused before another gives way for its buffer.
+/// Method: all buffers are taken, and the limit in bytes is below the length of the arrival.
 #[test]
 fn a_frame_that_never_fits_costs_no_other_its_buffer() {
     let mut memory = StaticFrames::<4, 1_514, 1>::new();
@@ -434,8 +442,8 @@ fn labels(flow: u32, host: u32) -> Labels {
     Labels { flow: mix(flow + 1), src_host: mix(host + 1), dst_host: mix(0) }
 }
 
-/// Goal: by descriptor, hosts are isolated both ways in, books hold, and limits follow the rate upwards only. Method: two
-/// hosts, one with nine flows; each has half of the line.
+/// Goal: by descriptor, hosts are isolated both ways in, books hold, and limits follow the rate
+/// upwards only. Method: two hosts, one with nine flows; each has half of the line.
 #[test]
 fn by_descriptor_hosts_share_the_line_and_limits_follow_the_rate() {
     let mut queue: DescriptorQueue =
@@ -535,8 +543,8 @@ fn lines(program: &str) -> usize {
     program.lines().filter(counts).count()
 }
 
-/// Goal: a newcomer gets a queue in eight lines on a PC, and in fifteen with static memory on a Cortex-M.
-/// Method: the programs that are run elsewhere are counted.
+/// Goal: a newcomer gets a queue in eight lines on a PC, and in fifteen with static memory on a
+/// Cortex-M. Method: the programs that are run elsewhere are counted.
 #[test]
 fn eight_lines_on_a_pc_and_fifteen_on_a_cortex_m() {
     let program = include_str!("../../examples/smart_queue.rs");

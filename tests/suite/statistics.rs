@@ -1,5 +1,5 @@
-//! Statistics of a whole queue: what is walked agrees with a naive tally, nothing is disturbed, and the JSON is the one
-//! that the guide shows.
+//! Statistics of a whole queue: what is walked agrees with a naive tally, nothing is disturbed, and
+//! the JSON is the one that the guide shows.
 
 use std::collections::BTreeMap;
 
@@ -99,8 +99,9 @@ fn compare(queue: &DescriptorQueue, queued: &BTreeMap<u32, Queued>, now: Nanos) 
     }
 }
 
-/// Goal: what is said of flows and hosts is what is queued, and asking changes nothing. Method: histories of arrivals and
-/// departures in two isolations; a mirror of what is queued; a second queue with the same history that is not asked.
+/// Goal: what is said of flows and hosts is what is queued, and asking changes nothing. Method:
+/// histories of arrivals and departures in two isolations; a mirror of what is queued; a second
+/// queue with the same history that is not asked.
 #[test]
 fn flows_and_hosts_are_those_of_a_naive_tally() {
     for (isolation, mode) in [
@@ -183,8 +184,9 @@ fn flows_and_hosts_are_those_of_a_naive_tally() {
     }
 }
 
-/// Goal: a flow that came lately is sparse; one that has used up a turn and stands is not, until it has been idle.
-/// Method: in each isolation a flow with 20 packets, and one beside it that comes when the first has sent 4; each is its own host.
+/// Goal: a flow that came lately is sparse; one that has used up a turn and stands is not, until it
+/// has been idle. Method: in each isolation a flow with 20 packets, and one beside it that comes
+/// when the first has sent 4; each is its own host.
 #[test]
 fn a_flow_that_stands_is_bulk() {
     for &isolation in Isolation::ALL {
@@ -213,9 +215,9 @@ fn a_flow_that_stands_is_bulk() {
     }
 }
 
-/// Goal: a flow that overflows its queue and does not react is told, and one beside it is not. Method: with COBALT, packets of a flow
-/// that come twice as fast as they leave, into a small queue, and those of another flow that never wait for long; with another
-/// AQM none is told.
+/// Goal: a flow that overflows its queue and does not react is told, and one beside it is not.
+/// Method: with COBALT, packets of a flow that come twice as fast as they leave, into a small
+/// queue, and those of another flow that never wait for long; with another AQM none is told.
 #[test]
 fn a_flow_that_does_not_react_is_told() {
     for (aqm, expected) in [(AqmKind::Cobalt, 1), (AqmKind::CoDel, 0), (AqmKind::None, 0)] {

@@ -1,5 +1,5 @@
-//! Tins: their rates, quanta and code points, and targets and intervals of an AQM by rate, against what a deployed shaper
-//! sets.
+//! Tins: their rates, quanta and code points, and targets and intervals of an AQM by rate, against
+//! what a deployed shaper sets.
 
 use freeboard::sched_core::{Cobalt, CobaltState, Nanos};
 use freeboard::shaper::Rate;
@@ -26,7 +26,8 @@ struct Tin {
     interval_us: u64,
 }
 
-/// `golden/tins.tsv` holds what Linux 6.1's CAKE sets for each tin of five modes at ten bandwidths and round-trip times.
+/// `golden/tins.tsv` holds what Linux 6.1's CAKE sets for each tin of five modes at ten bandwidths
+/// and round-trip times.
 fn tins() -> Vec<Tin> {
     let table = include_str!("../golden/tins.tsv");
     let lines = table.lines().filter(|line| !line.starts_with('#')).skip(1);
@@ -53,7 +54,8 @@ fn micros(time: Nanos) -> u64 {
     time.0 / 1_000
 }
 
-/// Goal: COBALT for a rate has the target and the interval of CAKE, to the microsecond, in every line of the table.
+/// Goal: COBALT for a rate has the target and the interval of CAKE, to the microsecond, in every
+/// line of the table.
 #[test]
 fn cobalt_has_the_target_and_the_interval_of_every_recorded_tin() {
     let tins = tins();
@@ -66,8 +68,9 @@ fn cobalt_has_the_target_and_the_interval_of_every_recorded_tin() {
     }
 }
 
-/// Goal: CoDel for a rate departs from the table by its one rule, two packets in place of one and a half: where that
-/// raises the target, it is at most four thirds of the recorded one, and the interval grows by as much.
+/// Goal: CoDel for a rate departs from the table by its one rule, two packets in place of one and a
+/// half: where that raises the target, it is at most four thirds of the recorded one, and the
+/// interval grows by as much.
 #[test]
 fn codel_departs_from_the_recorded_tins_by_its_two_packets_alone() {
     let mut as_recorded = 0;
@@ -103,8 +106,8 @@ fn the_ends_of_the_rates_are_in_range() {
     }
 }
 
-/// Goal: each tin of each mode has the recorded rate and quantum to the byte, and from its rate the recorded target and
-/// interval.
+/// Goal: each tin of each mode has the recorded rate and quantum to the byte, and from its rate the
+/// recorded target and interval.
 #[test]
 fn plans_have_the_rates_the_quanta_and_the_delays_of_every_recorded_tin() {
     for tin in tins() {
@@ -138,8 +141,9 @@ fn every_code_point_goes_to_the_recorded_tin() {
     assert_eq!(modes, TinMode::ALL.len());
 }
 
-/// Goal: lower effort is below the default wherever there are tins for it, and non-queue-building is where the default
-/// is (RFC 8622, RFC 9956), but by precedence, which knows the upper three bits alone.
+/// Goal: lower effort is below the default wherever there are tins for it, and non-queue-building
+/// is where the default is (RFC 8622, RFC 9956), but by precedence, which knows the upper three
+/// bits alone.
 #[test]
 fn lower_effort_is_lower_and_nqb_is_no_better_than_the_default() {
     for (mode, le, nqb) in [
@@ -161,7 +165,8 @@ fn lower_effort_is_lower_and_nqb_is_no_better_than_the_default() {
     }
 }
 
-/// Goal: a mark names a tin as `tc` numbers them, from 1 on; 0 and numbers beyond leave the packet to its code point.
+/// Goal: a mark names a tin as `tc` numbers them, from 1 on; 0 and numbers beyond leave the packet
+/// to its code point.
 #[test]
 fn a_mark_goes_before_the_code_point() {
     for &mode in TinMode::ALL {
@@ -260,8 +265,8 @@ fn a_faulty_plan_is_refused_with_what_is_accepted() {
     assert_eq!(other.with_default("bulk"), Err(TinPlanError::TwoDefaults));
 }
 
-/// Goal: another default takes the code points that were in the default tin, but those that were put there by name,
-/// whatever the order of the two.
+/// Goal: another default takes the code points that were in the default tin, but those that were
+/// put there by name, whatever the order of the two.
 #[test]
 fn another_default_takes_what_no_list_names() {
     let plan = TinMode::Diffserv4.plan();
@@ -279,8 +284,9 @@ fn another_default_takes_what_no_list_names() {
     assert_eq!(before.default_tin(), 1);
 }
 
-/// Goal: what tins are promised adds up to the line at most, and every tin of a plan with names is promised something on
-/// a line that is not slow; stopped and unlimited lines have rates that an AQM takes.
+/// Goal: what tins are promised adds up to the line at most, and every tin of a plan with names is
+/// promised something on a line that is not slow; stopped and unlimited lines have rates that an
+/// AQM takes.
 #[test]
 fn promises_fit_the_line() {
     let named = TinPlan::new(&[planned("rest", "1"), planned("a", "2/3"), planned("b", "33%")]);
@@ -309,7 +315,8 @@ fn promises_fit_the_line() {
     }
 }
 
-/// Goal: every code point is read back from what is written of it, in any case, and nothing else is read.
+/// Goal: every code point is read back from what is written of it, in any case, and nothing else is
+/// read.
 #[test]
 fn code_points_are_read_back() {
     for dscp in Dscp::all() {
@@ -328,8 +335,9 @@ fn code_points_are_read_back() {
     }
 }
 
-/// Goal: a tin of CAKE's in a plan of the caller's has the same share again when its plan is printed and read, rounding
-/// included. Method: each tin of every mode above one that has all of the line.
+/// Goal: a tin of CAKE's in a plan of the caller's has the same share again when its plan is
+/// printed and read, rounding included. Method: each tin of every mode above one that has all of
+/// the line.
 #[test]
 fn a_tin_of_a_mode_is_read_back_in_another_plan() {
     for &mode in TinMode::ALL {
@@ -347,8 +355,8 @@ fn a_tin_of_a_mode_is_read_back_in_another_plan() {
     }
 }
 
-/// Goal: the page says where each code point goes. Method: the rows of its table against the plans; what it does not name is in the tin of
-/// the last row.
+/// Goal: the page says where each code point goes. Method: the rows of its table against the plans;
+/// what it does not name is in the tin of the last row.
 #[test]
 fn the_page_of_tins_says_where_each_code_point_goes() {
     let page = include_str!("../../docs/disciplines/tins.md");

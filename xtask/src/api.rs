@@ -1,14 +1,16 @@
 //! The public items of the library crates against a recorded baseline.
 //!
-//! One file a crate in `docs/api`, as `cargo public-api` lists them. A change of the public interface is a
-//! change of these files, which a reviewer sees: `cargo xtask api --renew` writes them anew.
+//! One file a crate in `docs/api`, as `cargo public-api` lists them. A change of the public
+//! interface is a change of these files, which a reviewer sees: `cargo xtask api --renew` writes
+//! them anew.
 
 use std::path::PathBuf;
 
 use crate::publish::{rustup, skip};
 use crate::run::{output, root};
 
-/// Each library crate with the features that its baseline has: all but `steps`, which is for the project.
+/// Each library crate with the features that its baseline has: all but `steps`, which is for the
+/// project.
 const CRATES: [(&str, &[&str]); 4] = [
     ("sched-core", &["--features", "defmt,serde"]),
     ("flowhash", &["--all-features"]),

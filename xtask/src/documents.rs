@@ -1,13 +1,13 @@
-//! The documents: every link leads somewhere, two searches for words find nothing, and a program that a page shows is the
-//! one that runs.
+//! The documents: every link leads somewhere, two searches for words find nothing, and a program
+//! that a page shows is the one that runs.
 
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{output, root};
 
-/// Words for people, as beginning and end, so that the search does not find itself. A flow, a host and a caller are
-/// named by their nouns.
+/// Words for people, as beginning and end, so that the search does not find itself. A flow, a host
+/// and a caller are named by their nouns.
 const PEOPLE: [(&str, &str); 6] =
     [("h", "e"), ("h", "im"), ("h", "is"), ("who", "ever"), ("no", "body"), ("some", "body")];
 
@@ -20,7 +20,8 @@ const SYSTEM_USER: [[char; 2]; 3] = [['`', '`'], ['"', '"'], ['[', ']']];
 /// Dated records stay as they were written.
 const RECORDS: &str = "benches/record/";
 
-/// Pages that show a program which the tests of a page cannot run, and its source. The blocks have the language `text`.
+/// Pages that show a program which the tests of a page cannot run, and its source. The blocks have
+/// the language `text`.
 const PROGRAMS: [(&str, &str); 1] =
     [("docs/guide/firmware.md", "firmware/smart-queue/src/main.rs")];
 
@@ -224,8 +225,8 @@ mod tests {
         assert_eq!(faults.len(), 3, "{faults:?}");
     }
 
-    /// Goal: what the guide shows is what QEMU runs. Method: the page and the source as they are, and a page with another
-    /// rate or without the program.
+    /// Goal: what the guide shows is what QEMU runs. Method: the page and the source as they are,
+    /// and a page with another rate or without the program.
     #[test]
     fn programs_on_pages_are_those_that_run() {
         for (page, source) in PROGRAMS {

@@ -51,8 +51,8 @@ pub(crate) fn cortex_m(part: &str, features: &str) -> Result<(PathBuf, Option<St
     Ok((elf, Some(printed)))
 }
 
-/// Returns the bytes that a program takes in flash (code, constants, start values), and in RAM (start
-/// values, zeros).
+/// Returns the bytes that a program takes in flash (code, constants, start values), and in RAM
+/// (start values, zeros).
 pub(crate) fn sizes(elf: &Path) -> Result<[u64; 2], String> {
     let table = output("llvm-size", Command::new(llvm_tool("llvm-size")?).arg(elf))?;
     let numbers = table.lines().nth(1).unwrap_or_default().split_whitespace();

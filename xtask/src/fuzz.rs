@@ -26,7 +26,8 @@ pub(crate) fn run(seconds: u32) -> Result<(), String> {
         // libFuzzer writes to the first folder only: the corpus in the tree is chosen by hand.
         let found = root().join("fuzz/target/corpus").join(target);
         std::fs::create_dir_all(&found).map_err(|error| format!("{}: {error}", found.display()))?;
-        // Without unsafe code there is nothing for a sanitizer to find, and fuzzing is thrice as fast.
+        // Without unsafe code there is nothing for a sanitizer to find, and fuzzing is thrice as
+        // fast.
         let mut command = fuzz();
         command.args(["run", "--sanitizer", "none", target]).arg(found);
         command

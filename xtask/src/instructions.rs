@@ -1,10 +1,11 @@
 //! Instructions per packet, counted by callgrind: the figure that repeats on any machine.
 //!
 //! The bench `instructions` is run twice with different numbers of pairs; the difference of the
-//! instructions over the difference of the pairs is the cost of a pair, start-up excluded. `null` is
-//! the empty harness, subtracted for the net figure; of the rows that end in `_burst`, `null_burst` is. In OVERLOAD a
-//! pair is a packet that is offered, in the mixes one that leaves. Lines with `#` give the most over the least net figure from
-//! 64 flows on: how flat it is. The mixes have flows of their own; their lines end with mean and 99th percentile of what packets
+//! instructions over the difference of the pairs is the cost of a pair, start-up excluded. `null`
+//! is the empty harness, subtracted for the net figure; of the rows that end in `_burst`,
+//! `null_burst` is. In OVERLOAD a pair is a packet that is offered, in the mixes one that leaves.
+//! Lines with `#` give the most over the least net figure from 64 flows on: how flat it is. The
+//! mixes have flows of their own; their lines end with mean and 99th percentile of what packets
 //! of sparse flows waited, in microseconds of virtual time.
 
 use std::path::{Path, PathBuf};
@@ -32,7 +33,8 @@ pub(crate) struct Asked {
     /// FULL, SMALL, OVERLOAD, MIX60, MIX90, MIX100 or ISP, separated by commas.
     #[arg(long, value_delimiter = ',', default_values = WORKLOADS, value_parser = WORKLOADS)]
     workloads: Vec<String>,
-    /// The most pairs of the shorter of two runs, which has 20 a flow, and 20,000 at least. With many flows fewer are faster.
+    /// The most pairs of the shorter of two runs, which has 20 a flow, and 20,000 at least. With
+    /// many flows fewer are faster.
     #[arg(long, default_value_t = usize::MAX)]
     most_pairs: usize,
 }
@@ -93,8 +95,9 @@ pub(crate) fn run(asked: &Asked) -> Result<(), String> {
     Ok(())
 }
 
-/// The rows that are counted in `workload`, the floors first: those in `asked`, or all that the bench says it knows. OVERLOAD
-/// has none of a lookup alone, which has no buffer that could be full, and the mixes have rows of their own.
+/// The rows that are counted in `workload`, the floors first: those in `asked`, or all that the
+/// bench says it knows. OVERLOAD has none of a lookup alone, which has no buffer that could be
+/// full, and the mixes have rows of their own.
 fn rows<'a>(known: &'a str, asked: &'a [String], workload: &str) -> Vec<&'a str> {
     let is_mix = is_mix(workload);
     let floors: &[&str] = if is_mix { &["null"] } else { &["null", "null_burst"] };
@@ -157,7 +160,8 @@ pub(crate) fn per_pair(few: Counted, many: Counted) -> f64 {
     (many.instructions - few.instructions) as f64 / (many.pairs - few.pairs) as f64
 }
 
-/// Runs `bench` under callgrind. It says how many pairs it has run; what else it says is returned, with a tab before each word.
+/// Runs `bench` under callgrind. It says how many pairs it has run; what else it says is returned,
+/// with a tab before each word.
 pub(crate) fn count(bench: &Path, arguments: &[&str]) -> Result<(Counted, String), String> {
     let folder = root().join("target");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -1,11 +1,13 @@
 //! The link check: no panic can be reached in the `no_std` crates.
 //!
-//! `firmware/panic-free` exports every public operation; its panic handler calls a function that does
-//! not exist. Where the compiler proves that nothing panics, the handler is gone from the library and
-//! so is the undefined symbol. A build with one unchecked index shows that the check can fail. A library without the
-//! disciplines has no panic either, so a function of each list of the catalogue has to be in it.
+//! `firmware/panic-free` exports every public operation; its panic handler calls a function that
+//! does not exist. Where the compiler proves that nothing panics, the handler is gone from the
+//! library and so is the undefined symbol. A build with one unchecked index shows that the check
+//! can fail. A library without the disciplines has no panic either, so a function of each list of
+//! the catalogue has to be in it.
 //!
-//! The library has a static table of each kind too, which has to be all zero: what is not would lie in flash as well.
+//! The library has a static table of each kind too, which has to be all zero: what is not would lie
+//! in flash as well.
 
 use std::process::Command;
 use std::thread;
@@ -30,7 +32,8 @@ const TABLES: &str = "panic_free::tables::";
 
 pub(crate) fn run() -> Result<(), String> {
     let progress = progress(3 * BARE_METAL.len() as u64);
-    // The builds of one kind share a folder and wait for each other; those of several kinds share the processors.
+    // The builds of one kind share a folder and wait for each other; those of several kinds share
+    // the processors.
     let kinds = [("s", false), ("3", false), ("3", true)];
     let outcome = thread::scope(|scope| {
         let progress = &progress;
@@ -44,7 +47,8 @@ pub(crate) fn run() -> Result<(), String> {
     outcome.into_iter().collect()
 }
 
-/// Builds for every target at an optimisation level; with `control` a panic must be found, else none.
+/// Builds for every target at an optimisation level; with `control` a panic must be found, else
+/// none.
 fn check(level: &str, control: bool, progress: &ProgressBar) -> Result<(), String> {
     for target in BARE_METAL {
         let symbols = symbols(target, level, control)?;

@@ -1,7 +1,7 @@
 //! Instructions per packet in the environment of QFQ Fig. 8, counted by callgrind.
 //!
-//! The bench `paper` at 512 flows, each load, with equal and mixed weights and lengths; the last columns
-//! are the net cost of QFQ in dummynet, in the paper's own harness, and ours over it.
+//! The bench `paper` at 512 flows, each load, with equal and mixed weights and lengths; the last
+//! columns are the net cost of QFQ in dummynet, in the paper's own harness, and ours over it.
 
 use crate::instructions::{build, count, need_valgrind, per_pair};
 use crate::progress::progress;
@@ -13,8 +13,8 @@ const LOADS: [(&str, u32); 3] = [("SMALL", 20), ("LARGE", 4), ("FULL", 7)];
 
 const SCHEDULERS: [&str; 4] = ["FIFO", "DRR", "QFQ", "WF2Q+"];
 
-/// dummynet's QFQ, gcc 12.2 `-O3`, net of NONE: the better of the one as shipped and the one that finds
-/// the last bit set by an instruction. SMALL, LARGE, FULL.
+/// dummynet's QFQ, gcc 12.2 `-O3`, net of NONE: the better of the one as shipped and the one that
+/// finds the last bit set by an instruction. SMALL, LARGE, FULL.
 const PEER: [(&str, &str, [f64; 3]); 4] = [
     ("equal", "1500", [170.5, 163.7, 161.1]),
     ("equal", "imix", [146.1, 135.7, 133.7]),

@@ -41,8 +41,8 @@ pub(crate) fn succeed_after(seconds: u32, step: &str, command: &mut Command) -> 
 /// A step of a run: its name, and what it does.
 pub(crate) type Step = (&'static str, Box<dyn Fn() -> Result<(), String>>);
 
-/// Does `steps` one after another until one fails. Says before each how many there are and, once a run has
-/// been here before, how long the rest took then.
+/// Does `steps` one after another until one fails. Says before each how many there are and, once a
+/// run has been here before, how long the rest took then.
 pub(crate) fn one_after_another(steps: &[Step]) -> Result<(), String> {
     let mut known = Durations::read();
     for (number, (name, step)) in (1..).zip(steps) {

@@ -1,4 +1,5 @@
-//! Whether the library crates can be published: their packages, and the oldest compiler they promise.
+//! Whether the library crates can be published: their packages, and the oldest compiler they
+//! promise.
 
 use std::fs;
 use std::process::Command;
@@ -18,10 +19,12 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// Builds every library crate as a user gets it, from its package.
 ///
-/// A change under way is packaged as well. What is left out of a package by mistake fails the build.
+/// A change under way is packaged as well. What is left out of a package by mistake fails the
+/// build.
 ///
-/// The build folder has a new name each time. Cargo keeps what it has unpacked of a local registry, by the registry's path and the
-/// package's version, and takes it again although the package is another one.
+/// The build folder has a new name each time. Cargo keeps what it has unpacked of a local registry,
+/// by the registry's path and the package's version, and takes it again although the package is
+/// another one.
 pub(crate) fn packages() -> Result<(), String> {
     let all = root().join("target/publish");
     if all.exists() {
@@ -78,8 +81,8 @@ pub(crate) fn rustup(toolchain: &str, program: &str) -> Command {
     command
 }
 
-/// What a check does whose tool is missing: it says so, and with `CI` set it fails, unless `FREEBOARD_SKIP`, a list of
-/// words, names the tool as one that could not be fetched.
+/// What a check does whose tool is missing: it says so, and with `CI` set it fails, unless
+/// `FREEBOARD_SKIP`, a list of words, names the tool as one that could not be fetched.
 pub(crate) fn skip(step: &str, tool: &str, install: &str) -> Result<(), String> {
     let allowed = std::env::var("FREEBOARD_SKIP").unwrap_or_default();
     if std::env::var_os("CI").is_some() && !allowed.split_whitespace().any(|word| word == tool) {

@@ -1,5 +1,5 @@
-//! Searches that try to exceed what is proven: the bounds of every flow scheduler (`conformance::bounds`), and what a call may
-//! cost (`conformance::worst_call`).
+//! Searches that try to exceed what is proven: the bounds of every flow scheduler
+//! (`conformance::bounds`), and what a call may cost (`conformance::worst_call`).
 
 use crate::instructions::need_valgrind;
 use crate::progress::succeed_after;

@@ -3,8 +3,9 @@
 use crate::firmware::{cortex_m, sizes};
 use crate::sizes::{PAGE, compare, page};
 
-/// What the program prints. A heavy host sends 3,999 frames at 8 Mbit/s and a light one 99 at 20 kbit/s, through a line
-/// of 500 kbit/s. All frames of the light host leave, and as many of the heavy one as fill the line.
+/// What the program prints. A heavy host sends 3,999 frames at 8 Mbit/s and a light one 99 at 20
+/// kbit/s, through a line of 500 kbit/s. All frames of the light host leave, and as many of the
+/// heavy one as fill the line.
 const EXPECTED: &str = "heavy 240 of 3999, light 99 of 99, refused 0, 499800 bit/s";
 
 /// Rows of the guide for the program without features.
@@ -61,7 +62,8 @@ mod tests {
         writeln!(std::io::stderr(), "NOT RUN: the queue of fifteen lines: {why}").unwrap();
     }
 
-    /// Goal: the program of fifteen lines does what its documents say, where this machine can build it.
+    /// Goal: the program of fifteen lines does what its documents say, where this machine can build
+    /// it.
     #[test]
     fn the_queue_of_fifteen_lines_runs_on_a_cortex_m() {
         let mut asks = Command::new("rustc");

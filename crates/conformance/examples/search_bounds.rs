@@ -1,8 +1,10 @@
-//! Tries to exceed the proven bounds: `search_bounds SECONDS [SEED]`, shared by all flow schedulers and bounds.
+//! Tries to exceed the proven bounds: `search_bounds SECONDS [SEED]`, shared by all flow schedulers
+//! and bounds.
 //!
-//! First flows stay as they are. Then flows are re-configured, added and removed: what is measured begins with
-//! the last change, where a flow scheduler promises a bound for that, or when all bounds are said to hold again. Prints
-//! for each the nearest that it came, with the history; fails if one is exceeded.
+//! First flows stay as they are. Then flows are re-configured, added and removed: what is measured
+//! begins with the last change, where a flow scheduler promises a bound for that, or when all
+//! bounds are said to hold again. Prints for each the nearest that it came, with the history; fails
+//! if one is exceeded.
 
 mod arguments;
 

@@ -1,6 +1,7 @@
 //! Looks for the call that does most: `search_cost SECONDS [SEED]`, shared by all disciplines.
 //!
-//! Prints the most steps for a packet moved that were found beside the bound; fails if one is exceeded.
+//! Prints the most steps for a packet moved that were found beside the bound; fails if one is
+//! exceeded.
 
 mod arguments;
 

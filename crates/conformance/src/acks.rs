@@ -1,4 +1,5 @@
-//! Acknowledgements as bytes, what a sender learns from them, and queues that filter them beside a naive one.
+//! Acknowledgements as bytes, what a sender learns from them, and queues that filter them beside a
+//! naive one.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,7 +20,8 @@ pub struct Segment {
     pub number: u32,
     /// The window.
     pub window: u16,
-    /// Flags, the twelve bits beside the data offset: ACK is 0x010, ECE 0x040, CWR 0x080, the next 0x100.
+    /// Flags, the twelve bits beside the data offset: ACK is 0x010, ECE 0x040, CWR 0x080, the next
+    /// 0x100.
     pub flags: u16,
     /// Options as they stand, padded with zeros to a multiple of four; 40 bytes at most.
     pub options: Vec<u8>,
@@ -166,7 +168,8 @@ pub struct Learned {
     pub echoes: Vec<(bool, bool)>,
     /// Blocks that were duplicates.
     pub duplicate_sacks: BTreeSet<(u32, u32)>,
-    /// Acknowledgements with the number of the one before since the last that acknowledged more (RFC 5681 §3.2).
+    /// Acknowledgements with the number of the one before since the last that acknowledged more
+    /// (RFC 5681 §3.2).
     pub repeated: u32,
     /// How often there were three of them: fast retransmit.
     pub retransmits: u32,
@@ -232,7 +235,8 @@ impl Learned {
     }
 }
 
-/// A queue of frames with the filter, and beside it a list with the naive one: both do the same, or say what differs.
+/// A queue of frames with the filter, and beside it a list with the naive one: both do the same, or
+/// say what differs.
 #[derive(Debug)]
 pub struct Filtered {
     filter: AckFilter,
@@ -372,7 +376,8 @@ impl Filtered {
     }
 }
 
-/// Bytes are segments with any options, flags and numbers, in a queue with the filter; library and twin do the same.
+/// Bytes are segments with any options, flags and numbers, in a queue with the filter; library and
+/// twin do the same.
 ///
 /// # Panics
 /// If they do not.

@@ -1,12 +1,12 @@
-//! Are the proven bounds ever exceeded? A link of constant rate, flows with known shares, and a history
-//! of arrivals made to hurt.
+//! Are the proven bounds ever exceeded? A link of constant rate, flows with known shares, and a
+//! history of arrivals made to hurt.
 //!
-//! A [`Trial`] is played on a flow scheduler through its public interface only: a byte a unit of time,
-//! packets back to back while anything is queued, arrivals at any byte of a packet on the wire. The
-//! meters of `sched-core` measure B-WFI, T-WFI and the relative fairness of every pair; an [`Outcome`]
-//! says how near each came to its bound. [`Trials`] draws trials at random, [`climb`] changes one step
-//! by step to come nearer. All arithmetic is exact but the last division. A [`Changing`] history also
-//! re-configures flows, adds and removes them.
+//! A [`Trial`] is played on a flow scheduler through its public interface only: a byte a unit of
+//! time, packets back to back while anything is queued, arrivals at any byte of a packet on the
+//! wire. The meters of `sched-core` measure B-WFI, T-WFI and the relative fairness of every pair;
+//! an [`Outcome`] says how near each came to its bound. [`Trials`] draws trials at random,
+//! [`climb`] changes one step by step to come nearer. All arithmetic is exact but the last
+//! division. A [`Changing`] history also re-configures flows, adds and removes them.
 //!
 //! `docs/guarantees.md` has the bounds, their conventions, and what was reached.
 
@@ -31,7 +31,8 @@ pub use draw::{Trials, counterexample};
 pub use search::{Climb, climb};
 pub use sparse_first::SparseFirst;
 
-/// Packets of one flow that come at one instant; every other one is `first` long, the rest `second`.
+/// Packets of one flow that come at one instant; every other one is `first` long, the rest
+/// `second`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
     /// The instant, in bytes of link time.
@@ -86,8 +87,8 @@ impl Trial {
         all
     }
 
-    /// The same with `alike` flows in a row of the weight and the longest packet of the first of them, the
-    /// longest packet `less` bytes shorter.
+    /// The same with `alike` flows in a row of the weight and the longest packet of the first of
+    /// them, the longest packet `less` bytes shorter.
     #[must_use]
     pub fn with_classes(mut self, alike: usize, less: u32) -> Self {
         for flows in self.flows.chunks_mut(alike) {
@@ -152,10 +153,11 @@ pub trait Promising: FlowScheduler + Sized {
 /// Bounds on B-WFI in bytes, rounded up, that are not promised but watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// What is quoted for flows of one packet length, where their packets end. QFQ keeps it for those and
-    /// not for all; WF²Q+, whose `V` grows by whole packets, does not keep it.
+    /// What is quoted for flows of one packet length, where their packets end. QFQ keeps it for
+    /// those and not for all; WF²Q+, whose `V` grows by whole packets, does not keep it.
     pub one_length: u64,
-    /// What could be promised if every flow counted all the time; a flow scheduler that does not may exceed it.
+    /// What could be promised if every flow counted all the time; a flow scheduler that does not
+    /// may exceed it.
     pub all_count: u64,
 }
 
@@ -366,8 +368,8 @@ pub enum Depth {
 /// Sends all that `trial` has through the flow scheduler `O`.
 ///
 /// # Errors
-/// The first [`Imbalance`] of the flow scheduler's own invariants. Bounds that are exceeded are no error here:
-/// [`Worst::ratio`] says so.
+/// The first [`Imbalance`] of the flow scheduler's own invariants. Bounds that are exceeded are no
+/// error here: [`Worst::ratio`] says so.
 pub fn play<O: Promising>(trial: &Trial, depth: Depth) -> Result<Outcome, Imbalance> {
     let mut link = MeteredLink::<O>::new(trial);
     let arrivals = trial.arrivals();

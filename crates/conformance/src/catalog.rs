@@ -1,13 +1,14 @@
 //! Every discipline, once: how it is assembled, in whatever memory.
 //!
-//! A *recipe* is a discipline with its options, but without memory: [`FlowRecipe`] makes a flow scheduler,
-//! [`QueuesRecipe`] a flow scheduler and the drop policy beside it, [`Recipe`] a scheduler with packets. Memory is made by a [`Memory`]: arrays, or boxes where there is a heap.
+//! A *recipe* is a discipline with its options, but without memory: [`FlowRecipe`] makes a flow
+//! scheduler, [`QueuesRecipe`] a flow scheduler and the drop policy beside it, [`Recipe`] a scheduler with packets. Memory is made by a [`Memory`]: arrays, or boxes where there is a heap.
 //!
-//! Three lists name the recipes: [`flow_schedulers!`](crate::flow_schedulers), [`schedulers!`](crate::schedulers) and
-//! [`compositions!`](crate::compositions). A list hands all its entries to a macro of the caller. The comparisons with the
-//! twins, the fuzz target `ops_catalog`, the pinned runs of the crate `golden` and of `firmware/trace`, the link check of
-//! `firmware/panic-free` and the benches read them, so a discipline is added by one entry. It needs a recipe here and a
-//! twin in [`sides`](crate::sides) if it is of a new type.
+//! Three lists name the recipes: [`flow_schedulers!`](crate::flow_schedulers),
+//! [`schedulers!`](crate::schedulers) and [`compositions!`](crate::compositions). A list hands all
+//! its entries to a macro of the caller. The comparisons with the twins, the fuzz target
+//! `ops_catalog`, the pinned runs of the crate `golden` and of `firmware/trace`, the link check of
+//! `firmware/panic-free` and the benches read them, so a discipline is added by one entry. It needs
+//! a recipe here and a twin in [`sides`](crate::sides) if it is of a new type.
 
 mod aqms;
 mod flows;
@@ -39,12 +40,13 @@ pub trait FlowRecipe: Copy + core::fmt::Debug {
     /// The flow scheduler with the tables of its flows in `F`.
     type Made<F: Memory>: FlowScheduler<Config: Dial> + Clone + core::fmt::Debug;
 
-    /// The flow scheduler in this room, without flows; `None` if a size or an option is out of its range.
+    /// The flow scheduler in this room, without flows; `None` if a size or an option is out of its
+    /// range.
     fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>>;
 }
 
-/// A flow scheduler and the drop policy beside it, without memory. Every [`FlowRecipe`] is one: the flow that its flow
-/// scheduler names gives way ([`OwnVictim`]).
+/// A flow scheduler and the drop policy beside it, without memory. Every [`FlowRecipe`] is one: the
+/// flow that its flow scheduler names gives way ([`OwnVictim`]).
 pub trait QueuesRecipe: Copy + core::fmt::Debug {
     /// The flow scheduler.
     type Of: FlowRecipe;
@@ -54,8 +56,8 @@ pub trait QueuesRecipe: Copy + core::fmt::Debug {
     /// The recipe of the flow scheduler.
     fn of(self) -> Self::Of;
 
-    /// The drop policy in this room, beside the flow scheduler `made` in the same room; `None` if a size is out of its
-    /// range.
+    /// The drop policy in this room, beside the flow scheduler `made` in the same room; `None` if a
+    /// size is out of its range.
     fn policy<F: Memory>(
         self,
         made: &SchedulerOf<Self, F>,
@@ -92,8 +94,8 @@ pub trait Recipe: Copy + core::fmt::Debug {
         limits: Limits,
     ) -> Option<Self::Made<F, S>>;
 
-    /// Adds every flow that a caller would have to add, configured as [`Room::setting`] says; `None` if the scheduler
-    /// refuses one. Does nothing where no flow has to be added.
+    /// Adds every flow that a caller would have to add, configured as [`Room::setting`] says;
+    /// `None` if the scheduler refuses one. Does nothing where no flow has to be added.
     fn add_flows<F: Memory, S: Memory>(_made: &mut Self::Made<F, S>, _room: Room<F>) -> Option<()> {
         Some(())
     }

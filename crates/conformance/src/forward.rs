@@ -25,8 +25,8 @@ macro_rules! forward_books {
     };
 }
 
-/// Does all of a [`Scheduler`](freeboard::sched_core::Scheduler) but `enqueue`, `dequeue` and bursts as the scheduler in
-/// this field does.
+/// Does all of a [`Scheduler`](freeboard::sched_core::Scheduler) but `enqueue`, `dequeue` and
+/// bursts as the scheduler in this field does.
 #[macro_export]
 macro_rules! forward_all_but_packets {
     ($field:tt) => {

@@ -1,13 +1,15 @@
 //! Measurements of time on a machine that others share.
 //!
-//! The host of a virtual machine may take its processors for tens of milliseconds, again and again. A queue that
-//! is served there loses that time: its rate sinks and its delays rise, and a test cannot tell that from a
-//! fault. Linux counts the time that was taken (`steal` in `/proc/stat`), so these measurements are judged by it:
+//! The host of a virtual machine may take its processors for tens of milliseconds, again and again.
+//! A queue that is served there loses that time: its rate sinks and its delays rise, and a test
+//! cannot tell that from a fault. Linux counts the time that was taken (`steal` in `/proc/stat`),
+//! so these measurements are judged by it:
 //!
 //! - A measurement that is right is accepted, however much time was taken.
-//! - A measurement that is wrong counts if the host took little time meanwhile. [`ATTEMPTS`] of them fail the test.
-//! - A measurement that is wrong while the host took more is tried again. After [`PATIENCE`] of such attempts the
-//!   test says on stderr that it was not judged, and goes on.
+//! - A measurement that is wrong counts if the host took little time meanwhile. [`ATTEMPTS`] of
+//!   them fail the test.
+//! - A measurement that is wrong while the host took more is tried again. After [`PATIENCE`] of
+//!   such attempts the test says on stderr that it was not judged, and goes on.
 
 use core::time::Duration;
 use std::io::Write as _;
@@ -17,7 +19,8 @@ use std::time::Instant;
 /// Wrong measurements that fail a test.
 pub const ATTEMPTS: usize = 5;
 
-/// The share of the processors' time that the host may take before a wrong measurement does not count.
+/// The share of the processors' time that the host may take before a wrong measurement does not
+/// count.
 pub const MOST_TAKEN: f64 = 0.05;
 
 /// How long one program repeats measurements that do not count, all its tests together.
@@ -26,7 +29,8 @@ pub const PATIENCE: Duration = Duration::from_secs(300);
 /// What is left of the patience of this program.
 static LEFT: Mutex<Duration> = Mutex::new(PATIENCE);
 
-/// Takes a measurement until it is right: see the module's rules. `try_once` prints what it has measured.
+/// Takes a measurement until it is right: see the module's rules. `try_once` prints what it has
+/// measured.
 ///
 /// # Panics
 ///
@@ -46,8 +50,8 @@ pub fn tried(what: &str, try_once: impl FnMut() -> Result<(), String>) -> Result
     conclude(what, judge(ATTEMPTS, taken_while(try_once), repeat))
 }
 
-/// Takes readings until the medians of five in a row are `right`. A reading is one number for each of the things
-/// measured; readings count as measurements do, and 20 that count are the most.
+/// Takes readings until the medians of five in a row are `right`. A reading is one number for each
+/// of the things measured; readings count as measurements do, and 20 that count are the most.
 ///
 /// # Panics
 ///
@@ -85,8 +89,8 @@ enum Verdict {
     NotJudged(String),
 }
 
-/// Repeats `attempt`, which says what was wrong and the share of time that the host took, until one is right,
-/// until `most` wrong ones count, or until `may_repeat` says no to one that does not.
+/// Repeats `attempt`, which says what was wrong and the share of time that the host took, until one
+/// is right, until `most` wrong ones count, or until `may_repeat` says no to one that does not.
 fn judge(
     most: usize,
     mut attempt: impl FnMut() -> (Result<(), String>, f64, Duration),
@@ -128,7 +132,8 @@ fn conclude(what: &str, verdict: Verdict) -> Result<(), String> {
     }
 }
 
-/// `try_once`, with the share of the processors' time that the host took meanwhile, and how long it ran.
+/// `try_once`, with the share of the processors' time that the host took meanwhile, and how long it
+/// ran.
 fn taken_while<T>(mut try_once: impl FnMut() -> T) -> impl FnMut() -> (T, f64, Duration) {
     move || {
         let (begin, before) = (Instant::now(), taken());
@@ -140,7 +145,8 @@ fn taken_while<T>(mut try_once: impl FnMut() -> T) -> impl FnMut() -> (T, f64, D
     }
 }
 
-/// Seconds of all processors that the host has taken since the machine started; zero where nothing tells.
+/// Seconds of all processors that the host has taken since the machine started; zero where nothing
+/// tells.
 fn taken() -> f64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     taken_of(&stat).unwrap_or(0) as f64 / TICKS_A_SECOND
@@ -160,7 +166,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// The verdict over attempts that are wrong while the host takes these shares of the time, and then right.
+    /// The verdict over attempts that are wrong while the host takes these shares of the time, and
+    /// then right.
     fn verdict(taken: &[f64], repeats: usize) -> Verdict {
         let mut taken = taken.iter();
         let attempt = || match taken.next() {

@@ -42,8 +42,9 @@ impl Xorshift {
     }
 }
 
-/// A number that looks random and depends on every bit of `number`: the finalizer of SplitMix64 (Steele,
-/// Lea and Flood 2014). It makes hashes, and seeds that are far apart of numbers that are not.
+/// A number that looks random and depends on every bit of `number`: the finalizer of SplitMix64
+/// (Steele, Lea and Flood 2014). It makes hashes, and seeds that are far apart of numbers that are
+/// not.
 #[must_use]
 pub const fn scramble(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

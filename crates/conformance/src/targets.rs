@@ -1,5 +1,5 @@
-//! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that return or
-//! panic. That of captures is `sim::capture::check_reading`.
+//! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that
+//! return or panic. That of captures is `sim::capture::check_reading`.
 use crate::history::{
     Contestant, DESCRIPTORS, FLOWS, Match, Operation, Pair, Peeked, Setting, Shape, Shifted, check,
     operations, pair, play_aqm, play_frames, play_labelled,
@@ -147,7 +147,8 @@ pub fn ops_qfq(bytes: &[u8]) {
     }
 }
 
-/// QFQ+, with and without longest-queue drop, with one to eight flows in an aggregate, against its twin.
+/// QFQ+, with and without longest-queue drop, with one to eight flows in an aggregate, against its
+/// twin.
 pub fn ops_qfq_plus(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
@@ -194,8 +195,8 @@ const CATALOG: [&[Play]; 3] = [
     crate::compositions!(plays_alone, []),
 ];
 
-/// Any entry of the catalogue against its twin, or one without a twin against itself, looked at and at another time; the
-/// second byte says which entry.
+/// Any entry of the catalogue against its twin, or one without a twin against itself, looked at and
+/// at another time; the second byte says which entry.
 pub fn ops_catalog(bytes: &[u8]) {
     let mut history = History::of(bytes);
     let (&entry, rest) = history.rest.split_first().unwrap_or((&0, &[]));
@@ -204,12 +205,14 @@ pub fn ops_catalog(bytes: &[u8]) {
     plays[usize::from(entry) % plays.len()](&history);
 }
 
-/// An AQM alone, with any parameters, times and sojourn times, beside itself at another time; `DualPI2` beside its twin too.
+/// An AQM alone, with any parameters, times and sojourn times, beside itself at another time;
+/// `DualPI2` beside its twin too.
 pub fn aqm(bytes: &[u8]) {
     let _told = play_aqm(bytes);
 }
 
-/// The isolated queue by labels, under changing isolations, tins and keys, against its twin of maps.
+/// The isolated queue by labels, under changing isolations, tins and keys, against its twin of
+/// maps.
 pub fn isolated(bytes: &[u8]) {
     let (&tables, bytes) = bytes.split_first().unwrap_or((&0, &[]));
     let tables = Shape::ALL[usize::from(tables) % Shape::ALL.len()];
@@ -224,8 +227,8 @@ pub fn ack_filter(bytes: &[u8]) {
 }
 
 /// With each option the parser answers whatever it is given as its twin does. A prefix has the same
-/// answer or says that it is cut. An IP packet has the same answer without what stands before it. What
-/// follows the packets changes nothing.
+/// answer or says that it is cut. An IP packet has the same answer without what stands before it.
+/// What follows the packets changes nothing.
 pub fn parse(bytes: &[u8]) {
     let longer = [bytes, &[0x99; 40]].concat();
     for tunnels in [Tunnels::PPPOE, Tunnels::VISIBLE, Tunnels::ALL, Tunnels::NONE] {
@@ -282,8 +285,9 @@ fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
     }
 }
 
-/// The first two bytes are the size of a segment, the rest is a frame of any bytes. The segmenter cuts the frame as its twin does, or
-/// refuses it where the twin does. A place that is a byte too short takes no segment and loses none.
+/// The first two bytes are the size of a segment, the rest is a frame of any bytes. The segmenter
+/// cuts the frame as its twin does, or refuses it where the twin does. A place that is a byte too
+/// short takes no segment and loses none.
 pub fn segments(bytes: &[u8]) {
     let Some((&size, frame)) = bytes.split_first_chunk() else { return };
     let size = u16::from_be_bytes(size);
@@ -317,8 +321,8 @@ pub fn shaper_clock(bytes: &[u8]) {
     clock::compare(bytes);
 }
 
-/// A smart queue with frames of any bytes, whatever setting changes under load, with and without rates of hosts, beside a list of the
-/// frames.
+/// A smart queue with frames of any bytes, whatever setting changes under load, with and without
+/// rates of hosts, beside a list of the frames.
 pub fn smart_queue(bytes: &[u8]) {
     play_frames(bytes);
 }

@@ -1,12 +1,12 @@
 //! What every discipline should do, written from its definition with deques, maps and scans.
 //!
-//! A twin is slow, obvious, and shares no code with the discipline it judges: [`NaiveQueues`] keeps the
-//! packets and the books, a [`NaiveFlowScheduler`] says which flow is next and which gives way. Where the discipline
-//! keeps a count, a list or a set, its twin looks at everything there is. [`history`](crate::history)
-//! does the same to both and compares what comes out.
+//! A twin is slow, obvious, and shares no code with the discipline it judges: [`NaiveQueues`] keeps
+//! the packets and the books, a [`NaiveFlowScheduler`] says which flow is next and which gives way.
+//! Where the discipline keeps a count, a list or a set, its twin looks at everything there is.
+//! [`history`](crate::history) does the same to both and compares what comes out.
 //!
-//! Beside the twins stand two ideals in exact arithmetic: [`Gps`], the fluid server that fair queueing
-//! approximates, and [`ExactWf2q`], the packet order that comes nearest to it.
+//! Beside the twins stand two ideals in exact arithmetic: [`Gps`], the fluid server that fair
+//! queueing approximates, and [`ExactWf2q`], the packet order that comes nearest to it.
 
 pub mod ack_filter;
 mod age;

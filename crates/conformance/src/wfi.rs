@@ -1,28 +1,29 @@
 //! The WFI meter: is every flow served as promised?
 //!
 //! The *worst-case fair index* says by how much a flow may fall behind its share `φ` while it has
-//! packets. With `W` the bytes that the link sends in an interval and `W_k` those of flow k, over all
-//! intervals in which k stays backlogged:
+//! packets. With `W` the bytes that the link sends in an interval and `W_k` those of flow k, over
+//! all intervals in which k stays backlogged:
 //!
-//! - B-WFI is the largest `φW − W_k`, in bytes of the flow: over intervals that end at any instant, and
-//!   over those that end when a packet of k is completely sent (Bennett & Zhang 1996);
-//! - T-WFI is the largest delay of a packet, in bytes of link time, beyond what a link of rate `φR` for this flow
-//!   alone would have needed. This link would have had to send all that the flow had when the packet came;
-//! - the relative fairness of two flows is the largest `|W_a/φ_a − W_b/φ_b|`, in bytes of the link, over
-//!   intervals in which both stay backlogged, service being charged at the dequeue.
+//! - B-WFI is the largest `φW − W_k`, in bytes of the flow: over intervals that end at any instant,
+//!   and over those that end when a packet of k is completely sent (Bennett & Zhang 1996);
+//! - T-WFI is the largest delay of a packet, in bytes of link time, beyond what a link of rate `φR`
+//!   for this flow alone would have needed. This link would have had to send all that the flow had
+//!   when the packet came;
+//! - the relative fairness of two flows is the largest `|W_a/φ_a − W_b/φ_b|`, in bytes of the link,
+//!   over intervals in which both stay backlogged, service being charged at the dequeue.
 //!
 //! [`WfiMeter`] measures the first two for every flow of any scheduler, [`PairMeter`] the third for
 //! a pair, [`Metered`] is a scheduler that tells the meter by itself. The measurements are compared
 //! with a [`Guarantee`](freeboard::sched_core::Guarantee).
 //!
-//! **When is a flow backlogged?** In the view of the scheduler: from the arrival that finds its queue
-//! empty until the dequeue that empties it. A packet that comes while the last one is on the wire
-//! begins a new backlog. The bounds hold in this view only.
+//! **When is a flow backlogged?** In the view of the scheduler: from the arrival that finds its
+//! queue empty until the dequeue that empties it. A packet that comes while the last one is on the
+//! wire begins a new backlog. The bounds hold in this view only.
 //!
-//! **Where on the wire?** A packet may come while another is being sent. A caller that knows how much of
-//! that is gone says so ([`WfiMeter::transmitted`]), and the measure is exact. A caller that does not gets the
-//! largest that it can have been, which the bounds cover: their proofs take whatever is left on the
-//! wire for the worst (`docs/guarantees.md`).
+//! **Where on the wire?** A packet may come while another is being sent. A caller that knows how
+//! much of that is gone says so ([`WfiMeter::transmitted`]), and the measure is exact. A caller
+//! that does not gets the largest that it can have been, which the bounds cover: their proofs take
+//! whatever is left on the wire for the worst (`docs/guarantees.md`).
 //!
 //! **Cost.** O(1) an event, no division; reports divide. Memory: 144 bytes a flow and 16 a packet.
 //!
@@ -187,8 +188,8 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
         Self { flows, completed: 0, wire }
     }
 
-    /// Measures `flow` against `share`, from this instant on: what was measured is forgotten, what is
-    /// queued is kept.
+    /// Measures `flow` against `share`, from this instant on: what was measured is forgotten, what
+    /// is queued is kept.
     ///
     /// # Errors
     /// [`ConfigError::UnknownFlow`]; nothing has changed then.
@@ -210,8 +211,8 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
         }
     }
 
-    /// A packet of `len` bytes has come into the queue of `flow`. What it returns is to be kept with the
-    /// packet and handed to [`WfiMeter::dequeued`].
+    /// A packet of `len` bytes has come into the queue of `flow`. What it returns is to be kept
+    /// with the packet and handed to [`WfiMeter::dequeued`].
     pub fn arrived(&mut self, flow: FlowId, len: u32) -> Arrival {
         let (completed, wire) = (self.completed, self.wire);
         let (link, rest) = wire.seen_by(flow);
@@ -229,8 +230,8 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
         arrival
     }
 
-    /// The packet of `arrival`, `len` bytes long, has been dequeued; the packet before it is completely
-    /// sent.
+    /// The packet of `arrival`, `len` bytes long, has been dequeued; the packet before it is
+    /// completely sent.
     pub fn dequeued(&mut self, arrival: Arrival, len: u32) {
         let flow = arrival.flow;
         self.completed = self.completed.wrapping_add(self.wire.len.into());
@@ -273,7 +274,8 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
         self.wire.gone = Some(bytes.min(self.wire.len).max(self.wire.gone.unwrap_or(0)));
     }
 
-    /// What was measured of `flow`, a backlog that still lasts included; `None` if it is not measured.
+    /// What was measured of `flow`, a backlog that still lasts included; `None` if it is not
+    /// measured.
     #[must_use]
     pub fn report(&self, flow: FlowId) -> Option<WfiReport> {
         let k = self.flows.as_ref().get(flow.index())?;
@@ -302,8 +304,8 @@ impl WfiFlow {
         self.high = self.low; // until its first packet starts, where c is highest
     }
 
-    /// `c − low` at this instant, 0 if the flow is idle; less while a packet of its own is on the wire,
-    /// whose start has been recorded.
+    /// `c − low` at this instant, 0 if the flow is idle; less while a packet of its own is on the
+    /// wire, whose start has been recorded.
     fn standing(&self, completed: u64, wire: OnWire) -> i128 {
         let Some(share) = self.share.filter(|_| self.queued > 0) else { return 0 };
         let gone = wire.gone.unwrap_or(wire.len);
@@ -312,8 +314,9 @@ impl WfiFlow {
 }
 
 impl OnWire {
-    /// What a packet of `flow` that comes now finds: how much of the packet on the wire is gone, and how
-    /// much of its own flow's is not. Where no caller said, what makes for the longest delay.
+    /// What a packet of `flow` that comes now finds: how much of the packet on the wire is gone,
+    /// and how much of its own flow's is not. Where no caller said, what makes for the longest
+    /// delay.
     fn seen_by(self, flow: FlowId) -> (u32, u32) {
         if self.flow == flow {
             let gone = self.gone.unwrap_or(self.len);

@@ -1,9 +1,10 @@
 //! The most that one call costs, in turns of loops or in instructions, and a search for that call.
 //!
-//! Every loop that a packet can cause counts its turns; what stands outside loops is a constant. A call is
-//! charged for each packet that it moves: the one that it is about (twice, if it is rejected), and those it
-//! drops. So the bound of a discipline is one number for a given number of flows: steps for one packet moved.
-//! [`climb`] changes random histories step by step, keeping what costs more.
+//! Every loop that a packet can cause counts its turns; what stands outside loops is a constant. A
+//! call is charged for each packet that it moves: the one that it is about (twice, if it is
+//! rejected), and those it drops. So the bound of a discipline is one number for a given number of
+//! flows: steps for one packet moved. [`climb`] changes random histories step by step, keeping what
+//! costs more.
 //!
 //! Turns are counted by the library (`steps`, with the feature of that name), instructions by a
 //! profiler around `one_call`: `examples/search_instructions.rs`.
@@ -52,8 +53,9 @@ impl Subject {
         Self::new("FIFO, head drop", 2, 0, fifo),
         Self::new("DRR", 2, 0, |n| plain(DRR, n)),
         Self::new("DRR, CoDel", 2, 0, codel),
-        // Eight single flows are looked at to know whether a flow can give way, and again for each victim; the FIFO of a
-        // queue takes one step more for a victim. An arrival that drops n packets moves n + 1.
+        // Eight single flows are looked at to know whether a flow can give way, and again for each
+        // victim; the FIFO of a queue takes one step more for a victim. An arrival that drops n
+        // packets moves n + 1.
         Self::new("DRR, longest-queue drop", 9, 0, |n| {
             plain(LongestQueue { of: DRR, end: DropFrom::Head }, n)
         }),
@@ -61,16 +63,17 @@ impl Subject {
         Self::new("SQF with a floor", 2, 0, |n| plain(FLOORED, n)),
         Self::new("QFQ", 2, 0, |n| plain(Qfq, n)),
         Self::new("QFQ+", 2, 0, |n| plain(QfqPlus { members: 8 }, n)),
-        // An AVL tree is at most 1.45 as high as a perfect one; insertion, removal and search walk it twice each.
+        // An AVL tree is at most 1.45 as high as a perfect one; insertion, removal and search walk
+        // it twice each.
         Self::new("WF2Q+", 12, 9, |n| plain(Wf2q, n)),
         Self::new("classes, the longest gives way", 5, 2, classes),
         Self::new("isolated hosts", 2, 0, |n| isolated::plain(n, Isolation::DualSrcHost)),
         Self::new("isolated hosts of both sides", 2, 0, |n| {
             isolated::plain(n, Isolation::TripleIsolate)
         }),
-        // A dequeue lets a host go on that came back with one turn, moves the host that it served, and two that are due:
-        // each in two loops over its turns in eight tins, with a look at all tins for each turn, and two walks up the
-        // tree of hosts that are due.
+        // A dequeue lets a host go on that came back with one turn, moves the host that it served,
+        // and two that are due: each in two loops over its turns in eight tins, with a look at all
+        // tins for each turn, and two walks up the tree of hosts that are due.
         Self::new("isolated hosts with rates in eight tins", 570, 4, isolated::limited),
         // The same, and an acknowledgement that comes looks at eight others.
         Self::new("SmartQueue with everything on", 580, 4, isolated::assembled),

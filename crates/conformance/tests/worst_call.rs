@@ -1,12 +1,14 @@
-//! No call costs more than is stated, in turns of loops: `cargo xtask search-cost` looks for longer.
+//! No call costs more than is stated, in turns of loops: `cargo xtask search-cost` looks for
+//! longer.
 
 use conformance::history::play_aqm;
 use conformance::worst_call::{Subject, climb, steps};
 use conformance::{Xorshift, scramble};
 
-/// Goal: what a call costs is bounded, and grows with the flows as stated: not at all, or by a constant for each
-/// doubling.
-/// Method: 400 histories of each discipline with 16 and with 1,024 flows, changed towards what costs most.
+/// Goal: what a call costs is bounded, and grows with the flows as stated: not at all, or by a
+/// constant for each doubling.
+/// Method: 400 histories of each discipline with 16 and with 1,024 flows, changed towards what
+/// costs most.
 #[test]
 fn no_call_takes_more_steps_than_stated() {
     for subject in &Subject::ALL {
@@ -54,8 +56,8 @@ fn the_search_finds_the_height_of_a_tree() {
     assert!(found.worst.per_packet > 8, "{:?}", found.worst);
 }
 
-/// Goal: no call of an AQM takes more turns than eight updates, also after hours of silence. Method: random histories, in
-/// which `play_aqm` counts.
+/// Goal: no call of an AQM takes more turns than eight updates, also after hours of silence.
+/// Method: random histories, in which `play_aqm` counts.
 #[test]
 fn no_call_of_an_aqm_takes_more_than_eight_turns() {
     for seed in 0..1_000 {

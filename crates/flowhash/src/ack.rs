@@ -1,14 +1,16 @@
-//! TCP acknowledgements: what a segment says to the sender of the data it acknowledges, if it says nothing else.
+//! TCP acknowledgements: what a segment says to the sender of the data it acknowledges, if it says
+//! nothing else.
 //!
-//! **Source.** RFC 9293 (header), RFC 2018 and 2883 (SACK, duplicate SACK), RFC 7323 (timestamps), RFC 3168 (ECN).
+//! **Source.** RFC 9293 (header), RFC 2018 and 2883 (SACK, duplicate SACK), RFC 7323 (timestamps),
+//! RFC 3168 (ECN).
 
 use crate::{Ending, FlowKey, Parsed};
 
 /// A TCP segment that is an acknowledgement and nothing else.
 ///
-/// No payload; of the flags ACK, and perhaps ECE and CWR; of the options padding, SACK, timestamps and MD5. A segment
-/// with anything else is none, for one with reserved bits (accurate ECN has one of these), with another option,
-/// with an option that is cut, or with one that stands twice.
+/// No payload; of the flags ACK, and perhaps ECE and CWR; of the options padding, SACK, timestamps
+/// and MD5. A segment with anything else is none, for one with reserved bits (accurate ECN has one
+/// of these), with another option, with an option that is cut, or with one that stands twice.
 ///
 /// ```
 /// use flowhash::{Ack, parse};
@@ -43,8 +45,8 @@ pub struct Ack {
     pub ece: bool,
     /// The window was reduced (RFC 3168 §6.1).
     pub cwr: bool,
-    /// The segment itself has a congestion mark, in its outermost IP header or in its own: the end of a tunnel keeps a mark
-    /// of either (RFC 6040 §4.2).
+    /// The segment itself has a congestion mark, in its outermost IP header or in its own: the end
+    /// of a tunnel keeps a mark of either (RFC 6040 §4.2).
     pub marked: bool,
     /// Timestamps, if there are any.
     pub timestamps: Option<Timestamps>,
@@ -62,7 +64,8 @@ pub struct Timestamps {
     pub echo: u32,
 }
 
-/// Up to four blocks of sequence numbers, from the first to below the second, in the order of the segment (RFC 2018 §3).
+/// Up to four blocks of sequence numbers, from the first to below the second, in the order of the
+/// segment (RFC 2018 §3).
 #[derive(Clone, Copy, Default)]
 pub struct SackBlocks {
     blocks: [(u32, u32); Self::MOST],
@@ -136,12 +139,13 @@ const TIMESTAMPS: u8 = 8;
 const MD5: u8 = 19;
 
 impl Ack {
-    /// The longest frame that is looked at, in bytes. The longest acknowledgement over Ethernet with two tags, PPPoE and
-    /// an IPv4 tunnel has 210 bytes; extension headers of IPv6 may take the rest.
+    /// The longest frame that is looked at, in bytes. The longest acknowledgement over Ethernet
+    /// with two tags, PPPoE and an IPv4 tunnel has 210 bytes; extension headers of IPv6 may take
+    /// the rest.
     pub const LONGEST: usize = 256;
 
-    /// An acknowledgement of a connection without options, for a caller that has no bytes: a simulator, or a
-    /// network card that reads headers.
+    /// An acknowledgement of a connection without options, for a caller that has no bytes: a
+    /// simulator, or a network card that reads headers.
     #[must_use]
     pub const fn new(connection: FlowKey, seq: u32, number: u32) -> Self {
         Self {
@@ -157,13 +161,14 @@ impl Ack {
         }
     }
 
-    /// Reads the segment of which a parser of these bytes has said `parsed`; `None` if it is no acknowledgement or says
-    /// anything else. Behind a tunnel that the parser follows, the inner segment is read; behind two and more it is none, since a
-    /// header between the outermost and the innermost may carry a mark.
+    /// Reads the segment of which a parser of these bytes has said `parsed`; `None` if it is no
+    /// acknowledgement or says anything else. Behind a tunnel that the parser follows, the inner
+    /// segment is read; behind two and more it is none, since a header between the outermost and
+    /// the innermost may carry a mark.
     ///
-    /// The end of the segment is where the IP header says, so padding of a short Ethernet frame does not count; a
-    /// packet without a length of its own (0, as segmentation offload leaves it) is none, nor is a fragment. Cost: O(1), a
-    /// loop over 40 bytes of options at most.
+    /// The end of the segment is where the IP header says, so padding of a short Ethernet frame
+    /// does not count; a packet without a length of its own (0, as segmentation offload leaves it)
+    /// is none, nor is a fragment. Cost: O(1), a loop over 40 bytes of options at most.
     #[inline]
     #[must_use]
     pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Self> {
@@ -190,7 +195,8 @@ impl Ack {
         let segment = frame.get(ip.upper_offset..ip.offset.checked_add(length)?)?;
         let (header, options) = segment.split_first_chunk::<20>()?;
         let &[_, _, _, _, s0, s1, s2, s3, n0, n1, n2, n3, offset, flags, w0, w1, ..] = header;
-        // Four bits of reserved flags; the other four are the length of the header in units of four bytes.
+        // Four bits of reserved flags; the other four are the length of the header in units of four
+        // bytes.
         if offset & 0x0f != 0 || usize::from(offset >> 4).checked_mul(4)? != segment.len() {
             return None;
         }
@@ -223,7 +229,8 @@ fn length_of_packet(packet: &[u8]) -> Option<usize> {
     (length > 0).then_some(length.saturating_add(before))
 }
 
-/// Timestamps and SACK blocks; `None` for options that say anything else, or that are not well formed.
+/// Timestamps and SACK blocks; `None` for options that say anything else, or that are not well
+/// formed.
 fn read_options(mut rest: &[u8]) -> Option<(Option<Timestamps>, SackBlocks)> {
     let (mut timestamps, mut sack) = (None, None);
     loop {

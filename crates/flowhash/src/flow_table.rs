@@ -2,8 +2,8 @@
 //!
 //! A hash points at one queue, its *own way*; the queues around it form a *set*, and a flow may
 //! live in any queue of its set. With 8 ways and as many queues as flows this divides collisions
-//! by little, with half as many flows by eight, with a quarter by two hundred ([`FlowTable`] has the
-//! figures). Idea: CAKE §III-B; there the newcomer of a full set takes over the tag, here
+//! by little, with half as many flows by eight, with a quarter by two hundred ([`FlowTable`] has
+//! the figures). Idea: CAKE §III-B; there the newcomer of a full set takes over the tag, here
 //! it does not (below).
 //!
 //! # When a queue is in use
@@ -11,8 +11,8 @@
 //! The table knows which hash lives in which queue; only the scheduler knows whether that queue
 //! holds packets. The rule that joins them: **a queue is in use from the lookup that claims it to
 //! the [`release`](FlowTable::release) after it has emptied.** Release is idempotent, so the caller
-//! needs no memory of earlier releases. After any operation that may have left the queue empty (its last packet
-//! left, was dropped, or was refused on arrival): `if empty { table.release(queue) }`.
+//! needs no memory of earlier releases. After any operation that may have left the queue empty (its
+//! last packet left, was dropped, or was refused on arrival): `if empty { table.release(queue) }`.
 //!
 //! # Collision
 //!
@@ -64,8 +64,8 @@ pub struct Lookup {
 pub enum Outcome {
     /// The flow had claimed the queue before.
     Hit,
-    /// The queue was free and is the flow's. What a caller keeps for the queue, an AQM's state say, is
-    /// the last flow's until the caller begins it anew.
+    /// The queue was free and is the flow's. What a caller keeps for the queue, an AQM's state say,
+    /// is the last flow's until the caller begins it anew.
     Claimed,
     /// Every way of the set belongs to another flow; the queue is one of theirs.
     Collision,
@@ -127,11 +127,12 @@ impl core::error::Error for TableError {}
 
 /// Maps 32-bit hashes to queues, in sets of 1 to 16 ways, in storage of the caller's.
 ///
-/// `S` is an array, a `&mut` slice or a box of [`TagLine`]s: whatever gives the same slice each time.
+/// `S` is an array, a `&mut` slice or a box of [`TagLine`]s: whatever gives the same slice each
+/// time.
 ///
-/// Cost in instructions, 8 ways, from 32 to 65,536 flows alike (x86-64, callgrind, less the caller's loop without
-/// the lookup). Of the instructions of a hit 5, and of the others 8, are the call, the making of the hash and the
-/// use of the answer:
+/// Cost in instructions, 8 ways, from 32 to 65,536 flows alike (x86-64, callgrind, less the
+/// caller's loop without the lookup). Of the instructions of a hit 5, and of the others 8, are the
+/// call, the making of the hash and the use of the answer:
 ///
 /// | a lookup that ends in | |
 /// |---|--:|
@@ -201,7 +202,8 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
             return Err(TableError::Storage { lines: given, needed });
         }
         let mut table = Self { lines, shape, counts: Counts::default(), returns: 0, ended: 0 };
-        // All of them, also those beyond the table: no queue there is in use, which is never asked again.
+        // All of them, also those beyond the table: no queue there is in use, which is never asked
+        // again.
         table.lines.as_mut().fill(TagLine::EMPTY);
         table.clear();
         Ok(table)
@@ -210,16 +212,16 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     /// Finds the queue of the flow with this hash, claiming one if it has none.
     ///
     /// In this order:
-    /// 1. the way with this tag; there is one at most. In use it is a [`Hit`](Outcome::Hit), free it
-    ///    was the flow's last queue and is again: [`Claimed`](Outcome::Claimed);
+    /// 1. the way with this tag; there is one at most. In use it is a [`Hit`](Outcome::Hit), free
+    ///    it was the flow's last queue and is again: [`Claimed`](Outcome::Claimed);
     /// 2. the first free way, which gets the tag: [`Claimed`](Outcome::Claimed);
     /// 3. the own way, whose tag stays as it is: [`Collision`](Outcome::Collision).
     ///
     /// The first way is the own one (`hash` modulo the queues), the next those behind it cyclically
     /// in its line, then, with 16 ways, those of the neighbour in the same sequence.
     ///
-    /// Cost: constant; one cache line read, two with 16 ways. No loop: the tags of a line are compared at once, and
-    /// its free ways are the bits of a word.
+    /// Cost: constant; one cache line read, two with 16 ways. No loop: the tags of a line are
+    /// compared at once, and its free ways are the bits of a word.
     #[inline]
     pub fn lookup(&mut self, hash: u32) -> Lookup {
         let queue = hash & self.shape.queue_mask;
@@ -261,9 +263,9 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         Lookup { queue: queue & !(LANES - 1) | way, outcome: Outcome::Claimed }
     }
 
-    /// As [`lookup`](Self::lookup), with the answer to a flow that lives in its own way in line, as most do. This answer is
-    /// cheaper where an enqueue follows, because none of the packet has to outlive a call. Every other answer costs 13
-    /// instructions more.
+    /// As [`lookup`](Self::lookup), with the answer to a flow that lives in its own way in line, as
+    /// most do. This answer is cheaper where an enqueue follows, because none of the packet has to
+    /// outlive a call. Every other answer costs 13 instructions more.
     #[inline(always)]
     pub fn lookup_in_line(&mut self, hash: u32) -> Lookup {
         let queue = hash & self.shape.queue_mask;
@@ -301,11 +303,12 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         Lookup { queue, outcome: Outcome::Claimed }
     }
 
-    /// The queue that the flow with this hash has claimed, counted as the [`Hit`](Outcome::Hit) that it is.
+    /// The queue that the flow with this hash has claimed, counted as the [`Hit`](Outcome::Hit)
+    /// that it is.
     ///
-    /// `None` changes nothing, and a [`lookup`](Self::lookup) says what there is: of 16 ways this looks at the
-    /// eight in the line of the own one only. It is small, to be had in line: where most packets are hits, what
-    /// follows them need not outlive a call.
+    /// `None` changes nothing, and a [`lookup`](Self::lookup) says what there is: of 16 ways this
+    /// looks at the eight in the line of the own one only. It is small, to be had in line: where
+    /// most packets are hits, what follows them need not outlive a call.
     #[must_use]
     #[inline(always)]
     pub fn hit(&mut self, hash: u32) -> Option<u32> {
@@ -422,8 +425,9 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         self.tagged(hash).filter(|queue| self.is_used(*queue))
     }
 
-    /// Whether a queue of the flow's set, in use or free, was claimed with this hash last: the next lookup
-    /// comes back to it. A queue that no flow has claimed yet counts as claimed with its own number.
+    /// Whether a queue of the flow's set, in use or free, was claimed with this hash last: the next
+    /// lookup comes back to it. A queue that no flow has claimed yet counts as claimed with its own
+    /// number.
     #[must_use]
     #[inline]
     pub fn remembers(&self, hash: u32) -> bool {

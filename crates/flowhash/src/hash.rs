@@ -1,19 +1,20 @@
 //! The keyed hash, and why its key is secret.
 //!
-//! Queues are few and flows are many, so some flows share a queue. A sender that can compute the hash chooses the
-//! flows that share. With a flood of flows in the set of one victim the sender takes the victim's queue, and no
-//! scheduler behind the table can tell. Under a keyed pseudo-random function an attacker without the key does no better
-//! than by chance: to meet one victim takes flows for the whole table (`SipHash`, Aumasson and Bernstein 2012).
-//! Hence:
+//! Queues are few and flows are many, so some flows share a queue. A sender that can compute the
+//! hash chooses the flows that share. With a flood of flows in the set of one victim the sender
+//! takes the victim's queue, and no scheduler behind the table can tell. Under a keyed
+//! pseudo-random function an attacker without the key does no better than by chance: to meet one
+//! victim takes flows for the whole table (`SipHash`, Aumasson and Bernstein 2012). Hence:
 //!
-//! - the key comes from the caller's random source, one per queueing instance, and no type here
-//!   has a default key;
+//! - the key comes from the caller's random source, one per queueing instance, and no type here has
+//!   a default key;
 //! - neither keys nor hashes belong in logs, statistics or replies: `Debug` shows no key;
 //! - a new key may be taken at any time. Flows then get new labels and other queues: see
 //!   [`flow_table`](crate::flow_table).
 //!
-//! The result has 32 bits, as tags have. Among 2^20 active flows of one table a flow shares set and tag with another
-//! flow with a probability below 2^20 / 2^32 = 1 / 4,096. The two flows then share a queue, as in a full set.
+//! The result has 32 bits, as tags have. Among 2^20 active flows of one table a flow shares set and
+//! tag with another flow with a probability below 2^20 / 2^32 = 1 / 4,096. The two flows then share
+//! a queue, as in a full set.
 //!
 //! A network card's hash needs no type: hand the number to
 //! [`FlowTable::lookup`](crate::FlowTable::lookup) or into [`Labels`](crate::Labels), through

@@ -1,13 +1,17 @@
-//! Which host a packet counts for: by its address, by a prefix, by MAC, by VLAN, or by a list of the operator's.
+//! Which host a packet counts for: by its address, by a prefix, by MAC, by VLAN, or by a list of
+//! the operator's.
 //!
-//! One machine has an IPv4 address and several IPv6 addresses, and a subscriber has a prefix. If each address were a host,
-//! a machine would have as many shares as it has addresses. A [`HostMap`] says which addresses are one host:
+//! One machine has an IPv4 address and several IPv6 addresses, and a subscriber has a prefix. If
+//! each address were a host, a machine would have as many shares as it has addresses. A [`HostMap`]
+//! says which addresses are one host:
 //!
-//! - **Lists.** Addresses, prefixes, ranges and MACs with one number are one host, [`HostKey::Named`].
+//! - **Lists.** Addresses, prefixes, ranges and MACs with one number are one host,
+//!   [`HostKey::Named`].
 //! - **The rest** is identified as [`HostBy`] says. [`HostBy::Auto`] counts a machine by its card,
 //!   whatever addresses it takes, and is the default where frames have an Ethernet header.
 //!
-//! The identity is that of hosts on the local side. A far host stays what it is, an address: its MAC is that of a router.
+//! The identity is that of hosts on the local side. A far host stays what it is, an address: its
+//! MAC is that of a router.
 
 use core::fmt;
 
@@ -21,8 +25,8 @@ pub const MAX_SEARCH: u32 = MAX_MEMBERS.ilog2() + 1;
 
 /// Says which host a packet counts for: [`ByAddress`], a [`HostMap`], or a table of the caller's.
 ///
-/// The answer decides the share of a flow, not its queue: packets of a flow stay in order whatever it is. A flow keeps the
-/// host that it was given until its queue is empty.
+/// The answer decides the share of a flow, not its queue: packets of a flow stay in order whatever
+/// it is. A flow keeps the host that it was given until its queue is empty.
 pub trait HostIdentity {
     /// Whether [`host`](Self::host) looks at the link. `false` saves reading it.
     fn reads_link(&self) -> bool;
@@ -47,7 +51,8 @@ pub trait HostIdentity {
     }
 
     /// The host of a packet whose address on the local side is `address`, after a translation
-    /// ([`Nat`](crate::Nat)), [`HostKey::NotIp`] if it has none. `link` is that side of its Ethernet header.
+    /// ([`Nat`](crate::Nat)), [`HostKey::NotIp`] if it has none. `link` is that side of its
+    /// Ethernet header.
     fn host(&self, address: HostKey, link: LinkEnd) -> HostKey;
 }
 
@@ -89,10 +94,11 @@ pub enum HostBy {
     Address,
     /// The first bits of the address: all hosts of a prefix are one.
     Prefix(PrefixLengths),
-    /// The MAC address. It is what a sender writes, and behind another router all hosts have that router's. The address
-    /// where a packet has no Ethernet header.
+    /// The MAC address. It is what a sender writes, and behind another router all hosts have that
+    /// router's. The address where a packet has no Ethernet header.
     Mac,
-    /// The VLAN, by its tags. Frames without a tag are of one host. The address where a packet has no Ethernet header.
+    /// The VLAN, by its tags. Frames without a tag are of one host. The address where a packet has
+    /// no Ethernet header.
     Vlan,
     /// The MAC address if frames of IP packets come from several cards, and the address while all
     /// come from one, as behind a router that stands between: see [`ALONE_AFTER`]. The address
@@ -154,7 +160,8 @@ impl PrefixLengths {
     /// An IPv4 address, and a subnet of IPv6: what one machine behind a router has.
     pub const SUBNETS: Self = Self { v4: 32, v6: 64 };
 
-    /// The first `v4` bits of IPv4 addresses, 0 to 32, and the first `v6` of IPv6 addresses, 0 to 128.
+    /// The first `v4` bits of IPv4 addresses, 0 to 32, and the first `v6` of IPv6 addresses, 0 to
+    /// 128.
     ///
     /// # Errors
     /// [`HostError::PrefixLength`].
@@ -186,7 +193,8 @@ impl PrefixLengths {
         self.v6
     }
 
-    /// The address with the bits behind the prefix at zero; [`HostKey::NotIp`] and hosts that are no address are as they were.
+    /// The address with the bits behind the prefix at zero; [`HostKey::NotIp`] and hosts that are
+    /// no address are as they were.
     #[inline]
     #[must_use]
     pub const fn of(self, host: HostKey) -> HostKey {
@@ -229,7 +237,8 @@ enum Kind {
     V6,
 }
 
-/// A member of a list: an address, a prefix, a range of addresses or a MAC, and the number of the host.
+/// A member of a list: an address, a prefix, a range of addresses or a MAC, and the number of the
+/// host.
 ///
 /// Memory: 48 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -361,9 +370,9 @@ const fn mac_number(mac: [u8; 6]) -> u128 {
 
 /// Lists of hosts, and what tells the other hosts apart.
 ///
-/// The table is the caller's: an array, a slice, a vector. It is sorted once. A search looks at no more than
-/// [`MAX_SEARCH`] members, whatever the packet; a host is searched for when its flow becomes backlogged. A MAC on a list
-/// comes before an address on one.
+/// The table is the caller's: an array, a slice, a vector. It is sorted once. A search looks at no
+/// more than [`MAX_SEARCH`] members, whatever the packet; a host is searched for when its flow
+/// becomes backlogged. A MAC on a list comes before an address on one.
 ///
 /// ```
 /// use flowhash::{HostBy, HostIdentity, HostKey, HostMap, HostMember, LinkEnd, PrefixLengths};
@@ -412,7 +421,8 @@ impl<E: AsRef<[HostMember]> + AsMut<[HostMember]>> HostMap<E> {
     /// Cost: O(n log n), without allocation.
     ///
     /// # Errors
-    /// [`HostError::Overlap`] if two members have an address in common, of one list too; [`HostError::Members`].
+    /// [`HostError::Overlap`] if two members have an address in common, of one list too;
+    /// [`HostError::Members`].
     pub fn new(by: HostBy, mut members: E) -> Result<Self, HostError> {
         let table = members.as_mut();
         if table.len() > MAX_MEMBERS {
@@ -469,8 +479,8 @@ impl<E: AsRef<[HostMember]>> HostMap<E> {
         })
     }
 
-    /// The number of the list that the first address of `wanted` is on, if each of its addresses is on a list: then
-    /// nothing that is said of hosts by address holds for any of them.
+    /// The number of the list that the first address of `wanted` is on, if each of its addresses is
+    /// on a list: then nothing that is said of hosts by address holds for any of them.
     ///
     /// Cost: a search, and a step for each member within `wanted`; for set-up, not for packets.
     ///
@@ -506,7 +516,8 @@ impl<E: AsRef<[HostMember]>> HostMap<E> {
     /// The host of the member at `wanted`.
     fn find(&self, wanted: (Kind, u128)) -> Option<u16> {
         let members = self.members.as_ref();
-        // Members before `from` begin at `wanted` or before it, and those from `from + len` on behind it.
+        // Members before `from` begin at `wanted` or before it, and those from `from + len` on
+        // behind it.
         let (mut from, mut len) = (0_usize, members.len());
         for _ in 0..MAX_SEARCH {
             if len == 0 {
@@ -577,7 +588,8 @@ fn sort(members: &mut [HostMember]) {
     }
 }
 
-/// Moves the member at `at` down until none of the first `len` below it comes after it: at most `log2(len)` steps.
+/// Moves the member at `at` down until none of the first `len` below it comes after it: at most
+/// `log2(len)` steps.
 fn sink(members: &mut [HostMember], mut at: usize, len: usize) {
     let place = |members: &[HostMember], at: usize| {
         members.get(at).filter(|_| at < len).map(HostMember::place)

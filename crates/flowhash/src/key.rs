@@ -19,9 +19,10 @@
 //! | no readable IP header in an Ethernet frame (ARP, LLDP, LLC without SNAP) | source MAC | – | – |
 //! | nothing readable | – | – | – |
 //!
-//! Frames without a readable IP header are a flow for each device that sends them, whatever they carry and wherever they
-//! go. All such frames are of one host. An address of Ethernet is the sender's word: if it made a host, a device that
-//! writes another address into each frame would be as many hosts as it likes.
+//! Frames without a readable IP header are a flow for each device that sends them, whatever they
+//! carry and wherever they go. All such frames are of one host. An address of Ethernet is the
+//! sender's word: if it made a host, a device that writes another address into each frame would be
+//! as many hosts as it likes.
 //!
 //! VLAN tags, the IPv6 flow label, the traffic class and the IPv4 identification are not part of
 //! it: they change inside a flow. Tunnels are one flow: inner headers are not read.
@@ -73,8 +74,8 @@ pub enum FlowKey {
         /// Protocol and ports.
         transport: Transport,
     },
-    /// An Ethernet frame without a readable IP header. All frames of a device are one flow: one that sends many
-    /// EtherTypes to many addresses has no more flows than another.
+    /// An Ethernet frame without a readable IP header. All frames of a device are one flow: one
+    /// that sends many EtherTypes to many addresses has no more flows than another.
     Ethernet {
         /// Source MAC address.
         src: [u8; 6],
@@ -121,8 +122,8 @@ impl FlowKey {
         }
     }
 
-    /// [`Self::label`] of a key that is not of IPv4. Apart: in line, the code of all lengths is too long for that of the most
-    /// frequent one to be in line where it is asked for.
+    /// [`Self::label`] of a key that is not of IPv4. Apart: in line, the code of all lengths is too
+    /// long for that of the most frequent one to be in line where it is asked for.
     #[inline(never)]
     fn label_of_other<H: FlowHasher>(&self, hasher: &H) -> u32 {
         // One call per kind, each with a length known at compile time.
@@ -221,8 +222,8 @@ impl AsRef<[u8]> for KeyBytes {
     }
 }
 
-/// The identity of a host, the same key on whichever side of a packet it stands: one address, unless a
-/// [`HostMap`](crate::HostMap) says that several are one host.
+/// The identity of a host, the same key on whichever side of a packet it stands: one address,
+/// unless a [`HostMap`](crate::HostMap) says that several are one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -231,8 +232,8 @@ pub enum HostKey {
     V4([u8; 4]),
     /// An IPv6 address, all 128 bits of it, or the first of a prefix.
     V6([u8; 16]),
-    /// No IP address could be read. All such packets are of one host: where several ports lead into one queue, the
-    /// port is a better label for it ([`Labels`](crate::Labels)).
+    /// No IP address could be read. All such packets are of one host: where several ports lead into
+    /// one queue, the port is a better label for it ([`Labels`](crate::Labels)).
     NotIp,
     /// A network card: [`HostBy::Mac`](crate::HostBy::Mac).
     Mac([u8; 6]),
@@ -243,8 +244,8 @@ pub enum HostKey {
 }
 
 impl HostKey {
-    /// The key as the bytes that are hashed: the address in network order, 4, 16 or 0 bytes; 7 for a card, 5 for a
-    /// VLAN, 3 for a list. No two kinds share a length.
+    /// The key as the bytes that are hashed: the address in network order, 4, 16 or 0 bytes; 7 for
+    /// a card, 5 for a VLAN, 3 for a list. No two kinds share a length.
     #[must_use]
     pub fn to_bytes(&self) -> HostBytes {
         HostBytes(

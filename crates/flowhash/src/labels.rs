@@ -9,8 +9,9 @@ use crate::{FlowHasher, FlowKey, mix};
 /// One packet's flow and hosts as keyed hashes, from one parse.
 ///
 /// A scheduler needs no more than these and never reads a packet. Three hashes cost three times
-/// one: a caller that keeps a flow's hosts beside its queue takes [`FlowKey::label`] for every packet, and
-/// the labels of [`FlowKey::src_host`] and [`FlowKey::dst_host`] only when the table claims.
+/// one: a caller that keeps a flow's hosts beside its queue takes [`FlowKey::label`] for every
+/// packet, and the labels of [`FlowKey::src_host`] and [`FlowKey::dst_host`] only when the table
+/// claims.
 ///
 /// Numbers from elsewhere do as well: a network card's hash of the flow, identifiers of subscribers
 /// or ports for hosts. What stands behind this crate needs two things of them: equal numbers mean

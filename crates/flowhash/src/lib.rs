@@ -5,13 +5,13 @@
 //! ```
 //!
 //! 1. [`parse`] reads an Ethernet frame or an IP packet into a [`FlowKey`]. It is total: hostile,
-//!    cut or foreign bytes have a key too, and the steps are bounded.
-//!    A [`Parser`] looks into tunnels as well.
+//!    cut or foreign bytes have a key too, and the steps are bounded. A [`Parser`] looks into
+//!    tunnels as well.
 //! 2. A [`FlowHasher`] with a secret key turns it into [`Labels`]: [`SipHash13`] by default,
 //!    [`HalfSipHash13`] on 32-bit microcontrollers, or a network card's number. A [`Labeller`] does
 //!    it where tunnels are followed or addresses are translated.
-//! 3. A [`FlowTable`] maps the flow's label to one of the caller's queues, apart from other flows as
-//!    far as there are queues, and takes the queue back when it has emptied.
+//! 3. A [`FlowTable`] maps the flow's label to one of the caller's queues, apart from other flows
+//!    as far as there are queues, and takes the queue back when it has emptied.
 //!
 //! The crate needs no operating system, allocates nothing, has no panicking path, knows nothing
 //! of schedulers and reads no clock.

@@ -2,8 +2,9 @@
 //!
 //! Every sequence of bytes of any length has exactly one answer, and reading stops after at most
 //! [`MAX_HEADERS`] headers, whatever the packet claims. A packet that lies about itself is not an
-//! error here. It gets a key like every other packet, so that it has a queue and its sender a share, and [`Ending`]
-//! says where the walk stopped. To refuse such a packet is the business of the program that forwards it.
+//! error here. It gets a key like every other packet, so that it has a queue and its sender a
+//! share, and [`Ending`] says where the walk stopped. To refuse such a packet is the business of
+//! the program that forwards it.
 //!
 //! [`ethernet`] and [`ip`] read the outermost IP header, also behind VLAN tags, PPPoE, and LLC with
 //! SNAP. A [`Parser`] also reads what tunnels carry, as far as its [`Tunnels`] say:
@@ -58,9 +59,9 @@ const LINK: usize = 1 + MAX_VLAN_TAGS + 1;
 /// An IP header and its extensions.
 const NETWORK: usize = 1 + MAX_EXTENSION_HEADERS;
 
-/// The most headers one packet can make a [`Parser`] read. Link, network and upper layer come first; [`ethernet`]
-/// and [`ip`] read no more than these. Where a tunnel is followed, network and upper layer come once more. Each
-/// tunnel adds a header of its own and all three layers.
+/// The most headers one packet can make a [`Parser`] read. Link, network and upper layer come
+/// first; [`ethernet`] and [`ip`] read no more than these. Where a tunnel is followed, network and
+/// upper layer come once more. Each tunnel adds a header of its own and all three layers.
 pub const MAX_HEADERS: usize = LINK + 2 * (NETWORK + 1) + MAX_TUNNELS * (1 + LINK + NETWORK + 1);
 
 /// What the bytes of one packet say.
@@ -108,8 +109,8 @@ pub struct Inner {
 }
 
 impl Inner {
-    /// What was found behind `depth` tunnels, for code that makes an answer by itself: a parser of other protocols,
-    /// or a test.
+    /// What was found behind `depth` tunnels, for code that makes an answer by itself: a parser of
+    /// other protocols, or a test.
     #[must_use]
     pub const fn new(ip: Ip, outer: FlowKey, depth: u8) -> Self {
         Self { ip, outer, depth }
@@ -117,7 +118,8 @@ impl Inner {
 }
 
 impl Parsed {
-    /// An answer with these parts, for code that makes one by itself: a parser of other protocols, or a test.
+    /// An answer with these parts, for code that makes one by itself: a parser of other protocols,
+    /// or a test.
     #[must_use]
     pub const fn new(key: FlowKey, ip: Option<Ip>, inner: Option<Inner>, ending: Ending) -> Self {
         Self { key, ip, inner, ending }
@@ -136,8 +138,9 @@ impl Parsed {
         }
     }
 
-    /// The differentiated services code point by which the packet is classed, 0 to 63: that of the outermost IP
-    /// header. ARP counts as CS7, network control (RFC 4594 §3.1), and what else is not IP as 0, the default.
+    /// The differentiated services code point by which the packet is classed, 0 to 63: that of the
+    /// outermost IP header. ARP counts as CS7, network control (RFC 4594 §3.1), and what else is
+    /// not IP as 0, the default.
     ///
     /// ```
     /// use flowhash::parse;
@@ -169,9 +172,9 @@ pub struct Ip {
     pub offset: usize,
     /// The byte that carries DSCP and ECN (RFC 2474 §3, RFC 3168 §5).
     pub traffic_class: u8,
-    /// Bytes before the upper-layer header, in an outer header before the tunnel's. Meaningful with
-    /// [`Ending::Ports`] and [`Ending::NoPorts`], and in an outer header; with the other endings,
-    /// where the walk stopped.
+    /// Bytes before the upper-layer header, in an outer header before the tunnel's. Meaningful
+    /// with [`Ending::Ports`] and [`Ending::NoPorts`], and in an outer header; with the other
+    /// endings, where the walk stopped.
     pub upper_offset: usize,
 }
 
@@ -345,8 +348,8 @@ impl Parser {
 
     /// The answer for the outermost IP header, and for what it carries.
     ///
-    /// A packet with a tunnel is read again from its outermost header on: handing over what has been
-    /// read would cost every other packet its being written to memory.
+    /// A packet with a tunnel is read again from its outermost header on: handing over what has
+    /// been read would cost every other packet its being written to memory.
     #[inline(always)]
     fn finish(
         &self,

@@ -1,16 +1,19 @@
-//! How fast the gateway forwards, and what that costs: `cargo bench -p gateway --bench throughput`, as root.
+//! How fast the gateway forwards, and what that costs: `cargo bench -p gateway --bench throughput`,
+//! as root.
 //!
-//! Three namespaces in a row, veth pairs between them (for TAPs, one more bridge on either side). A thread sends UDP
-//! over 64 flows as fast as the kernel takes it; what arrives is counted by the last interface. Beside the gateway:
-//! the kernel's bridge with tbf at a rate that never holds anything back.
+//! Three namespaces in a row, veth pairs between them (for TAPs, one more bridge on either side). A
+//! thread sends UDP over 64 flows as fast as the kernel takes it; what arrives is counted by the
+//! last interface. Beside the gateway: the kernel's bridge with tbf at a rate that never holds
+//! anything back.
 //!
-//! The last interface swallows frames: they go to an address of Ethernet that it does not have, and the kernel drops
-//! them after counting them. That matters, because what the kernel does for a frame at the far end of a veth pair it
-//! does in the time of the process that sent it. `--to closed` sends to a UDP port where nothing listens instead,
-//! where each frame costs an ICMP message at the far end, and `--to open` to a socket that nothing reads.
+//! The last interface swallows frames: they go to an address of Ethernet that it does not have, and
+//! the kernel drops them after counting them. That matters, because what the kernel does for a
+//! frame at the far end of a veth pair it does in the time of the process that sent it. `--to
+//! closed` sends to a UDP port where nothing listens instead, where each frame costs an ICMP
+//! message at the far end, and `--to open` to a socket that nothing reads.
 //!
-//! CPU is microseconds a frame: of the sender, of the gateway's process, and of the kernel's threads for deferred
-//! network work (`ksoftirqd`), which both leave work to.
+//! CPU is microseconds a frame: of the sender, of the gateway's process, and of the kernel's
+//! threads for deferred network work (`ksoftirqd`), which both leave work to.
 //!
 //! Words behind `--` choose rows by a part of their name; `--secs N` makes each row last N seconds.
 

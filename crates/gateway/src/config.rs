@@ -101,7 +101,8 @@ impl Config {
 pub(crate) struct Places(BTreeMap<&'static str, String>);
 
 impl Places {
-    /// Puts the place of an option's value in front of what is wrong with it, if that place is a file.
+    /// Puts the place of an option's value in front of what is wrong with it, if that place is a
+    /// file.
     pub(crate) fn of(&self, option: &str) -> impl Fn(String) -> String + use<> {
         let place = self.0.get(option).cloned().unwrap_or_default();
         move |why| format!("{place}{why}")

@@ -1,5 +1,5 @@
-//! Tests of what is written elsewhere: the units, the example of a configuration, and the commands of the
-//! documentation are read by the program's own parser.
+//! Tests of what is written elsewhere: the units, the example of a configuration, and the commands
+//! of the documentation are read by the program's own parser.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -51,7 +51,8 @@ fn unit() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
     values
 }
 
-/// The keys that the unit may have, as `systemd.unit`, `.service` and `.exec` of systemd 252 have them.
+/// The keys that the unit may have, as `systemd.unit`, `.service` and `.exec` of systemd 252 have
+/// them.
 const KEYS: [(&str, &[&str]); 3] = [
     ("Unit", &["Description", "Wants", "After", "StartLimitIntervalSec", "StartLimitBurst"]),
     (
@@ -100,8 +101,8 @@ fn the_unit_starts_what_the_parser_accepts() {
     let directory = Path::new("/run").join(unit[&("Service", "RuntimeDirectory")].concat());
     assert_eq!(config.stats.as_deref().and_then(Path::parent), Some(&*directory));
     assert_eq!(unit[&("Service", "ExecReload")], ["+/bin/kill -HUP $MAINPID"]);
-    // What is not accepted is not tried again, and nothing is tried for ever: the limit is reached before its
-    // interval is over.
+    // What is not accepted is not tried again, and nothing is tried for ever: the limit is reached
+    // before its interval is over.
     assert_eq!(unit[&("Service", "RestartPreventExitStatus")], ["2"]);
     let number = |section, key| -> u64 { unit[&(section, key)][0].parse().unwrap() };
     let burst = number("Unit", "StartLimitBurst");
@@ -183,8 +184,8 @@ fn the_example_of_a_configuration_says_what_its_comments_say() {
 const PAGES: [&str; 2] =
     [include_str!("../../../docs/guide/gateway.md"), include_str!("../../../README.md")];
 
-/// The code of all pages with its language: blocks, a line continued in the next as one, and what stands
-/// between backticks in text, which has none.
+/// The code of all pages with its language: blocks, a line continued in the next as one, and what
+/// stands between backticks in text, which has none.
 fn code() -> Vec<(&'static str, String)> {
     let mut code = Vec::new();
     for page in PAGES {

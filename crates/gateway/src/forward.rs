@@ -1,4 +1,5 @@
-//! From a frame that was received to a frame that is sent: the loop, the directions and their queues.
+//! From a frame that was received to a frame that is sent: the loop, the directions and their
+//! queues.
 
 pub(crate) mod direction;
 pub(crate) mod follow;

@@ -1,9 +1,10 @@
-//! What is said to people: lines on standard error, and reports on standard output. No frame waits for a reader.
+//! What is said to people: lines on standard error, and reports on standard output. No frame waits
+//! for a reader.
 //!
-//! A pipe that is not read, a stopped terminal and a slow disk make a write wait. A poll before the write does not
-//! help: a pipe with room for one page takes a part of a longer line, and waits with the rest. So each output has a
-//! thread that writes, and a bounded buffer in front of the thread. A line that finds no room in the buffer is left out
-//! as a whole.
+//! A pipe that is not read, a stopped terminal and a slow disk make a write wait. A poll before the
+//! write does not help: a pipe with room for one page takes a part of a longer line, and waits with
+//! the rest. So each output has a thread that writes, and a bounded buffer in front of the thread.
+//! A line that finds no room in the buffer is left out as a whole.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -30,8 +31,8 @@ static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
 /// Says a line on standard error.
 ///
-/// The first line starts the thread that writes, with the caller's privileges of that moment. These are none: before
-/// its first line the gateway has given up its privileges, or is about to end.
+/// The first line starts the thread that writes, with the caller's privileges of that moment. These
+/// are none: before its first line the gateway has given up its privileges, or is about to end.
 pub(crate) fn say(text: &str) {
     let outlet = STANDARD_ERROR.get_or_init(|| Outlet::new(io::stderr()));
     let left_out = LEFT_OUT.swap(0, Ordering::Relaxed);
@@ -178,8 +179,8 @@ mod tests {
         );
     }
 
-    /// Goal: a reader that does not read keeps the writer's thread waiting, and no other. Later it reads whole texts in
-    /// their order; only texts that found no room are missing.
+    /// Goal: a reader that does not read keeps the writer's thread waiting, and no other. Later it
+    /// reads whole texts in their order; only texts that found no room are missing.
     #[test]
     fn a_pipe_that_is_not_read_keeps_one_thread_waiting() {
         let (mut reader, writer) = pipe().unwrap();

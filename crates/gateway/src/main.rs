@@ -1,5 +1,5 @@
-//! `freeboard-gateway`: Ethernet frames between two devices, each direction through a queue of freeboard.
-//! `docs/guide/gateway.md` says how to put it in front of a line.
+//! `freeboard-gateway`: Ethernet frames between two devices, each direction through a queue of
+//! freeboard. `docs/guide/gateway.md` says how to put it in front of a line.
 
 #[cfg(target_os = "linux")]
 mod config;

@@ -1,6 +1,7 @@
 //! A live view of a running gateway in the terminal; without a terminal, its reports as text.
 //!
-//! On a terminal it outlives the gateway: it says that there is none, and goes on when there is one again.
+//! On a terminal it outlives the gateway: it says that there is none, and goes on when there is one
+//! again.
 
 mod page;
 mod reading;
@@ -14,7 +15,8 @@ use crate::stats::report::Report;
 use page::Page;
 use reading::Reading;
 
-/// Columns and lines of a page that is not for a terminal: names are whole, and this many lines are.
+/// Columns and lines of a page that is not for a terminal: names are whole, and this many lines
+/// are.
 const PIPE: (usize, usize) = (160, 45);
 
 /// The last report, and the one before, from which rates are counted.

@@ -1,4 +1,5 @@
-//! Runs made for one discipline each, and the hash it must give: with weights, rates and options of their own.
+//! Runs made for one discipline each, and the hash it must give: with weights, rates and options of
+//! their own.
 
 use conformance::catalog::{
     AqmRecipe, Arrays, ByHash, CoDel, Drr, Fifo, LongestQueue, Qfq, QfqPlus, Queued, QueuesRecipe,
@@ -110,8 +111,8 @@ fn qfq_lqd() -> u64 {
     queues(LongestQueue { of: Qfq, end: Head }, WithoutAqm, 8, weight)
 }
 
-/// Packets are acknowledgements with numbers and blocks of their own, made from their handles; where a flow is added it is
-/// the filter that acts on the flow instead.
+/// Packets are acknowledgements with numbers and blocks of their own, made from their handles;
+/// where a flow is added it is the filter that acts on the flow instead.
 fn filtered_acks() -> u64 {
     let queued = Queued { of: Qfq, aqm: WithoutAqm };
     let Some(mut queues) = queued.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE) else {

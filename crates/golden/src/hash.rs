@@ -1,7 +1,7 @@
 //! A hash of a sequence of words, the same on every target.
 
-/// FNV-1a over 32-bit words: an exclusive or and a multiplication each. It tells traces apart; it keeps
-/// no secrets.
+/// FNV-1a over 32-bit words: an exclusive or and a multiplication each. It tells traces apart; it
+/// keeps no secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hash(u64);
 

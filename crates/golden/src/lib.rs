@@ -1,9 +1,10 @@
-//! Does every target do the same? A fixed run of each discipline, and the hash of all that came out.
+//! Does every target do the same? A fixed run of each discipline, and the hash of all that came
+//! out.
 //!
-//! The same operations must give the same packets, drops and reasons on a 64-bit host and on a microcontroller.
-//! [`CATALOG`] has a run for each entry of the catalogue, [`ALL`] longer runs with weights and rates of their own.
-//! Each run has a hash that it must give: the host's test asserts the hash, and so does the program of
-//! `firmware/trace`. No allocation, no floats, no host.
+//! The same operations must give the same packets, drops and reasons on a 64-bit host and on a
+//! microcontroller. [`CATALOG`] has a run for each entry of the catalogue, [`ALL`] longer runs with
+//! weights and rates of their own. Each run has a hash that it must give: the host's test asserts
+//! the hash, and so does the program of `firmware/trace`. No allocation, no floats, no host.
 //!
 //! Each run keeps its scheduler on the stack: at most [`STACK_BYTES`].
 #![no_std]
@@ -33,11 +34,12 @@ pub const HANDLES: u32 = 128;
 /// The longest packet of a run, in bytes; longer ones are offered now and then.
 pub const MAX_LEN: u32 = 1_514;
 
-/// Does `operations` random operations to `scheduler` and hashes everything that can be seen of them:
-/// packets delivered, packets dropped with their reasons, rejections with theirs, and the books.
+/// Does `operations` random operations to `scheduler` and hashes everything that can be seen of
+/// them: packets delivered, packets dropped with their reasons, rejections with theirs, and the
+/// books.
 ///
-/// `tune` is called now and then with a flow and a random number: there, a discipline adds, changes or
-/// removes the flow, and hashes the packets it gets back.
+/// `tune` is called now and then with a flow and a random number: there, a discipline adds, changes
+/// or removes the flow, and hashes the packets it gets back.
 pub fn run<S: Scheduler>(
     scheduler: &mut S,
     operations: u32,
@@ -47,7 +49,8 @@ pub fn run<S: Scheduler>(
     run_named(scheduler, operations, seed, |flow| flow, tune)
 }
 
-/// [`run`] for a scheduler that knows flows by other names than their numbers, by hashes for example.
+/// [`run`] for a scheduler that knows flows by other names than their numbers, by hashes for
+/// example.
 pub fn run_named<S: Scheduler>(
     scheduler: &mut S,
     operations: u32,
@@ -162,8 +165,8 @@ impl Hash {
 
     fn counters(&mut self, counters: &Counters) {
         let volumes = [counters.accepted, counters.rejected, counters.delivered];
-        // Flushes and filters count only where there were any, so that the hash of a run without the option has none in
-        // it.
+        // Flushes and filters count only where there were any, so that the hash of a run without
+        // the option has none in it.
         let is_optional = |why| matches!(why, DropReason::Unserved | DropReason::Filtered);
         let dropped = DropReason::ALL.iter().map(|&why| (why, counters.dropped_for(why)));
         let told = dropped.filter(|&(why, of)| !is_optional(why) || of != Volume::ZERO);

@@ -1,4 +1,5 @@
-//! The assembled queue with everything on at once: a rate, tins, hosts, an AQM and the filter of acknowledgements.
+//! The assembled queue with everything on at once: a rate, tins, hosts, an AQM and the filter of
+//! acknowledgements.
 
 use conformance::catalog::Parts;
 use freeboard::flowhash::{Ack, FlowKey, Labels, SackBlocks, Transport};
@@ -20,7 +21,8 @@ const ACK_LEN: u32 = 64;
 
 type Queue = SmartQueue<Parts<MOST>, Descriptors>;
 
-/// The queue by numbers: flow `f` has the source `f / 2` and the destination `f mod 3`, and is in the tin `f mod n` of `n`.
+/// The queue by numbers: flow `f` has the source `f / 2` and the destination `f mod 3`, and is in
+/// the tin `f mod n` of `n`.
 struct ByNumber {
     queue: Queue,
     /// When it was called last.
@@ -34,8 +36,8 @@ const fn labels(number: u32, tin: u8) -> InTin<Labels> {
     InTin { labels: Labels { flow: number, src_host: number >> 1, dst_host: number % 3 }, tin }
 }
 
-/// What a packet of [`ACK_LEN`] acknowledges. All are of one connection, so that a filter acts on each
-/// queue. The number comes from the handle, as does now and then a block.
+/// What a packet of [`ACK_LEN`] acknowledges. All are of one connection, so that a filter acts on
+/// each queue. The number comes from the handle, as does now and then a block.
 fn ack(packet: Packet) -> Option<Ack> {
     if packet.len != ACK_LEN {
         return None;
@@ -50,7 +52,8 @@ fn ack(packet: Packet) -> Option<Ack> {
     Some(ack)
 }
 
-/// `diffserv4` and `dual-srchost` to begin with. Each setting changes now and then while packets are queued.
+/// `diffserv4` and `dual-srchost` to begin with. Each setting changes now and then while packets
+/// are queued.
 pub(crate) fn with_rate_and_tins() -> u64 {
     let Some(queue) = queue() else { return 0 };
     let mut queue = ByNumber { queue, now: Nanos(0), came: [(0, 0); PACKETS] };
@@ -67,7 +70,8 @@ fn queue() -> Option<Queue> {
     builder.descriptors_in(memory, aqm).ok()
 }
 
-/// Below the 3.6 Mbit/s that are offered, above them, or without a limit. A line that stops stands until the next change.
+/// Below the 3.6 Mbit/s that are offered, above them, or without a limit. A line that stops stands
+/// until the next change.
 fn rate(random: u32) -> Option<Rate> {
     match random & 7 {
         0..4 => Rate::megabits_per_second(2).ok(),

@@ -1,18 +1,20 @@
 //! Active queue management: when to tell a flow that its queue stands too long.
 //!
-//! Scheduling and dropping are apart (RFC 7806 §2): any flow scheduler works with any AQM. They meet in
-//! [`FlowQueues`](crate::FlowQueues), which asks the AQM twice about each packet:
+//! Scheduling and dropping are apart (RFC 7806 §2): any flow scheduler works with any AQM. They
+//! meet in [`FlowQueues`](crate::FlowQueues), which asks the AQM twice about each packet:
 //!
 //! 1. [`Aqm::admit`] when the packet arrives: accept it, mark it, or turn it away;
-//! 2. [`Aqm::judge`] when the packet is about to be delivered, after the flow scheduler has chosen its flow.
+//! 2. [`Aqm::judge`] when the packet is about to be delivered, after the flow scheduler has chosen
+//!    its flow.
 //!
 //! The AQM is told of what it cannot see: that a packet gave way for want of room
 //! ([`Aqm::overflowed`]), that a queue was emptied by drops ([`Aqm::emptied`]), that a flow was
 //! removed ([`Aqm::forget`]), and that queues have changed places ([`Aqm::swap`]).
 //!
-//! An AQM never takes the last packet of a queue at delivery, so its drops cannot empty the flow that was chosen
-//! (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`). At arrival no flow has been chosen, and the AQM may
-//! turn away the only packet of a flow (`docs/decisions/0026-an-aqm-turns-arrivals-away.md`).
+//! An AQM never takes the last packet of a queue at delivery, so its drops cannot empty the flow
+//! that was chosen (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`). At arrival no flow has
+//! been chosen, and the AQM may turn away the only packet of a flow
+//! (`docs/decisions/0026-an-aqm-turns-arrivals-away.md`).
 
 mod blue;
 mod ce_threshold;
@@ -53,7 +55,8 @@ pub enum Verdict {
     Signal,
     /// Drop the packet if another is behind it, ECN-capable or not.
     Drop,
-    /// Not known at a [glance](Look::Glance): look again. After that it counts as [`Verdict::Pass`].
+    /// Not known at a [glance](Look::Glance): look again. After that it counts as
+    /// [`Verdict::Pass`].
     Unclear,
 }
 
@@ -89,8 +92,9 @@ pub enum Admission {
 pub struct Head {
     /// Now.
     pub now: Nanos,
-    /// How long the packet was queued, to 1.024 µs: the difference of two instants in whole ticks of
-    /// 1,024 ns. Zero if the clock stepped back, by up to an hour, or after more than 9 minutes.
+    /// How long the packet was queued, to 1.024 µs: the difference of two instants in whole ticks
+    /// of 1,024 ns. Zero if the clock stepped back, by up to an hour, or after more than 9
+    /// minutes.
     pub sojourn: Nanos,
     /// Bytes queued behind the packet; 0 if and only if it is the last of its queue.
     pub bytes_behind: u32,
@@ -113,8 +117,9 @@ pub struct Offer {
 
 /// An AQM: parameters, and a state for each queue.
 ///
-/// No method has a default: an AQM around another that forgot to forward a method would compile, and the inner
-/// AQM would not be told. A constant answer, such as that of [`NoAqm`] or of [`CoDel`] to arrivals, costs no code.
+/// No method has a default: an AQM around another that forgot to forward a method would compile,
+/// and the inner AQM would not be told. A constant answer, such as that of [`NoAqm`] or of
+/// [`CoDel`] to arrivals, costs no code.
 ///
 /// ```
 /// use sched_core::{
@@ -166,29 +171,31 @@ pub trait Aqm {
     /// `looks`.
     fn admit(&mut self, flow: FlowId, offer: Offer, look: Look) -> Admission;
 
-    /// Judges the packet at the head of the queue of `flow`, which is about to be delivered, and moves the
-    /// queue's state on. An AQM that always decides at once need not care how it `looks`.
+    /// Judges the packet at the head of the queue of `flow`, which is about to be delivered, and
+    /// moves the queue's state on. An AQM that always decides at once need not care how it `looks`.
     fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict;
 
-    /// Judges successive packets of `flow` as [`Aqm::judge`] would, looking closely, on a copy of the state: for a
-    /// peek, which changes nothing.
+    /// Judges successive packets of `flow` as [`Aqm::judge`] would, looking closely, on a copy of
+    /// the state: for a peek, which changes nothing.
     fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict;
 
-    /// A packet of `flow` gave way because there was no room: it was queued, or it was the arrival. Told once for
-    /// each such packet; the time is that of the last arrival or head.
+    /// A packet of `flow` gave way because there was no room: it was queued, or it was the arrival.
+    /// Told once for each such packet; the time is that of the last arrival or head.
     ///
-    /// Not told of what a lower limit drops: the caller has changed the room, and no sender is too fast.
+    /// Not told of what a lower limit drops: the caller has changed the room, and no sender is too
+    /// fast.
     fn overflowed(&mut self, flow: FlowId);
 
-    /// The queue of `flow` has lost its last packet by a drop, so that no packet of it was judged as
-    /// the last one.
+    /// The queue of `flow` has lost its last packet by a drop, so that no packet of it was judged
+    /// as the last one.
     fn emptied(&mut self, flow: FlowId);
 
-    /// `flow` was removed: the next flow of that number is another one. `flow` may never have been added.
+    /// `flow` was removed: the next flow of that number is another one. `flow` may never have been
+    /// added.
     fn forget(&mut self, flow: FlowId);
 
-    /// The packets of `flow` are of this tin from the next one on: for an AQM with parameters for each tin
-    /// ([`ChosenAqm`]). A queue without tins never says so, and every flow is of tin 0.
+    /// The packets of `flow` are of this tin from the next one on: for an AQM with parameters for
+    /// each tin ([`ChosenAqm`]). A queue without tins never says so, and every flow is of tin 0.
     fn assign(&mut self, flow: FlowId, tin: u8);
 
     /// Exchanges the states of the two queues, tins included: their packets have changed places. A

@@ -1,8 +1,9 @@
 //! The contract without packets: which flow is next.
 //!
-//! A [`FlowScheduler`] is told when flows become backlogged, grow, are served and shrink, and answers
-//! which flow to serve next. A flow scheduler holds no packets and calls nothing, so hierarchies, proofs, oracles
-//! and users with queues of their own can use it alone. [`FlowQueues`](crate::FlowQueues) puts queues under one.
+//! A [`FlowScheduler`] is told when flows become backlogged, grow, are served and shrink, and
+//! answers which flow to serve next. A flow scheduler holds no packets and calls nothing, so
+//! hierarchies, proofs, oracles and users with queues of their own can use it alone.
+//! [`FlowQueues`](crate::FlowQueues) puts queues under one.
 
 use core::fmt;
 
@@ -29,11 +30,11 @@ pub enum DropFrom {
 ///
 /// A flow is *backlogged* from [`FlowScheduler::backlogged`] until a [`FlowScheduler::served`] or
 /// [`FlowScheduler::lost`] says that nothing is left of it. Calls that contradict this (an unknown
-/// flow, a flow that is not backlogged) change nothing. Object-safe. The time of a call does not depend on
-/// what is queued.
+/// flow, a flow that is not backlogged) change nothing. Object-safe. The time of a call does not
+/// depend on what is queued.
 ///
-/// The provided methods say what most flow schedulers say: that they need no time, never wait, and name neither a
-/// victim nor the flows to come.
+/// The provided methods say what most flow schedulers say: that they need no time, never wait, and
+/// name neither a victim nor the flows to come.
 ///
 /// Strict priority of 32 flows, the lowest number first:
 ///
@@ -121,19 +122,19 @@ pub trait FlowScheduler {
     /// Flows are numbered below this.
     fn flows(&self) -> u32;
 
-    /// Tells the scheduler the time. [`FlowQueues`](crate::FlowQueues) and [`Classes`](crate::Classes) call
-    /// this first in every enqueue and dequeue.
+    /// Tells the scheduler the time. [`FlowQueues`](crate::FlowQueues) and
+    /// [`Classes`](crate::Classes) call this first in every enqueue and dequeue.
     ///
-    /// Must not change what [`FlowScheduler::select`] returns: which flow is next changes only when packets
-    /// come and go, so that a peek stays true. Any sequence of times is legal; a clock that steps back stands
-    /// still.
+    /// Must not change what [`FlowScheduler::select`] returns: which flow is next changes only when
+    /// packets come and go, so that a peek stays true. Any sequence of times is legal; a clock that
+    /// steps back stands still.
     #[inline]
     fn advance(&mut self, now: Nanos) {
         let _ = now;
     }
 
-    /// Adds `flow`, or changes it, idle or backlogged. `head_len` is the length of its first packet if
-    /// it is backlogged.
+    /// Adds `flow`, or changes it, idle or backlogged. `head_len` is the length of its first packet
+    /// if it is backlogged.
     ///
     /// # Errors
     /// [`ConfigError`]; nothing has changed then.
@@ -159,15 +160,16 @@ pub trait FlowScheduler {
     /// `flow` was idle and now holds one packet, of `head_len` bytes.
     fn backlogged(&mut self, flow: FlowId, head_len: u32);
 
-    /// `flow`, already backlogged, has got one more packet of `len` bytes, at its tail. A class of a
-    /// hierarchy may have got several packets of `len` bytes together.
+    /// `flow`, already backlogged, has got one more packet of `len` bytes, at its tail. A class of
+    /// a hierarchy may have got several packets of `len` bytes together.
     fn grew(&mut self, flow: FlowId, len: u32);
 
     /// The flow to serve next: `Some` if and only if a flow is backlogged. A scheduler that
     /// [waits](FlowScheduler::waits) names only a flow that need not wait.
     fn select(&self) -> Option<FlowId>;
 
-    /// The same, with [`FlowId::NONE`] for none: where the flow is looked up in a table, its bound is asked once.
+    /// The same, with [`FlowId::NONE`] for none: where the flow is looked up in a table, its bound
+    /// is asked once.
     #[inline]
     fn selected(&self) -> FlowId {
         self.select().unwrap_or(FlowId::NONE)
@@ -194,8 +196,8 @@ pub trait FlowScheduler {
         None
     }
 
-    /// If `select` returns `None`, and [`FlowScheduler::waiting`] may be served at the time of the last
-    /// [`FlowScheduler::advance`]: from here on `select` names that flow.
+    /// If `select` returns `None`, and [`FlowScheduler::waiting`] may be served at the time of the
+    /// last [`FlowScheduler::advance`]: from here on `select` names that flow.
     #[inline]
     fn open(&mut self) {}
 
@@ -210,22 +212,23 @@ pub trait FlowScheduler {
         Nanos::ZERO
     }
 
-    /// Fills `ahead` from the front with flows that are likely to be served soon, the next first, and
-    /// returns how many. A guess, which may be wrong: the caller touches the memory of these flows before it
-    /// is needed. A scheduler that would have to search names none. Looks at `ahead.len()` flows at most.
+    /// Fills `ahead` from the front with flows that are likely to be served soon, the next first,
+    /// and returns how many. A guess, which may be wrong: the caller touches the memory of these
+    /// flows before it is needed. A scheduler that would have to search names none. Looks at
+    /// `ahead.len()` flows at most.
     #[inline]
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         let _ = ahead;
         0
     }
 
-    /// `flow`, selected, has sent its first packet, of `len` bytes; `next_head` is the length of the
-    /// one behind it, `None` if there is none and the flow is idle.
+    /// `flow`, selected, has sent its first packet, of `len` bytes; `next_head` is the length of
+    /// the one behind it, `None` if there is none and the flow is idle.
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>);
 
-    /// `flow` has lost a packet of `len` bytes without service, from whichever place; `head` is the length
-    /// of its first packet afterwards, `None` if there is none and the flow is idle. A class of a
-    /// hierarchy may have lost several packets of `len` bytes together.
+    /// `flow` has lost a packet of `len` bytes without service, from whichever place; `head` is the
+    /// length of its first packet afterwards, `None` if there is none and the flow is idle. A class
+    /// of a hierarchy may have lost several packets of `len` bytes together.
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>);
 
     /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
@@ -234,25 +237,27 @@ pub trait FlowScheduler {
         None
     }
 
-    /// Whether `flow`, which [`FlowScheduler::victim`] has just named because an arrival needs room, is to
-    /// lose all that it holds, and not only what there is no room for.
+    /// Whether `flow`, which [`FlowScheduler::victim`] has just named because an arrival needs
+    /// room, is to lose all that it holds, and not only what there is no room for.
     /// [`FlowQueues`](crate::FlowQueues) then drops its queue from the head, with
-    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, as far as one call may
-    /// drop packets. It is not asked when a limit is lowered.
+    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, as far as
+    /// one call may drop packets. It is not asked when a limit is lowered.
     #[inline]
     fn gives_up(&self, flow: FlowId) -> bool {
         let _ = flow;
         false
     }
 
-    /// Compares the scheduler's own books with `flows`, which counts what a flow really holds. For tests.
+    /// Compares the scheduler's own books with `flows`, which counts what a flow really holds. For
+    /// tests.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance>;
 }
 
-/// What a flow scheduler needs to know. Where a length is not needed, the caller may pass any number.
+/// What a flow scheduler needs to know. Where a length is not needed, the caller may pass any
+/// number.
 ///
 /// ```
 /// use sched_core::{Drr, DrrFlow, FlowScheduler, Needs, LengthFlow, ShortestQueue};
@@ -266,14 +271,16 @@ pub trait FlowScheduler {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Whether it decides by the lengths of packets that have not been sent: `head_len`, `head` and `next_head`. If
-    /// not, a hierarchy saves itself the look at a class's next packet.
+    /// Whether it decides by the lengths of packets that have not been sent: `head_len`, `head`
+    /// and `next_head`. If not, a hierarchy saves itself the look at a class's next packet.
     pub looks_ahead: bool,
-    /// Whether it decides by how much a flow holds: by the lengths in `backlogged`, `grew` and `lost`. If not, a
-    /// scheduler that moves a flow from one scheduler to another need not know what the flow holds.
+    /// Whether it decides by how much a flow holds: by the lengths in `backlogged`, `grew` and
+    /// `lost`. If not, a scheduler that moves a flow from one scheduler to another need not know
+    /// what the flow holds.
     pub counts_bytes: bool,
-    /// A length in bytes that every flow that was added accepts, at most [`Packet::MAX_LEN`](crate::Packet::MAX_LEN): only
-    /// for longer packets must [`FlowScheduler::max_len`] be asked. An arrival to a backlogged flow then reads no table of
+    /// A length in bytes that every flow that was added accepts, at most
+    /// [`Packet::MAX_LEN`](crate::Packet::MAX_LEN): only for longer packets must
+    /// [`FlowScheduler::max_len`] be asked. An arrival to a backlogged flow then reads no table of
     /// flows. 0 if no such length is known.
     pub common_max_len: u32,
 }

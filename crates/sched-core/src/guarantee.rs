@@ -1,8 +1,8 @@
 //! What a flow scheduler promises, in numbers.
 //!
-//! Everything is in bytes. Where time is meant it is *link time*: the bytes that the link sends in it,
-//! so that a bound of `n` link bytes is `n/R` seconds at rate `R`. `docs/guarantees.md` has definitions
-//! and derivations.
+//! Everything is in bytes. Where time is meant it is *link time*: the bytes that the link sends in
+//! it, so that a bound of `n` link bytes is `n/R` seconds at rate `R`. `docs/guarantees.md` has
+//! definitions and derivations.
 
 use core::num::{NonZeroU64, NonZeroU128};
 
@@ -19,8 +19,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// The largest denominator. With it `denominator · bytes` stays below 2^125 for 2^63 bytes, which
-    /// take a link of 100 Gbit/s 23 years.
+    /// The largest denominator. With it `denominator · bytes` stays below 2^125 for 2^63 bytes,
+    /// which take a link of 100 Gbit/s 23 years.
     pub const MAX_DENOMINATOR: u64 = 1 << 62;
 
     /// `numerator / denominator`.
@@ -55,8 +55,8 @@ impl Share {
         self.denominator.get()
     }
 
-    /// The share of the whole that this share of the part `of` is: their product. If its denominator is
-    /// too large it is rounded down, by less than `3/`[`Share::MAX_DENOMINATOR`].
+    /// The share of the whole that this share of the part `of` is: their product. If its
+    /// denominator is too large it is rounded down, by less than `3/`[`Share::MAX_DENOMINATOR`].
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] if nothing is left of it.
@@ -120,13 +120,15 @@ pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
     below.saturating_add(u128::from(!exact))
 }
 
-/// What a flow scheduler promises to one flow, as long as nothing is configured and no packet of the flow is dropped. The
-/// method of the flow scheduler that gives the guarantee says what holds after a change, and from when all of it holds again.
+/// What a flow scheduler promises to one flow, as long as nothing is configured and no packet of
+/// the flow is dropped. The method of the flow scheduler that gives the guarantee says what holds
+/// after a change, and from when all of it holds again.
 ///
-/// Of `W` bytes that the link sends while the flow is backlogged, at least `φW` less [`Self::b_wfi`] are
-/// the flow's. *Backlogged* is the view of the scheduler: until the dequeue that empties the queue. A
-/// packet that comes while the last one is still on the wire begins a new backlog. Service is what is on
-/// the wire, byte by byte, for B-WFI and T-WFI; for [`Self::fairness`] it is charged at the dequeue.
+/// Of `W` bytes that the link sends while the flow is backlogged, at least `φW` less
+/// [`Self::b_wfi`] are the flow's. *Backlogged* is the view of the scheduler: until the dequeue
+/// that empties the queue. A packet that comes while the last one is still on the wire begins a new
+/// backlog. Service is what is on the wire, byte by byte, for B-WFI and T-WFI; for
+/// [`Self::fairness`] it is charged at the dequeue.
 ///
 /// ```
 /// use sched_core::{Drr, DrrFlow, FlowId};
@@ -145,22 +147,24 @@ pub struct Guarantee {
     /// `φ`: the share of the link.
     pub share: Share,
     /// `B-WFI/φ` in bytes of the link, rounded up: the latency of a rate-latency server that is no
-    /// better. In time it is the longest that a flow waits for service that it would have had at a link
-    /// of its own of rate `φR`.
+    /// better. In time it is the longest that a flow waits for service that it would have had at a
+    /// link of its own of rate `φR`.
     pub latency: u64,
-    /// `ω` in bytes of the link, rounded up: two flows `a` and `b` that stay backlogged are served in the
-    /// ratio of their shares up to `|W_a/φ_a − W_b/φ_b| ≤ ω_a + ω_b`, the relative fairness bound.
+    /// `ω` in bytes of the link, rounded up: two flows `a` and `b` that stay backlogged are served
+    /// in the ratio of their shares up to `|W_a/φ_a − W_b/φ_b| ≤ ω_a + ω_b`, the relative fairness
+    /// bound.
     pub fairness: u64,
 }
 
 impl Guarantee {
-    /// What the link promises a flow in a [hierarchy](crate::Classes). `self` is what the class promises the flow, and
-    /// `class` what the node above promises the class. Composed level by level, from the flow up.
+    /// What the link promises a flow in a [hierarchy](crate::Classes). `self` is what the class
+    /// promises the flow, and `class` what the node above promises the class. Composed level by
+    /// level, from the flow up.
     ///
-    /// B-WFI adds up, that of the class weighed by the share in it: `α + ψ·α_class`, which in bytes of
-    /// the link is `latency/ψ_class + latency_class`. `fairness` is between flows of the same class;
-    /// between flows of different classes there is no such bound, because a class shares among fewer
-    /// flows what others do not use. `docs/disciplines/hosts.md`, section *Hierarchy*.
+    /// B-WFI adds up, that of the class weighed by the share in it: `α + ψ·α_class`, which in bytes
+    /// of the link is `latency/ψ_class + latency_class`. `fairness` is between flows of the same
+    /// class; between flows of different classes there is no such bound, because a class shares
+    /// among fewer flows what others do not use. `docs/disciplines/hosts.md`, section *Hierarchy*.
     ///
     /// # Errors
     /// As [`Share::part_of`].
@@ -173,26 +177,28 @@ impl Guarantee {
         })
     }
 
-    /// B-WFI: `φW − W_k` in bytes, over all intervals in which the flow stays backlogged; rounded up.
+    /// B-WFI: `φW − W_k` in bytes, over all intervals in which the flow stays backlogged; rounded
+    /// up.
     #[must_use]
     pub fn b_wfi(&self) -> u64 {
         self.share.of_link(self.latency)
     }
 
-    /// B-WFI over the intervals that end when a packet of `len` bytes of the flow is completely sent:
-    /// `(1 − φ)·len` less, because at its end this packet is service of the flow.
+    /// B-WFI over the intervals that end when a packet of `len` bytes of the flow is completely
+    /// sent: `(1 − φ)·len` less, because at its end this packet is service of the flow.
     #[must_use]
     pub fn b_wfi_at_completion(&self, len: u32) -> u64 {
         self.share.own_bytes(self.scaled_latency() - self.scaled_others_share(len))
     }
 
-    /// T-WFI of a packet of `len` bytes in bytes of link time, rounded up: how much later, at most, the packet is
-    /// completely sent than by a link of rate `φR` for this flow alone. That link sends all that the flow had when the
-    /// packet came: the packet itself, those before it, and the rest of a packet on the wire.
+    /// T-WFI of a packet of `len` bytes in bytes of link time, rounded up: how much later, at most,
+    /// the packet is completely sent than by a link of rate `φR` for this flow alone. That link
+    /// sends all that the flow had when the packet came: the packet itself, those before it, and
+    /// the rest of a packet on the wire.
     ///
-    /// The T-WFI follows from B-WFI: until the packet starts the flow is backlogged, so the link sends at
-    /// most `(work ahead)/φ + latency`; then the packet takes `len`, where a link for this flow alone
-    /// takes `len/φ`.
+    /// The T-WFI follows from B-WFI: until the packet starts the flow is backlogged, so the link
+    /// sends at most `(work ahead)/φ + latency`; then the packet takes `len`, where a link for this
+    /// flow alone takes `len/φ`.
     #[must_use]
     pub fn t_wfi(&self, len: u32) -> u64 {
         self.share.link_bytes(self.scaled_latency() - self.scaled_others_share(len))
@@ -260,7 +266,8 @@ mod tests {
         assert!(least.part_of(least).is_err() && least.part_of(third).is_err());
     }
 
-    /// `φ = 1/4`, 1,000 link bytes: 250 of its own; 100 bytes at its end are 75 less, and 300 in link time.
+    /// `φ = 1/4`, 1,000 link bytes: 250 of its own; 100 bytes at its end are 75 less, and 300 in
+    /// link time.
     #[test]
     fn time_and_completion_follow_from_the_latency() {
         let share = Share::new(1, 4).unwrap();

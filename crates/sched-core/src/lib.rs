@@ -10,17 +10,18 @@
 //!    an overflow drops from a flow that holds about the most, with [`LongestHostDrop`] from a
 //!    host. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow
 //!    scheduler.
-//! 3. An [`Aqm`] such as [`CoDel`] or [`Cobalt`] is asked about each packet that arrives, and about each that is about
-//!    to leave; [`CeThreshold`] stands beside any, and [`ChosenAqm`] is what the caller chooses.
+//! 3. An [`Aqm`] such as [`CoDel`] or [`Cobalt`] is asked about each packet that arrives, and about
+//!    each that is about to leave; [`CeThreshold`] stands beside any, and [`ChosenAqm`] is what the
+//!    caller chooses.
 //! 4. [`Scheduler::dequeue`] gives the packet back, marked if the AQM said so.
 //!
 //! A [`Guarantee`] says in bytes what a flow scheduler promises a flow.
 //!
 //! [`Counters`] say what has become of packets, a [`DelayHistogram`] how long they waited.
 //!
-//! Memory is the caller's ([`Table`]), time is an argument ([`Nanos`]), and [`Scheduler::recount`] checks
-//! the books against the queues. No allocation, no unsafe code, no float, no clock, and no panic that
-//! could be reached in a release build.
+//! Memory is the caller's ([`Table`]), time is an argument ([`Nanos`]), and [`Scheduler::recount`]
+//! checks the books against the queues. No allocation, no unsafe code, no float, no clock, and no
+//! panic that could be reached in a release build.
 //!
 //! ```
 //! use sched_core::{

@@ -1,11 +1,12 @@
 //! What a scheduler knows of a packet: a handle, a length, two bits of ECN. Never its bytes.
 //!
 //! The bytes stay in a buffer of the caller's, and the *handle* is the number of that buffer. It is
-//! also the index of the 16-byte [`Descriptor`](crate::Descriptor) that describes the packet while it is queued.
-//! So there is no free list, and the scheduler whose descriptor it is notices a handle that is given in while it is
-//! queued (`docs/decisions/0004-the-handle-is-the-buffer-number.md`). Under [`Classes`](crate::Classes) each
-//! class has descriptors of its own. A handle that is queued in one class is accepted by another and leaves once from
-//! each, so the caller keeps the handles of classes apart.
+//! also the index of the 16-byte [`Descriptor`](crate::Descriptor) that describes the packet while
+//! it is queued. So there is no free list, and the scheduler whose descriptor it is notices a
+//! handle that is given in while it is queued (`docs/decisions/
+//! 0004-the-handle-is-the-buffer-number.md`). Under [`Classes`](crate::Classes) each
+//! class has descriptors of its own. A handle that is queued in one class is accepted by another
+//! and leaves once from each, so the caller keeps the handles of classes apart.
 
 /// A flow, by number: the index of its queue, below the number of flows of the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,11 +76,11 @@ impl Ecn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Packet {
-    /// The caller's buffer number; unique among the packets queued, in all classes of a hierarchy, below the
-    /// number of descriptors.
+    /// The caller's buffer number; unique among the packets queued, in all classes of a hierarchy,
+    /// below the number of descriptors.
     pub handle: u32,
-    /// Bytes, `1..=`[`Packet::MAX_LEN`]: what fairness and the byte limit count. The framing of the
-    /// link is the shaper's business.
+    /// Bytes, `1..=`[`Packet::MAX_LEN`]: what fairness and the byte limit count. The framing of
+    /// the link is the shaper's business.
     pub len: u32,
     /// What the header says on the way in. [`Ecn::Ce`] on the way out where an AQM has marked the
     /// packet: the caller then rewrites the header.
@@ -87,7 +88,8 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// No packet is longer: 1 MiB, above the largest IPv6 jumbo super-packet that hosts build today.
+    /// No packet is longer: 1 MiB, above the largest IPv6 jumbo super-packet that hosts build
+    /// today.
     pub const MAX_LEN: u32 = 1 << 20;
 
     /// A packet that is not ECN-capable.

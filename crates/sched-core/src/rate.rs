@@ -275,15 +275,16 @@ impl FiniteRate {
         Work(whole.wrapping_mul(self.bps.get().into()).wrapping_sub(too_much))
     }
 
-    /// The instant at which `work` is done that begins at `now`, or before it for lateness; saturates at
-    /// both ends of time.
+    /// The instant at which `work` is done that begins at `now`, or before it for lateness;
+    /// saturates at both ends of time.
     #[must_use]
     #[allow(clippy::integer_division, reason = "at a change of the rate only, by what is not zero")]
     pub fn after(self, now: Nanos, work: Work) -> Tick {
         let bps = NonZeroU128::from(self.bps);
         let size = work.0.unsigned_abs();
         let is_late = work.0 < 0;
-        // Rounded up to a whole nanosecond: the quotient below it of lateness, the one above it of work.
+        // Rounded up to a whole nanosecond: the quotient below it of lateness, the one above it of
+        // work.
         let units = if is_late { size } else { size.saturating_add(bps.get().wrapping_sub(1)) };
         let whole = units / bps;
         let rest = units.wrapping_sub(whole.wrapping_mul(bps.get()));

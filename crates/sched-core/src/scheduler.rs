@@ -4,9 +4,9 @@
 //!
 //! > offered = rejected + delivered + dropped after acceptance + queued
 //!
-//! and every handle given in comes out exactly once: delivered by [`Scheduler::dequeue`], given to the
-//! [`DropSink`], or handed back in [`Rejected`]. [`Scheduler::recount`] checks the books against the
-//! queues themselves.
+//! and every handle given in comes out exactly once: delivered by [`Scheduler::dequeue`], given to
+//! the [`DropSink`], or handed back in [`Rejected`]. [`Scheduler::recount`] checks the books
+//! against the queues themselves.
 
 use core::fmt;
 use core::ops::DerefMut;
@@ -20,8 +20,8 @@ use crate::{FlowId, Nanos, Packet};
 pub enum DropReason {
     /// Room was needed for an arrival: longest-queue drop, or head drop of a FIFO.
     Overflow,
-    /// The AQM signalled congestion at delivery. An arrival that the AQM turns away was never accepted:
-    /// [`RejectReason::Aqm`].
+    /// The AQM signalled congestion at delivery. An arrival that the AQM turns away was never
+    /// accepted: [`RejectReason::Aqm`].
     Aqm,
     /// A limit was lowered below what was queued.
     LimitLowered,
@@ -29,11 +29,13 @@ pub enum DropReason {
     FlowRemoved,
     /// The scheduler was emptied by [`Scheduler::drain`].
     Drained,
-    /// Room was needed, and the queue that had to make it had not been served for so long that all it held
-    /// was dropped ([`ShortestQueue::flush_unserved`](crate::ShortestQueue::flush_unserved)).
+    /// Room was needed, and the queue that had to make it had not been served for so long that all
+    /// it held was dropped
+    /// ([`ShortestQueue::flush_unserved`](crate::ShortestQueue::flush_unserved)).
     Unserved,
-    /// Packets of its flow that are queued behind it say all that it says: an acknowledgement that a filter took out
-    /// ([`FlowQueues::filter_out`](crate::FlowQueues::filter_out)). No sign of congestion.
+    /// Packets of its flow that are queued behind it say all that it says: an acknowledgement that
+    /// a filter took out ([`FlowQueues::filter_out`](crate::FlowQueues::filter_out)). No sign of
+    /// congestion.
     Filtered,
     /// Never accepted: an element of a burst that [`Scheduler::enqueue`] would have rejected.
     Rejected,
@@ -175,9 +177,9 @@ impl fmt::Display for RejectReason {
 
 /// A packet that was not accepted, handed back with the reason.
 ///
-/// The scheduler is as it was, but for the count of rejections. Only where longest-queue drop found the
-/// arrival itself to be a victim, others may have given way before it, and to the flow scheduler it was
-/// a packet that came and was lost.
+/// The scheduler is as it was, but for the count of rejections. Only where longest-queue drop found
+/// the arrival itself to be a victim, others may have given way before it, and to the flow
+/// scheduler it was a packet that came and was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rejected {
@@ -216,8 +218,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The highest byte limit: one longest packet below 2^32, so that the arrival that overflows the
-    /// limit still fits into the counters.
+    /// The highest byte limit: one longest packet below 2^32, so that the arrival that overflows
+    /// the limit still fits into the counters.
     pub const MAX_BYTES: u32 = u32::MAX - Packet::MAX_LEN;
     /// As many packets as there are descriptors, and [`Limits::MAX_BYTES`].
     pub const NONE: Self = Self { packets: u32::MAX, bytes: Self::MAX_BYTES };
@@ -234,15 +236,16 @@ impl Limits {
         Self { bytes, ..Self::NONE }
     }
 
-    /// The same limits, and no more packets than a pool of `buffers` has, less one for the packet that
-    /// arrives.
+    /// The same limits, and no more packets than a pool of `buffers` has, less one for the packet
+    /// that arrives.
     ///
-    /// **A queue must be full before its pool is empty.** Limits choose which packet gives way: one of the longest
-    /// queue, of the longest host. A pool that is empty leaves nothing to receive the next packet in, and then
-    /// the device drops whatever arrives, of a light flow as of a heavy one. A limit in bytes alone does not
-    /// prevent that: 256 buffers of 200-byte packets are 51,200 bytes. Buffers that are elsewhere,
-    /// in the hands of a device for instance, are not `buffers` of this pool: subtract them. Where the pool
-    /// is shared with others, [`Scheduler::evict`] frees a buffer when one is wanted.
+    /// **A queue must be full before its pool is empty.** Limits choose which packet gives way: one
+    /// of the longest queue, of the longest host. A pool that is empty leaves nothing to receive
+    /// the next packet in, and then the device drops whatever arrives, of a light flow as of a
+    /// heavy one. A limit in bytes alone does not prevent that: 256 buffers of 200-byte packets are
+    /// 51,200 bytes. Buffers that are elsewhere, in the hands of a device for instance, are not
+    /// `buffers` of this pool: subtract them. Where the pool is shared with others,
+    /// [`Scheduler::evict`] frees a buffer when one is wanted.
     ///
     /// ```
     /// use sched_core::Limits;
@@ -255,8 +258,9 @@ impl Limits {
         Self { packets: if self.packets < most { self.packets } else { most }, ..self }
     }
 
-    /// The bytes of memory that a packet of `len` bytes takes where memory is given out in granules: 2,048 for 64 bytes in
-    /// buffers of 2,048, and 4,096 for 3,000 in two of them. A granule of 0 counts as 1; saturates at `u32::MAX`.
+    /// The bytes of memory that a packet of `len` bytes takes where memory is given out in
+    /// granules: 2,048 for 64 bytes in buffers of 2,048, and 4,096 for 3,000 in two of them. A
+    /// granule of 0 counts as 1; saturates at `u32::MAX`.
     #[must_use]
     pub const fn footprint(len: u32, granule: u32) -> u32 {
         match len.checked_next_multiple_of(if granule > 1 { granule } else { 1 }) {
@@ -265,10 +269,11 @@ impl Limits {
         }
     }
 
-    /// The same limits, and no more packets than fit into `memory` bytes of buffers as they are: given out in granules of
-    /// `granule` bytes, to packets of which none is longer than `longest`. Memory is then within the limit after every
-    /// call, whatever packets are queued: each has room for the longest. Where that is one buffer a packet, it is exact. No
-    /// packet at all where not even one fits. Cost: two divisions, when a limit is set.
+    /// The same limits, and no more packets than fit into `memory` bytes of buffers as they are:
+    /// given out in granules of `granule` bytes, to packets of which none is longer than `longest`.
+    /// Memory is then within the limit after every call, whatever packets are queued: each has room
+    /// for the longest. Where that is one buffer a packet, it is exact. No packet at all where not
+    /// even one fits. Cost: two divisions, when a limit is set.
     ///
     /// ```
     /// use sched_core::Limits;
@@ -341,8 +346,8 @@ pub struct Books {
 
 /// A queue of packets that decides which packet is next and which is dropped.
 ///
-/// Object-safe. Nothing allocates, nothing blocks, and the work of a call does not depend on how much
-/// is queued, except where a method says so.
+/// Object-safe. Nothing allocates, nothing blocks, and the work of a call does not depend on how
+/// much is queued, except where a method says so.
 ///
 /// A loop that serves any of them, shaped or not:
 ///
@@ -395,15 +400,15 @@ pub trait Scheduler {
 
     /// When a [`Scheduler::dequeue`] that returns `None` at `now` is worth repeating.
     ///
-    /// `None`: not before something is enqueued. `Some(now)`: a packet is ready. Later than `now`: a
-    /// shaper is closed until then.
+    /// `None`: not before something is enqueued. `Some(now)`: a packet is ready. Later than `now`:
+    /// a shaper is closed until then.
     ///
     /// A clock that steps back by up to a second puts the instant off by as much. After a longer
     /// step it is counted from the new time on.
     fn poll_at(&self, now: Nanos) -> Option<Nanos>;
 
-    /// Returns true if all that is queued may have to wait: if not, a packet may leave whenever one is queued, at any
-    /// time, and [`Scheduler::poll_at`] says no more than that.
+    /// Returns true if all that is queued may have to wait: if not, a packet may leave whenever one
+    /// is queued, at any time, and [`Scheduler::poll_at`] says no more than that.
     #[inline]
     fn waits(&self) -> bool {
         true
@@ -438,25 +443,25 @@ pub trait Scheduler {
     /// that an overflow would choose; the rest stays as it is. Cost: O(packets dropped).
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink);
 
-    /// Drops one packet, so that its buffer is free: the one that gives way to an arrival that finds no
-    /// room, with [`DropReason::Overflow`]. Returns false if nothing is queued.
+    /// Drops one packet, so that its buffer is free: the one that gives way to an arrival that
+    /// finds no room, with [`DropReason::Overflow`]. Returns false if nothing is queued.
     ///
-    /// For a caller whose pool of buffers is empty before the limits bind. Without a free buffer nothing
-    /// can arrive, the drop policy is never asked, and the device drops instead, whatever the flow. A limit
-    /// within the pool ([`Limits::within_pool`]) makes this call unnecessary. Where an arrival itself is rejected for
-    /// want of room, the packet gives way that a lower limit would drop. Cost: that of one packet in
-    /// [`Scheduler::set_limits`].
+    /// For a caller whose pool of buffers is empty before the limits bind. Without a free buffer
+    /// nothing can arrive, the drop policy is never asked, and the device drops instead, whatever
+    /// the flow. A limit within the pool ([`Limits::within_pool`]) makes this call unnecessary.
+    /// Where an arrival itself is rejected for want of room, the packet gives way that a lower
+    /// limit would drop. Cost: that of one packet in [`Scheduler::set_limits`].
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool;
 
     /// Gives every packet back to `drops`; the configuration stays. Cost: O(packets).
     fn drain(&mut self, drops: &mut dyn DropSink);
 
-    /// Enqueues a burst in order, at one instant; returns how many were accepted. Rejected packets go
-    /// to `drops` with [`DropReason::Rejected`].
+    /// Enqueues a burst in order, at one instant; returns how many were accepted. Rejected packets
+    /// go to `drops` with [`DropReason::Rejected`].
     ///
-    /// The packets are queued, dropped and booked as by [`Scheduler::enqueue`] one by one: a packet that is rejected changes
-    /// nothing for those behind it. A burst of 32 packets or more costs least, because a queue with large tables loads the
-    /// memory of 32 packets at once.
+    /// The packets are queued, dropped and booked as by [`Scheduler::enqueue`] one by one: a packet
+    /// that is rejected changes nothing for those behind it. A burst of 32 packets or more costs
+    /// least, because a queue with large tables loads the memory of 32 packets at once.
     fn enqueue_burst(
         &mut self,
         now: Nanos,
@@ -473,8 +478,8 @@ pub trait Scheduler {
         accepted
     }
 
-    /// Fills `out` from the front with what leaves next at `now`; returns how many. The rest of `out`
-    /// is untouched.
+    /// Fills `out` from the front with what leaves next at `now`; returns how many. The rest of
+    /// `out` is untouched.
     ///
     /// The packets are those that [`Scheduler::dequeue`] gives one by one, up to its first `None`.
     fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
@@ -553,8 +558,8 @@ macro_rules! forward_to_scheduler {
     };
 }
 
-/// Whatever leads to a scheduler is one, so that wrappers need not own what they wrap and classes may be
-/// of different types: a `&mut` reference, a box, a guard.
+/// Whatever leads to a scheduler is one, so that wrappers need not own what they wrap and classes
+/// may be of different types: a `&mut` reference, a box, a guard.
 impl<P> Scheduler for P
 where
     P: DerefMut<Target: Scheduler>,

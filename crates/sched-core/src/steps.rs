@@ -1,9 +1,9 @@
 //! How much a call did, counted where a test or a search asks for it.
 //!
-//! - Turns of loops, with the feature `steps`. Everything outside a loop is a constant. So what a call costs is
-//!   bounded if and only if the turns of its loops are, and these can be counted on any machine: `cargo xtask
-//!   search-cost` looks for the call with the most. Without the feature [`step`] is nothing; with it, the crate needs
-//!   `std`.
+//! - Turns of loops, with the feature `steps`. Everything outside a loop is a constant. So what a
+//!   call costs is bounded if and only if the turns of its loops are, and these can be counted on
+//!   any machine: `cargo xtask search-cost` looks for the call with the most. Without the feature
+//!   [`step`] is nothing; with it, the crate needs `std`.
 //! - Records looked at, in the tests of this crate. Elsewhere [`look`] is nothing.
 
 /// A turn of a loop that a packet can cause, here or in a crate above this one.

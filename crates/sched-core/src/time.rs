@@ -11,8 +11,8 @@ use core::time::Duration;
 /// A `u64` of nanoseconds reaches 584 years. All arithmetic saturates, so that no time, however
 /// absurd, can wrap into a near one.
 ///
-/// Spans come from and go to [`core::time::Duration`]. From a `Duration` the conversion saturates: 2^64 nanoseconds
-/// and more are [`Nanos::MAX`]. Into a `Duration` it is exact.
+/// Spans come from and go to [`core::time::Duration`]. From a `Duration` the conversion saturates:
+/// 2^64 nanoseconds and more are [`Nanos::MAX`]. Into a `Duration` it is exact.
 ///
 /// ```
 /// use core::time::Duration;

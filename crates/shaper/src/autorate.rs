@@ -1,8 +1,9 @@
 //! A rate that follows the line: delay and load in, a rate between a floor and a ceiling out.
 //!
-//! A mobile, satellite or cable line has no rate that could be configured: a shaper that is set too high leaves the
-//! queue in the modem, and one that is set too low gives away what the line has. [`Autorate`] moves the rate by what
-//! the caller measures: how long probes take, and how much was sent. It has no clock, no socket and no memory of its own.
+//! A mobile, satellite or cable line has no rate that could be configured: a shaper that is set too
+//! high leaves the queue in the modem, and one that is set too low gives away what the line has.
+//! [`Autorate`] moves the rate by what the caller measures: how long probes take, and how much was
+//! sent. It has no clock, no socket and no memory of its own.
 //!
 //! ```text
 //! probes ──▶ delay_sample ─┐
@@ -10,11 +11,13 @@
 //! bytes sent ──────────────┘
 //! ```
 //!
-//! **Sources.** The base delay is that of LEDBAT (RFC 6817 §3.4.2), here an average that falls fast and rises slowly, in place of a list of
-//! minima. A share of what was achieved, growth under load, and a return to a base are published practice of operators
-//! of variable lines. That a falling delay is no reason to cut is the gradual part of NADA (RFC 8698 §4.3).
+//! **Sources.** The base delay is that of LEDBAT (RFC 6817 §3.4.2), here an average that falls fast
+//! and rises slowly, in place of a list of minima. A share of what was achieved, growth under load,
+//! and a return to a base are published practice of operators of variable lines. That a falling
+//! delay is no reason to cut is the gradual part of NADA (RFC 8698 §4.3).
 //!
-//! Cost: constant. [`Autorate::delay_sample`] is a comparison; a decision divides at most five times.
+//! Cost: constant. [`Autorate::delay_sample`] is a comparison; a decision divides at most five
+//! times.
 
 mod arrivals;
 mod params;
@@ -31,8 +34,8 @@ use crate::Rate;
 pub use arrivals::ArrivalRate;
 pub use params::{AutorateError, AutorateParams};
 
-/// How fast the baseline rises: by this part of the way in as much time. Under load a standing queue must not become
-/// the baseline; without it, or at the floor, the delay is the path's.
+/// How fast the baseline rises: by this part of the way in as much time. Under load a standing
+/// queue must not become the baseline; without it, or at the floor, the delay is the path's.
 const RISE_UNDER_LOAD: NonZeroU64 = NonZeroU64::new(60_000_000_000).unwrap();
 const RISE: NonZeroU64 = NonZeroU64::new(2_000_000_000).unwrap();
 /// Bits of a byte × nanoseconds of a second.
@@ -90,11 +93,13 @@ pub struct AutoratePath {
 
 /// A rate that follows the line: delay samples and loads in, a rate out.
 ///
-/// **Baseline.** The delay of the path without a queue, learned from the least sample of each interval: half of the
-/// way at once when samples fall below it, slowly upwards ([`Autorate::update`]). One-way and round-trip delays are
-/// both right, and clocks of two ends need not agree: only differences count.
+/// **Baseline.** The delay of the path without a queue, learned from the least sample of each
+/// interval: half of the way at once when samples fall below it, slowly upwards
+/// ([`Autorate::update`]). One-way and round-trip delays are both right, and clocks of two ends
+/// need not agree: only differences count.
 ///
-/// **Decision**, once an interval, by the least sample of the interval, so that one late probe means nothing:
+/// **Decision**, once an interval, by the least sample of the interval, so that one late probe
+/// means nothing:
 ///
 /// | excess over the baseline | load | the rate |
 /// |---|---|---|
@@ -121,16 +126,19 @@ pub struct AutoratePath {
 /// **Promises**, for any sequence of times, samples and loads:
 /// - The rate is at least the floor and at most the ceiling, after each call.
 /// - While the load is high and there is no excess, the rate doubles within 12 intervals, and
-///   passes the rate of the last cut within 13 intervals more. So a line that comes back to `n` doublings of the
-///   rate is filled within `12n + 13` intervals: 7.4 s for a line that comes back to four times the rate, by default.
-/// - On a steady line that stays full, the rate ends up between 3/4 and 9/8 of what the line carries, and stays
-///   there: this is shown in the tests for a line that tells its delay 0 to 100 ms late, not proved.
+///   passes the rate of the last cut within 13 intervals more. So a line that comes back to `n`
+///   doublings of the rate is filled within `12n + 13` intervals: 7.4 s for a line that comes back
+///   to four times the rate, by default.
+/// - On a steady line that stays full, the rate ends up between 3/4 and 9/8 of what the line
+///   carries, and stays there: this is shown in the tests for a line that tells its delay 0 to 100
+///   ms late, not proved.
 /// - A sample that arrives late, twice or in another order within an interval changes nothing. A
 ///   clock that steps back begins an interval anew; one that leaps costs at most a cut, or a
 ///   silence if no sample came in that interval.
 ///
-/// **Limits.** The delay of the path itself may rise by more than the threshold, on a path that changes. Samples at low load,
-/// or at the floor, teach the baseline within seconds. A line that stays full is cut to the floor first.
+/// **Limits.** The delay of the path itself may rise by more than the threshold, on a path that
+/// changes. Samples at low load, or at the floor, teach the baseline within seconds. A line that
+/// stays full is cut to the floor first.
 ///
 /// ```
 /// use sched_core::Nanos;
@@ -166,7 +174,8 @@ pub struct Autorate {
     rate: Rate,
     /// What `rate` is in bits per second: floor ≤ bps ≤ ceiling.
     bps: u64,
-    /// What was achieved when the rate was last cut; 0 if it was never cut, or has grown past it since.
+    /// What was achieved when the rate was last cut; 0 if it was never cut, or has grown past it
+    /// since.
     knee: u64,
     baseline: Option<Nanos>,
     /// The baseline was learned under load, and may be that of a queue.
@@ -191,7 +200,8 @@ pub struct Autorate {
 }
 
 impl Autorate {
-    /// A controller that has seen nothing, at the base rate. Its first interval begins at time zero.
+    /// A controller that has seen nothing, at the base rate. Its first interval begins at time
+    /// zero.
     #[must_use]
     pub const fn new(params: AutorateParams) -> Self {
         let rate = params.base();
@@ -215,22 +225,24 @@ impl Autorate {
         }
     }
 
-    /// A probe took `delay`, one way or there and back. Any order and any number are right: the least of an interval
-    /// counts. Two to ten in an interval are enough; a probe that is lost is no sample.
+    /// A probe took `delay`, one way or there and back. Any order and any number are right: the
+    /// least of an interval counts. Two to ten in an interval are enough; a probe that is lost is
+    /// no sample.
     #[inline]
     pub fn delay_sample(&mut self, delay: Nanos) {
         self.least = Some(self.least.map_or(delay, |least| least.min(delay)));
     }
 
-    /// `bytes` were sent onto the line since the last call, as they are on the wire. Returns the rate from now on.
+    /// `bytes` were sent onto the line since the last call, as they are on the wire. Returns the
+    /// rate from now on.
     ///
     /// A decision is made if the [interval](AutorateParams::INTERVAL) is over; before, bytes are
     /// only counted. Call it from a timer, as often as the interval or more often. A call that
     /// comes late decides once, over all the time that has passed. `now` before the last decision
     /// begins an interval anew.
     ///
-    /// The baseline rises by 1/60 of the way a second while the line is used, and by half of the way a second while
-    /// less than a quarter of the rate is used, or at the floor.
+    /// The baseline rises by 1/60 of the way a second while the line is used, and by half of the
+    /// way a second while less than a quarter of the rate is used, or at the floor.
     pub fn update(&mut self, now: Nanos, bytes: u64) -> Rate {
         if now < self.since {
             self.begin(now);
@@ -257,7 +269,8 @@ impl Autorate {
         self.state
     }
 
-    /// The delay of the path without a queue, as learned so far; `None` before the first decision with a sample.
+    /// The delay of the path without a queue, as learned so far; `None` before the first decision
+    /// with a sample.
     #[must_use]
     pub const fn baseline(&self) -> Option<Nanos> {
         self.baseline
@@ -269,14 +282,16 @@ impl Autorate {
         self.params
     }
 
-    /// Changes the settings. The rate becomes the nearest within the new floor and ceiling; what was learned stays.
+    /// Changes the settings. The rate becomes the nearest within the new floor and ceiling; what
+    /// was learned stays.
     pub fn set_params(&mut self, params: AutorateParams) {
         self.params = params;
         self.set(self.bps);
     }
 
-    /// The path has become another: forgets baseline, samples and cuts. The rate stays until the next decision, and a silence goes on: a
-    /// caller that tries one path after another hears of none.
+    /// The path has become another: forgets baseline, samples and cuts. The rate stays until the
+    /// next decision, and a silence goes on: a caller that tries one path after another hears of
+    /// none.
     pub fn forget_path(&mut self) {
         self.change_path(AutoratePath::default());
     }
@@ -416,8 +431,9 @@ impl Autorate {
         self.state = AutorateState::Silent;
     }
 
-    /// Moves the baseline by the least sample of an interval, and returns it. A longer time teaches no more than an interval: it
-    /// had one sample that counts, and it may be a leap of the clock, in which little seems to have been sent.
+    /// Moves the baseline by the least sample of an interval, and returns it. A longer time teaches
+    /// no more than an interval: it had one sample that counts, and it may be a leap of the clock,
+    /// in which little seems to have been sent.
     fn learn(&mut self, least: Nanos, load: u64, span: Nanos) -> Nanos {
         let span = span.min(AutorateParams::INTERVAL);
         let baseline = self.baseline.unwrap_or(least);

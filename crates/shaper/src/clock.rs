@@ -5,34 +5,36 @@
 //! is idle, so there is no burst to configure and none after a pause.
 //!
 //! Promises, for any sequence of times and any history of rates:
-//! - A packet never leaves early: the line is open from the first whole nanosecond at or after
-//!   the exact instant. If packets leave when [`Shaper::due`] says, the fraction of a nanosecond
-//!   lost there is made up at the next, and no error adds up, ever.
+//! - A packet never leaves early: the line is open from the first whole nanosecond at or after the
+//!   exact instant. If packets leave when [`Shaper::due`] says, the fraction of a nanosecond lost
+//!   there is made up at the next, and no error adds up, ever.
 //! - In any span the bytes charged, less one packet, are at most the integral of the rate over the
 //!   span, and the bytes that the rate at its beginning carries in 1 ns +
-//!   [`catch_up`](Shaper::catch_up). While the rate is [`Rate::UNLIMITED`] the integral has no bound.
+//!   [`catch_up`](Shaper::catch_up). While the rate is [`Rate::UNLIMITED`] the integral has no
+//!   bound.
 //! - A clock that steps back buys nothing and costs nothing: the line opens at the instant it
-//!   always would have. One that reads [`Nanos::MAX`] is at the end of time: what would leave
-//!   after it never does.
+//!   always would have. One that reads [`Nanos::MAX`] is at the end of time: what would leave after
+//!   it never does.
 //!
 //! **Proof of the integral bound.** Let D be what is still owed, in bits: a packet adds its bits,
 //! and D falls with time at the rate. A line is open if and only if D ≤ 0 at that nanosecond.
 //! Where D < 0 the line is late, by −D / rate; each charge and each change of the rate first
 //! forgets lateness beyond `catch_up` (below one nanosecond is none), which raises D. A change of
 //! the rate leaves D as it is and has no remainder: an instant counts in 1/rate of a nanosecond,
-//! in which D is an integer. Over a span (a, b] with charges C, integral R and lateness F forgotten,
-//! D(b) = D(a) + C − R + F. The last packet left at D ≤ 0, so just after it D(b) is at most that
-//! packet; D(a) is at least −(1 ns + `catch_up`) times the rate at a. Hence C less one packet is at
-//! most R and that allowance. F is lost time. For a caller that comes when [`Shaper::due`] says, F is zero but for
-//! one case. A cut of the rate in the very nanosecond in which the line opens forgets the part of that nanosecond
-//! that a nanosecond of the new rate cannot hold.
+//! in which D is an integer. Over a span (a, b] with charges C, integral R and lateness F
+//! forgotten, D(b) = D(a) + C − R + F. The last packet left at D ≤ 0, so just after it D(b) is at
+//! most that packet; D(a) is at least −(1 ns + `catch_up`) times the rate at a. Hence C less one
+//! packet is at most R and that allowance. F is lost time. For a caller that comes when
+//! [`Shaper::due`] says, F is zero but for one case. A cut of the rate in the very nanosecond in
+//! which the line opens forgets the part of that nanosecond that a nanosecond of the new rate
+//! cannot hold.
 //!
 //! We depart from the paper's line 9, which moves the clock *back* to the present when a packet
 //! arrives at an empty queue: sparse packets would then leave as fast as they come. Here, as in
 //! deployed shapers, the clock only moves forward while the rate stays.
 //!
-//! Cost: constant; three multiplications a packet, no division, no loop. A change of the rate divides
-//! once, 128 bits by 64.
+//! Cost: constant; three multiplications a packet, no division, no loop. A change of the rate
+//! divides once, 128 bits by 64.
 
 use sched_core::{FiniteRate, Nanos, Rate, Tick, Work};
 
@@ -54,17 +56,17 @@ use sched_core::{FiniteRate, Nanos, Rate, Tick, Work};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shaper {
     rate: Rate,
-    /// The instant from which the next packet may leave: at the end of time when the line is stopped, at its beginning
-    /// when it is unlimited.
+    /// The instant from which the next packet may leave: at the end of time when the line is
+    /// stopped, at its beginning when it is unlimited.
     next: Tick,
-    /// The instant up to which a line without a finite rate has paid, but for what it owes; [`Nanos::ZERO`] at any
-    /// other rate, where `next` says it.
+    /// The instant up to which a line without a finite rate has paid, but for what it owes;
+    /// [`Nanos::ZERO`] at any other rate, where `next` says it.
     paid: Nanos,
     /// What a stopped line owes; nothing at any other rate, where `next` says it.
     owed: Work,
     /// The latest instant at which a packet left or the rate changed: a reading before it is of a
-    /// clock that stepped back. A change later than `next` and `catch_up` counts as `next`, so that one wrong
-    /// reading is soon forgotten.
+    /// clock that stepped back. A change later than `next` and `catch_up` counts as `next`, so
+    /// that one wrong reading is soon forgotten.
     since: Nanos,
     catch_up: Nanos,
     /// The bytes that `catch_up` is to carry, if the caller chose bytes.
@@ -110,19 +112,20 @@ impl Shaper {
     /// A caller whose timer ticks in milliseconds finds the line open up to 1 ms after the instant
     /// [`due`](Self::due) named. By default this lateness is lost to the rate: at 1 Mbit/s and
     /// 12 ms a packet, half a millisecond each is 4 %. With a `span` as long as the timer's grain
-    /// the next packets make up for the lost time, and may follow each other at once. They are at most
-    /// the bytes of `span` more than the rate allows. Idle time is not lateness if
+    /// the next packets make up for the lost time, and may follow each other at once. They are at
+    /// most the bytes of `span` more than the rate allows. Idle time is not lateness if
     /// [`wake`](Self::wake) is called when a packet arrives at an empty queue.
     #[must_use]
     pub const fn with_catch_up(self, span: Nanos) -> Self {
         Self { catch_up: span, burst: None, is_chosen: true, ..self }
     }
 
-    /// The same line for a caller that may come late, with a burst of up to `bytes` then: [`with_catch_up`](Self::with_catch_up)
-    /// in bytes, which stay the same when the rate changes.
+    /// The same line for a caller that may come late, with a burst of up to `bytes` then:
+    /// [`with_catch_up`](Self::with_catch_up) in bytes, which stay the same when the rate changes.
     ///
-    /// **Bound.** In any span of time the bytes charged, less one packet, are at most what the rate carries in it and
-    /// `bytes`; or, where the rate carries more in a nanosecond, as many as that. A caller whose timer comes every `t` wants what the rate carries in `t`, at least.
+    /// **Bound.** In any span of time the bytes charged, less one packet, are at most what the rate
+    /// carries in it and `bytes`; or, where the rate carries more in a nanosecond, as many as that.
+    /// A caller whose timer comes every `t` wants what the rate carries in `t`, at least.
     ///
     /// ```
     /// use sched_core::Nanos;
@@ -141,7 +144,8 @@ impl Shaper {
         Self { catch_up, burst: Some(bytes), is_chosen: true, ..self }
     }
 
-    /// The catch-up that carries `bytes` at `rate`, with the nanosecond in which a line opens; `before`, if it has none.
+    /// The catch-up that carries `bytes` at `rate`, with the nanosecond in which a line opens;
+    /// `before`, if it has none.
     const fn span_of(rate: Rate, bytes: u32, before: Nanos) -> Nanos {
         if rate.finite().is_none() { before } else { rate.time_of(bytes).since(Nanos(1)) }
     }
@@ -225,7 +229,8 @@ impl Shaper {
     #[inline]
     pub(crate) fn pay_open(&mut self, limited: FiniteRate, now: Nanos, wire_len: u64) {
         let due = self.next.ns;
-        // Most packets leave by a clock that goes on, while there has been something to send since the line was free.
+        // Most packets leave by a clock that goes on, while there has been something to send since
+        // the line was free.
         if now >= self.since && self.backlog_since <= due {
             self.since = now;
             let late = now.0.wrapping_sub(due.0);
@@ -331,15 +336,16 @@ impl Shaper {
 
     /// Changes the rate at `now`.
     ///
-    /// Packets on the line are paid at the old rate up to `now`, and the bits left then at the new rate, to the last
-    /// bit. So a line at 1 kbit/s that is raised opens soon, and a packet that left at 400 Gbit/s a nanosecond before
-    /// a cut delays the next packet by the rest of its bits. Lateness that may be caught up is converted in the same
-    /// way; lateness beyond [`catch_up`](Self::catch_up) is forgotten. A stopped line
-    /// keeps what it owes until it has a rate again; an unlimited one owes nothing. A line whose
-    /// next packet would leave after the end of time stays closed.
+    /// Packets on the line are paid at the old rate up to `now`, and the bits left then at the new
+    /// rate, to the last bit. So a line at 1 kbit/s that is raised opens soon, and a packet that
+    /// left at 400 Gbit/s a nanosecond before a cut delays the next packet by the rest of its bits.
+    /// Lateness that may be caught up is converted in the same way; lateness beyond
+    /// [`catch_up`](Self::catch_up) is forgotten. A stopped line keeps what it owes until it has a
+    /// rate again; an unlimited one owes nothing. A line whose next packet would leave after the
+    /// end of time stays closed.
     ///
-    /// `now` before the last packet left, or before the last change, counts as that instant. Setting the
-    /// rate that is in force changes nothing. Cost: a division of 128 bits.
+    /// `now` before the last packet left, or before the last change, counts as that instant.
+    /// Setting the rate that is in force changes nothing. Cost: a division of 128 bits.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         if rate == self.rate {
             return;
@@ -383,8 +389,8 @@ impl Shaper {
         };
     }
 
-    /// What is owed at `now`, or less than nothing for lateness that may be caught up; `None` on a line
-    /// that owes nothing and has nothing to catch up.
+    /// What is owed at `now`, or less than nothing for lateness that may be caught up; `None` on a
+    /// line that owes nothing and has nothing to catch up.
     fn work_at(&self, now: Nanos) -> Option<Work> {
         match self.rate.finite() {
             Some(limited) => {

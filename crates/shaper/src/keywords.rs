@@ -1,7 +1,7 @@
 //! The words in which people know their link: `pppoe-ptm ether-vlan`, `overhead 44 mpu 96 atm`.
 //!
-//! The vocabulary is that of `tc` for CAKE, so that a setting that works there can be pasted here. Words of our own are
-//! those of tunnels, of layers, and of passive optical networks.
+//! The vocabulary is that of `tc` for CAKE, so that a setting that works there can be pasted here.
+//! Words of our own are those of tunnels, of layers, and of passive optical networks.
 
 use core::fmt;
 
@@ -22,14 +22,15 @@ impl Overhead {
     /// `via-ethernet` is accepted and changes nothing, as does the name that `tc` prints in
     /// parentheses behind the numbers of a link: `overhead 18 mpu 64 (docsis)`.
     ///
-    /// **What is inside.** Tunnels are named from the inside out, wherever the words of the link stand: `gre wireguard
-    /// pppoe-ptm` is GRE in WireGuard on a VDSL2 line with PPPoE. Their names: `wireguard`, `wireguard6`, `esp`, `esp6`,
-    /// `esp-udp`, `gre`, `gre6`, `vxlan`, `vxlan6`, `gtp`, `ipip`, `6in4`, `4in6`, `ds-lite`, `pppoe`, `mpls`
-    /// ([`Layer`]). Any other is spelled: `add N` adds bytes, `least N` raises to a minimum, `pad N` to a multiple of a
+    /// **What is inside.** Tunnels are named from the inside out, wherever the words of the link
+    /// stand: `gre wireguard pppoe-ptm` is GRE in WireGuard on a VDSL2 line with PPPoE. Their
+    /// names: `wireguard`, `wireguard6`, `esp`, `esp6`, `esp-udp`, `gre`, `gre6`, `vxlan`,
+    /// `vxlan6`, `gtp`, `ipip`, `6in4`, `4in6`, `ds-lite`, `pppoe`, `mpls` ([`Layer`]). Any other
+    /// is spelled: `add N` adds bytes, `least N` raises to a minimum, `pad N` to a multiple of a
     /// power of two. So `wireguard` is `pad 16 add 60`. `raw` removes them.
     ///
-    /// **Read back.** A link is printed in these words, in numbers: `overhead 30 ptm`. It is the same link again if
-    /// `header` is [`Overhead::header`].
+    /// **Read back.** A link is printed in these words, in numbers: `overhead 30 ptm`. It is the
+    /// same link again if `header` is [`Overhead::header`].
     ///
     /// Cost: linear in the words; for set-up, not for packets.
     ///
@@ -55,7 +56,8 @@ impl Overhead {
         Self::from_words(options.split_ascii_whitespace(), header)
     }
 
-    /// As [`from_keywords`](Self::from_keywords), of words that stand one by one: those of a link among others.
+    /// As [`from_keywords`](Self::from_keywords), of words that stand one by one: those of a link
+    /// among others.
     ///
     /// # Errors
     /// As [`from_keywords`](Self::from_keywords).
@@ -364,8 +366,8 @@ mod tests {
         assert_eq!(link("ethernet overhead 2147483647"), Err(wrong(1, "overhead", sum)));
     }
 
-    /// Goal: the range that is named is the range that is accepted, of each word that needs a number. Method: both ends, and
-    /// what is beyond them.
+    /// Goal: the range that is named is the range that is accepted, of each word that needs a
+    /// number. Method: both ends, and what is beyond them.
     #[test]
     fn a_number_that_is_none_is_named_with_its_range() {
         for (word, kind, least, most) in [
@@ -482,8 +484,9 @@ mod tests {
         assert_eq!(error.to_string(), text);
     }
 
-    /// Goal: what is printed is the link, for any that can be made. Method: every combination of framings, overheads and
-    /// minima at the ends of their ranges and between, with layers, and lengths with and without a header.
+    /// Goal: what is printed is the link, for any that can be made. Method: every combination of
+    /// framings, overheads and minima at the ends of their ranges and between, with layers, and
+    /// lengths with and without a header.
     #[test]
     fn a_link_is_read_back_from_its_words() {
         let framings = ["noatm", "atm", "ptm", "ptm-paper", "gem", "xgem"];

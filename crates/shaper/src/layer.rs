@@ -2,13 +2,14 @@
 
 use crate::OverheadError;
 
-/// A layer around a packet: [`Overhead::carrying`](crate::Overhead::carrying) puts it inside a link.
+/// A layer around a packet: [`Overhead::carrying`](crate::Overhead::carrying) puts it inside a
+/// link.
 ///
-/// `inside` bytes are added to the packet; the sum is raised to `least`, and to a multiple of `multiple`; `outside`
-/// bytes follow. A length below zero counts as zero.
+/// `inside` bytes are added to the packet; the sum is raised to `least`, and to a multiple of
+/// `multiple`; `outside` bytes follow. A length below zero counts as zero.
 ///
-/// The constants are tunnels over IPv4 unless the name says otherwise. What a tunnel adds depends on its options: the
-/// comment says what is counted.
+/// The constants are tunnels over IPv4 unless the name says otherwise. What a tunnel adds depends
+/// on its options: the comment says what is counted.
 ///
 /// ```
 /// use shaper::{Layer, Overhead, OverheadError};
@@ -61,13 +62,14 @@ impl Layer {
     pub const VXLAN6: Self = Self::header(70);
     /// GTP-U without extensions (3GPP TS 29.281): 8, UDP 8, IPv4 20.
     pub const GTP: Self = Self::header(36);
-    /// WireGuard (its paper, §5.4.6): padded to 16; 16 of header and 16 of tag, UDP 8, IPv4 20. A packet that fills the
-    /// tunnel's MTU is charged up to 15 bytes of padding that an implementation may leave out.
+    /// WireGuard (its paper, §5.4.6): padded to 16; 16 of header and 16 of tag, UDP 8, IPv4 20. A
+    /// packet that fills the tunnel's MTU is charged up to 15 bytes of padding that an
+    /// implementation may leave out.
     pub const WIREGUARD: Self = Self { multiple: 16, ..Self::header(60) };
     /// As [`Layer::WIREGUARD`], over IPv6.
     pub const WIREGUARD6: Self = Self { multiple: 16, ..Self::header(80) };
-    /// ESP in tunnel mode with AES-GCM (RFC 4303, RFC 4106): a trailer of 2, padded to 4; header 8, vector 8, tag 16,
-    /// IPv4 20.
+    /// ESP in tunnel mode with AES-GCM (RFC 4303, RFC 4106): a trailer of 2, padded to 4; header 8,
+    /// vector 8, tag 16, IPv4 20.
     pub const ESP: Self = Self { inside: 2, multiple: 4, ..Self::header(52) };
     /// As [`Layer::ESP`], over IPv6.
     pub const ESP6: Self = Self { inside: 2, multiple: 4, ..Self::header(72) };

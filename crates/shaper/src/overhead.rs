@@ -6,9 +6,9 @@
 //! in the [`Framing`] of the link, in this order (CAKE §III-A.1). Before all of that it is what the
 //! [layers](Overhead::carrying) inside make of it: a tunnel that pads, for one.
 //!
-//! Cost: a few additions a packet where the link packs nothing. Cells and code words cost one division by a
-//! constant, which is a multiplication on every processor with a 32 × 32 → 64 bit multiplier; a layer that
-//! pads costs an addition, a comparison and a mask.
+//! Cost: a few additions a packet where the link packs nothing. Cells and code words cost one
+//! division by a constant, which is a multiplication on every processor with a 32 × 32 → 64 bit
+//! multiplier; a layer that pads costs an addition, a comparison and a mask.
 
 use core::fmt;
 
@@ -31,10 +31,11 @@ pub enum Framing {
     /// PTM as CAKE's Algorithm 1 (line 7) writes it, `⌈x/64⌉ · 65`: the last code word is charged
     /// whole, up to 63 bytes more than [`Framing::Ptm`].
     PtmPaper,
-    /// GEM of GPON (ITU-T G.984.3): a header of 5 bytes. A frame that a burst ends in the middle of takes a second
-    /// header, which is not charged.
+    /// GEM of GPON (ITU-T G.984.3): a header of 5 bytes. A frame that a burst ends in the middle of
+    /// takes a second header, which is not charged.
     Gem,
-    /// XGEM of XG-PON and XGS-PON (ITU-T G.987.3, G.9807.1): a multiple of 4 bytes, and a header of 8.
+    /// XGEM of XG-PON and XGS-PON (ITU-T G.987.3, G.9807.1): a multiple of 4 bytes, and a header of
+    /// 8.
     Xgem,
 }
 
@@ -89,7 +90,8 @@ impl Framing {
 pub struct Overhead {
     framing: Framing,
     header: u8,
-    /// The overhead, `MIN_OVERHEAD..=MAX_OVERHEAD`, less `header`. As wide as the sum for a packet, so that nothing is widened there.
+    /// The overhead, `MIN_OVERHEAD..=MAX_OVERHEAD`, less `header`. As wide as the sum for a
+    /// packet, so that nothing is widened there.
     added: i64,
     /// `0..=MAX_MPU`.
     mpu: u16,
@@ -110,7 +112,8 @@ impl Default for Overhead {
 
 /// So that rates and ceilings of hosts count what the line does.
 impl sched_core::WireLength for Overhead {
-    /// Of a packet of at most [`Packet::MAX_LEN`](sched_core::Packet::MAX_LEN) bytes: nothing that queues take is too long for the type.
+    /// Of a packet of at most [`Packet::MAX_LEN`](sched_core::Packet::MAX_LEN) bytes: nothing that
+    /// queues take is too long for the type.
     #[inline]
     fn wire_len(&self, len: u32) -> u32 {
         #[allow(
@@ -160,13 +163,13 @@ impl Overhead {
     pub const PPPOE_PTM: Self = Self::of(Framing::Ptm, 30, 0);
     /// VDSL2, bridged Ethernet: as [`Overhead::PPPOE_PTM`] without PPP and PPPoE.
     pub const BRIDGED_PTM: Self = Self::of(Framing::Ptm, 22, 0);
-    /// Cable modem: Ethernet header and FCS, at least 64 bytes. DOCSIS counts a rate from the destination address to the
-    /// FCS (MULPI, annex C), without its own headers.
+    /// Cable modem: Ethernet header and FCS, at least 64 bytes. DOCSIS counts a rate from the
+    /// destination address to the FCS (MULPI, annex C), without its own headers.
     pub const DOCSIS: Self = Self::of(Framing::None, 18, 64);
     /// Ethernet itself: header 14, FCS 4, preamble and gap 20, at least 84 bytes.
     pub const ETHERNET: Self = Self::of(Framing::None, 38, 84);
-    /// GPON: Ethernet header and FCS, at least 64 bytes, in GEM. An operator that counts Ethernet frames counts what
-    /// [`Overhead::DOCSIS`] does.
+    /// GPON: Ethernet header and FCS, at least 64 bytes, in GEM. An operator that counts Ethernet
+    /// frames counts what [`Overhead::DOCSIS`] does.
     pub const GPON: Self = Self::of(Framing::Gem, 18, 64);
     /// XG-PON and XGS-PON: as [`Overhead::GPON`], in XGEM.
     pub const XGS_PON: Self = Self::of(Framing::Xgem, 18, 64);
@@ -209,13 +212,14 @@ impl Overhead {
         Self { header, added, ..self }
     }
 
-    /// The same link with packets in `layer`, inside of all that it has: what is called first is outermost.
+    /// The same link with packets in `layer`, inside of all that it has: what is called first is
+    /// outermost.
     ///
     /// A layer that adds bytes and neither pads nor has a minimum is overhead of what is around it.
     ///
     /// # Errors
-    /// [`OverheadError`], if a figure of `layer` is out of range, if an overhead then is, or if more than
-    /// [`MAX_PADDINGS`](Self::MAX_PADDINGS) layers pad.
+    /// [`OverheadError`], if a figure of `layer` is out of range, if an overhead then is, or if
+    /// more than [`MAX_PADDINGS`](Self::MAX_PADDINGS) layers pad.
     ///
     /// ```
     /// use shaper::{Layer, Overhead};
@@ -283,7 +287,8 @@ impl Overhead {
         }
     }
 
-    /// [`Self::on_wire`] of a link that packs, or has layers inside. In a function of its own: most links pack nothing.
+    /// [`Self::on_wire`] of a link that packs, or has layers inside. In a function of its own: most
+    /// links pack nothing.
     #[cold]
     #[inline(never)]
     const fn composed(&self, len: u32) -> u64 {
@@ -356,7 +361,8 @@ pub enum OverheadError {
     Overhead(i32),
     /// The minimum packet unit is above [`Overhead::MAX_MPU`].
     Mpu(u32),
-    /// The bytes that a layer adds are above [`Layer::MAX_BYTES`], or those between two layers that pad.
+    /// The bytes that a layer adds are above [`Layer::MAX_BYTES`], or those between two layers that
+    /// pad.
     Layer(u32),
     /// The minimum of a layer is above [`Layer::MAX_BYTES`].
     Least(u32),

@@ -13,8 +13,9 @@ use sched_core::Packet;
 
 use crate::Overhead;
 
-/// Into what a super-packet is cut: all segments but the last are of one length, the last may be shorter. Lengths are
-/// those of packets that would be queued one by one, each with the headers that the caller's lengths include.
+/// Into what a super-packet is cut: all segments but the last are of one length, the last may be
+/// shorter. Lengths are those of packets that would be queued one by one, each with the headers
+/// that the caller's lengths include.
 ///
 /// ```
 /// use shaper::{Overhead, Segments};
@@ -46,8 +47,8 @@ impl Segments {
     /// `count` segments, all of `each` bytes but the last, which has `last`.
     ///
     /// # Errors
-    /// [`SegmentsError`] names the value that is out of range: `count` outside 1..=[`Self::MAX_COUNT`], `each` outside
-    /// 1..=[`Packet::MAX_LEN`], `last` outside 1..=`each`.
+    /// [`SegmentsError`] names the value that is out of range: `count` outside
+    /// 1..=[`Self::MAX_COUNT`], `each` outside 1..=[`Packet::MAX_LEN`], `last` outside 1..=`each`.
     pub const fn new(count: u32, each: u32, last: u32) -> Result<Self, SegmentsError> {
         if count == 0 || count > Self::MAX_COUNT {
             return Err(SegmentsError::Count(count));
@@ -69,9 +70,10 @@ impl Segments {
         Self::new(1, len, len)
     }
 
-    /// The segments of a super-packet of `len` bytes as offloads describe it: `headers` bytes that each segment begins with,
-    /// and `size` bytes of payload in each (`hdr_len` and `gso_size` of a virtio header). A super-packet without payload is
-    /// one segment. Cost: a division; once for a super-packet, not for a segment.
+    /// The segments of a super-packet of `len` bytes as offloads describe it: `headers` bytes that
+    /// each segment begins with, and `size` bytes of payload in each (`hdr_len` and `gso_size` of a
+    /// virtio header). A super-packet without payload is one segment. Cost: a division; once for a
+    /// super-packet, not for a segment.
     ///
     /// # Errors
     /// [`SegmentsError`]: `len` of no packet, more `headers` than `len`, a `size` of 0, or too many segments.
@@ -127,8 +129,8 @@ impl Segments {
 }
 
 impl Overhead {
-    /// Bytes on the wire for a super-packet: the sum of [`wire_len`](Self::wire_len) over its segments. Cost: that of two
-    /// packets, however many segments.
+    /// Bytes on the wire for a super-packet: the sum of [`wire_len`](Self::wire_len) over its
+    /// segments. Cost: that of two packets, however many segments.
     #[must_use]
     pub const fn wire_len_of(self, segments: Segments) -> u64 {
         let full = segments.count.saturating_sub(1) as u64;
@@ -139,8 +141,8 @@ impl Overhead {
 
 /// Which packets are super-packets: a closure, or a table by handle of the caller's.
 pub trait Segmentation {
-    /// The segments of `packet`, if it is a super-packet. Asked once for a packet that leaves, or is dropped where drops
-    /// are [charged](crate::Shaped::set_ingress).
+    /// The segments of `packet`, if it is a super-packet. Asked once for a packet that leaves, or
+    /// is dropped where drops are [charged](crate::Shaped::set_ingress).
     fn segments(&self, packet: Packet) -> Option<Segments>;
 }
 
@@ -216,8 +218,9 @@ mod tests {
     use super::*;
     use std::string::ToString as _;
 
-    /// Goal: a super-packet costs what its segments cost one by one. Method: every link at the ends of its ranges, every
-    /// number of segments up to 5, every pair of lengths up to 130 and around an Ethernet frame, against the sum.
+    /// Goal: a super-packet costs what its segments cost one by one. Method: every link at the ends
+    /// of its ranges, every number of segments up to 5, every pair of lengths up to 130 and around
+    /// an Ethernet frame, against the sum.
     #[test]
     fn a_super_packet_is_the_sum_of_its_segments() {
         let mut compared = 0_u32;
@@ -257,8 +260,8 @@ mod tests {
         assert!(compared > 400_000, "{compared}");
     }
 
-    /// Goal: an offload is cut as a sender cuts it. Method: every length, header and size of a small grid, against a loop
-    /// that takes payload off.
+    /// Goal: an offload is cut as a sender cuts it. Method: every length, header and size of a
+    /// small grid, against a loop that takes payload off.
     #[test]
     fn an_offload_is_cut_by_its_payload() {
         for headers in [0, 1, 7, 54] {

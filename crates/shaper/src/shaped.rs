@@ -10,13 +10,13 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 
 /// The scheduler `S` in front of a line.
 ///
-/// `Shaped` is a [`Scheduler`] itself: [`dequeue`](Scheduler::dequeue) gives a packet only when the line
-/// is open, and [`poll_at`](Scheduler::poll_at) says when it will be.
+/// `Shaped` is a [`Scheduler`] itself: [`dequeue`](Scheduler::dequeue) gives a packet only when the
+/// line is open, and [`poll_at`](Scheduler::poll_at) says when it will be.
 ///
-/// The scheduler inside decides *which* packet is next and knows nothing of rates; the [`Shaper`] decides
-/// *when* and knows nothing of flows. A packet is charged its length on the wire when it leaves,
-/// with the [`Overhead`] in force then. The scheduler's own books count the length that was given
-/// at enqueue, so that no change of the link can unbalance them.
+/// The scheduler inside decides *which* packet is next and knows nothing of rates; the [`Shaper`]
+/// decides *when* and knows nothing of flows. A packet is charged its length on the wire when it
+/// leaves, with the [`Overhead`] in force then. The scheduler's own books count the length that was
+/// given at enqueue, so that no change of the link can unbalance them.
 ///
 /// Packets that the scheduler drops are not charged: they never reach the line.
 ///
@@ -49,13 +49,13 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 ///   charged, as no sender caused their loss; nor are any while the rate is [`Rate::STOPPED`] or
 ///   [`Rate::UNLIMITED`].
 ///
-/// **Late callers.** A caller that a timer or an interrupt wakes comes late. [`Shaped`] makes up for up to
-/// [`Shaped::CATCH_UP`] of that, 10 ms, unless its line was given another span with
-/// [`Shaper::with_catch_up`]; [`Nanos::ZERO`] makes it exact. Packets that were late may then follow at once: a
-/// burst of the bytes that the rate carries in 10 ms, beside one packet: 12.5 kB at 10 Mbit/s, 1.25 MB at
-/// 1 Gbit/s. There is no burst after idle time, and none for a caller that comes when
-/// [`poll_at`](Scheduler::poll_at) says. Without catching up, packets of 1,250 bytes at 5,000 kbit/s and a timer
-/// of 1 ms that begins anew after each look give 3,440 kbit/s.
+/// **Late callers.** A caller that a timer or an interrupt wakes comes late. [`Shaped`] makes up
+/// for up to [`Shaped::CATCH_UP`] of that, 10 ms, unless its line was given another span with
+/// [`Shaper::with_catch_up`]; [`Nanos::ZERO`] makes it exact. Packets that were late may then
+/// follow at once: a burst of the bytes that the rate carries in 10 ms, beside one packet: 12.5 kB
+/// at 10 Mbit/s, 1.25 MB at 1 Gbit/s. There is no burst after idle time, and none for a caller that
+/// comes when [`poll_at`](Scheduler::poll_at) says. Without catching up, packets of 1,250 bytes at
+/// 5,000 kbit/s and a timer of 1 ms that begins anew after each look give 3,440 kbit/s.
 ///
 /// **A clock that steps back** by up to a second stops the link for as long at most: it opens when
 /// it would have without the step. After a longer step the readings before it were wrong, and time
@@ -70,10 +70,11 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 /// the rule: [`Scheduler::enqueue`], bursts, [`Shaped::arrival`] for queues that take more than a
 /// flow, [`Scheduler::dequeue`] and [`Shaped::inner_mut`].
 ///
-/// A burst out is its packets one by one, each charged: it touches no memory ahead, as a burst of the
-/// scheduler's own may, unless the line is unlimited.
+/// A burst out is its packets one by one, each charged: it touches no memory ahead, as a burst of
+/// the scheduler's own may, unless the line is unlimited.
 ///
-/// Cost: a comparison, the wire length, a charge and a [`poll_at`](Scheduler::poll_at) on top of the scheduler's own.
+/// Cost: a comparison, the wire length, a charge and a [`poll_at`](Scheduler::poll_at) on top of
+/// the scheduler's own.
 ///
 /// ```
 /// use sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Descriptor};
@@ -242,8 +243,9 @@ impl<S: ?Sized> Shaped<S> {
         &self.line
     }
 
-    /// Another line, with its rate and what it still owes. It catches up [`Shaped::CATCH_UP`], or what it was given.
-    /// What departures still pay for drops ([ingress](Self::set_ingress)) stays as it is.
+    /// Another line, with its rate and what it still owes. It catches up [`Shaped::CATCH_UP`], or
+    /// what it was given. What departures still pay for drops ([ingress](Self::set_ingress)) stays
+    /// as it is.
     ///
     /// ```
     /// use sched_core::{Descriptor, Fifo, Limits, Nanos};
@@ -320,11 +322,12 @@ impl<S: ?Sized> Shaped<S> {
 }
 
 impl<S: Scheduler + ?Sized> Shaped<S> {
-    /// The scheduler inside, for a packet that arrives at `now`: the way in for queues that are told more
-    /// of a packet than its flow.
+    /// The scheduler inside, for a packet that arrives at `now`: the way in for queues that are
+    /// told more of a packet than its flow.
     ///
     /// If nothing is queued that may leave, the line is told that time before `now` was idle, as
-    /// [`enqueue`](Scheduler::enqueue) tells it. That is so whether or not a packet is then accepted.
+    /// [`enqueue`](Scheduler::enqueue) tells it. That is so whether or not a packet is then
+    /// accepted.
     #[inline]
     pub fn arrival(&mut self, now: Nanos) -> &mut S {
         if self.is_ingress() {
@@ -337,9 +340,10 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
 
     /// The scheduler inside, to add flows or change weights.
     ///
-    /// A packet dequeued here leaves without being charged. The line is not told when a packet is enqueued here into
-    /// an empty queue, nor when a change made here lets a packet leave. Such a packet counts as having come at the
-    /// instant at which it leaves, so that idle time is no lateness. [`arrival`](Self::arrival) tells the line.
+    /// A packet dequeued here leaves without being charged. The line is not told when a packet is
+    /// enqueued here into an empty queue, nor when a change made here lets a packet leave. Such a
+    /// packet counts as having come at the instant at which it leaves, so that idle time is no
+    /// lateness. [`arrival`](Self::arrival) tells the line.
     pub fn inner_mut(&mut self) -> &mut S {
         let due = self.line.due();
         if self.inner.poll_at(due) != Some(due) {
@@ -348,9 +352,10 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         &mut self.inner
     }
 
-    /// A packet arrives at `now` by `enter`, which hands it to the scheduler inside: the way in for queues that are told
-    /// more of a packet than its flow, and that may [charge drops](Self::set_ingress). `enter` gives the scheduler the
-    /// sink that it is given. The rest as for [`arrival`](Self::arrival).
+    /// A packet arrives at `now` by `enter`, which hands it to the scheduler inside: the way in for
+    /// queues that are told more of a packet than its flow, and that may [charge
+    /// drops](Self::set_ingress). `enter` gives the scheduler the sink that it is given. The rest
+    /// as for [`arrival`](Self::arrival).
     ///
     /// # Errors
     /// Those of `enter`.
@@ -364,8 +369,8 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         self.arrive_segmented(now, &Whole, drops, enter)
     }
 
-    /// As [`arrive`](Self::arrive), where `of` says which packets are super-packets: their drops are charged segment by
-    /// segment, where drops are charged.
+    /// As [`arrive`](Self::arrive), where `of` says which packets are super-packets: their drops
+    /// are charged segment by segment, where drops are charged.
     ///
     /// # Errors
     /// Those of `enter`.
@@ -384,9 +389,10 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         enter(&mut self.inner, drops)
     }
 
-    /// As [`dequeue`](Scheduler::dequeue), where `of` says which packets are super-packets: the line is charged the sum over
-    /// the segments of what leaves ([`Overhead::wire_len_of`]). Flows, limits and rates of hosts count the length that a
-    /// super-packet was enqueued with, once. Cost beside that of a dequeue: a question to `of`.
+    /// As [`dequeue`](Scheduler::dequeue), where `of` says which packets are super-packets: the
+    /// line is charged the sum over the segments of what leaves ([`Overhead::wire_len_of`]). Flows,
+    /// limits and rates of hosts count the length that a super-packet was enqueued with, once. Cost
+    /// beside that of a dequeue: a question to `of`.
     ///
     /// ```
     /// use sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
@@ -414,7 +420,8 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         drops: &mut dyn DropSink,
     ) -> Option<Packet> {
         if self.is_ingress() {
-            // In parts: a packet that is returned as a whole has a place in memory, on the way without ingress too.
+            // In parts: a packet that is returned as a whole has a place in memory, on the way
+            // without ingress too.
             let Packet { handle, len, ecn } = self.dequeue_charged(now, of, drops)?;
             return Some(Packet { handle, len, ecn });
         }
@@ -423,14 +430,16 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
         self.forget_idle_time(now);
         let packet = self.inner.dequeue(now, drops)?;
-        // An unlimited line is paid nothing: what a packet is on the wire need not be known. A line that is stopped is never open.
+        // An unlimited line is paid nothing: what a packet is on the wire need not be known. A line
+        // that is stopped is never open.
         if let Some(limited) = self.line.limited() {
             self.line.pay_open(limited, now, wire_len(&self.link, packet, of));
         }
         Some(packet)
     }
 
-    /// [`Self::arrive`], with ingress. In a function of its own: the way without it is kept as it is.
+    /// [`Self::arrive`], with ingress. In a function of its own: the way without it is kept as it
+    /// is.
     #[inline(never)]
     fn arrive_charged<T>(
         &mut self,
@@ -449,7 +458,8 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         taken
     }
 
-    /// Tells the line that time up to `now` was idle in which the scheduler inside had nothing that may leave.
+    /// Tells the line that time up to `now` was idle in which the scheduler inside had nothing that
+    /// may leave.
     #[inline]
     fn forget_idle_time(&mut self, now: Nanos) {
         if self.inner.waits() {
@@ -546,7 +556,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.is_ingress() {
-            // In parts: what a closure refers to has a place in memory, on the way without ingress too.
+            // In parts: what a closure refers to has a place in memory, on the way without ingress
+            // too.
             let Packet { handle, len, ecn } = packet;
             self.arrive_charged(now, &Whole, drops, move |inner, drops| {
                 inner.enqueue(now, flow, Packet { handle, len, ecn }, drops)
@@ -778,8 +789,8 @@ mod tests {
         assert_eq!(shaped.line().due(), idle.plus(Nanos(100_000)));
     }
 
-    /// What leaves in ten seconds for a caller whose timer has a grain of 1 ms, in bytes: after each look
-    /// it sleeps until the line is due, and wakes up to 1 ms later.
+    /// What leaves in ten seconds for a caller whose timer has a grain of 1 ms, in bytes: after
+    /// each look it sleeps until the line is due, and wakes up to 1 ms later.
     fn with_a_slack_of_a_millisecond(line: Shaper) -> u32 {
         let fifo = Fifo::tail_drop([Descriptor::EMPTY; 256], Limits::NONE);
         let mut shaped = Shaped::new(fifo, line, Overhead::RAW);
@@ -800,8 +811,9 @@ mod tests {
     }
 
     /// Goal: a timer with a grain of 1 ms costs no rate unless the caller wants it exact.
-    /// Method: 5,000 kbit/s in packets of 1,250 bytes, 2 ms each, to a caller that comes 0.906 ms late each
-    /// time. Exact, a packet takes 2.906 ms: 3,441 kbit/s. By default it is the rate, to a packet and 10 ms.
+    /// Method: 5,000 kbit/s in packets of 1,250 bytes, 2 ms each, to a caller that comes 0.906 ms
+    /// late each time. Exact, a packet takes 2.906 ms: 3,441 kbit/s. By default it is the rate, to
+    /// a packet and 10 ms.
     #[test]
     fn a_timer_with_slack_costs_no_rate_by_default() {
         let line = || Shaper::new(Rate::kilobits_per_second(5_000).unwrap());
@@ -813,8 +825,8 @@ mod tests {
     }
 
     /// Goal: the burst that the default allows is what is said.
-    /// Method: a caller that comes 10 ms late, and one that comes a second late, find packets for 10 ms and
-    /// one more; one that finds an idle queue finds one.
+    /// Method: a caller that comes 10 ms late, and one that comes a second late, find packets for
+    /// 10 ms and one more; one that finds an idle queue finds one.
     #[test]
     fn the_burst_of_the_default_is_ten_milliseconds_and_a_packet() {
         let line = Shaper::new(Rate::megabits_per_second(8).unwrap());
@@ -831,8 +843,8 @@ mod tests {
     }
 
     /// Goal: no way in makes idle time lateness.
-    /// Method: after a second without packets 20 of them come at once, each way; one leaves. An arrival that did not
-    /// begin a busy period would let a burst of 13 leave.
+    /// Method: after a second without packets 20 of them come at once, each way; one leaves. An
+    /// arrival that did not begin a busy period would let a burst of 13 leave.
     #[test]
     fn no_way_in_makes_a_burst_of_idle_time() {
         type WayIn = fn(&mut Shaped<Fifo<[Descriptor; 256]>>, Nanos, Packet);

@@ -39,8 +39,8 @@ pub struct Packet<'a> {
     pub link: LinkType,
     /// The bytes captured, from the link header on.
     pub bytes: &'a [u8],
-    /// Original length in bytes, as the file says. Some writers leave less than was captured, or 0:
-    /// [`wire_len`](Self::wire_len).
+    /// Original length in bytes, as the file says. Some writers leave less than was captured, or
+    /// 0: [`wire_len`](Self::wire_len).
     pub original_len: u32,
 }
 

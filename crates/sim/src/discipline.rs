@@ -1,8 +1,8 @@
 //! The disciplines by name, over boxed memory and behind a line: what experiments compare.
 //!
-//! All but the FIFO keep a queue for each flow, found by hash, and drop from the head of the longest
-//! queue when the limit is reached. So they differ in the flow scheduler alone, except for the
-//! [`SmartQueue`](freeboard::SmartQueue), which also isolates hosts and has an AQM.
+//! All but the FIFO keep a queue for each flow, found by hash, and drop from the head of the
+//! longest queue when the limit is reached. So they differ in the flow scheduler alone, except for
+//! the [`SmartQueue`](freeboard::SmartQueue), which also isolates hosts and has an AQM.
 
 mod flow_lists;
 mod isolated;
@@ -40,8 +40,8 @@ pub enum Discipline {
     Sqf,
     /// Shortest queue first, where one of eight bytes is that of the queue that has waited longest.
     SqfFloor,
-    /// Shortest queue first, where a queue that gives way and was not served for [`UNSERVED`] is dropped
-    /// whole.
+    /// Shortest queue first, where a queue that gives way and was not served for [`UNSERVED`] is
+    /// dropped whole.
     SqfFlush,
     /// Shortest queue first with both options.
     SqfFloorFlush,
@@ -58,7 +58,8 @@ pub const UNSERVED: Nanos = Nanos::from_millis(500);
 /// Queues of the table of flows: as many as CAKE and FQ-CoDel have.
 pub const QUEUES: u32 = 1_024;
 
-/// A queue behind a line. The number that names a flow is its hash, unless it has [`Weighted`] flows.
+/// A queue behind a line. The number that names a flow is its hash, unless it has [`Weighted`]
+/// flows.
 pub trait Bottleneck: Scheduler {
     /// The line.
     fn line(&self) -> &Shaper;
@@ -69,7 +70,8 @@ pub trait Bottleneck: Scheduler {
     /// Changes the rate of the line.
     fn set_rate(&mut self, now: Nanos, rate: Rate);
 
-    /// How lookups of flows by hash have ended so far; `None` where none is made or none is counted.
+    /// How lookups of flows by hash have ended so far; `None` where none is made or none is
+    /// counted.
     fn lookups(&self) -> Option<flowhash::Counts> {
         None
     }
@@ -84,8 +86,8 @@ pub trait Bottleneck: Scheduler {
         None
     }
 
-    /// Enqueues a packet whose key is known: the number of its flow is the key's hash, unless the queue
-    /// makes more of the key.
+    /// Enqueues a packet whose key is known: the number of its flow is the key's hash, unless the
+    /// queue makes more of the key.
     ///
     /// # Errors
     /// As [`Scheduler::enqueue`].
@@ -100,8 +102,9 @@ pub trait Bottleneck: Scheduler {
         self.enqueue(now, FlowId(key.label(hasher)), packet, drops)
     }
 
-    /// As [`Self::enqueue_key`], for a packet with a code point, where `acks` reads acknowledgements that are queued, this
-    /// packet's too. A queue with tins or with a filter of acknowledgements asks them.
+    /// As [`Self::enqueue_key`], for a packet with a code point, where `acks` reads
+    /// acknowledgements that are queued, this packet's too. A queue with tins or with a filter of
+    /// acknowledgements asks them.
     ///
     /// # Errors
     /// As [`Scheduler::enqueue`].
@@ -191,7 +194,8 @@ impl Discipline {
         Self::Smart,
     ];
 
-    /// The options of shortest queue first, its floor and its flushes; `None` for every other discipline.
+    /// The options of shortest queue first, its floor and its flushes; `None` for every other
+    /// discipline.
     const fn options_of_sqf(self) -> Option<(FloorShare, Option<Nanos>)> {
         match self {
             Self::Fifo | Self::Drr | Self::Qfq | Self::Smart => None,
@@ -234,9 +238,10 @@ impl Discipline {
 
     /// An empty queue of this discipline in front of `line`, all flows alike.
     ///
-    /// Handles are numbered up to `limits.packets`, inclusively: the arrival that overflows the limit
-    /// has one too. `max_len` is the longest packet in bytes; outside `1..=`[`Discipline::longest`] it
-    /// counts as the nearest within. Longer packets are rejected, except by a FIFO.
+    /// Handles are numbered up to `limits.packets`, inclusively: the arrival that overflows the
+    /// limit has one too. `max_len` is the longest packet in bytes; outside
+    /// `1..=`[`Discipline::longest`] it counts as the nearest within. Longer packets are rejected,
+    /// except by a FIFO.
     #[must_use]
     pub fn behind(
         self,

@@ -4,9 +4,9 @@
 //! half is what makes a run a function of its seed: without it the order of ties would be whatever
 //! the heap's last rotation left behind.
 //!
-//! A source whose events are scheduled in the order in which they happen has a row of its own: the packets on a line of
-//! constant delay, for example. All other events wait in a heap. Cost: O(rows) for an event, and O(log n) more for one in
-//! the heap.
+//! A source whose events are scheduled in the order in which they happen has a row of its own: the
+//! packets on a line of constant delay, for example. All other events wait in a heap. Cost: O(rows)
+//! for an event, and O(log n) more for one in the heap.
 
 use core::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -78,8 +78,8 @@ impl<E> EventQueue<E> {
         self.heap.push(Reverse(entry));
     }
 
-    /// As [`Self::schedule`], in this row. The row is made if it is not there. An event that is due before the last one of the
-    /// row waits in the heap.
+    /// As [`Self::schedule`], in this row. The row is made if it is not there. An event that is due
+    /// before the last one of the row waits in the heap.
     pub(crate) fn schedule_in(&mut self, row: usize, due: Nanos, event: E) {
         let entry = self.entry(due, event);
         if row >= self.rows.len() {
@@ -112,7 +112,8 @@ impl<E> EventQueue<E> {
         self.pop_until(Nanos::MAX)
     }
 
-    /// Takes the next event if it is due at `limit` or before; otherwise leaves everything as it is.
+    /// Takes the next event if it is due at `limit` or before; otherwise leaves everything as it
+    /// is.
     pub fn pop_until(&mut self, limit: Nanos) -> Option<(Nanos, E)> {
         let (due, row) = self.next()?;
         if due > limit {
@@ -162,9 +163,10 @@ mod tests {
     use super::*;
     use conformance::rng::Streams;
 
-    /// Goal: order by time, ties by insertion, whatever the interleaving of pushes and pops, in rows and in the heap.
-    /// Method: a stable sort by time of a plain vector is the oracle. Eight instants for 2,000 events make most of them
-    /// ties. One event of three is for no row, and among 1,000 instants many are not in order behind their row.
+    /// Goal: order by time, ties by insertion, whatever the interleaving of pushes and pops, in
+    /// rows and in the heap. Method: a stable sort by time of a plain vector is the oracle. Eight
+    /// instants for 2,000 events make most of them ties. One event of three is for no row, and
+    /// among 1,000 instants many are not in order behind their row.
     #[test]
     fn leaves_like_a_stable_sort_by_time() {
         for instants in [8, 1_000] {

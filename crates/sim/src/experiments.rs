@@ -1,8 +1,8 @@
 //! The figures of the papers, made again: what `sim reproduce` runs.
 //!
-//! An experiment is a module here, with a folder: it runs its `scenario`, prints a table, draws a picture, and
-//! judges the sentences that must hold of them. To add one, write its module with a constant [`Experiment`], name
-//! the module below, and put the constant into [`ALL`].
+//! An experiment is a module here, with a folder: it runs its `scenario`, prints a table, draws a
+//! picture, and judges the sentences that must hold of them. To add one, write its module with a
+//! constant [`Experiment`], name the module below, and put the constant into [`ALL`].
 
 pub mod age_based;
 pub mod aqm_linux;
@@ -96,8 +96,8 @@ pub struct Sentence {
 }
 
 impl Sentence {
-    /// What a source says and what is not so here, for the reason `why`. Holds while it is not so: when it has become true
-    /// the reason is none, and the sentence fails.
+    /// What a source says and what is not so here, for the reason `why`. Holds while it is not so:
+    /// when it has become true the reason is none, and the sentence fails.
     #[must_use]
     pub fn differs(what: &str, why: &str, measured: String, is_so: bool) -> Self {
         Self { claim: format!("{what} differs: {why}"), measured, holds: !is_so }

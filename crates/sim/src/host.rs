@@ -2,9 +2,9 @@
 //!
 //! A [`Host`] has one address, one stack and its sockets. It makes and reads real IPv4 packets with
 //! real checksums, and knows neither links nor queues: packets go in by [`Host::receive`] and come
-//! out of [`Host::take_sent`]; [`Host::poll_at`] says when its timers want attention. Polling a stack
-//! walks all its sockets, so every flow of a scenario has a host of its own, and only hosts that are
-//! due are polled.
+//! out of [`Host::take_sent`]; [`Host::poll_at`] says when its timers want attention. Polling a
+//! stack walks all its sockets, so every flow of a scenario has a host of its own, and only hosts
+//! that are due are polled.
 //!
 //! No other module uses smoltcp. What its TCP does and does not do colours every result:
 //!
@@ -12,8 +12,8 @@
 //!   longer be the same bytes everywhere. An initial window of 2 × 1,024 bytes (RFC 6928 allows ten
 //!   segments).
 //! - The retransmission timeout starts at 1 s and is never shorter (RFC 6298 §2.4).
-//! - The sender ignores SACK; after a fast retransmit the first new acknowledgement ends recovery, so
-//!   several losses in one window often cost a timeout.
+//! - The sender ignores SACK; after a fast retransmit the first new acknowledgement ends recovery,
+//!   so several losses in one window often cost a timeout.
 //! - Time in microseconds; acknowledgements are delayed by at most 10 ms; no ECN.
 
 mod device;
@@ -198,10 +198,10 @@ impl Host {
         read
     }
 
-    /// Sends only full segments while something is not acknowledged (RFC 1122 §4.2.3.4), which sockets
-    /// do not do by default: the last, short segment of a message does not wait. A sender without
-    /// messages should ask for it: smoltcp has no other guard against short segments, and without one
-    /// a window that opens by a few bytes lets out a segment of as many.
+    /// Sends only full segments while something is not acknowledged (RFC 1122 §4.2.3.4), which
+    /// sockets do not do by default: the last, short segment of a message does not wait. A sender
+    /// without messages should ask for it: smoltcp has no other guard against short segments, and
+    /// without one a window that opens by a few bytes lets out a segment of as many.
     pub fn send_full_segments(&mut self, socket: Tcp) {
         self.tcp_mut(socket).set_nagle_enabled(true);
     }
@@ -255,9 +255,9 @@ impl Host {
 
     /// A socket for the connection that `packet` wants to open, and the index of its listener.
     ///
-    /// A listening socket exists only while the packet that opens the connection is read. smoltcp gives a SYN to the
-    /// first socket that would take it. On a slow line the sender repeats its SYN, and the repeated SYN must reach the
-    /// connection that the first one opened.
+    /// A listening socket exists only while the packet that opens the connection is read. smoltcp
+    /// gives a SYN to the first socket that would take it. On a slow line the sender repeats its
+    /// SYN, and the repeated SYN must reach the connection that the first one opened.
     fn open_for(&mut self, packet: &[u8]) -> Option<(usize, Tcp)> {
         let ip = Ipv4Packet::new_checked(packet).ok()?;
         let from = ip.src_addr();

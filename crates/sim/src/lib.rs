@@ -1,8 +1,8 @@
 //! The simulator: how does the library behave?
 //!
 //! A user of the crates through their public API only; what it cannot do, a device could not do
-//! either. Time is that of its own clock ([`event`]) and all randomness comes from [`conformance::rng`], so
-//! that a run is a function of its seed: same seed, same bytes.
+//! either. Time is that of its own clock ([`event`]) and all randomness comes from
+//! [`conformance::rng`], so that a run is a function of its seed: same seed, same bytes.
 //!
 //! In the order a packet meets them:
 //!
@@ -14,7 +14,8 @@
 //! - [`discipline`]: the schedulers by name, behind a line
 //! - [`link`]: buffers, hash, queue, rate and delay of one direction of a line
 //! - [`network`]: hosts on both sides of a line, over the one loop that moves time (`lines`)
-//! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, receivers, and the same loop
+//! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, receivers, and the same
+//!   loop
 //! - [`path`]: sources without hosts over links one after another, and the same loop
 //! - [`replay`]: a capture through hash, scheduler and shaper
 //! - [`experiments`]: whole experiments, and the figures of the papers, made again: `sim reproduce`

@@ -1,10 +1,10 @@
 //! One direction of a line: buffers, the queue under test, a rate and a delay.
 //!
-//! Packets come as bytes, which are parsed and hashed with a secret key, or with the number of their
-//! flow. They lie in a [`Pool`] while a [`Scheduler`](freeboard::sched_core::Scheduler) holds their
-//! handles, and leave when the shaper in front of the scheduler lets them. The shaper has the rate of
-//! the line, so a packet that leaves at an instant has its last bit on the line when its wire length
-//! is paid, and arrives a propagation delay later.
+//! Packets come as bytes, which are parsed and hashed with a secret key, or with the number of
+//! their flow. They lie in a [`Pool`] while a [`Scheduler`](freeboard::sched_core::Scheduler) holds
+//! their handles, and leave when the shaper in front of the scheduler lets them. The shaper has the
+//! rate of the line, so a packet that leaves at an instant has its last bit on the line when its
+//! wire length is paid, and arrives a propagation delay later.
 
 mod pool;
 
@@ -21,7 +21,8 @@ use crate::discipline::Bottleneck;
 
 pub use pool::Pool;
 
-/// One direction of a line, for packets that are bytes or, where no host reads them, something shorter.
+/// One direction of a line, for packets that are bytes or, where no host reads them, something
+/// shorter.
 pub struct Link<P = Vec<u8>> {
     queue: Box<dyn Bottleneck>,
     pool: Pool<P>,
@@ -97,8 +98,8 @@ impl<P> DropSink for Free<'_, P> {
 }
 
 impl Link {
-    /// A raw IP packet comes to the queue, which hashes its key, unless [`naming`](Self::naming) says its
-    /// flow.
+    /// A raw IP packet comes to the queue, which hashes its key, unless [`naming`](Self::naming)
+    /// says its flow.
     pub fn enter(&mut self, now: Nanos, bytes: Vec<u8>) {
         if let Some(name) = self.naming {
             let (flow, len) = (name(&bytes), u32::try_from(bytes.len()).unwrap_or(u32::MAX));
@@ -118,8 +119,8 @@ impl Link {
 
 impl<P> Link<P> {
     /// A link with the rate and framing of `queue`. `buffers` is how many handles the queue knows;
-    /// `key` is the secret of the flow hash, of no effect on flows that are known; `delay` is how long a
-    /// bit travels.
+    /// `key` is the secret of the flow hash, of no effect on flows that are known; `delay` is how
+    /// long a bit travels.
     #[must_use]
     pub fn new(queue: Box<dyn Bottleneck>, buffers: u32, key: [u8; 16], delay: Nanos) -> Self {
         let hasher = SipHash13::new(key);
@@ -144,27 +145,29 @@ impl<P> Link<P> {
         Self { naming: Some(name), ..self }
     }
 
-    /// Packets are booked with a header of this many bytes, as Ethernet frames are: shares and limits count it, and the
-    /// line has it.
+    /// Packets are booked with a header of this many bytes, as Ethernet frames are: shares and
+    /// limits count it, and the line has it.
     #[must_use]
     pub fn with_header(self, bytes: u32) -> Self {
         Self { header: bytes, ..self }
     }
 
-    /// What the line makes of packets as they are booked, and the header with which they are booked.
+    /// What the line makes of packets as they are booked, and the header with which they are
+    /// booked.
     #[must_use]
     pub fn framing(&self) -> (Overhead, u32) {
         (self.queue.overhead(), self.header)
     }
 
-    /// A queue that filters acknowledgements reads them by `acks`, of packets that come with their key.
+    /// A queue that filters acknowledgements reads them by `acks`, of packets that come with their
+    /// key.
     #[must_use]
     pub fn reading_acks(self, acks: fn(&P) -> Option<Ack>) -> Self {
         Self { acks: Some(acks), ..self }
     }
 
-    /// Does not accept a packet of flow 0, 1, … that has as many queued as `packets` says, where flows
-    /// are known by number and have queues. Flows beyond its end have no limit of their own.
+    /// Does not accept a packet of flow 0, 1, … that has as many queued as `packets` says, where
+    /// flows are known by number and have queues. Flows beyond its end have no limit of their own.
     #[must_use]
     pub fn flow_limits(mut self, packets: Vec<u32>) -> Self {
         self.flow_limits = packets;
@@ -195,8 +198,8 @@ impl<P> Link<P> {
         self.put(len, ecn, packet, |queue, packet, free| queue.enqueue(now, flow, packet, free))
     }
 
-    /// A packet of `len` bytes with these codepoints comes to the queue, which hashes its key. Returns whether it was
-    /// accepted.
+    /// A packet of `len` bytes with these codepoints comes to the queue, which hashes its key.
+    /// Returns whether it was accepted.
     pub fn enter_with_key(
         &mut self,
         now: Nanos,

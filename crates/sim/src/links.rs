@@ -1,6 +1,7 @@
 //! Links, and the one loop that moves simulated time over them.
 //!
-//! What stands at the ends of the links (hosts, sources) belongs to the caller, with events of its own.
+//! What stands at the ends of the links (hosts, sources) belongs to the caller, with events of its
+//! own.
 
 use freeboard::sched_core::{Ecn, Nanos};
 
@@ -17,7 +18,8 @@ impl LinkId {
         2 * self.0
     }
 
-    /// The row of events for the instants at which the link may send again: in order most of the time.
+    /// The row of events for the instants at which the link may send again: in order most of the
+    /// time.
     const fn frees(self) -> usize {
         2 * self.0 + 1
     }
@@ -96,9 +98,9 @@ impl<P, E> Links<P, E> {
         }
     }
 
-    /// Sends what may leave the queue of a link at `now` and makes sure that the rest is sent later. `sent` is told of
-    /// each packet, with its codepoint and the instant at which its last bit is on the line, and says which event is to
-    /// come at the far end.
+    /// Sends what may leave the queue of a link at `now` and makes sure that the rest is sent
+    /// later. `sent` is told of each packet, with its codepoint and the instant at which its last
+    /// bit is on the line, and says which event is to come at the far end.
     pub(crate) fn serve(
         &mut self,
         now: Nanos,

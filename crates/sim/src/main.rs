@@ -108,7 +108,8 @@ fn settings(words: &str) -> Result<QueueSettings, String> {
     }
 }
 
-/// What ends the program with 1; a word that is refused ends it with 2, as in a shell's own commands.
+/// What ends the program with 1; a word that is refused ends it with 2, as in a shell's own
+/// commands.
 enum Failure {
     File(String),
     Output(io::Error),

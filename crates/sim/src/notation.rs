@@ -1,4 +1,5 @@
-//! What the command lines of the simulator share: rates as tc writes them, whole numbers, disciplines and seeds.
+//! What the command lines of the simulator share: rates as tc writes them, whole numbers,
+//! disciplines and seeds.
 
 use core::fmt;
 use core::ops::RangeInclusive;

@@ -6,8 +6,8 @@
 //!
 //! Each flow has a source, which takes no feedback, and a path: the links it crosses, in order. Any
 //! number of paths may share a link; it is a [`Link`] with a scheduler, a rate and a propagation
-//! delay. A packet reaches the next link with its last bit (store and forward). Packets have a length
-//! and no content.
+//! delay. A packet reaches the next link with its last bit (store and forward). Packets have a
+//! length and no content.
 
 use core::fmt;
 
@@ -83,8 +83,8 @@ impl Paths {
         self.links.add(link)
     }
 
-    /// Adds a flow: what `source` sends, payload for packet, along `path`. Flows are numbered from 0
-    /// in the order of addition. A source that ends is silent from then on.
+    /// Adds a flow: what `source` sends, payload for packet, along `path`. Flows are numbered from
+    /// 0 in the order of addition. A source that ends is silent from then on.
     ///
     /// # Panics
     /// If there are 2^32 flows, or at a link of `path` that is another network's.
@@ -256,8 +256,8 @@ mod tests {
         assert_eq!(paths.recount(), Ok(()));
     }
 
-    /// Twice what the line carries, into room for two packets: half is lost, and all is accounted for,
-    /// also while packets are queued and on the line.
+    /// Twice what the line carries, into room for two packets: half is lost, and all is accounted
+    /// for, also while packets are queued and on the line.
     #[test]
     fn what_is_lost_on_the_way_is_accounted_for() {
         let mut paths = Paths::new();

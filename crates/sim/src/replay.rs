@@ -43,8 +43,8 @@ pub struct Setup {
     pub queue: Choice,
     /// The rate of the line.
     pub rate: Rate,
-    /// The most packets that may wait at once; `None` leaves it to a [`SmartQueue`], and is 256 for
-    /// a discipline.
+    /// The most packets that may wait at once; `None` leaves it to a [`SmartQueue`], and is 256
+    /// for a discipline.
     pub limit: Option<u32>,
     /// Chooses the secret key of the hash.
     pub seed: u64,
@@ -77,8 +77,8 @@ impl ReplayedFlow {
 /// What was corrected in the recording before it was replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Corrections {
-    /// Packets recorded as earlier than one before them in the file. They are replayed in the order
-    /// of their times.
+    /// Packets recorded as earlier than one before them in the file. They are replayed in the
+    /// order of their times.
     pub out_of_order: u64,
     /// The most that such a packet is behind the latest one before it.
     pub farthest_back: Nanos,

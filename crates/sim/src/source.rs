@@ -33,8 +33,8 @@ impl Pace {
     }
 
     fn at_rate(bits_per_second: NonZeroU64, payload: u32) -> Self {
-        // The largest payload, 2^32 bytes, is 2^35 bits: times 10^9 exceeds a u64 by a few bits, but
-        // no IP payload exceeds 2^16 bytes, so saturation is never met by a packet.
+        // The largest payload, 2^32 bytes, is 2^35 bits: times 10^9 exceeds a u64 by a few bits,
+        // but no IP payload exceeds 2^16 bytes, so saturation is never met by a packet.
         let span = (u64::from(payload) * 8).saturating_mul(1_000_000_000);
         Self { span, parts: bits_per_second, count: 0 }
     }
@@ -73,8 +73,9 @@ impl Cbr {
         Self { start, payload, pace: Pace::every(period) }
     }
 
-    /// `bits_per_second` of payload, in pieces of `payload` bytes, first at `start`. The k-th leaves
-    /// at `k · payload · 8 / rate`, rounded down to nanoseconds, for every k: the rate is exact.
+    /// `bits_per_second` of payload, in pieces of `payload` bytes, first at `start`. The k-th
+    /// leaves at `k · payload · 8 / rate`, rounded down to nanoseconds, for every k: the rate is
+    /// exact.
     #[must_use]
     pub fn at_rate(start: Nanos, bits_per_second: NonZeroU64, payload: u32) -> Self {
         Self { start, payload, pace: Pace::at_rate(bits_per_second, payload) }
@@ -206,8 +207,8 @@ mod tests {
         assert_eq!(second[49], Sent { at: Nanos(980_000_007), payload: 160 });
     }
 
-    /// 1,000 bytes at 30 Mbit/s are 266,666.6… ns apart: the third packet is on a whole number again,
-    /// and so is the three-millionth.
+    /// 1,000 bytes at 30 Mbit/s are 266,666.6… ns apart: the third packet is on a whole number
+    /// again, and so is the three-millionth.
     #[test]
     fn a_rate_that_does_not_divide_drifts_by_nothing() {
         let rate = NonZeroU64::new(30_000_000).unwrap();
@@ -260,8 +261,8 @@ mod tests {
     }
 
     /// Goal: the tail of the off periods has the index asked for. Method: Hill's estimator over the
-    /// longest tenth of 40,000; its standard error is 1.5/√4,000 = 0.024. An on period is longer than the
-    /// 10 ms between packets, so between two packets there is one off period, or none.
+    /// longest tenth of 40,000; its standard error is 1.5/√4,000 = 0.024. An on period is longer
+    /// than the 10 ms between packets, so between two packets there is one off period, or none.
     #[test]
     fn pareto_periods_have_the_tail_index_asked_for() {
         let periods = Periods::Pareto(ParetoShape::TRAFFIC);

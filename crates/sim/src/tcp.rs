@@ -1,12 +1,13 @@
-//! Model TCP: senders and receivers of segments without bytes, for questions that a whole stack answers too slowly
-//! or not at all.
+//! Model TCP: senders and receivers of segments without bytes, for questions that a whole stack
+//! answers too slowly or not at all.
 //!
 //! ```text
 //! Sender ─ Data ─▶ link ─▶ Receiver          up or down
 //!        ◀─ link ◀─ Ack ──                   the other way
 //! ```
 //!
-//! - [`network`]: connections and open-loop flows over the two directions of a line, on the one loop
+//! - [`network`]: connections and open-loop flows over the two directions of a line, on the one
+//!   loop
 //! - [`Sender`]: what may be sent and when; recovery of losses
 //! - [`Receiver`]: order, delayed acknowledgements, SACK blocks, echoes of marks
 //! - [`congestion`]: how large the window is: NewReno, CUBIC, Prague-like, BBR-like
@@ -26,11 +27,12 @@
 //! | SACK blocks | RFC 2018: three, the latest first |
 //! | ECN | RFC 3168 §6.1; a count of marks in each acknowledgement for scalable senders |
 //!
-//! **Simplifications.** Connections stand from the start: there is no handshake, and ECN is negotiated. All segments
-//! are full, the last one too, and numbered; a number is what a range of sequence numbers is in TCP. There is no
-//! reverse data. The receiver's window is no limit unless [`Config::window`] is set: Linux lets its buffers grow to
-//! 6 MB, more than any line here holds. Frames are not merged. Segments are never reordered by a link, so nothing undoes a
-//! window that was reduced in error.
+//! **Simplifications.** Connections stand from the start: there is no handshake, and ECN is
+//! negotiated. All segments are full, the last one too, and numbered; a number is what a range of
+//! sequence numbers is in TCP. There is no reverse data. The receiver's window is no limit unless
+//! [`Config::window`] is set: Linux lets its buffers grow to 6 MB, more than any line here holds.
+//! Frames are not merged. Segments are never reordered by a link, so nothing undoes a window that
+//! was reduced in error.
 
 use freeboard::sched_core::Nanos;
 
@@ -46,7 +48,8 @@ mod tests;
 pub use receiver::Receiver;
 pub use sender::{Config, Events, Recovery, Sender};
 
-/// Payload of a segment in bytes: an MTU of 1,500 without the headers of IPv4 and TCP and the timestamps.
+/// Payload of a segment in bytes: an MTU of 1,500 without the headers of IPv4 and TCP and the
+/// timestamps.
 pub const PAYLOAD: u32 = 1_448;
 /// Headers of IPv4 and TCP with timestamps, in bytes.
 pub const HEADERS: u32 = 52;
@@ -74,13 +77,16 @@ impl Data {
 pub struct Ack {
     /// All segments below this number have arrived.
     pub next: u32,
-    /// Segments from the first number to below the second have arrived too; empty blocks are the last.
+    /// Segments from the first number to below the second have arrived too; empty blocks are the
+    /// last.
     pub blocks: [(u32, u32); BLOCKS],
-    /// A mark was seen and the sender has not said that it reduced its window (ECE, RFC 3168 §6.1.3).
+    /// A mark was seen and the sender has not said that it reduced its window (ECE, RFC 3168
+    /// §6.1.3).
     pub echo: bool,
     /// The timestamp of the segment that is answered (TSecr, RFC 7323 §4.3).
     pub at: Nanos,
-    /// Segments that came with a mark so far. Accurate ECN has the last bits of this count in the header.
+    /// Segments that came with a mark so far. Accurate ECN has the last bits of this count in the
+    /// header.
     pub marks: u32,
 }
 
@@ -90,7 +96,8 @@ impl Ack {
         self.blocks.into_iter().filter(|block| block.0 < block.1).map(|(start, end)| start..end)
     }
 
-    /// Length of its packet in bytes: two bytes of padding, two of the option's head, eight a block.
+    /// Length of its packet in bytes: two bytes of padding, two of the option's head, eight a
+    /// block.
     #[must_use]
     pub fn packet_len(&self) -> u32 {
         match u32::try_from(self.blocks().count()).unwrap_or(0) {

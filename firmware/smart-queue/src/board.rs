@@ -1,5 +1,6 @@
-//! A board with a clock and a network card that two hosts send to: one from nine ports, without pause, the other a frame
-//! of 100 bytes every 40 ms. Prints what was sent of each and ends after four seconds of its clock.
+//! A board with a clock and a network card that two hosts send to: one from nine ports, without
+//! pause, the other a frame of 100 bytes every 40 ms. Prints what was sent of each and ends after
+//! four seconds of its clock.
 
 use core::cell::Cell;
 use core::fmt::Write as _;

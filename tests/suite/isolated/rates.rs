@@ -458,9 +458,9 @@ fn put_behind(
     line.enqueue_labelled(Nanos(now), &raw(host, host, terms), packet, &mut no_drops).unwrap();
 }
 
-/// Goal: time in which all hosts wait above their ceilings is idle: no burst follows it for a caller that comes when told.
-/// Method: a host that waits until 8 ms and one without a ceiling that comes before that, then, or with a caller that is
-/// 0.1 ms late, on a line that catches up 10 ms.
+/// Goal: time in which all hosts wait above their ceilings is idle: no burst follows it for a
+/// caller that comes when told. Method: a host that waits until 8 ms and one without a ceiling that
+/// comes before that, then, or with a caller that is 0.1 ms late, on a line that catches up 10 ms.
 #[test]
 fn time_in_which_hosts_wait_above_their_ceilings_earns_no_burst() {
     for (arrival, late) in [(7_900_000, 0), (8_000_000, 0), (8_100_000, 100_000)] {

@@ -179,8 +179,8 @@ fn a_spare_queue_hands_on_no_punishment() {
     assert_eq!((queue.backlog().packets, punished(&queue)), (24, 0));
 }
 
-/// Goal: the same after the key has changed. Method: a flow overflows under the old key, and as many
-/// flows come under the new one as there are queues.
+/// Goal: the same after the key has changed. Method: a flow overflows under the old key, and as
+/// many flows come under the new one as there are queues.
 #[test]
 fn a_flow_inherits_no_punishment_from_before_the_key_changed() {
     let mut queue = punishing(4);

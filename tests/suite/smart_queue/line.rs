@@ -7,8 +7,8 @@ use freeboard::sched_core::{
 
 use super::*;
 
-/// Goal: the presets are those of CAKE, and a slow line raises the target. Method: the table of figures, and CoDel's own
-/// check of each on lines of every speed.
+/// Goal: the presets are those of CAKE, and a slow line raises the target. Method: the table of
+/// figures, and CoDel's own check of each on lines of every speed.
 #[test]
 fn round_trip_times_set_the_aqm() {
     let micros = [
@@ -54,9 +54,10 @@ fn round_trip_times_set_the_aqm() {
     assert!(Rtt::new(Nanos(20_480)).is_ok() && Rtt::new(Nanos((1 << 33) - 1)).is_ok());
 }
 
-/// Goal: on a line that is slow for its round-trip time, the AQM lets a queue of four packets stand, or signals it now
-/// and then. A target below the time of a packet would drop whatever is behind the second. Method: a sender that keeps
-/// four packets queued for ten seconds, with each preset and at four rates; at most one drop for five packets sent.
+/// Goal: on a line that is slow for its round-trip time, the AQM lets a queue of four packets
+/// stand, or signals it now and then. A target below the time of a packet would drop whatever is
+/// behind the second. Method: a sender that keeps four packets queued for ten seconds, with each
+/// preset and at four rates; at most one drop for five packets sent.
 #[test]
 fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {
     let bytes = frame(udp(1, 1, 1_472), 0);
@@ -101,8 +102,8 @@ fn a_reading_far_ahead_does_not_close_the_line() {
     assert_eq!(queue.poll_at(now), Some(now.plus(Nanos::from_millis(1))));
 }
 
-/// Goal: a rate spaces frames out, and `poll_at` says when. Method: frames of 1,250 bytes at 10 Mbit/s are one millisecond
-/// apart, also when the clock steps back; nothing leaves in between.
+/// Goal: a rate spaces frames out, and `poll_at` says when. Method: frames of 1,250 bytes at 10
+/// Mbit/s are one millisecond apart, also when the clock steps back; nothing leaves in between.
 #[test]
 fn a_rate_spaces_frames_out_whatever_the_clock_does() {
     let mut queue: FrameQueue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
@@ -121,8 +122,9 @@ fn a_rate_spaces_frames_out_whatever_the_clock_does() {
     assert_eq!(queue.poll_at(start), None);
 }
 
-/// Goal: the device is a second way to be slowed down, beside a rate or without one. Method: it takes nothing, some
-/// bytes, and everything; what leaves is no more than it takes, the rest waits and is not lost.
+/// Goal: the device is a second way to be slowed down, beside a rate or without one. Method: it
+/// takes nothing, some bytes, and everything; what leaves is no more than it takes, the rest waits
+/// and is not lost.
 #[test]
 fn a_device_takes_no_more_than_it_says() {
     for rate in [Rate::UNLIMITED, mbit(1_000)] {
@@ -158,8 +160,8 @@ fn a_device_takes_no_more_than_it_says() {
     }
 }
 
-/// Goal: the words of the link reach the line, for frames and for packets. Method: VDSL with a tag, whose figures the
-/// shaper's documents give.
+/// Goal: the words of the link reach the line, for frames and for packets. Method: VDSL with a tag,
+/// whose figures the shaper's documents give.
 #[test]
 fn the_words_of_the_link_reach_the_line() -> Result<(), ConfigError> {
     let builder = SmartQueue::upload(Rate::megabits_per_second(10)?);
@@ -171,7 +173,8 @@ fn the_words_of_the_link_reach_the_line() -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Goal: the AQM is what was asked for, at construction and later, for the rate and the round-trip time in force.
+/// Goal: the AQM is what was asked for, at construction and later, for the rate and the round-trip
+/// time in force.
 #[test]
 fn the_aqm_is_chosen_by_a_word_and_follows_the_rate() {
     let rate = mbit(1);
@@ -245,8 +248,8 @@ fn every_aqm_is_in_range_for_every_line() {
     assert_eq!(Rtt::INTERNET.pie(mbit(1), 1_514).target, Nanos::from_micros(24_224));
 }
 
-/// Goal: the threshold of L4S is 1 ms, less where the target is, more where two packets take longer; every preset has one
-/// that is accepted at every rate.
+/// Goal: the threshold of L4S is 1 ms, less where the target is, more where two packets take
+/// longer; every preset has one that is accepted at every rate.
 #[test]
 fn the_threshold_of_l4s_is_in_range_for_every_line() {
     for &(word, rtt) in Rtt::PRESETS {
@@ -260,7 +263,8 @@ fn the_threshold_of_l4s_is_in_range_for_every_line() {
     }
 }
 
-/// What became of one flow that offers half as much again as the line takes and does not react, in 20 s.
+/// What became of one flow that offers half as much again as the line takes and does not react, in
+/// 20 s.
 struct Deaf {
     sent: u64,
     marked: u64,
@@ -326,8 +330,9 @@ fn arrivals_are_turned_away_of_deaf_traffic() {
     }
 }
 
-/// Goal: traffic that does not react cannot fill the queue under COBALT, ECN-capable or not, with the threshold of L4S or
-/// without, and the line is full all the same. Under CoDel it fills the queue. Method: 15 Mbit/s over a line of 10.
+/// Goal: traffic that does not react cannot fill the queue under COBALT, ECN-capable or not, with
+/// the threshold of L4S or without, and the line is full all the same. Under CoDel it fills the
+/// queue. Method: 15 Mbit/s over a line of 10.
 #[test]
 fn cobalt_keeps_the_queue_of_deaf_traffic_short() {
     for (ecn, l4s) in [(0, true), (1, true), (1, false), (2, true)] {

@@ -1,6 +1,7 @@
 //! Re-configuration: which bounds hold at once, and from when all of them hold again?
 //!
-//! `docs/guarantees.md`, *When flows and weights change*, has the statements; [`Changeable`] has them as numbers.
+//! `docs/guarantees.md`, *When flows and weights change*, has the statements; [`Changeable`] has
+//! them as numbers.
 
 use std::fmt;
 
@@ -42,7 +43,8 @@ pub struct Change {
     pub what: What,
 }
 
-/// Flows, what they send, and what is done to them. What a flow would send while it is not there is not sent.
+/// Flows, what they send, and what is done to them. What a flow would send while it is not there is
+/// not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changing {
     /// The flows as they are at the beginning, and what they send.
@@ -78,14 +80,14 @@ pub trait Changeable: Promising {
     /// Adds `flow` of `trial` with `weight`, or gives it that.
     fn set(&mut self, trial: &Trial, flow: FlowId, weight: u32, head: Option<u32>);
 
-    /// By how many bytes of the link, and of the flow itself, `latency` is more until the bounds hold as they are.
-    /// `None`, as it is unless implemented, if no bound is promised until then.
+    /// By how many bytes of the link, and of the flow itself, `latency` is more until the bounds
+    /// hold as they are. `None`, as it is unless implemented, if no bound is promised until then.
     fn more(_: &Past) -> Option<(u64, u64)> {
         None
     }
 
-    /// After how many bytes of the link from the last change on the bounds hold as they are. `None`, as it is
-    /// unless implemented: once no flow is backlogged.
+    /// After how many bytes of the link from the last change on the bounds hold as they are.
+    /// `None`, as it is unless implemented: once no flow is backlogged.
     fn settles(_: &Past) -> Option<u64> {
         None
     }
@@ -96,7 +98,8 @@ pub trait Changeable: Promising {
 pub struct Past {
     /// The longest packet of the scheduler.
     longest: u64,
-    /// The weight that each flow has, 0 if it is not there; the lowest that it has had; its longest packet.
+    /// The weight that each flow has, 0 if it is not there; the lowest that it has had; its
+    /// longest packet.
     flows: Vec<(u32, u32, u64)>,
     /// For each change that removes no flow the longest packet of its flow, added up.
     changed: u64,
@@ -133,9 +136,9 @@ impl Past {
         self.flows.iter().map(|flow| flow.2).max().unwrap_or(0)
     }
 
-    /// Two longest packets of a flow, and those of the flows removed, in bytes of the link at most. They count
-    /// at the lowest weight that the flow has had, over the sum of the weights as they are now. Rounded up, and
-    /// more by what shares are rounded by.
+    /// Two longest packets of a flow, and those of the flows removed, in bytes of the link at most.
+    /// They count at the lowest weight that the flow has had, over the sum of the weights as they
+    /// are now. Rounded up, and more by what shares are rounded by.
     fn slowest(&self) -> u64 {
         let sum: u64 = self.flows.iter().map(|flow| u64::from(flow.0)).sum();
         let own = |&(_, lowest, len): &(u32, u32, u64)| match u64::from(lowest) {
@@ -214,7 +217,8 @@ enum Event {
 }
 
 impl Changing {
-    /// Everything that happens, in order; what is done comes before what arrives at the same instant.
+    /// Everything that happens, in order; what is done comes before what arrives at the same
+    /// instant.
     fn events(&self) -> Vec<(u64, Event)> {
         let change = |&Change { at, flow, what }| (at, Event::Change(FlowId(flow), what));
         let arrival = |(at, flow, len)| (at, Event::Arrival(flow, len));
@@ -230,7 +234,8 @@ struct Player<'a, O> {
     link: MeteredLink<O>,
     trial: &'a Trial,
     past: Past,
-    /// When the bounds hold as they are; 0 while they do, `u64::MAX` if only an idle instant ends it.
+    /// When the bounds hold as they are; 0 while they do, `u64::MAX` if only an idle instant ends
+    /// it.
     settles: u64,
     worst: [Outcome; 2],
 }
@@ -299,8 +304,8 @@ impl<O: Changeable> Player<'_, O> {
     }
 }
 
-/// Plays `history` on the flow scheduler `O`: how near it came to what is promised [`When::AtOnce`] and when
-/// [`When::Settled`].
+/// Plays `history` on the flow scheduler `O`: how near it came to what is promised [`When::AtOnce`]
+/// and when [`When::Settled`].
 ///
 /// # Errors
 /// The first [`Imbalance`] of the books of the flow scheduler.
@@ -345,8 +350,8 @@ pub fn play_changing<O: Changeable>(
     Ok(player.worst)
 }
 
-/// Random histories without end: the trials of [`Trials`] with changes at any byte, of flows one by one, of one
-/// flow to and fro, and of all flows at once.
+/// Random histories without end: the trials of [`Trials`] with changes at any byte, of flows one by
+/// one, of one flow to and fro, and of all flows at once.
 #[derive(Clone, Debug)]
 pub struct Histories {
     trials: Trials,
@@ -412,8 +417,8 @@ fn changes(trial: &Trial, random: &mut Stream) -> Vec<Change> {
     all
 }
 
-/// Changes random histories step by step to bring `O` nearer to `bound`, for as long as `go_on` says; the worst
-/// that was found, and how many histories were played.
+/// Changes random histories step by step to bring `O` nearer to `bound`, for as long as `go_on`
+/// says; the worst that was found, and how many histories were played.
 ///
 /// # Errors
 /// What is wrong with the books, and the history that shows it.

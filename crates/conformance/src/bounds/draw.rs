@@ -4,8 +4,8 @@ use super::{Burst, FlowPlan, Trial};
 use crate::rng::{Stream, Streams};
 
 /// Random trials without end, of 2 to 8 flows. Weights are alike, of all magnitudes, or one heavy
-/// among light ones. Flows stand, come in bursts, come one packet at a time in the middle of others',
-/// alternate the longest packet with the shortest, or play [`counterexample`].
+/// among light ones. Flows stand, come in bursts, come one packet at a time in the middle of
+/// others', alternate the longest packet with the shortest, or play [`counterexample`].
 #[derive(Clone, Debug)]
 pub struct Trials {
     random: Stream,
@@ -114,11 +114,12 @@ fn bursts(random: &mut Stream, longest: u32, horizon: u64) -> Vec<Burst> {
 
 /// The history that exceeds `3φσ + 2φL`, quoted for QFQ, where packet lengths vary.
 ///
-/// Flow 0, of weight 1 in `sum`, sends a packet a byte short of its longest, then one of full length. This
-/// takes its start to just below two slots, while `V` has hardly moved. Then it sends short and long ones.
-/// Right then flow 2 comes and stays, with all the rest of the weights but one. Flow 1 holds that one and
-/// sends long packets: it keeps `V` from jumping. Flow 0 now waits until `V` is in its next slot, and is
-/// served one byte as late in it as may be; and the same once more.
+/// Flow 0, of weight 1 in `sum`, sends a packet a byte short of its longest, then one of full
+/// length. This takes its start to just below two slots, while `V` has hardly moved. Then it sends
+/// short and long ones. Right then flow 2 comes and stays, with all the rest of the weights but
+/// one. Flow 1 holds that one and sends long packets: it keeps `V` from jumping. Flow 0 now waits
+/// until `V` is in its next slot, and is served one byte as late in it as may be; and the same once
+/// more.
 #[must_use]
 pub fn counterexample(sum: u32, max_len: u32, longest: u32, other_len: u32) -> Trial {
     let other_len = other_len.min(longest);

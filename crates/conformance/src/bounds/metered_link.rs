@@ -39,8 +39,8 @@ impl<O: Promising> MeteredLink<O> {
         self.scheduler.max_len(flow).is_some()
     }
 
-    /// Measures anew from this instant, at which `gone` bytes of the packet on the wire are sent: what is
-    /// queued counts as if it came now.
+    /// Measures anew from this instant, at which `gone` bytes of the packet on the wire are sent:
+    /// what is queued counts as if it came now.
     pub(super) fn restart(&mut self, gone: u32) {
         let mut meter = WfiMeter::new(vec![WfiFlow::EMPTY; self.queues.len()]);
         if let Some((flow, len)) = self.wire {
@@ -137,8 +137,9 @@ impl<O: Promising> MeteredLink<O> {
         })
     }
 
-    /// How near the measures since the last restart came to the promise, if its latency is longer by `latency`
-    /// (bytes of the link, bytes of the flow itself) and its fairness by `fairness` bytes of the link.
+    /// How near the measures since the last restart came to the promise, if its latency is longer
+    /// by `latency` (bytes of the link, bytes of the flow itself) and its fairness by `fairness`
+    /// bytes of the link.
     pub(super) fn outcome(&self, trial: &Trial, latency: (u64, u64), fairness: u64) -> Outcome {
         let (of_link, own) = latency;
         let mut outcome = Outcome { packets: self.packets, ..Outcome::default() };

@@ -29,8 +29,8 @@ pub struct Climb {
 /// Changes random trials step by step to bring `O` nearer to `bound`, for as long as `go_on` says.
 ///
 /// # Errors
-/// What is wrong, and the trial that shows it: an invariant of the flow scheduler, broken by a trial that came
-/// nearer than those before it.
+/// What is wrong, and the trial that shows it: an invariant of the flow scheduler, broken by a
+/// trial that came nearer than those before it.
 pub fn climb<O: Promising>(
     bound: Bound,
     seed: u64,

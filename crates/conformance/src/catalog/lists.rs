@@ -1,10 +1,11 @@
 //! The entries.
 //!
-//! A list takes the name of a macro of the caller, and one token tree or group that the macro is handed first, if there is
-//! one. Options are told apart where they take another path; a caller that needs other values makes a recipe of its own.
+//! A list takes the name of a macro of the caller, and one token tree or group that the macro is
+//! handed first, if there is one. Options are told apart where they take another path; a caller
+//! that needs other values makes a recipe of its own.
 
-/// Hands every flow scheduler, alone and beside a drop policy, to the macro `$each`, as `name: recipe,`. The recipe is a
-/// [`QueuesRecipe`](crate::catalog::QueuesRecipe) with a twin.
+/// Hands every flow scheduler, alone and beside a drop policy, to the macro `$each`, as `name:
+/// recipe,`. The recipe is a [`QueuesRecipe`](crate::catalog::QueuesRecipe) with a twin.
 #[macro_export]
 macro_rules! flow_schedulers {
     ($each:ident $(, $with:tt)?) => {
@@ -67,8 +68,8 @@ macro_rules! flow_schedulers {
     };
 }
 
-/// Hands every scheduler of packets that is no flow scheduler with queues to the macro `$each`, as `name: recipe,`. The
-/// recipe is a [`Recipe`](crate::catalog::Recipe) with a twin.
+/// Hands every scheduler of packets that is no flow scheduler with queues to the macro `$each`, as
+/// `name: recipe,`. The recipe is a [`Recipe`](crate::catalog::Recipe) with a twin.
 #[macro_export]
 macro_rules! schedulers {
     ($each:ident $(, $with:tt)?) => {
@@ -79,8 +80,9 @@ macro_rules! schedulers {
     };
 }
 
-/// Hands compositions of the others to the macro `$each`, as `name: recipe,`: what stands around a scheduler, and an AQM
-/// in its queues. The recipe is a [`Recipe`](crate::catalog::Recipe); its parts have the twins.
+/// Hands compositions of the others to the macro `$each`, as `name: recipe,`: what stands around a
+/// scheduler, and an AQM in its queues. The recipe is a [`Recipe`](crate::catalog::Recipe); its
+/// parts have the twins.
 #[macro_export]
 macro_rules! compositions {
     ($each:ident $(, $with:tt)?) => {
@@ -295,8 +297,8 @@ pub mod entry {
     pub use freeboard::shaper::{Overhead, Rate};
     pub use freeboard::{AqmKind, Isolation, TinMode};
 
-    /// Tins by share for histories of packets that are a few microseconds to milliseconds apart: CAKE's `diffserv4` of
-    /// 10 Mbit/s.
+    /// Tins by share for histories of packets that are a few microseconds to milliseconds apart:
+    /// CAKE's `diffserv4` of 10 Mbit/s.
     pub const FOUR_TINS: &[TinConfig] = &[
         TinConfig::by_weight(1_024).with_rate(10_000_000),
         TinConfig::by_weight(64).with_rate(625_000),
@@ -311,7 +313,8 @@ pub mod entry {
     pub const WEIGHTED: &[TinConfig] =
         &[TinConfig::by_weight(3), TinConfig::by_weight(1), TinConfig::by_weight(2)];
 
-    /// PIE for histories of a few packets, each half a millisecond: it acts on short queues, and soon.
+    /// PIE for histories of a few packets, each half a millisecond: it acts on short queues, and
+    /// soon.
     pub const QUICK_PIE: PieParams = PieParams::new(Nanos::from_millis(1))
         .with_period(Nanos::from_millis(2))
         .with_max_burst(Nanos::from_millis(4))

@@ -37,7 +37,8 @@ impl<const N: usize> Memory for Arrays<N> {
     }
 }
 
-/// The first entries of arrays of `N`: tables whose length the compiler does not know, without a heap.
+/// The first entries of arrays of `N`: tables whose length the compiler does not know, without a
+/// heap.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<const N: usize>(pub usize);
 

@@ -24,7 +24,8 @@ type Queues<O, A, F, S, R> = FlowQueues<
     A,
 >;
 
-/// Queues of packets under `scheduler`, with a record for each of the flows that `records` has room for.
+/// Queues of packets under `scheduler`, with a record for each of the flows that `records` has room
+/// for.
 pub fn queues<O: FlowScheduler, A: Aqm, F: Memory, S: Memory, R: Memory>(
     scheduler: O,
     aqm: A,
@@ -77,7 +78,8 @@ impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
     }
 }
 
-/// One queue, of flow 0, with an AQM and a record. Every other flow is unknown, and the oldest packet gives way.
+/// One queue, of flow 0, with an AQM and a record. Every other flow is unknown, and the oldest
+/// packet gives way.
 #[derive(Clone, Copy, Debug)]
 pub struct OneQueue<A>(pub A);
 
@@ -175,7 +177,8 @@ impl<R: Recipe> Recipe for Shaped<R> {
     }
 }
 
-/// A flow scheduler that is reached by hash; all its flows are configured as [`Room::setting`] says.
+/// A flow scheduler that is reached by hash; all its flows are configured as [`Room::setting`]
+/// says.
 #[derive(Clone, Copy, Debug)]
 pub struct ByHash<R, L> {
     /// The flow scheduler.
@@ -217,8 +220,8 @@ impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
     }
 }
 
-/// Four schedulers under a flow scheduler that chooses among them; the one that holds most gives way. The two bits above
-/// `bits` of a flow's number say its class.
+/// Four schedulers under a flow scheduler that chooses among them; the one that holds most gives
+/// way. The two bits above `bits` of a flow's number say its class.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree<R, C> {
     /// The flow scheduler.
@@ -277,8 +280,8 @@ impl<R: Recipe> Recipe for Measured<R> {
     }
 }
 
-/// Hosts that share the line, reached by labels: eight queues, four hosts with room for four tins, and
-/// up to sixteen packets.
+/// Hosts that share the line, reached by labels: eight queues, four hosts with room for four tins,
+/// and up to sixteen packets.
 #[derive(Clone, Copy, Debug)]
 pub struct IsolatedHosts<A> {
     /// What is isolated.
@@ -322,7 +325,8 @@ impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
     }
 }
 
-/// The assembled queue with packets by descriptor: eight queues, eight hosts, and up to sixteen packets.
+/// The assembled queue with packets by descriptor: eight queues, eight hosts, and up to sixteen
+/// packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Smart {
     /// The rate of the line.

@@ -12,7 +12,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The weight as a quantum: 500 bytes each, so that too small a weight makes too small a quantum.
+    /// The weight as a quantum: 500 bytes each, so that too small a weight makes too small a
+    /// quantum.
     #[must_use]
     pub const fn quantum(self) -> u32 {
         self.weight.saturating_mul(500)

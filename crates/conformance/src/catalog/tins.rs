@@ -40,8 +40,8 @@ impl<A: AqmRecipe> Recipe for IsolatedTins<A> {
     }
 }
 
-/// The assembled queue with tins and packets by descriptor: eight queues, eight hosts, and up to sixteen packets; a number
-/// says all labels.
+/// The assembled queue with tins and packets by descriptor: eight queues, eight hosts, and up to
+/// sixteen packets; a number says all labels.
 #[derive(Clone, Copy, Debug)]
 pub struct SmartTins {
     /// The rate of the line.
@@ -78,8 +78,8 @@ fn queue_tins(count: usize) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
 }
 
-/// A queue by labels in which a number `f` says the flow, the hosts and the tin of a packet: the tin is `f mod n`, the
-/// source `f / 2`, and the destination `f mod 3`.
+/// A queue by labels in which a number `f` says the flow, the hosts and the tin of a packet: the
+/// tin is `f mod n`, the source `f / 2`, and the destination `f mod 3`.
 #[derive(Clone, Debug)]
 pub struct ByNumber<Q> {
     queue: Q,

@@ -7,7 +7,8 @@ use crate::Xorshift;
 use super::Setting;
 use super::operation::{Operation, pick};
 
-/// Small enough that several of its packets fit in the slots of another flow, and the longest there is.
+/// Small enough that several of its packets fit in the slots of another flow, and the longest there
+/// is.
 const MAX_LENGTHS: [u32; 8] = [1, 40, 54, 100, 300, 576, 1_000, 1_500];
 /// Mostly alike, two kinds, some of every magnitude, and a heavy one among many light ones.
 const WEIGHTS: [&[u32]; 4] = [
@@ -17,9 +18,9 @@ const WEIGHTS: [&[u32]; 4] = [
     &[1, 1, 1, 1, 1, 2, 2, 3, 60_000],
 ];
 
-/// An endless random history of `flows` flows, of which each holds few packets, and often none: in spells
-/// one flow or two are always backlogged, or none. Flows are added, changed and removed while they
-/// hold packets, while they are idle, and while others are.
+/// An endless random history of `flows` flows, of which each holds few packets, and often none: in
+/// spells one flow or two are always backlogged, or none. Flows are added, changed and removed
+/// while they hold packets, while they are idle, and while others are.
 #[derive(Clone, Debug)]
 pub struct Coming {
     random: Xorshift,
@@ -65,10 +66,10 @@ impl Coming {
         Operation::Enqueue { flow, len }
     }
 
-    /// Some flows declare short packets and a small weight while they hold long packets, which keeps
-    /// their group. They are charged too little then, and `V` runs away from them, faster if no heavy
-    /// flow is there. Others come in the middle of it: two in the group below that lingered above it
-    /// before, and one in the same group.
+    /// Some flows declare short packets and a small weight while they hold long packets, which
+    /// keeps their group. They are charged too little then, and `V` runs away from them, faster if
+    /// no heavy flow is there. Others come in the middle of it: two in the group below that
+    /// lingered above it before, and one in the same group.
     fn squeeze(&mut self) -> Operation {
         let weight = pick(&[28, 280, 2_800, 28_000], self.random.byte());
         let long = Setting { weight, max_len: 1_500 };

@@ -38,15 +38,15 @@ pub trait Contestant: Scheduler {
     /// What governs `flow`; `None` if it was not added.
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]>;
 
-    /// Takes the packet of `flow` that `younger` others came after out of its queue. `None` if it has no such operation, else
-    /// whether there was one.
+    /// Takes the packet of `flow` that `younger` others came after out of its queue. `None` if it
+    /// has no such operation, else whether there was one.
     fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> Option<bool> {
         let _ = (flow, younger, drops);
         None
     }
 
-    /// Whether a handle that is queued already is noticed, whatever flow it is given in for. A history
-    /// does not give it in twice where it is not.
+    /// Whether a handle that is queued already is noticed, whatever flow it is given in for. A
+    /// history does not give it in twice where it is not.
     fn notices_used_handles(&self) -> bool {
         true
     }
@@ -57,7 +57,8 @@ pub trait Contestant: Scheduler {
     }
 }
 
-/// A contestant and the one it is compared with, of any types: what plays histories on them is compiled once.
+/// A contestant and the one it is compared with, of any types: what plays histories on them is
+/// compiled once.
 pub type Pair = (Box<dyn Contestant + Send>, Box<dyn Contestant + Send>);
 
 /// Both sides without their types.
@@ -113,8 +114,8 @@ impl<S: Contestant> Contestant for Shaped<S> {
     }
 }
 
-/// A flow is added with its class, after it, and removed with it, before it. Changes count as made at
-/// time 0.
+/// A flow is added with its class, after it, and removed with it, before it. Changes count as made
+/// at time 0.
 impl<O, S, R, M> Contestant for Classes<O, S, R, M>
 where
     O: FlowScheduler,
@@ -177,7 +178,8 @@ where
     }
 }
 
-/// What knows no flows, or meets them when their packets come: there is nothing to set and nothing to remove.
+/// What knows no flows, or meets them when their packets come: there is nothing to set and nothing
+/// to remove.
 macro_rules! nothing_to_set {
     ($order:ident: <$($parameter:ident: $bound:path),*> $contestant:ty) => {
         impl <$($parameter: $bound),*> $crate::history::Contestant for $contestant {

@@ -4,8 +4,8 @@ use super::shortest::Difference;
 use super::{Contestant, Match, Operation};
 
 /// Plays every history of `depth` operations out of `alphabet` after `prelude`, thoroughly at each
-/// step; returns how many there are. Flows 0 to 3 are looked at. Histories that begin alike share their
-/// beginning.
+/// step; returns how many there are. Flows 0 to 3 are looked at. Histories that begin alike share
+/// their beginning.
 ///
 /// # Errors
 /// The first difference, with its history.
@@ -20,7 +20,8 @@ where
     S: Contestant + Clone,
     T: Contestant + Clone,
 {
-    // As many handles as a history can have in use, and the flows of the alphabet with one that is not.
+    // As many handles as a history can have in use, and the flows of the alphabet with one that is
+    // not.
     let descriptors = u32::try_from(prelude.len() + depth).expect("short histories");
     let mut start = Match::with_descriptors(subject, twin, descriptors).watching(&[0, 1, 2, 3]);
     let mut history = Vec::new();

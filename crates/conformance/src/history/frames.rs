@@ -1,4 +1,5 @@
-//! Histories of a smart queue with frames of any bytes and settings that change, beside a twin that keeps the frames in a list.
+//! Histories of a smart queue with frames of any bytes and settings that change, beside a twin that
+//! keeps the frames in a list.
 
 use freeboard::flowhash::{FlowKey, HostKey, NoNat, Parsed, parse};
 use freeboard::sched_core::{Limits, Nanos, TokenBucket, Volume};
@@ -39,7 +40,8 @@ impl HostRules for Rules {
     }
 }
 
-/// The twin: the frames that were taken in, in the order in which they came, and those that have come out.
+/// The twin: the frames that were taken in, in the order in which they came, and those that have
+/// come out.
 #[derive(Default)]
 struct Twin {
     raw_ip: bool,
@@ -57,11 +59,12 @@ struct Twin {
     hosts: Option<[HostKey; 2]>,
 }
 
-/// Plays the history that `bytes` say: the first of them how the queue is built, the others calls, with the frames
-/// among them.
+/// Plays the history that `bytes` say: the first of them how the queue is built, the others calls,
+/// with the frames among them.
 ///
 /// # Panics
-/// If a frame comes out that did not go in, but for a mark and a code point that was cleared, or the books are wrong.
+/// If a frame comes out that did not go in, but for a mark and a code point that was cleared, or
+/// the books are wrong.
 pub fn play_frames(bytes: &[u8]) {
     let (&shape, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let raw_ip = shape & 1 == 1;
@@ -224,7 +227,8 @@ impl Twin {
         assert!(self.find(popped, &mut seen), "a frame that was pushed");
     }
 
-    /// Finds a frame that went in for `popped`, and another one for that whose it was, if need be: frames may become alike.
+    /// Finds a frame that went in for `popped`, and another one for that whose it was, if need be:
+    /// frames may become alike.
     fn find(&mut self, popped: usize, seen: &mut [bool]) -> bool {
         for at in 0..self.inside.len() {
             let inside = &self.inside[at];
@@ -240,7 +244,8 @@ impl Twin {
         false
     }
 
-    /// Whether the frame that came out as number `popped` is `before`, with congestion experienced if it `is_marked`.
+    /// Whether the frame that came out as number `popped` is `before`, with congestion experienced
+    /// if it `is_marked`.
     fn becomes(&self, before: &[u8], popped: usize, is_marked: bool) -> bool {
         let (after, is_washed) = &self.out[popped];
         before.len() == after.len()
@@ -263,8 +268,9 @@ impl Twin {
     }
 }
 
-/// Whether `after` is `before` with a code point of 0, if it `is_washed`, and with congestion experienced, if it `is_marked`,
-/// which had another capability, and nothing else changed but the checksum of IPv4: by as much as the bits were.
+/// Whether `after` is `before` with a code point of 0, if it `is_washed`, and with congestion
+/// experienced, if it `is_marked`, which had another capability, and nothing else changed but the
+/// checksum of IPv4: by as much as the bits were.
 fn becomes(before: &[u8], after: &[u8], parsed: Parsed, is_washed: bool, is_marked: bool) -> bool {
     let Some(ip) = parsed.ip else { return !is_marked && before == after };
     let was = ip.traffic_class;

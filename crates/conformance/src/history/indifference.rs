@@ -25,8 +25,8 @@ impl<S> Shifted<S> {
     }
 }
 
-/// A caller looks, again and again: peeks and polls before and after every operation, at other times
-/// too.
+/// A caller looks, again and again: peeks and polls before and after every operation, at other
+/// times too.
 #[derive(Clone, Debug)]
 pub struct Peeked<S> {
     inner: S,

@@ -1,7 +1,8 @@
 //! AQMs alone, under any times, sojourn times and parameters.
 //!
-//! Three queues are what [`FlowQueues`](freeboard::sched_core::FlowQueues) would make of them; how long a packet was queued
-//! is drawn, whatever the clock says. Each AQM is played beside itself: at another time, and without looks.
+//! Three queues are what [`FlowQueues`](freeboard::sched_core::FlowQueues) would make of them; how
+//! long a packet was queued is drawn, whatever the clock says. Each AQM is played beside itself: at
+//! another time, and without looks.
 
 use core::fmt::Debug;
 use core::slice::Iter;
@@ -31,7 +32,8 @@ const LONGEST: usize = 64;
 const MOST_STEPS: u64 = 8;
 /// No history comes nearer to the end of time, wherever it begins.
 const LAST: u64 = 1 << 62;
-/// Where the other side begins: whole ticks of 1,024 ns, at which counters of 31, 32, 53 and 63 bits wrap.
+/// Where the other side begins: whole ticks of 1,024 ns, at which counters of 31, 32, 53 and 63
+/// bits wrap.
 const SHIFTS: [u64; 4] = [1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
 
 /// What is known of a probability, beside what every AQM says.
@@ -144,8 +146,8 @@ impl Bytes<'_> {
         })
     }
 
-    /// How the clock moves before an event, in ns: mostly less than three milliseconds forward, so that a history is at times
-    /// near the beginning of time for one side.
+    /// How the clock moves before an event, in ns: mostly less than three milliseconds forward, so
+    /// that a history is at times near the beginning of time for one side.
     fn pass(&mut self, now: u64) -> Option<u64> {
         Some(match self.byte()? {
             short @ 0..=239 => now + u64::from(short) * 9_973,
@@ -361,8 +363,9 @@ fn counted<T>(call: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Plays the history that `bytes` spell on an AQM beside itself at another time. The first bytes say which AQM with which
-/// parameters. A last event that is cut off is left out; parameters that are refused end the history.
+/// Plays the history that `bytes` spell on an AQM beside itself at another time. The first bytes
+/// say which AQM with which parameters. A last event that is cut off is left out; parameters that
+/// are refused end the history.
 pub fn play_aqm(bytes: &[u8]) -> Told {
     play(&mut Bytes(bytes.iter())).unwrap_or_default()
 }
@@ -499,7 +502,8 @@ fn red(bytes: &mut Bytes<'_>, is_usual: bool) -> Option<RedParams> {
     Some(params.with_max_probability(bytes.probability()?).with_packet_time(bytes.nanos(31)?))
 }
 
-/// `DualPI2` beside its twin, and beside itself at another time; the clock goes on and steps back by hours.
+/// `DualPI2` beside its twin, and beside itself at another time; the clock goes on and steps back
+/// by hours.
 fn dual_pi2(bytes: &mut Bytes<'_>, is_usual: bool, late: u64) -> Option<Told> {
     let mut params = DualPi2Params::new(pi2(bytes, is_usual)?);
     if !is_usual {

@@ -17,7 +17,8 @@ pub(super) struct Ledger {
     queued: Vec<Option<Queued>>,
     free: Vec<u32>,
     arrivals: u64,
-    /// The last arrival delivered, for each of the flows seen, and by kind where kinds are told apart.
+    /// The last arrival delivered, for each of the flows seen, and by kind where kinds are told
+    /// apart.
     delivered_last: Vec<((FlowId, bool), u64)>,
     offered: Volume,
     counted: Counters,

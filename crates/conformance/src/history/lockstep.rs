@@ -24,8 +24,9 @@ pub struct Match<S, T> {
 #[derive(Clone, Debug)]
 pub(super) struct Course {
     now: u64,
-    /// Whether the sides were told the time since it last stepped back. Until then no instant to come can be
-    /// promised: whether a clock that is far behind was wrong before is known when it is told.
+    /// Whether the sides were told the time since it last stepped back. Until then no instant to
+    /// come can be promised: whether a clock that is far behind was wrong before is known when it
+    /// is told.
     is_told: bool,
     ledger: Ledger,
     /// The flows that a thorough comparison looks at.
@@ -70,8 +71,8 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         self
     }
 
-    /// The AQM of the subject marks arrivals: a mark is known when its packet comes home, and until then the books
-    /// may count as many more as packets are queued.
+    /// The AQM of the subject marks arrivals: a mark is known when its packet comes home, and until
+    /// then the books may count as many more as packets are queued.
     #[must_use]
     pub fn marking_arrivals(mut self) -> Self {
         self.course.ledger.marks_arrivals = true;
@@ -89,8 +90,8 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     }
 }
 
-/// An operation on both sides. It does not know their types: compiled for each pair of them, it is most of what
-/// a test of all disciplines takes to build.
+/// An operation on both sides. It does not know their types: compiled for each pair of them, it is
+/// most of what a test of all disciplines takes to build.
 pub(super) struct Step<'a> {
     pub(super) subject: &'a mut dyn Contestant,
     pub(super) twin: &'a mut dyn Contestant,
@@ -235,7 +236,8 @@ impl Step<'_> {
             twin.push((packet, reason));
         });
         same("accepted of a burst", accepted, expected)?;
-        // What was rejected was never out: take it from the list of drops, and the arrivals with it.
+        // What was rejected was never out: take it from the list of drops, and the arrivals with
+        // it.
         same("drops of a burst", &self.course.dropped[0], &self.course.dropped[1])?;
         for &(flow, packet) in &burst {
             let rejected = (packet, DropReason::Rejected);

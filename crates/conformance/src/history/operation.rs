@@ -104,8 +104,8 @@ pub(super) fn pick<T: Copy>(menu: &[T], byte: u8) -> T {
 }
 
 impl Operation {
-    /// Reads an operation from bytes; any bytes are one. Some 45 in 100 first bytes are arrivals, 40
-    /// departures.
+    /// Reads an operation from bytes; any bytes are one. Some 45 in 100 first bytes are arrivals,
+    /// 40 departures.
     fn decode(next: &mut impl FnMut() -> Option<u8>) -> Option<Self> {
         let operation = match next()? {
             0..=114 => Self::Enqueue { flow: flow(next()?), len: len(next()?) },
@@ -168,8 +168,8 @@ fn len(byte: u8) -> u32 {
     }
 }
 
-/// Adds six of the eight flows, with weights 3 to 8: what a history from bytes should begin with, or most
-/// of its arrivals are of unknown flows.
+/// Adds six of the eight flows, with weights 3 to 8: what a history from bytes should begin with,
+/// or most of its arrivals are of unknown flows.
 pub fn prelude() -> impl Iterator<Item = Operation> {
     (0..6).map(|flow| Operation::Configure {
         flow,
@@ -183,8 +183,8 @@ pub fn operations(bytes: &[u8]) -> impl Iterator<Item = Operation> {
     core::iter::from_fn(move || Operation::decode(&mut || rest.next()))
 }
 
-/// An endless random history. Spells of filling, of emptying and of balance take turns, and it begins
-/// by adding six of the eight flows.
+/// An endless random history. Spells of filling, of emptying and of balance take turns, and it
+/// begins by adding six of the eight flows.
 #[derive(Clone, Debug)]
 pub struct Operations {
     random: Xorshift,

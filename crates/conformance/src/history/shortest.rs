@@ -42,7 +42,8 @@ pub fn check(sides: &dyn Fn() -> Pair, operations: &[Operation]) -> Result<(), D
     }
 }
 
-/// Plays `operations` random operations, in histories of at most `length`, each from a seed of its own.
+/// Plays `operations` random operations, in histories of at most `length`, each from a seed of its
+/// own.
 ///
 /// # Errors
 /// As [`check`].
@@ -134,8 +135,8 @@ mod tests {
     use freeboard::sched_core::{DropFrom, Limits};
 
     /// Goal: a difference is found and told by the shortest history.
-    /// Method: a head-drop FIFO judged by a tail-drop FIFO. They differ once a packet is offered for
-    /// which there is no room but could be made, which takes a limit and two packets.
+    /// Method: a head-drop FIFO judged by a tail-drop FIFO. They differ once a packet is offered
+    /// for which there is no room but could be made, which takes a limit and two packets.
     #[test]
     fn a_difference_is_cut_down_to_the_operations_that_show_it() {
         let fifo = |end| NaiveFifo::new(end, DESCRIPTORS, Limits::packets(1));

@@ -1,13 +1,15 @@
-//! The controller of QFQ Fig. 8: it decides which flow gets a packet next and when the scheduler is drained.
+//! The controller of QFQ Fig. 8: it decides which flow gets a packet next and when the scheduler is
+//! drained.
 //!
-//! Arrivals and departures alternate in bursts: fed until `high` packets are queued, drained until `low`
-//! are (hysteresis), and so on. The flow that is believed to hold least is fed first, ties in the order in
-//! which they came about. For that the controller keeps 32 lists of flows, by what they are believed to
-//! hold, and a word that says which lists are worth a look. Packets come from a free list that is a stack.
-//! Everything allocates before the first packet.
+//! Arrivals and departures alternate in bursts: fed until `high` packets are queued, drained until
+//! `low` are (hysteresis), and so on. The flow that is believed to hold least is fed first, ties in
+//! the order in which they came about. For that the controller keeps 32 lists of flows, by what
+//! they are believed to hold, and a word that says which lists are worth a look. Packets come from
+//! a free list that is a stack. Everything allocates before the first packet.
 //!
-//! It is the same for every scheduler, the empty one included, and it knows the flow of each packet: no
-//! flow is looked up. It stands apart from the bench so that tests can run it over a flow scheduler.
+//! It is the same for every scheduler, the empty one included, and it knows the flow of each
+//! packet: no flow is looked up. It stands apart from the bench so that tests can run it over a
+//! flow scheduler.
 
 use super::traffic::{MTU, Traffic};
 
@@ -18,7 +20,8 @@ pub const NONE: u32 = u32::MAX;
 const LAST_LIST: u32 = 30;
 const LISTS: usize = 32;
 
-/// What a caller knows of a packet, 16 bytes that never lie across two cache lines; there is no payload.
+/// What a caller knows of a packet, 16 bytes that never lie across two cache lines; there is no
+/// payload.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(16))]
 struct Header {
@@ -128,7 +131,8 @@ impl Controller {
         controller
     }
 
-    /// Runs `iterations`, each at most one packet in or out; returns what has passed since the beginning.
+    /// Runs `iterations`, each at most one packet in or out; returns what has passed since the
+    /// beginning.
     #[inline(never)]
     pub fn run<S: Subject>(&mut self, subject: &mut S, iterations: u64) -> Passed {
         for _ in 0..iterations {
@@ -154,7 +158,8 @@ impl Controller {
             if flow < self.heads {
                 break;
             }
-            // A list without flows: where the controller does not follow backlogs, flows leave lists unseen.
+            // A list without flows: where the controller does not follow backlogs, flows leave
+            // lists unseen.
             self.listed &= self.listed - 1;
         }
         if flow >= self.heads {
@@ -212,8 +217,8 @@ impl Controller {
         self.passed.bytes_dequeued += u64::from(len);
         let held = subject.held(flow);
         if held < LAST_LIST {
-            // Of the harness that this repeats, and kept: others may be left on that list. They are seen
-            // again when a flow joins them.
+            // Of the harness that this repeats, and kept: others may be left on that list. They are
+            // seen again when a flow joins them.
             self.listed &= !(2 << held);
             self.listed |= 1 << held;
             self.unlink(flow);

@@ -1,7 +1,8 @@
 //! The workloads of Fig. 9 and Table III as the harness can run them.
 //!
-//! The paper's own multipliers are lost. It is our choice that backlogs swing between 0 and 5 packets a
-//! flow (SMALL), 0 and 30 (LARGE) or 15 and 30 (FULL). 30 is the most that the controller can tell apart.
+//! The paper's own multipliers are lost. It is our choice that backlogs swing between 0 and 5
+//! packets a flow (SMALL), 0 and 30 (LARGE) or 15 and 30 (FULL). 30 is the most that the controller
+//! can tell apart.
 
 use core::fmt;
 
@@ -100,10 +101,12 @@ pub struct Traffic {
 /// The longest packet, in bytes.
 pub const MTU: u32 = 1_500;
 
-/// With more flows, 30 packets of each would be more than the 4 GB that a scheduler counts to: 20 then.
+/// With more flows, 30 packets of each would be more than the 4 GB that a scheduler counts to: 20
+/// then.
 const ROOMY: u32 = 1 << 16;
 
-/// How many lengths are drawn before they repeat: a prime, so that no number of flows resonates with it.
+/// How many lengths are drawn before they repeat: a prime, so that no number of flows resonates
+/// with it.
 const LENGTHS: u32 = 4_093;
 
 impl Traffic {
@@ -166,7 +169,8 @@ impl Traffic {
             .collect()
     }
 
-    /// The packets in the order in which the free list first gives them out: as many as are ever queued.
+    /// The packets in the order in which the free list first gives them out: as many as are ever
+    /// queued.
     #[must_use]
     pub fn packets(&self) -> Vec<u32> {
         let (_, high) = self.bounds();

@@ -1,5 +1,5 @@
-//! The filter of acknowledgements, from its rules: sequence numbers are distances in 64 bits, data are sets of ranges, and
-//! every acknowledgement of a queue is judged before one is chosen.
+//! The filter of acknowledgements, from its rules: sequence numbers are distances in 64 bits, data
+//! are sets of ranges, and every acknowledgement of a queue is judged before one is chosen.
 
 use core::cmp::Ordering;
 
@@ -27,7 +27,8 @@ pub struct Told {
     pub blocks: Vec<(u32, u32)>,
 }
 
-/// Reads the segment that the parser found in `frame`, if it is an acknowledgement and nothing else.
+/// Reads the segment that the parser found in `frame`, if it is an acknowledgement and nothing
+/// else.
 #[must_use]
 pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Told> {
     let is_tcp = parsed.key.transport().is_some_and(|transport| transport.protocol == 6);
@@ -95,7 +96,8 @@ pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Told> {
     })
 }
 
-/// How far `to` is ahead of `from`, less than 2^31 either way; `None` halfway round, where neither is ahead.
+/// How far `to` is ahead of `from`, less than 2^31 either way; `None` halfway round, where neither
+/// is ahead.
 fn distance(from: u32, to: u32) -> Option<i64> {
     let ahead = (i64::from(to) - i64::from(from)).rem_euclid(1 << 32);
     match ahead.cmp(&(1 << 31)) {
@@ -147,7 +149,8 @@ impl Told {
     }
 }
 
-/// Which packet of a queue, oldest first, goes when its last one has come: its place from the newest.
+/// Which packet of a queue, oldest first, goes when its last one has come: its place from the
+/// newest.
 #[must_use]
 pub fn choose(filter: AckFilter, queue: &[Option<Told>]) -> Option<usize> {
     let newest = queue.last()?.as_ref()?;

@@ -22,7 +22,8 @@ enum Status {
     Closed(Nanos),
 }
 
-/// Classes under a flow scheduler. A flow's number is its class times a power of two, and its number there.
+/// Classes under a flow scheduler. A flow's number is its class times a power of two, and its
+/// number there.
 #[derive(Clone, Debug)]
 pub struct NaiveClasses<O, T> {
     scheduler: O,
@@ -159,7 +160,8 @@ impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
         }
     }
 
-    /// The length of what an open class sends next; any, if it is open no more since time went back.
+    /// The length of what an open class sends next; any, if it is open no more since time went
+    /// back.
     fn next_len(&self, class: FlowId) -> u32 {
         self.classes[class.index()].peek(self.now).map_or(1, |packet| packet.len)
     }
@@ -195,8 +197,8 @@ impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
         }
     }
 
-    /// The class that loses a packet when there is no room: the longest, or without ranks the one that is
-    /// next, or that opens first.
+    /// The class that loses a packet when there is no room: the longest, or without ranks the one
+    /// that is next, or that opens first.
     fn gives_way(&self) -> Option<FlowId> {
         let opens_first = || {
             let closed = (0..).zip(&self.status).filter_map(|(at, &status)| match status {

@@ -1,5 +1,5 @@
-//! Deficit round robin as two lists of flows (RFC 8290 §4.2), where a flow's turn really leaves a mark on
-//! the old list: while the mark is there behind a flow, that is the same turn.
+//! Deficit round robin as two lists of flows (RFC 8290 §4.2), where a flow's turn really leaves a
+//! mark on the old list: while the mark is there behind a flow, that is the same turn.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,7 +17,8 @@ struct NaiveDrrFlow {
     quantum: u32,
     /// What it has been sent beyond the turns it has had, in bytes.
     debt: i64,
-    /// What it has been sent in the turn under way, if one is. It is under way while the flow holds nothing, too.
+    /// What it has been sent in the turn under way, if one is. It is under way while the flow
+    /// holds nothing, too.
     sent: Option<i64>,
 }
 
@@ -43,8 +44,8 @@ impl NaiveDrrFlow {
 enum Place {
     Of(FlowId),
     /// The mark of a turn. It is that of a flow on the new list since the turn came there, or of a
-    /// flow which emptied on the old list since then. Or it is the place of a flow that lost what it had before its turn. While
-    /// another flow stands before it, the flow has no other turn.
+    /// flow which emptied on the old list since then. Or it is the place of a flow that lost what
+    /// it had before its turn. While another flow stands before it, the flow has no other turn.
     KeptFor(FlowId),
 }
 
@@ -220,7 +221,8 @@ impl NaiveDrr {
         before.filter(|place| matches!(place, Place::Of(_))).count() == 0
     }
 
-    /// What `flow` is sent elsewhere counts for its turn, under way or next, while it holds packets; a byte is left of the turn.
+    /// What `flow` is sent elsewhere counts for its turn, under way or next, while it holds
+    /// packets; a byte is left of the turn.
     pub(super) fn charge_elsewhere(&mut self, flow: FlowId, len: u32) {
         if !self.new.contains(&flow) && !self.old.contains(&Place::Of(flow)) {
             return;

@@ -22,7 +22,8 @@ pub struct NaiveFifo {
 }
 
 impl NaiveFifo {
-    /// Room for `descriptors` packets; the packet that gives way when the limits are reached is at `end`.
+    /// Room for `descriptors` packets; the packet that gives way when the limits are reached is at
+    /// `end`.
     #[must_use]
     pub fn new(end: DropFrom, descriptors: u32, limits: Limits) -> Self {
         Self {

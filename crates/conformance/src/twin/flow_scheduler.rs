@@ -25,9 +25,11 @@ pub fn queued_bytes(queues: QueuesView<'_>, flow: FlowId) -> u64 {
 }
 
 /// A flow scheduler. It is told what happens as
-/// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to decide.
+/// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to
+/// decide.
 pub trait NaiveFlowScheduler: Clone {
-    /// Tells the scheduler the time. Called first in every enqueue and dequeue; must not change what `select` returns.
+    /// Tells the scheduler the time. Called first in every enqueue and dequeue; must not change
+    /// what `select` returns.
     fn advance(&mut self, _now: Nanos) {}
 
     /// Adds or changes `flow`; `head_len` is its first packet's length if it is backlogged.

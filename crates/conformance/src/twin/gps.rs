@@ -1,8 +1,9 @@
-//! Generalised processor sharing: the ideal that packet schedulers approximate, in exact arithmetic.
+//! Generalised processor sharing: the ideal that packet schedulers approximate, in exact
+//! arithmetic.
 //!
 //! A link that serves all backlogged flows at once, each at the rate `w/Σw` over those that are
-//! backlogged (Demers, Keshav and Shenker 1989; Parekh and Gallager 1993). Virtual time is the service
-//! of a backlogged flow per weight; it runs at `1/Σw`. Time is in bytes of the link.
+//! backlogged (Demers, Keshav and Shenker 1989; Parekh and Gallager 1993). Virtual time is the
+//! service of a backlogged flow per weight; it runs at `1/Σw`. Time is in bytes of the link.
 
 use std::collections::VecDeque;
 
@@ -53,7 +54,8 @@ impl Gps {
         }
     }
 
-    /// A packet of `len` bytes of flow number `flow` comes; returns the number of the packet, from 0.
+    /// A packet of `len` bytes of flow number `flow` comes; returns the number of the packet, from
+    /// 0.
     pub fn arrive(&mut self, flow: usize, len: u32) -> usize {
         let flow = &mut self.flows[flow];
         let last = flow.queue.back().map_or(&self.virtual_time, |packet| &packet.1);

@@ -30,8 +30,8 @@ pub(super) struct NaiveHostDrr {
 }
 
 impl NaiveHostDrr {
-    /// No flow added yet, of `flows` at most, in `hosts` hosts under `scheduler`; no packet is longer than
-    /// `max_len` bytes. Packets cost what `quanta` say.
+    /// No flow added yet, of `flows` at most, in `hosts` hosts under `scheduler`; no packet is
+    /// longer than `max_len` bytes. Packets cost what `quanta` say.
     pub(super) fn new(
         scheduler: NaiveHostRates,
         hosts: u32,

@@ -61,8 +61,8 @@ const TINS: u32 = 8;
 /// The largest quantum, in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
 
-/// The turns and the flows of each, or the rounds of `triple-isolate`, in which a turn is a host too.
-/// The host that loses a packet to an overflow is that of all its turns.
+/// The turns and the flows of each, or the rounds of `triple-isolate`, in which a turn is a host
+/// too. The host that loses a packet to an overflow is that of all its turns.
 #[derive(Clone, Debug)]
 struct NaiveTurns {
     levels: NaiveHostDrr,
@@ -162,8 +162,8 @@ impl NaiveFlowScheduler for NaiveTurns {
 
 /// A reference model of [`Isolated`](freeboard::Isolated), without an AQM.
 ///
-/// The twin asks the tables which way of its set a label has (`flowhash`). Which flow holds a queue, which host an entry, and for how long, it counts anew each
-/// time.
+/// The twin asks the tables which way of its set a label has (`flowhash`). Which flow holds a
+/// queue, which host an entry, and for how long, it counts anew each time.
 #[derive(Debug)]
 pub struct NaiveIsolated {
     sizes: Sizes,
@@ -320,8 +320,8 @@ impl NaiveIsolated {
         Lookup { queue, outcome }
     }
 
-    /// The entry of the host. An idle host keeps its entry while a bucket of it is not full, as long
-    /// as others have an entry to share.
+    /// The entry of the host. An idle host keeps its entry while a bucket of it is not full, as
+    /// long as others have an entry to share.
     fn claim_host(&mut self, labels: &impl Labelled) -> u32 {
         let [label, _] = self.host_labels(labels);
         if !self.sizes.rates || self.is_in_rounds() {

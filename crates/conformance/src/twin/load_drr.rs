@@ -1,5 +1,5 @@
-//! Deficit round robin in rounds, as a map from rounds to lists: a flow whose host is loaded with n flows
-//! has a turn in every n-th.
+//! Deficit round robin in rounds, as a map from rounds to lists: a flow whose host is loaded with n
+//! flows has a turn in every n-th.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,11 +19,11 @@ struct NaiveLoadDrrFlow {
     quantum: Option<u32>,
     /// What it has been sent beyond the turns it has had, in bytes.
     debt: i64,
-    /// What it has been sent in the turn under way, if one is: it has begun and is not used up. It may be
-    /// broken off by an empty queue.
+    /// What it has been sent in the turn under way, if one is: it has begun and is not used up. It
+    /// may be broken off by an empty queue.
     sent: Option<i64>,
-    /// The round in which its next turn is due, as of the beginning of its last; `None` if it was never served,
-    /// which is long past.
+    /// The round in which its next turn is due, as of the beginning of its last; `None` if it was
+    /// never served, which is long past.
     due: Option<u64>,
     /// Source and destination.
     hosts: [u32; 2],
@@ -71,8 +71,8 @@ pub(super) struct NaiveLoadDrr {
     tins: Vec<NaiveRounds>,
     /// Which tin is served: a tin is a flow of this twin, the only one of its tin there.
     choice: NaiveTins,
-    /// The hosts of the local side, and the latest round whose early turn they have used; rounds before the first have
-    /// one as well.
+    /// The hosts of the local side, and the latest round whose early turn they have used; rounds
+    /// before the first have one as well.
     early_turns: Vec<Option<i64>>,
     /// Whether hosts count their flows together, eight of each side from a multiple of eight on.
     is_across: bool,
@@ -81,9 +81,10 @@ pub(super) struct NaiveLoadDrr {
 }
 
 impl NaiveLoadDrr {
-    /// No flow added yet, of `flows` at most, between as many `hosts` on either side, of which both sides
-    /// count; no packet is longer than `max_len` bytes. There is one tin. A turn is less than the largest power of two within
-    /// `rounds` ahead. Early turns are limited for the hosts of the side `local`.
+    /// No flow added yet, of `flows` at most, between as many `hosts` on either side, of which both
+    /// sides count; no packet is longer than `max_len` bytes. There is one tin. A turn is less than
+    /// the largest power of two within `rounds` ahead. Early turns are limited for the hosts of the
+    /// side `local`.
     pub(super) fn new(flows: u32, hosts: u32, rounds: u32, max_len: u32, local: Side) -> Self {
         let mut choice =
             NaiveTins::new(TinConfig::MAX_TINS, max_len, &[TinConfig::by_weight(1)], 64, false);
@@ -238,16 +239,16 @@ impl NaiveLoadDrr {
         of.lists.retain(|_, list| !list.is_empty());
     }
 
-    /// When the turn behind that under way is: as many rounds after this one as the load says, or if that under
-    /// way is the rest of an earlier one, when that one said.
+    /// When the turn behind that under way is: as many rounds after this one as the load says, or
+    /// if that under way is the rest of an earlier one, when that one said.
     fn next_turn(&self, flow: FlowId) -> u64 {
         let round = self.round(flow);
         let to_come = self.flows[flow.index()].due.filter(|&due| due > round);
         to_come.unwrap_or_else(|| round + self.load(flow)).min(round + self.wheel() - 1)
     }
 
-    /// The turn of `flow` is over or broken off, in this round; it is on no list then. Returns the round of the
-    /// next one.
+    /// The turn of `flow` is over or broken off, in this round; it is on no list then. Returns the
+    /// round of the next one.
     fn finish(&mut self, flow: FlowId) -> u64 {
         let next_turn = self.next_turn(flow);
         self.flows[flow.index()].due = Some(next_turn);
@@ -299,9 +300,9 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
         self.setting(flow).map(|_| self.max_len)
     }
 
-    /// A turn that was broken off goes on before those that stand, until the next one is due. Then a new one
-    /// begins early, if its host has an early turn left from the last rounds or in one before that which the load says.
-    /// All others wait for that.
+    /// A turn that was broken off goes on before those that stand, until the next one is due. Then
+    /// a new one begins early, if its host has an early turn left from the last rounds or in one
+    /// before that which the load says. All others wait for that.
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
         let NaiveLoadDrrFlow { due, sent, hosts, tin, .. } = self.flows[flow.index()];
         let (round, was_idle) = (self.round(flow), self.tins[tin].listed().next().is_none());
@@ -322,7 +323,8 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
         let by_load = self.next_turn(flow);
         self.unlist(flow);
         let now = i64::try_from(round).expect("few rounds");
-        // The early turn that is used: that of the first round, not too long ago, whose turn is left.
+        // The early turn that is used: that of the first round, not too long ago, whose turn is
+        // left.
         let host = hosts[self.local as usize] as usize;
         // What is further ahead than any turn is of another tin's rounds.
         let most = now + self.wheel() as i64 - 2;
@@ -361,8 +363,8 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
         self.choice.served(FlowId(tin as u32), len, Some(1).filter(|_| !is_idle));
     }
 
-    /// In a turn that has begun, it is as if the queue had been emptied by service. One that has not is as if
-    /// it had never been due.
+    /// In a turn that has begun, it is as if the queue had been emptied by service. One that has
+    /// not is as if it had never been due.
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
         let tin = self.flows[flow.index()].tin;
         if head.is_some() || !self.tins[tin].listed().any(|listed| listed == flow) {

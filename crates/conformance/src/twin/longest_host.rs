@@ -1,4 +1,5 @@
-//! The victim by host: a host that holds about the most, by adding up all queues after every packet.
+//! The victim by host: a host that holds about the most, by adding up all queues after every
+//! packet.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Limits, Nanos};
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes};
 use crate::history::Setting;
 
-/// Where a flow or a host is listed: its class, as the bytes from which on it begins, what keeps it there, and since when.
+/// Where a flow or a host is listed: its class, as the bytes from which on it begins, what keeps it
+/// there, and since when.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     class: u64,
@@ -24,8 +26,8 @@ struct Places {
 }
 
 impl Places {
-    /// `number` holds `bytes`; classes begin at `edges`, in order, and `low` says what keeps it in the class from `edges[at]` on.
-    /// It is listed from `least` bytes on.
+    /// `number` holds `bytes`; classes begin at `edges`, in order, and `low` says what keeps it in
+    /// the class from `edges[at]` on. It is listed from `least` bytes on.
     fn settle(
         &mut self,
         number: u32,
@@ -74,9 +76,9 @@ pub(super) trait NaiveHosted {
     fn host_of(&self, flow: u32) -> Option<u32>;
 }
 
-/// A flow scheduler that knows hosts, with drops from a host of the highest class. There the flow that
-/// gives way is of the highest class of flows. In a class the host comes first that came there or lost a packet least recently, and
-/// likewise the flow.
+/// A flow scheduler that knows hosts, with drops from a host of the highest class. There the flow
+/// that gives way is of the highest class of flows. In a class the host comes first that came there
+/// or lost a packet least recently, and likewise the flow.
 #[derive(Clone, Debug)]
 pub(super) struct NaiveLongestHostDrop<O> {
     scheduler: O,
@@ -115,7 +117,8 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
         self.scheduler.host_of(flow)
     }
 
-    /// Hosts, one after another, come to the classes of what they hold, where they are not there already.
+    /// Hosts, one after another, come to the classes of what they hold, where they are not there
+    /// already.
     fn settle_hosts(&mut self, hosts: impl IntoIterator<Item = u32>, queues: QueuesView<'_>) {
         let mut held = vec![0; self.scheduler.hosts() as usize];
         for (flow, _) in (0..).zip(queues) {

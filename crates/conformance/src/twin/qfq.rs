@@ -1,6 +1,6 @@
-//! Quick fair queueing without slots or sets: the time stamps of the paper (QFQ §III, eqs 2–7 and 17) with
-//! the departures of the library (`docs/disciplines/qfq.md`), and a scan over all flows. Written from the
-//! section "The exact order" at the head of `sched-core`'s `qfq.rs`.
+//! Quick fair queueing without slots or sets: the time stamps of the paper (QFQ §III, eqs 2–7 and
+//! 17) with the departures of the library (`docs/disciplines/qfq.md`), and a scan over all flows.
+//! Written from the section "The exact order" at the head of `sched-core`'s `qfq.rs`.
 
 mod plus;
 
@@ -66,7 +66,8 @@ pub enum Rule {
     PassedButCounts,
     /// A stored `F` is too far ahead.
     TooFarAhead,
-    /// The start of a flow with a fresh `F` is not shifted back, although `F_b` is below its group's.
+    /// The start of a flow with a fresh `F` is not shifted back, although `F_b` is below its
+    /// group's.
     FreshKept,
     /// It is beyond `F_b`, in the slot that begins there.
     FreshKeptWithinSlot,
@@ -170,8 +171,8 @@ pub struct NaiveQfq {
     /// V.
     virtual_time: u64,
     flows: Vec<Option<NaiveQfqFlow>>,
-    /// The flows that linger, of all groups, in the order in which they joined their lists: those of one
-    /// group are its list.
+    /// The flows that linger, of all groups, in the order in which they joined their lists: those
+    /// of one group are its list.
     lingering: Vec<FlowId>,
     due: [bool; GROUPS],
     joins: u64,
@@ -289,8 +290,8 @@ impl NaiveQfq {
         u64::try_from(one / sum).expect("an inverse is at most 2^30")
     }
 
-    /// The two of which the larger is the most that `inverse_sum` ever is: of all flows added, and of the
-    /// heaviest alone. One is added at least.
+    /// The two of which the larger is the most that `inverse_sum` ever is: of all flows added, and
+    /// of the heaviest alone. One is added at least.
     fn most(&self) -> (u64, u64) {
         let smallest = self.added().map(|flow| flow.inverse).min().expect("one is added");
         let alone = (0..=30).map(|bits| 1 << bits).filter(|&power| power <= smallest).max();

@@ -14,7 +14,8 @@ use crate::history::{Contestant, Setting};
 /// bytes.
 const MAX_VICTIMS: u32 = 256;
 
-/// Queues under a flow scheduler. The books are sums over events, and what is queued is counted each time.
+/// Queues under a flow scheduler. The books are sums over events, and what is queued is counted
+/// each time.
 #[derive(Clone, Debug)]
 pub struct NaiveQueues<O> {
     scheduler: O,
@@ -31,7 +32,8 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         self.scheduler.select(&self.queues).or_else(|| self.scheduler.waiting(&self.queues))
     }
 
-    /// A queue for each of `flows` flows, room for `descriptors` packets, statistics for `records` flows.
+    /// A queue for each of `flows` flows, room for `descriptors` packets, statistics for `records`
+    /// flows.
     #[must_use]
     pub fn new(
         mut scheduler: O,

@@ -1,12 +1,13 @@
-//! A frame of several segments, cut by the table of [`Segmenter`](freeboard::Segmenter). Every segment is put together as a whole,
-//! and sums are taken word by word.
+//! A frame of several segments, cut by the table of [`Segmenter`](freeboard::Segmenter). Every
+//! segment is put together as a whole, and sums are taken word by word.
 
 use freeboard::flowhash::{FlowLabels, Parser, Tunnels};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// The segments of a frame, or of a raw IP packet, with `size` bytes of payload each; `None` where it cannot be cut.
+/// The segments of a frame, or of a raw IP packet, with `size` bytes of payload each; `None` where
+/// it cannot be cut.
 ///
 /// With `accurate_ecn` CWR stays in all segments. For frames below 64 kB.
 #[must_use]

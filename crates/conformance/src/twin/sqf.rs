@@ -8,7 +8,8 @@ use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Nanos, Packet};
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes, unknown};
 use crate::history::Setting;
 
-/// The least length of the class of `bytes`, where each power of two is cut into `parts` classes of length.
+/// The least length of the class of `bytes`, where each power of two is cut into `parts` classes of
+/// length.
 fn class_of(bytes: u64, parts: u64) -> u64 {
     let mut width = 1;
     while width * 2 * parts <= bytes {
@@ -31,24 +32,26 @@ pub struct NaiveShortestQueue {
     end: DropFrom,
     /// Classes of length in a power of two.
     parts: u64,
-    /// `(k, d)`: one of `k` bytes is that of the flow that has waited longest, if `d` bytes have been sent since it
-    /// became backlogged or was served as the shortest.
+    /// `(k, d)`: one of `k` bytes is that of the flow that has waited longest, if `d` bytes have
+    /// been sent since it became backlogged or was served as the shortest.
     floor: Option<(i64, u64)>,
     sent: u64,
-    /// What the floor may have more, in its share of what was sent: what it cannot use for want of such a flow
-    /// lapses, but for that of the packet sent last.
+    /// What the floor may have more, in its share of what was sent: what it cannot use for want of
+    /// such a flow lapses, but for that of the packet sent last.
     owed: i64,
-    /// By flow, the bytes that had been sent when it became backlogged or was served as the shortest, and the
-    /// time of it.
+    /// By flow, the bytes that had been sent when it became backlogged or was served as the
+    /// shortest, and the time of it.
     from: BTreeMap<FlowId, (u64, u64)>,
     /// Whether the next packet is the floor's.
     is_for_floor: bool,
-    /// By flow, the event with which it began to wait: its last service, or that it became backlogged.
+    /// By flow, the event with which it began to wait: its last service, or that it became
+    /// backlogged.
     waits_since: BTreeMap<FlowId, u64>,
     events: u64,
     /// A flow that has not been served for so long, but by the floor, loses all.
     patience: Option<Nanos>,
-    /// By flow, its class of length, and the event with which it entered the class or was served in it.
+    /// By flow, its class of length, and the event with which it entered the class or was served
+    /// in it.
     listed: BTreeMap<FlowId, (u64, u64)>,
     /// The latest reading of the clock, if there was one, and the sum of its steps forward.
     reading: Option<Nanos>,
@@ -83,8 +86,8 @@ impl NaiveShortestQueue {
         Self { parts, ..self }
     }
 
-    /// The same, where one of `part` bytes goes to the flow that has waited longest, once `after` bytes have been
-    /// sent since it became backlogged or was served as the shortest.
+    /// The same, where one of `part` bytes goes to the flow that has waited longest, once `after`
+    /// bytes have been sent since it became backlogged or was served as the shortest.
     #[must_use]
     pub fn with_service_floor(self, part: i64, after: u64) -> Self {
         Self { floor: Some((part, after)), ..self }
@@ -108,8 +111,8 @@ impl NaiveShortestQueue {
         (self.sent - self.from[&first].0 >= after).then_some(first)
     }
 
-    /// Of the flows in the lowest class of length, or in the highest, the one that entered the class or was served in it
-    /// least recently.
+    /// Of the flows in the lowest class of length, or in the highest, the one that entered the
+    /// class or was served in it least recently.
     fn first(&self, queues: QueuesView<'_>, of_highest: bool) -> Option<FlowId> {
         let class = |flow: FlowId| class_of(queued_bytes(queues, flow), self.parts);
         let classes = backlogged(queues).map(class);
@@ -208,14 +211,16 @@ pub struct NaiveLongestQueueDrop<O> {
     end: DropFrom,
     /// The centres of all classes, in order.
     centres: Vec<u64>,
-    /// Of each backlogged flow the centre of its class, none of a single one, and the event with which it came there.
+    /// Of each backlogged flow the centre of its class, none of a single one, and the event with
+    /// which it came there.
     places: BTreeMap<FlowId, (Option<u64>, u64)>,
     events: u64,
     /// The flow that has lost a packet since the queues were looked at last.
     has_lost: Option<FlowId>,
 }
 
-/// From here on centres are as far apart, or a part of 32 of a power of two if that is more. Below they are the powers of two.
+/// From here on centres are as far apart, or a part of 32 of a power of two if that is more. Below
+/// they are the powers of two.
 const UNIT: u64 = 2_048;
 
 /// How far the next centre is above `centre`.
@@ -232,8 +237,8 @@ impl<O> NaiveLongestQueueDrop<O> {
         Self { scheduler, end, centres, places: BTreeMap::new(), events: 0, has_lost: None }
     }
 
-    /// The centre of the class that a flow with `bytes` bytes comes to: below a unit the highest that is at most half as much
-    /// again, then the next one, the higher of two.
+    /// The centre of the class that a flow with `bytes` bytes comes to: below a unit the highest
+    /// that is at most half as much again, then the next one, the higher of two.
     fn centre_of(&self, bytes: u64) -> u64 {
         let is_reached = |&(below, centre): &(u64, u64)| {
             if centre <= UNIT { centre <= bytes + bytes / 2 } else { below + centre <= 2 * bytes }
@@ -242,7 +247,8 @@ impl<O> NaiveLongestQueueDrop<O> {
         pairs.take_while(is_reached).last().map_or(1, |(_, centre)| centre)
     }
 
-    /// What becomes of the place of a flow that holds `bytes` bytes in `packets` packets, and has lost one.
+    /// What becomes of the place of a flow that holds `bytes` bytes in `packets` packets, and has
+    /// lost one.
     fn moves(place: Option<u64>, bytes: u64, packets: usize, has_lost: bool) -> bool {
         match place {
             None => packets > 1,

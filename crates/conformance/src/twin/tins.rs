@@ -1,4 +1,5 @@
-//! Tins: a list of flows for each, and every rule as it is defined, looked at anew whenever a tin changes.
+//! Tins: a list of flows for each, and every rule as it is defined, looked at anew whenever a tin
+//! changes.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +78,8 @@ pub(super) struct NaiveTins {
 }
 
 impl NaiveTins {
-    /// No flow added yet, of `flows` at most, flow `f` of tin `f mod n`; no packet is longer than `max_len` bytes.
+    /// No flow added yet, of `flows` at most, flow `f` of tin `f mod n`; no packet is longer than
+    /// `max_len` bytes.
     pub(super) fn new(
         flows: u32,
         max_len: u32,
@@ -126,7 +128,8 @@ impl NaiveTins {
         Self { quanta: quanta.clone(), ..self }
     }
 
-    /// What a flow is sent counts, or does not, for those of its eight, numbered from a multiple of eight on.
+    /// What a flow is sent counts, or does not, for those of its eight, numbered from a multiple of
+    /// eight on.
     pub(super) fn set_across(&mut self, on: bool) {
         self.is_across = on;
         self.was_across |= on && self.tins.len() > 1;
@@ -191,8 +194,8 @@ impl NaiveTins {
         self.tins.len() > 1 && self.tins.iter().any(|tin| tin.config.bits_per_second.is_some())
     }
 
-    /// Other tins. What a tin has to its credit or owes in bytes stays. Flows of tins that there are no longer hold nothing,
-    /// and are of tin 0, as if they had just been added.
+    /// Other tins. What a tin has to its credit or owes in bytes stays. Flows of tins that there
+    /// are no longer hold nothing, and are of tin 0, as if they had just been added.
     ///
     /// # Panics
     /// If there are none.
@@ -253,7 +256,8 @@ impl NaiveTins {
         self.tins.len()
     }
 
-    /// Has the tins of `other` from now on, and what each of them owes or has to its credit. No flow is backlogged in either.
+    /// Has the tins of `other` from now on, and what each of them owes or has to its credit. No
+    /// flow is backlogged in either.
     pub(super) fn take_over(&mut self, other: &Self) {
         self.set_tins(&other.tins.iter().map(|tin| tin.config).collect::<Vec<_>>());
         for (tin, NaiveTin { config, clock, served_at, debt, sent, .. }) in
@@ -266,8 +270,8 @@ impl NaiveTins {
         (self.told, self.mark, self.now) = (other.told, other.mark, other.now);
     }
 
-    /// Rates count what packets are on this wire from now on. No clock is further ahead than a longest packet, nor behind than
-    /// the most credit.
+    /// Rates count what packets are on this wire from now on. No clock is further ahead than a
+    /// longest packet, nor behind than the most credit.
     pub(super) fn set_link(&mut self, link: Overhead) {
         self.tick();
         self.link = link;

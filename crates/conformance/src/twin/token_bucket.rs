@@ -11,7 +11,8 @@ pub(super) fn wire_len(link: Overhead, len: u32) -> u32 {
 /// A bucket that counts its deficit in units of 10⁻⁹ bit, of which its rate fills a whole number in
 /// a nanosecond.
 ///
-/// A full bucket lacks nothing. It remembers since when, because the flow that is due longest returns first.
+/// A full bucket lacks nothing. It remembers since when, because the flow that is due longest
+/// returns first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     bits_per_second: i128,
@@ -42,7 +43,8 @@ impl Bucket {
         self.lacks = self.lacks.min(nanos * self.bits_per_second);
     }
 
-    /// The nanoseconds until it lacks at most `allowed` ns, both of them whole; not above zero if it does.
+    /// The nanoseconds until it lacks at most `allowed` ns, both of them whole; not above zero if
+    /// it does.
     pub(super) fn wait(&self, allowed: i128) -> i128 {
         -(-self.lacks).div_euclid(self.bits_per_second) - allowed
     }
@@ -53,8 +55,9 @@ impl Bucket {
     }
 }
 
-/// The time for which a clock has gone on: a reading that was there before is no time, but after a step back of
-/// more than a second the readings before it were wrong. It stops where every bucket is full.
+/// The time for which a clock has gone on: a reading that was there before is no time, but after a
+/// step back of more than a second the readings before it were wrong. It stops where every bucket
+/// is full.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forward {
     latest: Nanos,

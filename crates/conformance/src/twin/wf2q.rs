@@ -1,5 +1,5 @@
-//! Worst-case fair weighted fair queueing without trees: the timestamps of QFQ §III, eqs 2 and 3, and a
-//! scan over all flows. Once in the fixed point of the library, and once in exact arithmetic.
+//! Worst-case fair weighted fair queueing without trees: the timestamps of QFQ §III, eqs 2 and 3,
+//! and a scan over all flows. Once in the fixed point of the library, and once in exact arithmetic.
 
 use freeboard::sched_core::{ConfigError, FlowId};
 
@@ -83,8 +83,8 @@ impl NaiveWf2q {
         UNIT / sum
     }
 
-    /// The time that is as many bytes from V for a flow of the second weight as `time` is for one of
-    /// the first.
+    /// The time that is as many bytes from V for a flow of the second weight as `time` is for one
+    /// of the first.
     fn rescale(&self, time: u128, [old, new]: [u32; 2]) -> u128 {
         let per_byte = |weight: u32| UNIT.div_ceil(weight.into()).cast_signed();
         let ahead = time.cast_signed() - self.virtual_time.cast_signed();
@@ -189,8 +189,8 @@ impl NaiveFlowScheduler for NaiveWf2q {
     }
 }
 
-/// WF²Q+ in exact arithmetic, of flows that stay: `S` and `F` in units of which a byte of every flow and
-/// a byte of the link are whole numbers.
+/// WF²Q+ in exact arithmetic, of flows that stay: `S` and `F` in units of which a byte of every
+/// flow and a byte of the link are whole numbers.
 ///
 /// ```
 /// use conformance::twin::ExactWf2q;
@@ -217,9 +217,9 @@ fn gcd(a: u128, b: u128) -> u128 {
 }
 
 impl ExactWf2q {
-    /// Flows with shares in proportion to `weights`, their sum being 1. `None` if a weight is 0, there
-    /// is none, or the least common multiple of the weights and their sum is above 2^64, with which 2^48
-    /// bytes could be served.
+    /// Flows with shares in proportion to `weights`, their sum being 1. `None` if a weight is 0,
+    /// there is none, or the least common multiple of the weights and their sum is above 2^64, with
+    /// which 2^48 bytes could be served.
     #[must_use]
     pub fn new(weights: &[u32]) -> Option<Self> {
         let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();

@@ -5,12 +5,12 @@ use freeboard::sched_core::{
     DropReason, DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler, Table,
 };
 
-/// The scheduler `S` with a [`WfiMeter`] of its flows in the memory `N`; `P` remembers the [`Arrival`]
-/// of each packet by its handle and has room for every handle. Flows beyond the table of the meter are
-/// served and not measured.
+/// The scheduler `S` with a [`WfiMeter`] of its flows in the memory `N`; `P` remembers the
+/// [`Arrival`] of each packet by its handle and has room for every handle. Flows beyond the table
+/// of the meter are served and not measured.
 ///
-/// The meter does not see the wire: a packet that comes while another is sent is measured as if it had come
-/// at the worst instant of that ([`WfiMeter`]). A dequeue that gives nothing says that
+/// The meter does not see the wire: a packet that comes while another is sent is measured as if it
+/// had come at the worst instant of that ([`WfiMeter`]). A dequeue that gives nothing says that
 /// everything has been sent. Cost: O(1) a packet.
 ///
 /// ```
@@ -65,8 +65,8 @@ impl<S, N: Table<WfiFlow>, P: Table<Arrival>> Metered<S, N, P> {
         &self.inner
     }
 
-    /// Changes the scheduler in a way of its own, such as adding or removing flows. Packets that this
-    /// drops have to go to the sink that `change` is given.
+    /// Changes the scheduler in a way of its own, such as adding or removing flows. Packets that
+    /// this drops have to go to the sink that `change` is given.
     pub fn change<T>(
         &mut self,
         drops: &mut dyn DropSink,

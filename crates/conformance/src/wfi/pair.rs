@@ -4,12 +4,13 @@ use freeboard::sched_core::{FlowId, Share};
 
 use super::ceil;
 
-/// Measures `|W_a/φ_a − W_b/φ_b|` over all intervals in which two flows both stay backlogged, service
-/// charged at the dequeue: the relative fairness bound (Golestani 1994; QFQ eq. 28).
+/// Measures `|W_a/φ_a − W_b/φ_b|` over all intervals in which two flows both stay backlogged,
+/// service charged at the dequeue: the relative fairness bound (Golestani 1994; QFQ eq. 28).
 ///
-/// Tell the meter what the flow scheduler is told of the two flows; what is told of other flows changes
-/// nothing. O(1) an event, no division. Exact as long as `denominator_a · numerator_b · bytes` stays
-/// below 2^127 in one joint backlog, and saturating beyond: with shares of 2^30 parts, 2^67 bytes.
+/// Tell the meter what the flow scheduler is told of the two flows; what is told of other flows
+/// changes nothing. O(1) an event, no division. Exact as long as `denominator_a · numerator_b ·
+/// bytes` stays below 2^127 in one joint backlog, and saturating beyond: with shares of 2^30 parts,
+/// 2^67 bytes.
 ///
 /// ```
 /// use conformance::wfi::PairMeter;
@@ -81,7 +82,8 @@ impl PairMeter {
         self.set(flow, false);
     }
 
-    /// The largest `|W_a/φ_a − W_b/φ_b|` so far, in bytes of the link, rounded up. Cost: two divisions.
+    /// The largest `|W_a/φ_a − W_b/φ_b|` so far, in bytes of the link, rounded up. Cost: two
+    /// divisions.
     #[must_use]
     pub fn measured(&self) -> u64 {
         let [a, b] = self.shares;

@@ -22,8 +22,9 @@ pub struct WfiReport {
     pub t_wfi: u64,
     /// The most by which the flow fell behind the link, `W − W_k/φ`, in bytes of the link.
     pub lag: u64,
-    /// The most by which it ran ahead of the link, `W_k/φ − W`, in bytes of the link, service charged
-    /// at the dequeue. Without a bound while others are idle: then a flow has more than its share.
+    /// The most by which it ran ahead of the link, `W_k/φ − W`, in bytes of the link, service
+    /// charged at the dequeue. Without a bound while others are idle: then a flow has more than
+    /// its share.
     pub lead: u64,
 }
 
@@ -56,8 +57,8 @@ impl Compared {
 impl WfiReport {
     /// Measured against promised: B-WFI, B-WFI at completion, T-WFI.
     ///
-    /// The last two bounds are those of the shortest packet, the loosest: right for flows of one packet
-    /// length, for others right too but not as sharp.
+    /// The last two bounds are those of the shortest packet, the loosest: right for flows of one
+    /// packet length, for others right too but not as sharp.
     #[must_use]
     pub fn against(&self, guarantee: &Guarantee) -> [Compared; 3] {
         let shortest = if self.packets == 0 { 0 } else { self.shortest };

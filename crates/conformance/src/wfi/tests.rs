@@ -96,7 +96,8 @@ impl Record {
         ahead.max().unwrap_or(0)
     }
 
-    /// `|W_a/φ_a − W_b/φ_b|`, times both numerators, over all pairs of states of all joint backlogs.
+    /// `|W_a/φ_a − W_b/φ_b|`, times both numerators, over all pairs of states of all joint
+    /// backlogs.
     fn unfairness(&self, flows: [usize; 2], shares: [Share; 2]) -> u128 {
         let mut widest = 0;
         let of = |flow| self.spells.iter().filter(move |spell| spell.flow == flow);
@@ -240,9 +241,10 @@ impl Chaos {
 }
 
 /// Goal: the meter's few instants are enough, whatever the scheduler.
-/// Method: servers that serve any flow they like; each definition evaluated over all pairs of instants, byte
-/// by byte, against the meter's exact values. A meter that is not told of the wire measures no less. What
-/// two flows ran ahead and fell behind covers their fairness, but where packets are lost.
+/// Method: servers that serve any flow they like; each definition evaluated over all pairs of
+/// instants, byte by byte, against the meter's exact values. A meter that is not told of the wire
+/// measures no less. What two flows ran ahead and fell behind covers their fairness, but where
+/// packets are lost.
 #[test]
 fn the_meter_measures_what_all_pairs_of_instants_say() {
     let mut random = Xorshift::new(5);
@@ -337,9 +339,9 @@ fn a_flow_that_starves_falls_behind_by_its_share_of_the_link() {
     assert_eq!(meter.add(FlowId(2), half), Err(unknown));
 }
 
-/// Goal: the adapter tells the meter of every arrival, dequeue and drop, rejected arrivals included.
-/// Method: DRR with longest-queue drop in a buffer that is always too small; what the meter says is
-/// queued must be what is queued, and what it says was sent what was sent.
+/// Goal: the adapter tells the meter of every arrival, dequeue and drop, rejected arrivals
+/// included. Method: DRR with longest-queue drop in a buffer that is always too small; what the
+/// meter says is queued must be what is queued, and what it says was sent what was sent.
 #[test]
 fn a_metered_scheduler_keeps_the_books_of_the_one_inside() {
     let drr = Drr::new([DrrFlow::EMPTY; FLOWS], 1_500).unwrap();

@@ -1,4 +1,5 @@
-//! The filter of acknowledgements: as its twin decides, on what Linux sent, and so that a sender learns the same.
+//! The filter of acknowledgements: as its twin decides, on what Linux sent, and so that a sender
+//! learns the same.
 
 use conformance::Xorshift;
 use conformance::acks::{self, Filtered, Learned, Segment, Wrap, read};
@@ -43,8 +44,8 @@ fn frames(capture: &[u8]) -> Vec<Vec<u8>> {
     packets.map(|packet| frame(packet.expect("a whole record"))).collect()
 }
 
-/// Sends `frames` through a queue that is served after each `pace`-th arrival, and is emptied at the end. Returns what arrived
-/// of acknowledgements, and how many were dropped.
+/// Sends `frames` through a queue that is served after each `pace`-th arrival, and is emptied at
+/// the end. Returns what arrived of acknowledgements, and how many were dropped.
 fn pass(filter: AckFilter, frames: &[Vec<u8>], pace: usize) -> (Vec<Told>, usize) {
     let (mut queue, mut heard) = (Filtered::new(filter), Vec::new());
     for (at, frame) in frames.iter().enumerate() {
@@ -63,10 +64,11 @@ fn learned(heard: &[Told]) -> Learned {
     learned
 }
 
-/// Goal: decisions on what Linux sends are those of the rules, and those that are recorded; the sender of the data ends
-/// in the same state.
-/// Method: each capture, at paces at which two to eight arrivals come for each departure, in each mode, and in each wrapping
-/// of the frame; the library beside its twin. How many were dropped is in `decisions.tsv`.
+/// Goal: decisions on what Linux sends are those of the rules, and those that are recorded; the
+/// sender of the data ends in the same state.
+/// Method: each capture, at paces at which two to eight arrivals come for each departure, in each
+/// mode, and in each wrapping of the frame; the library beside its twin. How many were dropped is
+/// in `decisions.tsv`.
 #[test]
 fn what_linux_sends_is_filtered_as_recorded() {
     let mut table = String::from("capture\tacknowledgements\tpace\tconservative\taggressive\n");
@@ -82,7 +84,8 @@ fn what_linux_sends_is_filtered_as_recorded() {
                     assert_eq!(heard.len() + dropped, all.len(), "{name} {filter}");
                     let ends = learned(&heard);
                     assert_eq!(same(&ends), same(&told), "{name} {filter} {pace}");
-                    // The wrapping changes what is read and not what is decided: at one pace, unless all is asked for.
+                    // The wrapping changes what is read and not what is decided: at one pace,
+                    // unless all is asked for.
                     for wrap in Wrap::ALL.into_iter().filter(|_| effort(pace == 3, true)) {
                         let wrapped: Vec<Vec<u8>> =
                             frames.iter().map(|frame| wrap.frame(&frame[14..])).collect();
@@ -98,7 +101,8 @@ fn what_linux_sends_is_filtered_as_recorded() {
     assert!(table == include_str!("../golden/acks/decisions.tsv"), "{table}");
 }
 
-/// What must not depend on the filter. Acknowledgements with SACK are counted by the board and not one by one.
+/// What must not depend on the filter. Acknowledgements with SACK are counted by the board and not
+/// one by one.
 fn same(learned: &Learned) -> impl PartialEq + core::fmt::Debug + use<> {
     let Learned { number, board, window, stamps, echoes, duplicate_sacks, marks, .. } =
         learned.clone();
@@ -115,8 +119,8 @@ struct Kind {
 
 const SIZE: u32 = 1_000;
 
-/// A receiver, by RFC 9293, 2018, 2883, 7323 and 3168: it acknowledges each segment, and answers marks as DCTCP does or
-/// until the sender has reduced.
+/// A receiver, by RFC 9293, 2018, 2883, 7323 and 3168: it acknowledges each segment, and answers
+/// marks as DCTCP does or until the sender has reduced.
 #[derive(Debug)]
 struct Receiver {
     kind: Kind,
@@ -180,8 +184,9 @@ impl Receiver {
     }
 }
 
-/// Plays `steps` on a receiver whose acknowledgements go through a queue with the filter and through one without, both served
-/// alike. Wherever both are empty the senders behind them know the same.
+/// Plays `steps` on a receiver whose acknowledgements go through a queue with the filter and
+/// through one without, both served alike. Wherever both are empty the senders behind them know the
+/// same.
 fn plays(kind: Kind, first: u32, filter: AckFilter, steps: &[u8]) -> (usize, u32) {
     let mut receiver =
         Receiver { kind, first, next: 0, held: VecDeque::new(), stamp: 0, window: 500 };
@@ -289,8 +294,8 @@ fn the_model_has_something_to_filter() {
     assert!(dropped.values().all(|&dropped| dropped > effort(60, 200)), "{dropped:?}");
 }
 
-/// Goal: without SACK a duplicate and what it repeats reach the sender while they wait together, so fast retransmit comes
-/// when it comes without the filter.
+/// Goal: without SACK a duplicate and what it repeats reach the sender while they wait together, so
+/// fast retransmit comes when it comes without the filter.
 /// Method: three duplicates and an acknowledgement of more come to a full queue.
 #[test]
 fn duplicates_that_wait_are_counted() {

@@ -35,8 +35,8 @@ const LISTS: [(&[&[u8]], bool); 16] = [
     (&[UNKNOWN], false),
 ];
 
-/// Whether the segment with these options is read as an acknowledgement, in each wrapping and both versions of IP alike.
-/// Library and twin read the same.
+/// Whether the segment with these options is read as an acknowledgement, in each wrapping and both
+/// versions of IP alike. Library and twin read the same.
 fn is_read(options: &[u8]) -> bool {
     let segment = Segment { options: options.to_vec(), ..Segment::ack(1) };
     let frames = Wrap::ALL.map(|wrap| [wrap.frame(&segment.v4()), wrap.frame(&segment.v6())]);
@@ -53,8 +53,8 @@ fn only_padding_sack_timestamps_and_md5_stand_in_an_acknowledgement() {
     }
 }
 
-/// Goal: options that end within one are no acknowledgement. Method: each list, cut at every byte; a cut between two options leaves
-/// an acknowledgement as long as what is left is one.
+/// Goal: options that end within one are no acknowledgement. Method: each list, cut at every byte;
+/// a cut between two options leaves an acknowledgement as long as what is left is one.
 #[test]
 fn an_option_that_is_cut_is_none() {
     for (list, _) in LISTS {
@@ -67,7 +67,8 @@ fn an_option_that_is_cut_is_none() {
             }
             let left = list[..whole].concat();
             let is_at_end = left.len() == cut;
-            // The rest of the word is zeros, which could be the rest of the option: then it is whole, and its end is another.
+            // The rest of the word is zeros, which could be the rest of the option: then it is
+            // whole, and its end is another.
             let padded = cut.div_ceil(4) * 4;
             let next = left.len() + list[whole].len();
             let is_padded = !is_at_end && next <= padded;
@@ -82,8 +83,8 @@ fn an_option_that_is_cut_is_none() {
     }
 }
 
-/// Goal: no length byte makes something else of an option. Method: each length in each list as 0, 1, 2, 255, one more and one less; what is
-/// behind an end of the list is not read.
+/// Goal: no length byte makes something else of an option. Method: each length in each list as 0,
+/// 1, 2, 255, one more and one less; what is behind an end of the list is not read.
 #[test]
 fn a_wrong_length_is_no_acknowledgement() {
     let mut tried = 0;

@@ -17,8 +17,8 @@ use freeboard::sched_core::{
 
 /// Random early detection for each queue, with a count in place of chance.
 ///
-/// From `LOW` bytes on every eighth arrival is told, and more often the more the queue holds; from `HIGH` bytes on
-/// all arrivals are turned away.
+/// From `LOW` bytes on every eighth arrival is told, and more often the more the queue holds; from
+/// `HIGH` bytes on all arrivals are turned away.
 #[derive(Clone, Debug, Default)]
 struct EarlyDetection {
     /// Arrivals of each queue since the last that was told.
@@ -72,7 +72,8 @@ impl Aqm for EarlyDetection {
     }
 }
 
-/// BLUE for each queue: overflows raise the probability that an arrival is told, an idle queue lowers it.
+/// BLUE for each queue: overflows raise the probability that an arrival is told, an idle queue
+/// lowers it.
 #[derive(Clone, Debug)]
 struct Blue([BlueFlow; FLOWS]);
 
@@ -213,9 +214,9 @@ impl<A: Aqm + Clone> Play for Contract<A> {
     }
 }
 
-/// Goal: with an AQM that marks arrivals and turns them away, every handle comes home once, the books are right, and
-/// a peek keeps its word. Method: random histories; against the same queues that are peeked at, and that live at
-/// another time.
+/// Goal: with an AQM that marks arrivals and turns them away, every handle comes home once, the
+/// books are right, and a peek keeps its word. Method: random histories; against the same queues
+/// that are peeked at, and that live at another time.
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_speaks_at_arrival() {
     with_every_flow_scheduler(&Contract(EarlyDetection::default()));
@@ -308,7 +309,8 @@ impl Pool {
     }
 }
 
-/// A random life of all flows: arrivals of all codepoints, departures, evictions, limits; then all is drained.
+/// A random life of all flows: arrivals of all codepoints, departures, evictions, limits; then all
+/// is drained.
 pub(crate) fn live<O, A, D>(seed: u64, queues: &mut Queues<O, A, D>) -> Pool
 where
     O: FlowScheduler<Config: Dial>,
@@ -385,8 +387,8 @@ impl Play for Overflows {
     }
 }
 
-/// Goal: an AQM hears of every packet that gave way for want of room, of the right flow, and of no other; every handle
-/// comes home once. Method: a random life, and the counts of the caller.
+/// Goal: an AQM hears of every packet that gave way for want of room, of the right flow, and of no
+/// other; every handle comes home once. Method: a random life, and the counts of the caller.
 #[test]
 fn an_aqm_hears_of_every_overflow_once() {
     with_every_flow_scheduler(&Overflows);
@@ -404,7 +406,8 @@ impl Play for Reweighted {
         let codel = CoDel::new([CoDelState::EMPTY; FLOWS], codel).unwrap();
         let weighted =
             |weight| Dial::of(conformance::history::Setting { weight, max_len: MAX_LEN });
-        // What leaves while a flow's queue stands, marked or not, when it is given another weight halfway.
+        // What leaves while a flow's queue stands, marked or not, when it is given another weight
+        // halfway.
         let run = |weight: Option<u32>| {
             let queues = queues(scheduler.clone(), codel.clone());
             let mut queues = queues.with_drop_policy(policy.clone());
@@ -431,8 +434,8 @@ impl Play for Reweighted {
     }
 }
 
-/// Goal: what an AQM has learned of a flow survives another weight. Method: the marks of a queue that stands, which come ever
-/// closer, are those of a flow whose weight stays.
+/// Goal: what an AQM has learned of a flow survives another weight. Method: the marks of a queue
+/// that stands, which come ever closer, are those of a flow whose weight stays.
 #[test]
 fn another_weight_leaves_what_was_learned() {
     with_every_flow_scheduler(&Reweighted);
@@ -455,15 +458,16 @@ impl Play for Books {
     }
 }
 
-/// Goal: what an AQM turns away is handed back as it came, and counted as rejected; what it marks leaves marked, and
-/// is counted once. Method: as for overflows.
+/// Goal: what an AQM turns away is handed back as it came, and counted as rejected; what it marks
+/// leaves marked, and is counted once. Method: as for overflows.
 #[test]
 fn what_an_aqm_says_at_arrival_is_in_the_books() {
     with_every_flow_scheduler(&Books);
 }
 
-/// Goal: from the lowest threshold on a capable packet is marked, another is turned away, and one that came with a mark
-/// stays as it came. From the highest on all are turned away, and the scheduler is as it was.
+/// Goal: from the lowest threshold on a capable packet is marked, another is turned away, and one
+/// that came with a mark stays as it came. From the highest on all are turned away, and the
+/// scheduler is as it was.
 #[test]
 fn an_arrival_is_marked_or_turned_away() {
     let drr = sides::drr_scheduler::<FLOWS>(MAX_LEN, false);
@@ -533,9 +537,10 @@ impl Aqm for Script {
     fn swap(&mut self, _flow: FlowId, _other: FlowId) {}
 }
 
-/// Goal: `Drop` takes a packet that is ECN-capable, as `Signal` takes one that is not, up to the most of a call; the last
-/// packet of a queue is delivered, without a mark. Method: every script of three verdicts over every queue of up to four
-/// packets of two codepoints, against what the words of the two verdicts say.
+/// Goal: `Drop` takes a packet that is ECN-capable, as `Signal` takes one that is not, up to the
+/// most of a call; the last packet of a queue is delivered, without a mark. Method: every script of
+/// three verdicts over every queue of up to four packets of two codepoints, against what the words
+/// of the two verdicts say.
 #[test]
 fn a_drop_takes_what_could_be_marked_but_not_the_last() {
     let verdicts = [Verdict::Pass, Verdict::Signal, Verdict::Drop];

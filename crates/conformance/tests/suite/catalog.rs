@@ -11,8 +11,8 @@ const CRATES: [&str; 3] = ["src", "crates/sched-core/src", "crates/shaper/src"];
 const TRAITS: [&str; 6] =
     ["FlowScheduler", "DropPolicy", "FlowDirectory", "Scheduler", "Aqm", "LabelledScheduler"];
 
-/// Parts that no caller names, or whose name is not in that of a type because they are the default of a parameter; what is
-/// made of them, and where it says so.
+/// Parts that no caller names, or whose name is not in that of a type because they are the default
+/// of a parameter; what is made of them, and where it says so.
 const INSIDE: [(&str, &str, &str); 6] = [
     ("OwnVictim", "FlowQueues", "crates/sched-core/src/queues/flow_queues.rs"),
     ("NoDirectory", "FlowQueues", "crates/sched-core/src/queues/flow_queues.rs"),
@@ -38,7 +38,8 @@ fn without_arguments(header: &str) -> &str {
     header
 }
 
-/// Types that implement one of the traits in a file: the word behind `for` of `impl<…> Trait for Type`.
+/// Types that implement one of the traits in a file: the word behind `for` of `impl<…> Trait for
+/// Type`.
 fn implementors(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
     let lines: Vec<&str> =
@@ -103,9 +104,9 @@ fn made() -> String {
 }
 
 /// Goal: a discipline that is added and not entered is noticed.
-/// Method: every type that implements one of the traits in the sources of the library is looked for in the names of the
-/// types that the entries make, but for parts of others (`INSIDE`). A type parameter, a reference or a box forwards to a type
-/// that is looked for itself.
+/// Method: every type that implements one of the traits in the sources of the library is looked for
+/// in the names of the types that the entries make, but for parts of others (`INSIDE`). A type
+/// parameter, a reference or a box forwards to a type that is looked for itself.
 #[test]
 fn every_implementor_in_the_sources_is_made_by_an_entry() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -160,7 +161,8 @@ fn names_are_unique_and_every_entry_can_be_made() {
     assert_eq!(names.len(), entries.len());
 }
 
-/// The methods of `Scheduler` that have a body of their own in the trait, in the order of [`PACKET_BY_PACKET`].
+/// The methods of `Scheduler` that have a body of their own in the trait, in the order of
+/// [`PACKET_BY_PACKET`].
 const PROVIDED: [&str; 2] = ["enqueue_burst", "dequeue_burst"];
 
 /// Schedulers that take or give the packets of a burst one by one: what the body of the trait does.
@@ -195,9 +197,10 @@ fn lacking(text: &str, found: &mut BTreeSet<(String, [bool; 2])>) {
     }
 }
 
-/// Goal: a scheduler around another passes bursts on, so that the inner one can touch memory ahead. Every other method of
-/// the traits has no body in the trait, and one that is forgotten does not compile.
-/// Method: the implementations in the sources of the library that lack a burst are those listed, with the reason.
+/// Goal: a scheduler around another passes bursts on, so that the inner one can touch memory ahead.
+/// Every other method of the traits has no body in the trait, and one that is forgotten does not
+/// compile. Method: the implementations in the sources of the library that lack a burst are those
+/// listed, with the reason.
 #[test]
 fn no_scheduler_around_another_forgets_a_burst() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

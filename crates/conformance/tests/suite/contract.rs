@@ -1,7 +1,7 @@
 //! What every scheduler promises, whatever its discipline and with every AQM.
 //!
-//! The ledger of a [`Match`] watches the handles and the books in each of these; here the twin is the
-//! scheduler itself, treated in a way that must not make a difference.
+//! The ledger of a [`Match`] watches the handles and the books in each of these; here the twin is
+//! the scheduler itself, treated in a way that must not make a difference.
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
@@ -24,7 +24,8 @@ fn operations() -> u64 {
     effort(3_000, 20_000)
 }
 
-/// Instants at which counters of 31, 32, 53 and 63 bits wrap, all whole ticks of a descriptor but one.
+/// Instants at which counters of 31, 32, 53 and 63 bits wrap, all whole ticks of a descriptor but
+/// one.
 const SHIFTS: [u64; 5] = [1, 1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
 
 fn is_not_disturbed_by_peeks(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
@@ -82,9 +83,10 @@ fn holds_small_limits(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(small_limits_hold, super::holds_small_limits);
 
-/// Goal: a packet can be had out of every queue for its buffer, whatever state it is in, and the one that the
-/// twin gives; from an empty queue none.
-/// Method: random histories, and after each packets are evicted until nothing is left, and once more.
+/// Goal: a packet can be had out of every queue for its buffer, whatever state it is in, and the
+/// one that the twin gives; from an empty queue none.
+/// Method: random histories, and after each packets are evicted until nothing is left, and once
+/// more.
 fn gives_a_packet_for_its_buffer(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let mut evicted = 0;
     for seed in seed..seed + 30 {
@@ -104,10 +106,11 @@ fn gives_a_packet_for_its_buffer(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(a_buffer_can_be_had, super::gives_a_packet_for_its_buffer);
 
-/// Goal: a packet can leave any place of a queue by itself, and all parts agree with the twin's, which know of a loss and
-/// of nothing else; the rest stays in order.
-/// Method: random histories in which each second operation takes a packet out, at places from the newest that a queue
-/// has or has not, of flows that exist or do not. Schedulers without queues of their own have no such operation.
+/// Goal: a packet can leave any place of a queue by itself, and all parts agree with the twin's,
+/// which know of a loss and of nothing else; the rest stays in order.
+/// Method: random histories in which each second operation takes a packet out, at places from the
+/// newest that a queue has or has not, of flows that exist or do not. Schedulers without queues of
+/// their own have no such operation.
 fn lets_a_packet_leave_any_place(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let (mut found, mut offered) = (0, 0);
     for seed in seed..seed + effort(4, 10) {
@@ -134,8 +137,8 @@ fn lets_a_packet_leave_any_place(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(a_packet_leaves_any_place, super::lets_a_packet_leave_any_place);
 
-/// Packets of flow 0, of one byte each, fill the limit in bytes, and then `flow` sends one that is as long
-/// as all of them. Returns how many gave way and how many were rejected.
+/// Packets of flow 0, of one byte each, fill the limit in bytes, and then `flow` sends one that is
+/// as long as all of them. Returns how many gave way and how many were rejected.
 fn victims_of_one_arrival<S, T>(sides: (S, T), flow: u32, queued: u32) -> (u64, u64)
 where
     S: Contestant,
@@ -168,14 +171,15 @@ fn short_packets_give_way_to_a_long_one() {
         assert_eq!(victims_of_one_arrival(drr(), 0, queued), (queued.into(), 0));
         assert_eq!(victims_of_one_arrival(sqf(), 0, queued), (queued.into(), 0));
     }
-    // Another flow's arrival is the longest queue once a byte of the other is gone. SQF takes the two for equal until a
-    // second byte is gone: of 256 to 263 bytes, the flow that has held as many for longer gives way first.
+    // Another flow's arrival is the longest queue once a byte of the other is gone. SQF takes the
+    // two for equal until a second byte is gone: of 256 to 263 bytes, the flow that has held as
+    // many for longer gives way first.
     assert_eq!(victims_of_one_arrival(drr(), 1, 257), (1, 1));
     assert_eq!(victims_of_one_arrival(sqf(), 1, 257), (2, 1));
 }
 
-/// Signals for every third packet it sees of a flow, and drops a few outright: a stand-in that acts often, whatever the
-/// time.
+/// Signals for every third packet it sees of a flow, and drops a few outright: a stand-in that acts
+/// often, whatever the time.
 #[derive(Clone, Debug)]
 struct EveryThird([u32; FLOWS]);
 
@@ -261,7 +265,8 @@ fn acts_and_keeps_the_contract(
     let has_acted = |counters: Counters| {
         counters.dropped_for(DropReason::Aqm).packets > 0 && counters.marked > 0
     };
-    // At full depth the history goes on where the AQM has acted. Elsewhere that is asked often: most act soon.
+    // At full depth the history goes on where the AQM has acted. Elsewhere that is asked often:
+    // most act soon.
     while effort(!has_acted(both.subject.counters()), true) {
         let spell: Vec<_> = history.by_ref().take(effort(1_000, 10_000)).collect();
         if spell.is_empty() {

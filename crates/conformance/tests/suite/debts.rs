@@ -16,9 +16,10 @@ fn no_drops(packet: Packet, reason: DropReason) {
 /// Takes a packet in, of the debtor or not.
 type Put<'a, Q> = &'a dyn Fn(&mut Q, bool, Packet, &mut dyn DropSink) -> Result<(), Rejected>;
 
-/// One flow always holds packets of 20 bytes, and is sent `MAX_LEN` bytes a turn. The debtor sends `MAX_LEN − 1`
-/// bytes and then `MAX_LEN` whenever it is its turn; it is then in debt, and before it comes again it loses a
-/// packet for want of room, the only one that it holds. Returns the part of the line that the first one gets.
+/// One flow always holds packets of 20 bytes, and is sent `MAX_LEN` bytes a turn. The debtor sends
+/// `MAX_LEN − 1` bytes and then `MAX_LEN` whenever it is its turn; it is then in debt, and before
+/// it comes again it loses a packet for want of room, the only one that it holds. Returns the part
+/// of the line that the first one gets.
 fn share_beside_a_debtor<Q: Scheduler>(queue: &mut Q, put: Put<'_, Q>) -> f64 {
     let mut sent = [0_u64; 2];
     // The first one has as many handles as there is room for packets, and its own again and again.
@@ -67,8 +68,8 @@ fn flows_are_fair(what: &str, mut queues: impl Contestant) {
     });
 }
 
-/// Goal: a debtor of a turn still owes it after losing a packet, and not more: two flows, two hosts, or two flows of one
-/// host, share alike whatever one of them loses.
+/// Goal: a debtor of a turn still owes it after losing a packet, and not more: two flows, two
+/// hosts, or two flows of one host, share alike whatever one of them loses.
 #[test]
 fn debts_outlive_a_loss() {
     let (end, limits) = (DropFrom::Tail, Limits::NONE);

@@ -1,8 +1,9 @@
-//! Long random histories of every discipline against its twin: the exact sequence of packets, the exact
-//! victims, the exact books.
+//! Long random histories of every discipline against its twin: the exact sequence of packets, the
+//! exact victims, the exact books.
 //!
-//! With `FREEBOARD_TESTS=full` every entry of the catalogue is given a third of 10^7 operations, every tree a 25th;
-//! without, a two-hundredth of that. `FREEBOARD_OPERATIONS` sets another number; each then takes all of them.
+//! With `FREEBOARD_TESTS=full` every entry of the catalogue is given a third of 10^7 operations,
+//! every tree a 25th; without, a two-hundredth of that. `FREEBOARD_OPERATIONS` sets another number;
+//! each then takes all of them.
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
@@ -24,7 +25,8 @@ fn play(share: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 every_discipline!(agrees_with_its_twin, super::play);
 
 /// Goal: other distributions than that of `soak`, and the path of the fuzzer.
-/// Method: byte strings by proptest, each decoded to a history and compared thoroughly at each step.
+/// Method: byte strings by proptest, each decoded to a history and compared thoroughly at each
+/// step.
 fn play_bytes(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let config = Config { cases: effort(4, 128), failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(

@@ -83,8 +83,8 @@ fn looks_and_the_epoch_change_nothing() {
     }
 }
 
-/// Goal: limits of nothing, of one and two packets or bytes hold; what is done twice is done once; every packet can be had
-/// for its buffer, the one that the twin gives.
+/// Goal: limits of nothing, of one and two packets or bytes hold; what is done twice is done once;
+/// every packet can be had for its buffer, the one that the twin gives.
 #[test]
 fn small_limits_hold_and_a_buffer_can_be_had() {
     let [params, ..] = params();
@@ -154,10 +154,11 @@ impl Line {
 /// The longest packet of the two tests below.
 const LONGEST: u32 = 1_500;
 
-/// Goal: while it is backlogged, the classic queue is never further behind its share of what is sent than the page says, in
-/// bytes: `(wL·max(M, L) + wC·L) / 100`; and the worst history comes near to that.
-/// Method: random lengths and arrivals of both kinds, all at one instant so that nothing is told; for every interval in which
-/// the classic queue stays backlogged, by the largest fall of a sum.
+/// Goal: while it is backlogged, the classic queue is never further behind its share of what is
+/// sent than the page says, in bytes: `(wL·max(M, L) + wC·L) / 100`; and the worst history comes
+/// near to that. Method: random lengths and arrivals of both kinds, all at one instant so that
+/// nothing is told; for every interval in which the classic queue stays backlogged, by the largest
+/// fall of a sum.
 #[test]
 fn the_classic_queue_gets_its_share() {
     for (percent, mtu) in [(10, 1_500), (1, 1_500), (50, 1_500), (90, 100), (10, 100)] {
@@ -170,7 +171,8 @@ fn the_classic_queue_gets_its_share() {
         for seed in 1..=effort(20, 200) {
             let mut random = Xorshift::new(seed);
             let mut line = Line::new(params, 64);
-            // 100 times what the classic queue is behind, and the lowest it was since it became backlogged.
+            // 100 times what the classic queue is behind, and the lowest it was since it became
+            // backlogged.
             let (mut behind, mut lowest) = (0_i64, 0);
             for _ in 0..20_000 {
                 let len = if random.below(3) == 0 { 1 + random.below(LONGEST) } else { LONGEST };
@@ -201,8 +203,9 @@ fn the_classic_queue_gets_its_share() {
     }
 }
 
-/// Goal: a packet that comes to its empty queue waits for the other queue no longer than the page says.
-/// Method: the other queue is always full, with longest packets; packets of all lengths come at any point of its turn.
+/// Goal: a packet that comes to its empty queue waits for the other queue no longer than the page
+/// says. Method: the other queue is always full, with longest packets; packets of all lengths come
+/// at any point of its turn.
 #[test]
 fn neither_queue_waits_longer_than_is_said() {
     for percent in [1, 10, 50, 90, 99] {
@@ -243,8 +246,9 @@ fn neither_queue_waits_longer_than_is_said() {
     }
 }
 
-/// The longest sojourn time of each kind in ms and the packets delivered of each, in the last 5 of 15 seconds behind 10 Mbit/s.
-/// `scalable` and `classic` packets of 1,250 bytes come in each 10 ms, the line sends 10.
+/// The longest sojourn time of each kind in ms and the packets delivered of each, in the last 5 of
+/// 15 seconds behind 10 Mbit/s. `scalable` and `classic` packets of 1,250 bytes come in each 10 ms,
+/// the line sends 10.
 fn flood(scalable: u32, classic: u32, of: Ecn) -> ([u64; 2], [u32; 2]) {
     let mut line = Line::new(DualPi2Params::default(), 20_000);
     let mut arrivals = vec![0; 20_000];
@@ -272,8 +276,9 @@ fn flood(scalable: u32, classic: u32, of: Ecn) -> ([u64; 2], [u32; 2]) {
     (longest, delivered)
 }
 
-/// Goal: traffic that does not respond, ECN-capable or not, cannot fill the buffer: a queue of 20,000 packets would be 20 s.
-/// Method: twice the line's rate of each kind and of both, without end; and a light classic flow beside a flood of ECT(1).
+/// Goal: traffic that does not respond, ECN-capable or not, cannot fill the buffer: a queue of
+/// 20,000 packets would be 20 s. Method: twice the line's rate of each kind and of both, without
+/// end; and a light classic flow beside a flood of ECT(1).
 #[test]
 fn traffic_that_does_not_respond_cannot_fill_the_queue() {
     for (scalable, classic, of) in

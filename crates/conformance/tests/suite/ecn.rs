@@ -1,5 +1,6 @@
-//! ECN under every composition of the catalogue: what leaves has the codepoint it came with, or a mark that it allows, and the
-//! books count each mark once. And what ECN-capable traffic that does not react can do to a queue.
+//! ECN under every composition of the catalogue: what leaves has the codepoint it came with, or a
+//! mark that it allows, and the books count each mark once. And what ECN-capable traffic that does
+//! not react can do to a queue.
 
 use conformance::catalog::{Arrays, Recipe, Room};
 use conformance::rng::Streams;
@@ -34,7 +35,8 @@ impl Seen {
     }
 }
 
-/// More comes than leaves, of every codepoint. Returns how many marks were set, and how many arrivals an AQM has turned away.
+/// More comes than leaves, of every codepoint. Returns how many marks were set, and how many
+/// arrivals an AQM has turned away.
 fn play<R: Recipe>(name: &str, recipe: R) -> [u64; 2] {
     let room = Room::of_flows(Arrays::<FLOWS>, 1_500);
     let mut made =
@@ -87,9 +89,9 @@ fn play<R: Recipe>(name: &str, recipe: R) -> [u64; 2] {
     [counters.marked, turned_away]
 }
 
-/// Goal: under every composition a packet without ECN is never marked, a mark is set once and counted once, one that came is
-/// counted as such and not as ours, and both counts are exact. Method: an overloaded line, four codepoints; each AQM
-/// that marks has to do so.
+/// Goal: under every composition a packet without ECN is never marked, a mark is set once and
+/// counted once, one that came is counted as such and not as ours, and both counts are exact.
+/// Method: an overloaded line, four codepoints; each AQM that marks has to do so.
 #[test]
 fn codepoints_leave_as_they_came_or_with_a_mark_that_they_allow() {
     macro_rules! entries {
@@ -103,7 +105,8 @@ fn codepoints_leave_as_they_came_or_with_a_mark_that_they_allow() {
     let mut with_aqm = 0;
     for (name, [marks, turned_away]) in marks {
         if name.split('_').any(|word| aqms.contains(&word)) {
-            // PIE as it is set in the catalogue is above the probability that it marks up to at once.
+            // PIE as it is set in the catalogue is above the probability that it marks up to at
+            // once.
             let told = if name.contains("pie") { turned_away } else { marks };
             assert!(told > 5, "{name}: {told}");
             with_aqm += 1;
@@ -115,8 +118,9 @@ fn codepoints_leave_as_they_came_or_with_a_mark_that_they_allow() {
 /// Packets there is room for.
 const ROOM: u32 = 240;
 
-/// Half as much again as the line takes, in packets of 1,250 bytes at 10 Mbit/s, for a minute. Returns the median backlog
-/// of the last 20 s in packets, when BLUE has learned what it needs; the line has to be in use.
+/// Half as much again as the line takes, in packets of 1,250 bytes at 10 Mbit/s, for a minute.
+/// Returns the median backlog of the last 20 s in packets, when BLUE has learned what it needs; the
+/// line has to be in use.
 fn deaf<A: Aqm>(aqm: A, ecn: Ecn) -> u32 {
     let mut drr = Drr::new([DrrFlow::EMPTY], 1_500).expect("a length");
     drr.add_all(1_500).expect("a quantum");
@@ -151,8 +155,9 @@ fn deaf<A: Aqm>(aqm: A, ecn: Ecn) -> u32 {
     backlogs[backlogs.len() / 2]
 }
 
-/// Goal: ECN-capable traffic that does not react cannot fill the queue, under each AQM that promises it. CoDel, which only
-/// marks it, promises nothing: it fills. Method: one and a half times the rate, both codepoints.
+/// Goal: ECN-capable traffic that does not react cannot fill the queue, under each AQM that
+/// promises it. CoDel, which only marks it, promises nothing: it fills. Method: one and a half
+/// times the rate, both codepoints.
 #[test]
 fn capable_traffic_that_does_not_react_cannot_fill_a_queue() {
     let ms = Nanos::from_millis;

@@ -1,6 +1,7 @@
 //! Every AQM as one type, under every flow scheduler of the catalogue.
 //!
-//! A test that is written for [`AnyAqm`] is compiled once for each flow scheduler, and plays them all.
+//! A test that is written for [`AnyAqm`] is compiled once for each flow scheduler, and plays them
+//! all.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -185,8 +186,9 @@ fn crowded(seed: u64) -> impl Iterator<Item = Operation> + use<> {
     })
 }
 
-/// Goal: under every AQM a flow scheduler keeps the contract: the ledger of handles, the books, peeks, and no difference at another
-/// time. Method: random histories beside itself, looked at and at a time at which counters wrap; the AQM has to act.
+/// Goal: under every AQM a flow scheduler keeps the contract: the ledger of handles, the books,
+/// peeks, and no difference at another time. Method: random histories beside itself, looked at and
+/// at a time at which counters wrap; the AQM has to act.
 fn keeps_the_contract<R: QueuesRecipe>(name: &str, of: R) {
     const SHIFTS: [u64; 4] = [1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
     for (at, &aqm) in Which::ALL.iter().enumerate() {
@@ -224,8 +226,9 @@ mod the_contract_holds_under_every_aqm {
     conformance::flow_schedulers!(contract, []);
 }
 
-/// Goal: what an AQM has learned of a flow stays when the flow gets another weight. Method: a queue that stands, with and without
-/// the change, under each flow scheduler: what leaves and how it is marked is the same, and it is marked.
+/// Goal: what an AQM has learned of a flow stays when the flow gets another weight. Method: a queue
+/// that stands, with and without the change, under each flow scheduler: what leaves and how it is
+/// marked is the same, and it is marked.
 fn remembers_under_another_weight<R: QueuesRecipe>(name: &str, of: R) {
     let weight = |weight| Setting { weight, max_len: MAX_LEN };
     for &aqm in Which::ALL {
@@ -276,7 +279,8 @@ fn another_weight_leaves_what_every_aqm_has_learned() {
     conformance::flow_schedulers!(each, []);
 }
 
-/// What a queue that stands is told in four seconds, from eight on, if one reading of the clock was wrong after four.
+/// What a queue that stands is told in four seconds, from eight on, if one reading of the clock was
+/// wrong after four.
 fn told_after(aqm: Which, wrong: Option<(u64, bool)>) -> u64 {
     let room = Room::of_flows(Arrays::<1>, MAX_LEN);
     let recipe = Queued { of: catalog::Drr { sparse_first: true }, aqm };
@@ -311,8 +315,9 @@ fn told_after(aqm: Which, wrong: Option<(u64, bool)>) -> u64 {
     line.aqm().told - told_before
 }
 
-/// Goal: one wrong reading of the clock does no lasting harm: four seconds later each AQM tells its queue about as often as if it had not
-/// been. Method: readings from 0.1 s to hundreds of years ahead and behind, at an arrival and at a departure.
+/// Goal: one wrong reading of the clock does no lasting harm: four seconds later each AQM tells its
+/// queue about as often as if it had not been. Method: readings from 0.1 s to hundreds of years
+/// ahead and behind, at an arrival and at a departure.
 #[test]
 fn one_wrong_reading_of_the_clock_does_no_lasting_harm() {
     let now = (1_u64 << 50) + 4_000 * 1_000_000;

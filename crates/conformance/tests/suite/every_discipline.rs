@@ -1,7 +1,8 @@
 //! Every entry of the catalogue that has a twin.
 
-/// A module of tests: `$play(share, seed, sides)` for every entry and for some trees of them, where `share` says which
-/// part of the operations of a long run it gets and `sides` makes it and its twin, without their types.
+/// A module of tests: `$play(share, seed, sides)` for every entry and for some trees of them, where
+/// `share` says which part of the operations of a long run it gets and `sides` makes it and its
+/// twin, without their types.
 macro_rules! every_discipline {
     ($what:ident, $play:path) => {
         mod $what {

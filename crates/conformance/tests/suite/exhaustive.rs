@@ -1,9 +1,10 @@
 //! All short histories of small schedulers, against their twins: small scope in place of proof.
 //!
-//! With `FREEBOARD_TESTS=full` each test plays every string of eight letters out of seven, 5,764,801 of them,
-//! and compares everything after every letter. For the FIFOs it is out of six, 1,679,616. Strings have six letters,
-//! 117,649, where something happens before. Without, strings have five letters, or one less than in full where a test counts the rules that were applied. The letters of each are
-//! what its discipline can go wrong on.
+//! With `FREEBOARD_TESTS=full` each test plays every string of eight letters out of seven,
+//! 5,764,801 of them, and compares everything after every letter. For the FIFOs it is out of six,
+//! 1,679,616. Strings have six letters, 117,649, where something happens before. Without, strings
+//! have five letters, or one less than in full where a test counts the rules that were applied. The
+//! letters of each are what its discipline can go wrong on.
 
 use conformance::catalog::Age;
 use conformance::effort::effort;
@@ -279,8 +280,9 @@ fn every_short_history_of_qfq_while_five_flows_linger() {
     play_rules(sides, &prelude, &letters, &exercised, &rules);
 }
 
-/// Three flows hold packets of 500 bytes and then declare at most 18, at 1/28 of the weight, so that
-/// their group stays the same: `V` runs away from them. Two others join them, in their group and below.
+/// Three flows hold packets of 500 bytes and then declare at most 18, at 1/28 of the weight, so
+/// that their group stays the same: `V` runs away from them. Two others join them, in their group
+/// and below.
 #[test]
 fn every_short_history_of_qfq_with_packets_longer_than_declared() {
     let declare =
@@ -326,7 +328,8 @@ const WITH_LIMITS: [Operation; 7] = [
     Operation::SetLimits { packets: 3, bytes: 600 },
 ];
 
-/// Flow 0 moves between the groups of weight 1 and 100; what is removed is added again only by that.
+/// Flow 0 moves between the groups of weight 1 and 100; what is removed is added again only by
+/// that.
 #[test]
 fn every_short_history_of_qfq_with_flows_changed_and_removed() {
     play(sides::qfq::<FLOWS, DESCRIPTORS>(500, Limits::packets(6)), &CHANGED_AND_REMOVED);

@@ -14,7 +14,8 @@ fn named(page: &str) -> impl Iterator<Item = &str> {
     names.filter_map(|word| word.rsplit("::").next())
 }
 
-/// What `cargo test` knows by name: functions with the attribute, and modules that try one thing on every discipline.
+/// What `cargo test` knows by name: functions with the attribute, and modules that try one thing on
+/// every discipline.
 fn run(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut is_test = false;
@@ -41,7 +42,8 @@ fn each_source(folder: &Path, each: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Goal: each test that stands on the page is one that runs, and each row of a failure that can happen names one.
+/// Goal: each test that stands on the page is one that runs, and each row of a failure that can
+/// happen names one.
 #[test]
 fn every_test_on_the_page_of_failures_runs() {
     let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,7 +1,7 @@
 //! What a hierarchy promises beside what every scheduler does.
 //!
-//! That packets leave, drop and are counted as in a naive hierarchy is tested with the disciplines, in
-//! `contract.rs` and `differential.rs`; here the same is done with closed classes.
+//! That packets leave, drop and are counted as in a naive hierarchy is tested with the disciplines,
+//! in `contract.rs` and `differential.rs`; here the same is done with closed classes.
 
 use conformance::Xorshift;
 use conformance::effort::effort;
@@ -110,8 +110,8 @@ fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u6
 }
 
 /// Goal: classes that close and open are served exactly as the rules say.
-/// Method: random histories against the naive hierarchy, over lines from 300 kbit/s to 8 Mbit/s, one of
-/// them making up for lateness and one class without a line.
+/// Method: random histories against the naive hierarchy, over lines from 300 kbit/s to 8 Mbit/s,
+/// one of them making up for lateness and one class without a line.
 #[test]
 fn closed_classes_leave_and_come_back_as_in_the_naive_hierarchy() {
     for seed in 0..effort(2, 20) {
@@ -162,7 +162,8 @@ fn a_class_of_closed_classes_is_closed() {
 
 /// Handles where nothing may be dropped.
 const PLENTY: usize = 256;
-/// Classes of a node, and flows of a class, where guarantees are measured: numbered by two bits each.
+/// Classes of a node, and flows of a class, where guarantees are measured: numbered by two bits
+/// each.
 const WIDTH: u32 = 4;
 
 type Leaf<O> = FlowQueues<O, (Vec<Queue>, Vec<Descriptor>)>;
@@ -171,7 +172,8 @@ type Level<O, S> = Classes<O, S, LowBits, (Vec<S>, Vec<ClassState>)>;
 /// A scheduler, and what it promises each of its flows by number.
 type Promising<S> = (S, Vec<Guarantee>);
 
-/// A flow scheduler of [`WIDTH`] flows with random weights and longest packets, and what it promises them.
+/// A flow scheduler of [`WIDTH`] flows with random weights and longest packets, and what it
+/// promises them.
 trait Draw: FlowScheduler + Sized {
     fn draw(random: &mut Xorshift) -> Promising<Self>;
 }
@@ -214,7 +216,8 @@ fn leaf<O: Draw>(random: &mut Xorshift) -> Promising<Leaf<O>> {
     )
 }
 
-/// A node of the flow scheduler `O` over [`WIDTH`] classes, and what it promises to each flow of each.
+/// A node of the flow scheduler `O` over [`WIDTH`] classes, and what it promises to each flow of
+/// each.
 fn level<O: Draw, S: Scheduler>(
     random: &mut Xorshift,
     class: impl Fn(&mut Xorshift) -> Promising<S>,
@@ -264,9 +267,9 @@ fn measure<S: Scheduler>((scheduler, promised): Promising<S>, random: &mut Xorsh
 }
 
 /// Goal: the guarantees of the levels add up as stated.
-/// Method: B-WFI, at any instant and at completion, and T-WFI of all flows of trees with random weights,
-/// two levels and three, measured byte by byte and compared with the sum. That the bounds are not merely
-/// large shows in how close the worst flow comes.
+/// Method: B-WFI, at any instant and at completion, and T-WFI of all flows of trees with random
+/// weights, two levels and three, measured byte by byte and compared with the sum. That the bounds
+/// are not merely large shows in how close the worst flow comes.
 #[test]
 fn the_guarantees_of_the_levels_add_up() {
     type AnyQfq = Qfq<Vec<QfqFlow>>;
@@ -292,8 +295,8 @@ fn the_guarantees_of_the_levels_add_up() {
     assert!(worst.iter().all(|&worst| worst > 200), "per mille of the bounds: {worst:?}");
 }
 
-/// Goal: a check of the check: a fifth of the guarantee is not kept, so the sum is no larger than five
-/// times what does happen at random.
+/// Goal: a check of the check: a fifth of the guarantee is not kept, so the sum is no larger than
+/// five times what does happen at random.
 #[test]
 fn a_fifth_of_what_is_promised_is_not_kept() {
     type AnyQfq = Qfq<Vec<QfqFlow>>;
@@ -326,7 +329,8 @@ fn shares<S: Scheduler>(link: &mut S, flows: &[FlowId], packets: u32) -> [u64; 2
 }
 
 /// Goal: a user has its share whatever number of flows another has.
-/// Method: user 0 with one flow and weight 1, user 1 with a hundred flows and weight 2, all backlogged.
+/// Method: user 0 with one flow and weight 1, user 1 with a hundred flows and weight 2, all
+/// backlogged.
 #[test]
 fn a_user_with_one_flow_has_its_share_beside_one_with_a_hundred() {
     let user = || {
@@ -353,9 +357,10 @@ fn a_user_with_one_flow_has_its_share_beside_one_with_a_hundred() {
     }
 }
 
-/// Goal: SQF in the class of a user keeps the user's calls ahead of the user's own transfer, and only of that.
-/// Method: two users of equal weight, each with a transfer; of the first, now and then, a small packet.
-/// The next packet of that user is the small one, and the other user keeps its half.
+/// Goal: SQF in the class of a user keeps the user's calls ahead of the user's own transfer, and
+/// only of that. Method: two users of equal weight, each with a transfer; of the first, now and
+/// then, a small packet. The next packet of that user is the small one, and the other user keeps
+/// its half.
 #[test]
 fn shortest_queue_first_inside_a_user_prefers_among_its_own_flows() {
     let user = || {
@@ -402,8 +407,8 @@ fn shortest_queue_first_inside_a_user_prefers_among_its_own_flows() {
     assert!(bytes[0].abs_diff(bytes[1]) <= 6_000, "{bytes:?}");
 }
 
-/// Two classes of equal weight under DRR on a link that sends a packet a millisecond, the first behind a
-/// line of its own. Returns how many of 300 packets are of the first.
+/// Two classes of equal weight under DRR on a link that sends a packet a millisecond, the first
+/// behind a line of its own. Returns how many of 300 packets are of the first.
 fn of_the_limited_class(line: Shaper) -> usize {
     let class = |line| {
         let fifo = Fifo::tail_drop(vec![Descriptor::EMPTY; 1_024], Limits::NONE);
@@ -421,8 +426,9 @@ fn of_the_limited_class(line: Shaper) -> usize {
     sent.filter(|packet| packet.handle % 2 == 0).count()
 }
 
-/// The link carries 12 Mbit/s. A class that is due is put back after the next packet of the other, and
-/// DRR serves the other once more before it; a line that makes up for lateness does not lose by that.
+/// The link carries 12 Mbit/s. A class that is due is put back after the next packet of the other,
+/// and DRR serves the other once more before it; a line that makes up for lateness does not lose by
+/// that.
 #[test]
 fn a_limited_class_has_its_rate_or_its_share() {
     let catching_up = |kilobits| line(kilobits).with_catch_up(Nanos::from_millis(5));
@@ -432,8 +438,8 @@ fn a_limited_class_has_its_rate_or_its_share() {
     assert_eq!((unlimited, nearly_all, a_tenth), (150, [75, 149], [25, 30]));
 }
 
-/// Goal: a handle that is queued is noticed by the class that has it and by no other; the books stay right, and
-/// it leaves once from each. Method: one handle twice into both classes.
+/// Goal: a handle that is queued is noticed by the class that has it and by no other; the books
+/// stay right, and it leaves once from each. Method: one handle twice into both classes.
 #[test]
 fn a_handle_that_is_queued_is_noticed_in_its_class_only() {
     let fifo = || Fifo::tail_drop([Descriptor::EMPTY; 4], Limits::NONE);
@@ -505,8 +511,9 @@ impl Scheduler for Miser {
 }
 
 /// Goal: a class that says it may send and gives nothing does not shut out the others.
-/// Method: trait objects, one of which keeps every packet. The other class is empty after twice as many
-/// calls as it has packets; nothing is lost, and the packets that were kept come home by `drain`.
+/// Method: trait objects, one of which keeps every packet. The other class is empty after twice as
+/// many calls as it has packets; nothing is lost, and the packets that were kept come home by
+/// `drain`.
 #[test]
 fn a_class_that_keeps_its_packets_costs_the_others_every_second_call() {
     let fifo = || Fifo::tail_drop(vec![Descriptor::EMPTY; 64], Limits::NONE);
@@ -528,7 +535,8 @@ fn a_class_that_keeps_its_packets_costs_the_others_every_second_call() {
     assert_eq!((home, link.backlog().packets), (30, 0));
 }
 
-/// Goal: a class that is set aside is asked again, at the end of time as well: there nothing is later than now.
+/// Goal: a class that is set aside is asked again, at the end of time as well: there nothing is
+/// later than now.
 #[test]
 fn a_class_that_gave_nothing_once_is_asked_again_at_any_time() {
     for now in [Nanos(0), Nanos(1), Nanos(u64::MAX - 1), Nanos::MAX] {
@@ -546,8 +554,9 @@ fn a_class_that_gave_nothing_once_is_asked_again_at_any_time() {
     }
 }
 
-/// Goal: a class may drop while it is asked for a packet; order, books and handles agree at every step.
-/// Method: CoDel with a target of a microsecond in every class, DRR and SQF over them, 40,000 steps.
+/// Goal: a class may drop while it is asked for a packet; order, books and handles agree at every
+/// step. Method: CoDel with a target of a microsecond in every class, DRR and SQF over them, 40,000
+/// steps.
 #[test]
 fn an_aqm_in_a_class_keeps_the_books_of_the_node() {
     fn run<O: FlowScheduler>(scheduler: O) {

@@ -1,5 +1,5 @@
-//! The fluid server by hand-computed examples and by what is proven of it; WF²Q+ beside it and beside
-//! the same order in exact arithmetic.
+//! The fluid server by hand-computed examples and by what is proven of it; WF²Q+ beside it and
+//! beside the same order in exact arithmetic.
 
 use std::collections::VecDeque;
 
@@ -25,8 +25,8 @@ struct Sent {
     ended: u64,
 }
 
-/// Sends at one byte a unit of time; `select` is given the instant and the queues of arrivals, and is
-/// told of each arrival to an idle flow and of each packet sent.
+/// Sends at one byte a unit of time; `select` is given the instant and the queues of arrivals, and
+/// is told of each arrival to an idle flow and of each packet sent.
 fn transmit(flows: usize, arrivals: &[Arrival], server: &mut dyn Server) -> Vec<Sent> {
     let mut queues = vec![VecDeque::new(); flows];
     let (mut sent, mut now) = (Vec::new(), 0);
@@ -142,8 +142,8 @@ fn the_fluid_server_serves_in_the_ratio_of_the_weights_of_backlogged_flows() {
     assert_eq!(pause, [ratio(3, 1), ratio(6, 1), ratio(89, 7), ratio(19, 1)]);
 }
 
-/// The example of Bennett and Zhang, Fig. 1 of 1996: half of the link for eleven packets, a twentieth
-/// for one packet of each of ten flows.
+/// The example of Bennett and Zhang, Fig. 1 of 1996: half of the link for eleven packets, a
+/// twentieth for one packet of each of ten flows.
 #[test]
 fn the_fluid_server_and_wfq_and_wf2q_plus_on_the_example_of_their_authors() {
     let mut list = vec![(0, 0, 1); 11];
@@ -177,8 +177,8 @@ fn random_arrivals(random: &mut Xorshift, flows: u32, longest: u32, count: usize
     list
 }
 
-/// Goal: the fluid server neither loses nor makes work, and no packet leaves WFQ more than one packet
-/// later than the fluid server (Parekh and Gallager 1993, Theorem 1).
+/// Goal: the fluid server neither loses nor makes work, and no packet leaves WFQ more than one
+/// packet later than the fluid server (Parekh and Gallager 1993, Theorem 1).
 #[test]
 fn no_packet_leaves_wfq_more_than_one_packet_after_the_fluid_server() {
     let mut worst = ratio(0, 1);
@@ -203,12 +203,13 @@ fn no_packet_leaves_wfq_more_than_one_packet_after_the_fluid_server() {
 }
 
 /// Goal: while all flows stay backlogged, no flow is ahead of the fluid server by more than its own
-/// packet, less its share of this packet. And no packet is later than in the fluid server by more than one
-/// packet of the link. Method: more is queued at time 0 than is sent until the end; at the end of every
-/// packet.
+/// packet, less its share of this packet. And no packet is later than in the fluid server by more
+/// than one packet of the link. Method: more is queued at time 0 than is sent until the end; at the
+/// end of every packet.
 ///
-/// Ahead: a packet starts at `S ≤ V`, the bytes sent, of which `φV` are the flow's in the fluid; it may
-/// then be ahead by `(1 − φ)l`. Late: `docs/disciplines/wf2q.md`, with nothing on the wire at time 0.
+/// Ahead: a packet starts at `S ≤ V`, the bytes sent, of which `φV` are the flow's in the fluid; it
+/// may then be ahead by `(1 − φ)l`. Late: `docs/disciplines/wf2q.md`, with nothing on the wire at
+/// time 0.
 #[test]
 fn wf2q_plus_stays_beside_the_fluid_server_while_all_flows_are_backlogged() {
     let (mut latest, mut furthest) = (0.0_f64, 0.0_f64);
@@ -278,9 +279,10 @@ fn exact_weights(random: &mut Xorshift) -> Vec<u32> {
     }
 }
 
-/// Goal: with such weights the library's order is the exact one, packet for packet. Each packet leaves at
-/// most two packets of the link after it would at the reserved rate alone, and within T-WFI of its arrival
-/// (`docs/disciplines/wf2q.md`). Method: on and off; all in whole numbers, times the weight.
+/// Goal: with such weights the library's order is the exact one, packet for packet. Each packet
+/// leaves at most two packets of the link after it would at the reserved rate alone, and within
+/// T-WFI of its arrival (`docs/disciplines/wf2q.md`). Method: on and off; all in whole numbers,
+/// times the weight.
 #[test]
 fn wf2q_plus_is_exact_and_keeps_its_delays_whatever_comes() {
     let (mut latest, mut slowest) = (0.0_f64, 0.0_f64);
@@ -322,10 +324,11 @@ fn wf2q_plus_is_exact_and_keeps_its_delays_whatever_comes() {
     assert!(latest > 1.0 && slowest > 0.9, "{latest} {slowest}");
 }
 
-/// Goal: what rounding the shares can do. Let `φ'` be the shares as counted, `φ(1 - 2^-23) ≤ φ' ≤ φ`, and
-/// all flows backlogged. Of `W` bytes a flow has at least `φ'W - L^k - φL`. As `V` is at most
-/// `W / (1 - 2^-23)`, it has at most `φW / (1 - 2^-23) + L^k`. So it is never further from what it has in
-/// the exact order than `2L^k + φL + 2^-22 φW`. Method: any weights, packets of one length.
+/// Goal: what rounding the shares can do. Let `φ'` be the shares as counted, `φ(1 - 2^-23) ≤ φ' ≤
+/// φ`, and all flows backlogged. Of `W` bytes a flow has at least `φ'W - L^k - φL`. As `V` is at
+/// most `W / (1 - 2^-23)`, it has at most `φW / (1 - 2^-23) + L^k`. So it is never further from
+/// what it has in the exact order than `2L^k + φL + 2^-22 φW`. Method: any weights, packets of one
+/// length.
 #[test]
 fn rounding_moves_a_flow_by_two_packets_and_a_few_millionths_of_its_service() {
     const LEN: u32 = 1_000;
@@ -366,13 +369,14 @@ fn rounding_moves_a_flow_by_two_packets_and_a_few_millionths_of_its_service() {
     assert!(furthest > 0, "rounding decides ties");
 }
 
-/// Where flows come and go, only the reserved rate is promised, not the fluid server's: of what idle flows
-/// leave over, the fluid server gives each its part at every instant, WF²Q+ in its own time.
+/// Where flows come and go, only the reserved rate is promised, not the fluid server's: of what
+/// idle flows leave over, the fluid server gives each its part at every instant, WF²Q+ in its own
+/// time.
 ///
-/// Flow 2 is alone, so at time 0 `V` jumps to 32, where its second packet starts. Flow 1 comes at 1 with
-/// `S = 32`, `F = 34 2/3`, and its second packet has to wait for the second one of flow 2, which is
-/// eligible. In the fluid server flow 1 has 3/4 from 1 on. At its reserved 3/8 the packet would leave at 6
-/// 1/3, which `2L = 8` later is after 10.
+/// Flow 2 is alone, so at time 0 `V` jumps to 32, where its second packet starts. Flow 1 comes at 1
+/// with `S = 32`, `F = 34 2/3`, and its second packet has to wait for the second one of flow 2,
+/// which is eligible. In the fluid server flow 1 has 3/4 from 1 on. At its reserved 3/8 the packet
+/// would leave at 6 1/3, which `2L = 8` later is after 10.
 #[test]
 fn wf2q_plus_can_be_more_than_a_packet_later_than_the_fluid_server() {
     let arrivals = packets(&[(0, 2, 4), (0, 2, 4), (1, 1, 1), (1, 1, 1)]);

@@ -99,7 +99,8 @@ fn several_tins_are_their_twin_where_hosts_have_entries() {
     assert!(in_rounds > 100 * trials, "{in_rounds}");
 }
 
-/// Plays every string of letters after `start`, each on a queue of its own. A letter is the bytes of a step.
+/// Plays every string of letters after `start`, each on a queue of its own. A letter is the bytes
+/// of a step.
 fn every_short_history(tables: Shape, start: &[u8], letters: [&[u8]; 7]) {
     let depth = effort(4, 6);
     for number in 0..7_usize.pow(depth) {
@@ -116,7 +117,8 @@ const LOWER_LIMIT: &[u8] = &[235, 134, 0];
 /// 16,384 ns, in which 1,638 bytes leave at 800 Mbit/s.
 const WAIT: &[u8] = &[254, 14];
 
-/// A packet of flow `number`. Its source is `number % 5`, its destination `number / 5`, its tin `number % 4`.
+/// A packet of flow `number`. Its source is `number % 5`, its destination `number / 5`, its tin
+/// `number % 4`.
 macro_rules! packet {
     ($number:literal, $len:tt) => {
         &[0, $number, 0, packet!($len)]
@@ -165,7 +167,8 @@ fn every_short_history_of_hosts_with_committed_rates() {
     every_short_history(Shape::OneTin, &[32 | 5, 0], letters);
 }
 
-/// Sources 1 and 4 have ceilings of 800 and of 1,500 Mbit/s. The first holds a packet more than its burst.
+/// Sources 1 and 4 have ceilings of 800 and of 1,500 Mbit/s. The first holds a packet more than its
+/// burst.
 #[test]
 fn every_short_history_of_hosts_below_ceilings() {
     let letters: [&[u8]; 7] = [

@@ -4,9 +4,10 @@ use conformance::effort::effort;
 use conformance::history::{AQMS, Told, play_aqm};
 use conformance::{Xorshift, scramble};
 
-/// Goal: whatever the clock does and however long a packet waited, an AQM says the same at another time, foresees what it
-/// says, changes nothing at a glance that is not enough, and leaves other queues alone; queues without a state pass all.
-/// Method: histories of any bytes, half of them with parameters of any size. Each AQM must act in the others.
+/// Goal: whatever the clock does and however long a packet waited, an AQM says the same at another
+/// time, foresees what it says, changes nothing at a glance that is not enough, and leaves other
+/// queues alone; queues without a state pass all. Method: histories of any bytes, half of them with
+/// parameters of any size. Each AQM must act in the others.
 #[test]
 fn any_times_and_sojourn_times_leave_the_promises_of_every_aqm() {
     let trials = effort(32, 2_000);

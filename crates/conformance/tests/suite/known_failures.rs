@@ -1,6 +1,7 @@
 //! What other schedulers have failed at, tried on every discipline here.
 //!
-//! Each test names the failure: mostly an entry of the CVE list, whose description is all that is used.
+//! Each test names the failure: mostly an entry of the CVE list, whose description is all that is
+//! used.
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
@@ -27,8 +28,8 @@ fn with_flows<S: Contestant>(mut subject: S) -> S {
     subject
 }
 
-/// CVE-2025-39766, CVE-2025-68325 (cake): a packet that alone exceeds the limit was dropped, and said to
-/// be accepted.
+/// CVE-2025-39766, CVE-2025-68325 (cake): a packet that alone exceeds the limit was dropped, and
+/// said to be accepted.
 fn rejects_what_alone_exceeds_the_limit(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     for bytes in [1, 999, 1_000] {
         let mut subject = with_flows(sides().0);
@@ -72,8 +73,9 @@ fn accepts_nothing_at_a_limit_of_nothing(_: u64, _: u64, sides: &dyn Fn() -> Pai
 
 every_discipline!(a_limit_of_nothing, super::accepts_nothing_at_a_limit_of_nothing);
 
-/// CVE-2024-53057, CVE-2025-21971, CVE-2025-21692: numbers at the ends of their range meant something
-/// else inside. Goal: every number of a flow works or is refused as unknown, everywhere alike.
+/// CVE-2024-53057, CVE-2025-21971, CVE-2025-21692: numbers at the ends of their range meant
+/// something else inside. Goal: every number of a flow works or is refused as unknown, everywhere
+/// alike.
 fn knows_every_number(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let mut subject = sides().0;
     let flows = FLOWS as u32;
@@ -114,8 +116,9 @@ fn knows_every_number(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
 every_discipline!(numbers_at_the_ends, super::knows_every_number);
 
 /// CVE-2023-3611 (qfq): a packet longer than was declared was let in, and changed the class.
-/// Goal: no length outside `1..=max` is accepted, by an idle flow or a backlogged one, and the refusal
-/// is not felt. Method: two of a kind, one of which is offered such packets besides, send the same.
+/// Goal: no length outside `1..=max` is accepted, by an idle flow or a backlogged one, and the
+/// refusal is not felt. Method: two of a kind, one of which is offered such packets besides, send
+/// the same.
 fn refuses_every_length_out_of_range(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let (mut subject, mut untouched) = (with_flows(sides().0), with_flows(sides().0));
     for turn in 0..24 {
@@ -154,8 +157,8 @@ fn refuses_every_length_out_of_range(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(lengths_out_of_range, super::refuses_every_length_out_of_range);
 
-/// CVE-2025-37992, CVE-2025-39677: a packet that a closed shaper had looked at escaped a lowered limit.
-/// CVE-2025-38637, CVE-2026-43496: a look, and then another packet.
+/// CVE-2025-37992, CVE-2025-39677: a packet that a closed shaper had looked at escaped a lowered
+/// limit. CVE-2025-38637, CVE-2026-43496: a look, and then another packet.
 fn lets_go_of_a_packet_that_was_looked_at(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let line = Shaper::new(Rate::kilobits_per_second(1).unwrap());
     let mut shaped = Shaped::new(with_flows(sides().0), line, Overhead::RAW);
@@ -182,8 +185,8 @@ fn lets_go_of_a_packet_that_was_looked_at(_: u64, _: u64, sides: &dyn Fn() -> Pa
 
 every_discipline!(a_packet_looked_at, super::lets_go_of_a_packet_that_was_looked_at);
 
-/// Changing one flow leaves the packets of all others where they are. A change once reset all queues,
-/// and one that failed once freed its flow (CVE-2026-22999).
+/// Changing one flow leaves the packets of all others where they are. A change once reset all
+/// queues, and one that failed once freed its flow (CVE-2026-22999).
 fn keeps_every_packet_through_a_change(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let mut subject = with_flows(sides().0);
     for handle in 0..16 {
@@ -279,8 +282,8 @@ fn qfq_has_a_group_for_every_setting_it_accepts() {
     }
 }
 
-/// CVE-2023-53624 (fq) and the "silly quantum" of fq_codel: quanta that became negative, or that took
-/// billions of turns to serve a packet.
+/// CVE-2023-53624 (fq) and the "silly quantum" of fq_codel: quanta that became negative, or that
+/// took billions of turns to serve a packet.
 #[test]
 fn a_quantum_is_at_least_a_packet_and_at_most_2_to_the_28() {
     let what = "quantum in bytes";
@@ -310,10 +313,11 @@ fn a_quantum_is_at_least_a_packet_and_at_most_2_to_the_28() {
     }
 }
 
-/// sch_qfq, 2013: `V` ran as if the weights were the most that there may be, not those of the flows: a flow that came
-/// back was served long before all others. Goal: whichever flows come, go, and have another weight, a flow that stays
-/// lags behind its share as far as is promised in the weights before or after, and a packet of its own. Method:
-/// two flows that are always backlogged, and 62 that are not and change at all times; every interval between changes.
+/// sch_qfq, 2013: `V` ran as if the weights were the most that there may be, not those of the
+/// flows: a flow that came back was served long before all others. Goal: whichever flows come, go,
+/// and have another weight, a flow that stays lags behind its share as far as is promised in the
+/// weights before or after, and a packet of its own. Method: two flows that are always backlogged,
+/// and 62 that are not and change at all times; every interval between changes.
 #[test]
 fn weights_that_come_and_go_leave_no_trace_in_virtual_time() {
     const COUNT: usize = 64;
@@ -377,10 +381,11 @@ fn weights_that_come_and_go_leave_no_trace_in_virtual_time() {
     assert!(worst > 0.25 && intervals > 1_000_000, "{worst} in {intervals}: not even approached");
 }
 
-/// sch_cake, 2026: where the rate follows measurements, a throttle of its changes let the last one wait.
-/// Goal: however often it changes, the line has the rate that was set last: nothing that it waits for takes
-/// longer than at that from the change on, and the next packet as long as at that. Method: a change every 10 µs
-/// for a second, at all magnitudes, and a clock that steps by up to a second either way.
+/// sch_cake, 2026: where the rate follows measurements, a throttle of its changes let the last one
+/// wait. Goal: however often it changes, the line has the rate that was set last: nothing that it
+/// waits for takes longer than at that from the change on, and the next packet as long as at that.
+/// Method: a change every 10 µs for a second, at all magnitudes, and a clock that steps by up to a
+/// second either way.
 #[test]
 fn of_a_hundred_thousand_rates_in_a_second_the_last_holds() {
     let mut random = conformance::Xorshift::new(1);
@@ -408,9 +413,10 @@ fn of_a_hundred_thousand_rates_in_a_second_the_last_holds() {
     assert!(sent > 5_000, "{sent}");
 }
 
-/// LEDE, 2016: a limit of as many packets as there may be flows left FQ-CoDel nothing to do. Here that is no
-/// error, because how many flows are active is for traffic to say, but it is documented. Goal: what is said
-/// there. Method: 256 flows, twice as much as the line carries; room for one packet of each, and for eight.
+/// LEDE, 2016: a limit of as many packets as there may be flows left FQ-CoDel nothing to do. Here
+/// that is no error, because how many flows are active is for traffic to say, but it is documented.
+/// Goal: what is said there. Method: 256 flows, twice as much as the line carries; room for one
+/// packet of each, and for eight.
 #[test]
 fn an_aqm_needs_room_for_more_than_a_packet_of_each_flow() {
     const COUNT: usize = 256;
@@ -456,9 +462,10 @@ fn an_aqm_needs_room_for_more_than_a_packet_of_each_flow() {
 }
 
 /// Comparisons of times went wrong where a counter wraps, and clocks stepped by hours.
-/// Goal: whatever the clock says, a packet leaves when the line is open, a look tells which, a closed
-/// line says when, and every handle comes home once. Method: FQ-CoDel with longest-queue drop behind a
-/// line; a third of the clock's readings come from the ends of its range and from where ticks wrap.
+/// Goal: whatever the clock says, a packet leaves when the line is open, a look tells which, a
+/// closed line says when, and every handle comes home once. Method: FQ-CoDel with longest-queue
+/// drop behind a line; a third of the clock's readings come from the ends of its range and from
+/// where ticks wrap.
 #[test]
 fn any_clock_is_legal() {
     let ends = [0, 1, 1_023, 1_024, (1 << 42) - 1, 1 << 42, 1 << 63, u64::MAX - 1, u64::MAX];
@@ -527,8 +534,8 @@ fn any_clock_is_legal() {
     assert!(aqm_drops > effort(250, 1_000), "{aqm_drops}");
 }
 
-/// CVE-2025-38083, CVE-2025-38107 and more: counters that two threads changed without a lock. Here a
-/// scheduler has one owner, which may hand it to another thread.
+/// CVE-2025-38083, CVE-2025-38107 and more: counters that two threads changed without a lock. Here
+/// a scheduler has one owner, which may hand it to another thread.
 fn may_move_to_another_thread(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let mut subject = with_flows(sides().0);
     subject.enqueue(NOW, FlowId(1), Packet::new(3, 1_000), &mut no_drop).unwrap();
@@ -540,7 +547,8 @@ fn may_move_to_another_thread(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(threads, super::may_move_to_another_thread);
 
-/// DPDK 7b3c4f3517, 03b7fd7e54: queues and packets that were not given back when a scheduler was torn down.
+/// DPDK 7b3c4f3517, 03b7fd7e54: queues and packets that were not given back when a scheduler was
+/// torn down.
 fn gives_everything_back_each_time(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     for cycle in 0..effort(250, 2_000) {
         let mut subject = with_flows(sides().0);

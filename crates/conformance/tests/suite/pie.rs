@@ -10,8 +10,8 @@ use freeboard::sched_core::{
     Scheduler, Volume,
 };
 
-/// Histories of any times against the same queues that are peeked at and that live at another time, to the end of time and
-/// past it; then a life of small steps, in which the AQM acts on every flow.
+/// Histories of any times against the same queues that are peeked at and that live at another time,
+/// to the end of time and past it; then a life of small steps, in which the AQM acts on every flow.
 struct Kept<A>(A);
 
 impl<A: Aqm + Clone> Play for Kept<A> {
@@ -48,8 +48,8 @@ impl<A: Aqm + Clone> Play for Kept<A> {
     }
 }
 
-/// Goal: with PIE in each queue every handle comes home once, the books are right, a peek keeps its word, the epoch makes no
-/// difference, and what can be marked is marked.
+/// Goal: with PIE in each queue every handle comes home once, the books are right, a peek keeps its
+/// word, the epoch makes no difference, and what can be marked is marked.
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_pie() {
     let mut params = QUICK_PIE;

@@ -21,8 +21,8 @@ fn coming(seed: u64) -> Box<dyn Iterator<Item = Operation>> {
 }
 
 /// Goal: every rule of "The exact order" decides which flow is next, many times.
-/// Method: the twin counts how often it applies each: once at least, and once in 400,000 operations.
-/// `FREEBOARD_OPERATIONS` sets another number.
+/// Method: the twin counts how often it applies each: once at least, and once in 400,000
+/// operations. `FREEBOARD_OPERATIONS` sets another number.
 #[test]
 fn agrees_with_its_twin_while_flows_come_and_go_and_every_rule_applies() {
     let exercised = Exercised::new();
@@ -48,8 +48,8 @@ fn agrees_with_its_twin_while_flows_come_and_go_and_the_longest_drops() {
     }
 }
 
-/// Goal: of more single flows than are looked at, the same give way. Method: 16 flows that send a packet at a time, mostly, into
-/// a buffer of 14 packets, under DRR.
+/// Goal: of more single flows than are looked at, the same give way. Method: 16 flows that send a
+/// packet at a time, mostly, into a buffer of 14 packets, under DRR.
 #[test]
 fn agrees_with_its_twin_where_many_flows_hold_one_packet() {
     let singles = |seed: u64| -> Box<dyn Iterator<Item = Operation>> {
@@ -83,9 +83,9 @@ fn qfq_plus_agrees_with_its_twin_while_flows_come_and_go() {
 }
 
 /// Goal: a start that eq. 17 shifts back is compared with `F_b` itself, not by its slot.
-/// Method: flows 0 to 4 are charged too little, so that `V` is ahead of the `F` of their group. Flow 5
-/// of the group below becomes idle and backlogged again when `V` is in the slot that begins at that `F`.
-/// Were its start left at `V`, its next packet would fall in a later slot.
+/// Method: flows 0 to 4 are charged too little, so that `V` is ahead of the `F` of their group.
+/// Flow 5 of the group below becomes idle and backlogged again when `V` is in the slot that begins
+/// at that `F`. Were its start left at `V`, its next packet would fall in a later slot.
 #[test]
 fn a_start_in_the_slot_that_begins_at_the_finish_above_is_shifted_back() {
     let configure =

@@ -13,8 +13,8 @@ const WEIGHTS: [&[u32]; 6] =
     [&[1, 255], &[1, 256], &[255, 256, 257], &[256, 65_535], &[1, 65_535], &[65_535, 65_535]];
 const LEN: u32 = 64;
 
-/// What of so many packets each of the flows is sent, all of which stay backlogged, is its share by `weights`, within a
-/// packet and a hundredth. `next` says whose the packet of this number is.
+/// What of so many packets each of the flows is sent, all of which stay backlogged, is its share by
+/// `weights`, within a packet and a hundredth. `next` says whose the packet of this number is.
 fn share_by_weight(name: &str, weights: &[u32], mut next: impl FnMut(u64) -> usize) {
     let sum: u64 = weights.iter().copied().map(u64::from).sum();
     let least = u64::from(*weights.iter().min().expect("two flows"));
@@ -93,8 +93,9 @@ fn tins_share_by_weight() {
     }
 }
 
-/// Goal: rates of tins are kept where they are far apart. Method: rates that fill the line together, each a million bits per second for
-/// each unit of weight. The floor serves a tin that waits for longer than 1,024 packets: no tin is that slow here.
+/// Goal: rates of tins are kept where they are far apart. Method: rates that fill the line
+/// together, each a million bits per second for each unit of weight. The floor serves a tin that
+/// waits for longer than 1,024 packets: no tin is that slow here.
 #[test]
 fn tins_share_by_rate() {
     for weights in WEIGHTS.into_iter().filter(|weights| **weights != [1, 65_535]) {

@@ -9,9 +9,10 @@ const USED: u8 = 1;
 /// All lanes as [`Shape::set`] has them: the bit of each state, in the states of a line as one
 /// word.
 pub(super) const EACH: u64 = 0x0101_0101_0101_0101;
-/// What stands for the set of every lane with 16 ways: a bit that no state has. So this set seems to have a free
-/// lane always, and lookups that find none, and lookups of fewer ways, need not ask how many ways there are. The
-/// sign, which processors tell together with whether there is a free lane.
+/// What stands for the set of every lane with 16 ways: a bit that no state has. So this set seems
+/// to have a free lane always, and lookups that find none, and lookups of fewer ways, need not ask
+/// how many ways there are. The sign, which processors tell together with whether there is a free
+/// lane.
 pub(super) const ELSEWHERE: u64 = 1 << 63;
 
 /// Tags and occupancy of eight neighbouring queues: what a lookup reads, in one cache line.
@@ -22,7 +23,8 @@ pub(super) const ELSEWHERE: u64 = 1 << 63;
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug)]
 pub struct TagLine {
-    /// The hash of the flow that claimed the lane, or last did; no two lanes of a set have the same.
+    /// The hash of the flow that claimed the lane, or last did; no two lanes of a set have the
+    /// same.
     tags: [u32; LANES as usize],
     /// [`USED`] or 0, of each lane.
     states: [u8; LANES as usize],
@@ -57,14 +59,15 @@ impl TagLine {
 
     /// The first lane with tag `hash`, in use or not.
     ///
-    /// If a lane of the hash's set has it, that is the first: lanes of other sets have tags of other sets, but
-    /// for those behind the last queue of a table smaller than a line.
+    /// If a lane of the hash's set has it, that is the first: lanes of other sets have tags of
+    /// other sets, but for those behind the last queue of a table smaller than a line.
     #[inline]
     pub(super) fn lane_of(&self, hash: u32) -> Option<u32> {
         const BITS: [u8; LANES as usize] = [1, 2, 4, 8, 16, 32, 64, 128];
-        // In this form, whether before which and bits as a sum of bytes, compilers turn both loops into whole
-        // vectors: 8 instructions on x86-64 for whether, and 2 more for the bits, against 21 for bits alone.
-        // A copy, because a line is aligned and the elements of its array are not known to be.
+        // In this form, whether before which and bits as a sum of bytes, compilers turn both loops
+        // into whole vectors: 8 instructions on x86-64 for whether, and 2 more for the bits,
+        // against 21 for bits alone. A copy, because a line is aligned and the elements of its
+        // array are not known to be.
         let tags = self.tags;
         if !tags.iter().fold(false, |any, tag| any | (*tag == hash)) {
             return None;
@@ -132,8 +135,8 @@ pub(super) struct Shape {
     pub(super) queue_mask: u32,
     /// The ways of a set.
     pub(super) ways: u32,
-    /// The lanes of the set that each lane is in: of each its lowest bit. [`ELSEWHERE`] with 16 ways, whose
-    /// sets are two lines.
+    /// The lanes of the set that each lane is in: of each its lowest bit. [`ELSEWHERE`] with 16
+    /// ways, whose sets are two lines.
     sets: &'static Sets,
 }
 

@@ -10,8 +10,8 @@ fn asked(members: &[HostMember], wanted: (Kind, u128)) -> Option<u16> {
     members.iter().find(holds).map(|member| member.host)
 }
 
-/// Goal: a search finds what a look at every member finds. Method: all sets of up to three disjoint ranges of eight
-/// addresses, in all orders, each address asked for as IPv4, IPv6 and MAC.
+/// Goal: a search finds what a look at every member finds. Method: all sets of up to three disjoint
+/// ranges of eight addresses, in all orders, each address asked for as IPv4, IPv6 and MAC.
 #[test]
 fn a_search_finds_what_a_look_at_every_member_finds() {
     let mut ranges = Vec::new();
@@ -52,8 +52,9 @@ fn a_search_finds_what_a_look_at_every_member_finds() {
     assert!(accepted > 500 && refused > 500, "{accepted} {refused}");
 }
 
-/// Goal: the bound on a search is one: it holds with the most members, of which each is found. Method: the largest
-/// table, in falling order; its first, last and some other members, and addresses between them.
+/// Goal: the bound on a search is one: it holds with the most members, of which each is found.
+/// Method: the largest table, in falling order; its first, last and some other members, and
+/// addresses between them.
 #[test]
 fn the_largest_table_is_searched_within_the_bound() {
     let address = |number: u32| number.to_be_bytes();

@@ -44,9 +44,9 @@ impl Nat for NoNat {
 
 /// Makes labels of parsed packets: the hash and the rules that go with it, in one place.
 ///
-/// Where a tunnel was followed, the flow of the packet is its inner key and the tunnel's ends. So no inner header
-/// imitates a flow outside: to share another sender's queue by equal addresses, a sender has to send from these
-/// addresses. All packets with equal [`Parsed::key`] and
+/// Where a tunnel was followed, the flow of the packet is its inner key and the tunnel's ends. So
+/// no inner header imitates a flow outside: to share another sender's queue by equal addresses, a
+/// sender has to send from these addresses. All packets with equal [`Parsed::key`] and
 /// [`Parsed::outer_key`] have equal labels, and so one queue.
 ///
 /// Its hosts are the ends of the outermost tunnel. An inner address is the sender's word: with it
@@ -121,8 +121,9 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
         })
     }
 
-    /// The flow of [`labels`](Self::labels) alone: one hash, and the two of the ends for a packet in a
-    /// tunnel. A caller that keeps a flow's hosts beside its queue needs no more for most packets.
+    /// The flow of [`labels`](Self::labels) alone: one hash, and the two of the ends for a packet
+    /// in a tunnel. A caller that keeps a flow's hosts beside its queue needs no more for most
+    /// packets.
     #[inline]
     #[must_use]
     pub fn flow(&self, parsed: &Parsed) -> u32 {
@@ -132,7 +133,8 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
         }
     }
 
-    /// [`Self::flow`] of a packet in a tunnel. Apart, so that the others do not pay for its registers.
+    /// [`Self::flow`] of a packet in a tunnel. Apart, so that the others do not pay for its
+    /// registers.
     #[inline(never)]
     fn flow_in_tunnel(&self, parsed: &Parsed) -> u32 {
         self.outer(parsed, |outer| self.flow_between(&parsed.key, self.ends(outer)))
@@ -173,7 +175,8 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
         &self.hasher
     }
 
-    /// What `of` says of the outermost key, translated. The key is copied only where it is translated.
+    /// What `of` says of the outermost key, translated. The key is copied only where it is
+    /// translated.
     #[inline]
     fn outer<R>(&self, parsed: &Parsed, of: impl FnOnce(&FlowKey) -> R) -> R {
         let outer = parsed.outer_key();

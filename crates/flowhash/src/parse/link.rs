@@ -117,8 +117,9 @@ fn snap(length: u16, rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> 
     Ok(Payload { network, offset: offset + 8 })
 }
 
-/// What the Ethernet header of a frame says of its ends, for identities of hosts that are no addresses
-/// ([`HostIdentity`](crate::HostIdentity)). It is read apart from [`Parsed`], which most callers need alone.
+/// What the Ethernet header of a frame says of its ends, for identities of hosts that are no
+/// addresses ([`HostIdentity`](crate::HostIdentity)). It is read apart from [`Parsed`], which most
+/// callers need alone.
 ///
 /// ```
 /// use flowhash::LinkHeader;
@@ -137,13 +138,14 @@ pub struct LinkHeader {
     pub src: [u8; 6],
     /// The MAC address that it goes to.
     pub dst: [u8; 6],
-    /// The VLANs of the outer and the inner tag (802.1Q, 802.1ad), 0 to 4095; 0 where there is none.
+    /// The VLANs of the outer and the inner tag (802.1Q, 802.1ad), 0 to 4095; 0 where there is
+    /// none.
     pub vlans: [u16; 2],
 }
 
 impl LinkHeader {
-    /// Reads an Ethernet II frame from its destination address on; `None` for one that is cut short. A tag that is cut
-    /// short is none. Cost: a few loads.
+    /// Reads an Ethernet II frame from its destination address on; `None` for one that is cut
+    /// short. A tag that is cut short is none. Cost: a few loads.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
         let (dst, rest) = frame.split_first_chunk::<6>()?;
@@ -171,8 +173,8 @@ impl LinkHeader {
     }
 }
 
-/// The priority bits (802.1Q) of the outermost VLAN tag of an Ethernet II frame, 0 to 7; `None` for a frame without a tag, or
-/// one that is cut short. Cost: a few loads.
+/// The priority bits (802.1Q) of the outermost VLAN tag of an Ethernet II frame, 0 to 7; `None` for
+/// a frame without a tag, or one that is cut short. Cost: a few loads.
 ///
 /// ```
 /// use flowhash::parse;

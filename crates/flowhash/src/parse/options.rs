@@ -119,8 +119,8 @@ pub enum FlowLabels {
     /// they are better: senders may change the label inside a connection, and many leave it zero.
     #[default]
     WithoutPorts,
-    /// For protocol and ports of every packet that has one (RFC 6437 §2, the 3-tuple): whole packets
-    /// and fragments of a flow have one key, with protocol 0. A sender that changes labels inside a
-    /// connection reorders it.
+    /// For protocol and ports of every packet that has one (RFC 6437 §2, the 3-tuple): whole
+    /// packets and fragments of a flow have one key, with protocol 0. A sender that changes labels
+    /// inside a connection reorders it.
     Always,
 }

@@ -1,7 +1,8 @@
-//! The packets that most are: TCP or UDP right behind an IP header without options or extensions, not in a tunnel.
+//! The packets that most are: TCP or UDP right behind an IP header without options or extensions,
+//! not in a tunnel.
 //!
-//! One comparison of the length and a few of fields say that a packet is such a one. Its answer is the one that the walk
-//! through its headers comes to, and every other packet is left to the walk.
+//! One comparison of the length and a few of fields say that a packet is such a one. Its answer is
+//! the one that the walk through its headers comes to, and every other packet is left to the walk.
 
 use super::ip::{TCP, UDP};
 use super::{Ending, FlowLabels, Ip, Parsed, Parser, Tunnels, count_step};

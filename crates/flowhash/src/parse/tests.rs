@@ -93,8 +93,9 @@ fn no_chain_of_pieces_takes_more_steps_than_the_bound() {
     assert!((12..=MAX_HEADERS).contains(&most), "{most}");
 }
 
-/// Goal: the answer for a plain packet is that of the walk, and no packet is taken for a plain one that is none.
-/// Method: frames of UDP and TCP over IPv4 and IPv6 cut at every byte, each byte of the headers with every value, with all options.
+/// Goal: the answer for a plain packet is that of the walk, and no packet is taken for a plain one
+/// that is none. Method: frames of UDP and TCP over IPv4 and IPv6 cut at every byte, each byte of
+/// the headers with every value, with all options.
 #[test]
 fn a_plain_packet_has_the_answer_of_the_walk() {
     let link = |ethertype: [u8; 2]| [&[2; 12][..], &ethertype].concat();

@@ -266,7 +266,8 @@ fn debug_output_shows_no_key() {
 
 /// Goal: `mix` gives every number once and brings high bits down.
 /// Method: both xor-shifts and both odd multiplications are inverted here; 128 numbers that share
-/// their low 7 bits, as one core's receive queue does, must fill most of 128 sets' worth of low bits.
+/// their low 7 bits, as one core's receive queue does, must fill most of 128 sets' worth of low
+/// bits.
 #[test]
 fn mixing_is_one_to_one_and_frees_the_low_bits() {
     fn inverse(odd: u32) -> u32 {

@@ -92,8 +92,8 @@ fn an_inner_address_is_no_host() {
     assert_eq!(BTreeSet::from(labels).len(), 3);
 }
 
-/// Goal: asked for one by one, labels are what they are together. Method: packets outside and inside of
-/// tunnels, translated or not.
+/// Goal: asked for one by one, labels are what they are together. Method: packets outside and
+/// inside of tunnels, translated or not.
 #[test]
 fn labels_asked_for_one_by_one_are_those_of_all_three() {
     let nat = Connections(BTreeMap::from([(7, ([10, 0, 0, 9], 40_000))]));

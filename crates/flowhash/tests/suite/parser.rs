@@ -87,8 +87,9 @@ fn frames_that_are_not_ip_are_one_host_with_a_flow_for_each_device() {
     assert_eq!(parsed, Parsed::new(zeros, None, None, Ending::NotIp));
 }
 
-/// Goal: each packet has the code point that it is classed by: its own, of the outermost header; ARP that of network
-/// control, behind tags too; anything else the default. Method: every class of either version, each EtherType.
+/// Goal: each packet has the code point that it is classed by: its own, of the outermost header;
+/// ARP that of network control, behind tags too; anything else the default. Method: every class of
+/// either version, each EtherType.
 #[test]
 fn every_packet_has_a_code_point() {
     for class in 0..=255_u8 {

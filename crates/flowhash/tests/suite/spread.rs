@@ -85,10 +85,10 @@ fn collisions_are_as_rare_as_the_formula_says() {
     }
 }
 
-/// Goal: an attacker that fills the table at random, knowing no key, shuts a victim's set as rarely as
-/// chance does: P(full) within 3 σ of the formula.
-/// Method: 10,000 tables for each row, or 1,000, a key of its own and one victim for each, so that the trials are
-/// independent and σ² = p(1 − p) over their number.
+/// Goal: an attacker that fills the table at random, knowing no key, shuts a victim's set as rarely
+/// as chance does: P(full) within 3 σ of the formula.
+/// Method: 10,000 tables for each row, or 1,000, a key of its own and one victim for each, so that
+/// the trials are independent and σ² = p(1 − p) over their number.
 #[test]
 fn random_filling_shuts_the_set_of_a_victim_as_often_as_chance() {
     let tables = effort(1_000, 10_000_u64);
@@ -145,8 +145,8 @@ fn sequences() -> [(&'static str, Sequence); 3] {
     ]
 }
 
-/// How many standard deviations Pearson's χ² lies from its mean, over 16 keys: the occupancy of 1,024
-/// queues by 65,536 flows in sequence, queues taken from the hash by `bits`.
+/// How many standard deviations Pearson's χ² lies from its mean, over 16 keys: the occupancy of
+/// 1,024 queues by 65,536 flows in sequence, queues taken from the hash by `bits`.
 fn chi_square<H: FlowHasher>(
     new: impl Fn(u64) -> H,
     key_of: Sequence,

@@ -113,8 +113,8 @@ fn refusals_name_the_value_and_the_range() {
     );
 }
 
-/// Goal: a claim is a return if and only if the table remembered the flow. Method: 100,000 lookups of few hashes
-/// in a small table of each number of ways, and as many releases.
+/// Goal: a claim is a return if and only if the table remembered the flow. Method: 100,000 lookups
+/// of few hashes in a small table of each number of ways, and as many releases.
 #[test]
 fn a_claim_is_a_return_if_and_only_if_the_flow_was_remembered() {
     for ways in [1, 2, 4, 8, 16] {
@@ -134,8 +134,9 @@ fn a_claim_is_a_return_if_and_only_if_the_flow_was_remembered() {
     }
 }
 
-/// Goal: the free queues of a set are those that are not in use. Method: after each of 20,000 lookups and releases of few hashes, for
-/// every queue of a small table of each number of ways, counted one by one.
+/// Goal: the free queues of a set are those that are not in use. Method: after each of 20,000
+/// lookups and releases of few hashes, for every queue of a small table of each number of ways,
+/// counted one by one.
 #[test]
 fn free_queues_of_a_set_are_those_not_in_use() {
     for ways in [1, 2, 4, 8, 16] {

@@ -157,8 +157,8 @@ impl Pair {
         assert_eq!(self.table.occupied(), self.model.occupied);
     }
 
-    /// Half of the time a hit is asked for first: where it says nothing, nothing has happened. Half of the lookups are those
-    /// in line.
+    /// Half of the time a hit is asked for first: where it says nothing, nothing has happened. Half
+    /// of the lookups are those in line.
     fn lookup(&mut self, hash: u32) {
         let asked = hash & 64 == 0;
         let before = self.table.counts();

@@ -210,7 +210,8 @@ fn a_fragment_in_a_tunnel_and_a_tunnel_in_fragments() {
     let parsed = ALL.ip(&v4(4, &fragment));
     assert_eq!(parsed.ending, Ending::Fragment);
     assert_eq!(parsed.key.src_host(), INNER_KEY.src_host());
-    // The later fragments of the outer packet hold no inner header, so none of its fragments has one.
+    // The later fragments of the outer packet hold no inner header, so none of its fragments has
+    // one.
     let mut outer = v4(4, &INNER4);
     for (first, second) in [(0x20, 0), (0x20, 1), (0, 1)] {
         (outer[6], outer[7]) = (first, second);

@@ -11,8 +11,8 @@ use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::config::{Config, Sharing};
 
 impl Config {
-    /// Takes over from `new` what can change while packets are queued; says what has changed, a line each,
-    /// and what would have but needs a restart.
+    /// Takes over from `new` what can change while packets are queued; says what has changed, a
+    /// line each, and what would have but needs a restart.
     pub(crate) fn take_over(&mut self, new: Self) -> Vec<String> {
         let mut said = Vec::new();
         let mut changed = |what: &str, from: String, to: String| {
@@ -116,8 +116,8 @@ fn millis_word(span: Nanos) -> String {
 /// The most hosts that are named in one line of changes.
 const NAMED: usize = 8;
 
-/// What has changed of hosts, in one line, if anything has: the first few of them by name. `word` says what a host
-/// has, and what one of which the table says nothing.
+/// What has changed of hosts, in one line, if anything has: the first few of them by name. `word`
+/// says what a host has, and what one of which the table says nothing.
 fn changed_hosts<T: PartialEq>(
     table: &str,
     old: &BTreeMap<Host, T>,

@@ -191,7 +191,8 @@ impl RawOptions {
         Ok(self.read("--max-hosts", &self.max_hosts, refused)?.unwrap_or(DEFAULT_MAX_HOSTS))
     }
 
-    /// The time without service after which a queue of SQF that has to make room is dropped whole, if any.
+    /// The time without service after which a queue of SQF that has to make room is dropped whole,
+    /// if any.
     fn flush_unserved(&self, kind: QueueKind) -> Result<Option<Nanos>, String> {
         if kind != QueueKind::Sqf
             && let Some(word) = &self.flush_unserved

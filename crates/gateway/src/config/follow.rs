@@ -12,7 +12,8 @@ use crate::forward::queue::Heading;
 /// What is asked for of rates that follow the line. The base of a direction is its rate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Follow {
-    /// Addresses that are asked how long the way there and back takes: one at a time, the next if it is silent.
+    /// Addresses that are asked how long the way there and back takes: one at a time, the next if
+    /// it is silent.
     pub(crate) reflectors: Vec<IpAddr>,
     /// By answers, up and down.
     pub(crate) by_delay: [Option<AutorateParams>; 2],
@@ -178,7 +179,8 @@ fn reflectors(option: &str, word: &str) -> Result<Vec<IpAddr>, String> {
     }
 }
 
-/// Whether an address is of one link only, so that it is reached by way of an interface that is not told, or of all its hosts.
+/// Whether an address is of one link only, so that it is reached by way of an interface that is not
+/// told, or of all its hosts.
 const fn is_of_a_link(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_broadcast(),

@@ -1,4 +1,5 @@
-//! How frames are handled beside their order: acknowledgements, code points, drops, memory, lateness.
+//! How frames are handled beside their order: acknowledgements, code points, drops, memory,
+//! lateness.
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate, Shaper};
@@ -179,8 +180,8 @@ pub(crate) fn rtt_word(rtt: Rtt) -> String {
     rtt.to_string()
 }
 
-/// A round-trip time: a word for it, or a time with its unit. Without a unit `tc` reads microseconds, and milliseconds would
-/// be meant.
+/// A round-trip time: a word for it, or a time with its unit. Without a unit `tc` reads
+/// microseconds, and milliseconds would be meant.
 pub(super) fn rtt(option: &str, word: &str) -> Result<Rtt, String> {
     word.parse().map_err(|_| {
         if !word.is_empty() && word.bytes().all(|digit| digit.is_ascii_digit()) {
@@ -205,8 +206,8 @@ pub(crate) fn memory_word(limit: Option<MemoryLimit>) -> String {
     }
 }
 
-/// How late a timer may be, in milliseconds, without the line losing time, if nothing is said: what a busy
-/// home router keeps a process waiting.
+/// How late a timer may be, in milliseconds, without the line losing time, if nothing is said: what
+/// a busy home router keeps a process waiting.
 const DEFAULT_CATCH_UP: i64 = 10;
 /// The most bytes that may follow at once.
 const MOST_BURST: i64 = 1 << 30;
@@ -330,7 +331,8 @@ impl RawOptions {
         }
     }
 
-    /// What a packet is on the wire. Frames are counted as they are unless something is said of the link.
+    /// What a packet is on the wire. Frames are counted as they are unless something is said of the
+    /// link.
     pub(super) fn line(&self) -> Result<Overhead, String> {
         let parts = [&self.overhead, &self.mpu, &self.framing];
         let link = self.read("--link", &self.link, |option, words| {

@@ -1,4 +1,5 @@
-//! What a host is: what tells hosts of the LAN side apart, and lists of addresses that are one host.
+//! What a host is: what tells hosts of the LAN side apart, and lists of addresses that are one
+//! host.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -68,7 +69,8 @@ impl Host {
         if len < most { Self::Prefix(address, len) } else { Self::Address(address) }
     }
 
-    /// The key of a host that is told apart as this, and how many bits of it count: all of an address.
+    /// The key of a host that is told apart as this, and how many bits of it count: all of an
+    /// address.
     fn key(&self, names: &Names) -> Option<(HostKey, u8)> {
         Some(match self {
             Self::Address(address) => (key_of(*address), if address.is_ipv4() { 32 } else { 128 }),
@@ -228,11 +230,12 @@ impl Names {
         true
     }
 
-    /// The same lists, each with the number that the list of its name has in `before`: hosts that are queued stay the
-    /// hosts that they were.
+    /// The same lists, each with the number that the list of its name has in `before`: hosts that
+    /// are queued stay the hosts that they were.
     pub(crate) fn numbered_as(self, before: &Self) -> Self {
         let old: BTreeSet<u16> = before.lists.values().map(|list| list.number).collect();
-        // A number that no list had, as long as there is one: a packet that is queued may have that of a list that is gone.
+        // A number that no list had, as long as there is one: a packet that is queued may have that
+        // of a list that is gone.
         let unused = (0..=u16::MAX).filter(|number| !old.contains(number));
         let gone = before.lists.iter().filter(|(name, _)| !self.lists.contains_key(*name));
         let mut numbers = unused.chain(gone.map(|(_, list)| list.number));
@@ -324,7 +327,8 @@ impl Names {
         }
     }
 
-    /// The list that this host is on, or the first that the hosts of a prefix are on if each of them is on one: of which a table should say it by its name.
+    /// The list that this host is on, or the first that the hosts of a prefix are on if each of
+    /// them is on one: of which a table should say it by its name.
     pub(crate) fn list_of(&self, host: &Host) -> Option<&str> {
         let (key, _) = match host {
             Host::Address(_) | Host::Mac(_) => host.key(self)?,
@@ -339,8 +343,8 @@ impl Names {
     }
 }
 
-/// Something of hosts, found by the host that a packet counts for: of several prefixes that a host is in, that of the
-/// longest.
+/// Something of hosts, found by the host that a packet counts for: of several prefixes that a host
+/// is in, that of the longest.
 #[derive(Clone, Debug)]
 pub(crate) struct ByHost<T> {
     found: BTreeMap<(HostKey, u8), T>,
@@ -370,8 +374,8 @@ impl<T> ByHost<T> {
         Self { found, v4_lengths, v6_lengths }
     }
 
-    /// What `of` makes, for each host or prefix, of what is said of it and of the prefixes that it is in, the longest
-    /// first.
+    /// What `of` makes, for each host or prefix, of what is said of it and of the prefixes that it
+    /// is in, the longest first.
     pub(crate) fn map<U>(&self, of: impl Fn(&mut dyn Iterator<Item = &T>) -> U) -> ByHost<U> {
         let made =
             self.found.keys().map(|&(host, len)| ((host, len), of(&mut self.within(host, len))));
@@ -460,7 +464,8 @@ mod tests {
         }
     }
 
-    /// Goal: of nested prefixes the longest counts. Method: every address of 10.0.0.0/28, against a look at all.
+    /// Goal: of nested prefixes the longest counts. Method: every address of 10.0.0.0/28, against a
+    /// look at all.
     #[test]
     fn the_longest_prefix_counts() {
         let written = ["0.0.0.0/0", "10.0.0.0/29", "10.0.0.4/30", "10.0.0.5", "fd00::/64", "tv"];
@@ -486,8 +491,8 @@ mod tests {
         assert_eq!(found.get(HostKey::NotIp), None);
     }
 
-    /// Goal: a prefix whose hosts are all on lists is found, and one with a host that is on none is not. Method: every prefix
-    /// in 10.0.0.0/28 beside a look at each address.
+    /// Goal: a prefix whose hosts are all on lists is found, and one with a host that is on none is
+    /// not. Method: every prefix in 10.0.0.0/28 beside a look at each address.
     #[test]
     fn a_prefix_whose_hosts_are_all_listed_is_found() {
         let mut names = Names::new(HostBy::Address);
@@ -514,9 +519,10 @@ mod tests {
         assert_eq!(names.list_of(&Host::parse("11.0.0.0/8").unwrap()), None);
     }
 
-    /// Goal: numbers of lists that are gone are given to others when there are no others left, at once and in time that
-    /// grows with the lists and not with their square. Method: 40,000 lists, and 40,000 others three times; each list has a
-    /// number of its own, and those that stay keep theirs.
+    /// Goal: numbers of lists that are gone are given to others when there are no others left, at
+    /// once and in time that grows with the lists and not with their square. Method: 40,000 lists,
+    /// and 40,000 others three times; each list has a number of its own, and those that stay keep
+    /// theirs.
     #[test]
     fn forty_thousand_lists_may_change_places_with_others() {
         let lists = |round: u32| {

@@ -35,8 +35,8 @@ pub(crate) enum QueueKind {
 pub(crate) enum HostMode {
     /// As CAKE has it; hosts are those that the packet names, in both directions.
     By(Isolation),
-    /// The hosts on the LAN side, and then their flows: `dual-srchost` on the way up and `dual-dsthost` on
-    /// the way down.
+    /// The hosts on the LAN side, and then their flows: `dual-srchost` on the way up and
+    /// `dual-dsthost` on the way down.
     Lan,
     /// The hosts on the LAN side, and the flows of each by shortest queue first.
     UsersSqf,

@@ -1,4 +1,5 @@
-//! What the frames of a configuration and their places in the queues take, and the most that is accepted.
+//! What the frames of a configuration and their places in the queues take, and the most that is
+//! accepted.
 
 use freeboard::sched_core::Limits;
 
@@ -14,8 +15,8 @@ use crate::io::frame::Pool;
 use crate::io::sys::BATCH;
 use crate::io::uncut::LONGEST;
 
-/// The most that both directions may take, in bytes; on a machine with less than twice that, half of what
-/// it has.
+/// The most that both directions may take, in bytes; on a machine with less than twice that, half
+/// of what it has.
 const MOST: u64 = 2 << 30;
 
 /// Frames for both directions with these limits, and for what waits for the devices.

@@ -12,7 +12,8 @@ use crate::setup::Place;
 
 /// The words behind the program's name.
 ///
-/// Values of options are kept as they are written: what they may be is checked for words and file alike.
+/// Values of options are kept as they are written: what they may be is checked for words and file
+/// alike.
 #[derive(Debug, Parser)]
 #[command(
     name = "freeboard-gateway",
@@ -161,7 +162,8 @@ impl Source {
     /// The same while frames wait, if there is a file at all.
     pub(crate) fn read_again(&self) -> Option<Result<Config, String>> {
         let file = self.file.as_deref()?;
-        // One that waits for a writer would keep the frames waiting; what it had to say it has said.
+        // One that waits for a writer would keep the frames waiting; what it had to say it has
+        // said.
         if std::fs::metadata(file).is_ok_and(|there| !there.is_file()) {
             let file = file.display();
             return Some(Err(format!(

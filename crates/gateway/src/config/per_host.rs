@@ -26,7 +26,8 @@ pub(crate) type TermsByHost = ByHost<Terms>;
 
 /// What the configuration says of hosts, where the longest frame has `max_len` bytes.
 ///
-/// A host of which a table says nothing has what the table says of the longest prefix that the host is in.
+/// A host of which a table says nothing has what the table says of the longest prefix that the host
+/// is in.
 pub(crate) fn by_host(config: &Config, max_len: u32) -> TermsByHost {
     let Config { names, weights, rates, ceils, .. } = config;
     let hosts: BTreeSet<&Host> = weights.keys().chain(rates.keys()).chain(ceils.keys()).collect();
@@ -60,10 +61,12 @@ struct Said {
     ceiling: Option<Rate>,
 }
 
-/// A committed rate with a burst of 100 ms; what the host borrows is charged. None for an unlimited rate.
+/// A committed rate with a burst of 100 ms; what the host borrows is charged. None for an unlimited
+/// rate.
 ///
-/// A burst must be longer than the pauses of a TCP rival under an AQM, because what is borrowed is charged up to a
-/// burst only. Beside one such rival a host of 4 Mbit/s had 1.07 of its rate with 20 ms, and 1.00 with 100 ms (`crates/sim/tests/suite/host_rates.rs`).
+/// A burst must be longer than the pauses of a TCP rival under an AQM, because what is borrowed is
+/// charged up to a burst only. Beside one such rival a host of 4 Mbit/s had 1.07 of its rate with
+/// 20 ms, and 1.00 with 100 ms (`crates/sim/tests/suite/host_rates.rs`).
 fn committed(rate: Rate, max_len: u32) -> Option<TokenBucket> {
     let (bits, burst) = bucket(rate, 10, max_len)?;
     TokenBucket::new(bits, burst).ok()
@@ -75,8 +78,9 @@ fn ceiling(rate: Rate, max_len: u32) -> Option<TokenBucket> {
     TokenBucket::new(bits, burst).ok()
 }
 
-/// Bits per second, whose range is the same for lines, rates and ceilings, and a burst in bytes: what the rate carries
-/// in one `part`-th of a second, or two of the longest frames if these are more.
+/// Bits per second, whose range is the same for lines, rates and ceilings, and a burst in bytes:
+/// what the rate carries in one `part`-th of a second, or two of the longest frames if these are
+/// more.
 fn bucket(rate: Rate, part: u64, max_len: u32) -> Option<(u64, u32)> {
     let bits = rate.as_bits_per_second()?;
     Some((bits, u32::try_from(bits / 8 / part).unwrap_or(u32::MAX).max(2 * max_len)))

@@ -18,8 +18,8 @@ use crate::config::handling::Ways;
 use crate::config::keywords::{HostMode, Io, QueueKind, Switch, Words};
 use crate::config::mistakes;
 
-/// Options as they were written: in the file, or as words. Each may be absent. The comment of an option is
-/// what the help says of it.
+/// Options as they were written: in the file, or as words. Each may be absent. The comment of an
+/// option is what the help says of it.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[group(skip)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -46,9 +46,9 @@ pub(crate) struct RawOptions {
         allow_negative_numbers = true
     )]
     pub(crate) down: Option<Word>,
-    /// The rates follow the line, by how long echo requests to these addresses take: one at a time is
-    /// asked, 20 times a second, the next one if it is silent. --up and --down are what the line usually
-    /// carries [default: off].
+    /// The rates follow the line, by how long echo requests to these addresses take: one at a time
+    /// is asked, 20 times a second, the next one if it is silent. --up and --down are what the
+    /// line usually carries [default: off].
     #[arg(long, value_name = "ADDR,...", help_heading = "Rates that follow the line")]
     pub(crate) autorate: Option<Word>,
     /// The least rate up; without it --up is fixed.
@@ -83,7 +83,8 @@ pub(crate) struct RawOptions {
         allow_negative_numbers = true
     )]
     pub(crate) down_max: Option<Word>,
-    /// How many milliseconds more than the path takes are a queue in the modem, 1 to 1000 [default: 15].
+    /// How many milliseconds more than the path takes are a queue in the modem, 1 to 1000
+    /// [default: 15].
     #[arg(
         long,
         value_name = "MS",
@@ -91,8 +92,8 @@ pub(crate) struct RawOptions {
         allow_negative_numbers = true
     )]
     pub(crate) autorate_delay: Option<Word>,
-    /// The rate down follows what arrives, between --down-min and --down-max; with --autorate it is the
-    /// lesser of both [default: off; alone: on].
+    /// The rate down follows what arrives, between --down-min and --down-max; with --autorate it
+    /// is the lesser of both [default: off; alone: on].
     #[arg(long, value_name = "WORD", help_heading = "Rates that follow the line", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) autorate_ingress: Option<Word>,
     /// Sockets on existing interfaces, or TAP devices to attach to [default: packet].
@@ -116,8 +117,9 @@ pub(crate) struct RawOptions {
     /// --nat, and where a table names an address].
     #[arg(long, value_name = "WORD", help_heading = "Queues")]
     pub(crate) host_by: Option<Word>,
-    /// Hosts are those behind this machine's own translation of addresses (NAT), where the gateway stands on the
-    /// outer side of it: the kernel's table of connections knows them [default: off; alone: on].
+    /// Hosts are those behind this machine's own translation of addresses (NAT), where the gateway
+    /// stands on the outer side of it: the kernel's table of connections knows them [default: off;
+    /// alone: on].
     #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) nat: Option<Word>,
     /// What each direction may hold: a size such as 4mb or 300000, and at most 8192 packets then,
@@ -126,8 +128,8 @@ pub(crate) struct RawOptions {
     /// most; with fifo 1000p, as many as a modem holds].
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) limit: Option<Word>,
-    /// With sqf: a queue that has to make room and was not served for this many milliseconds is dropped
-    /// whole, 0 to 60000; 0 is never [default: 0].
+    /// With sqf: a queue that has to make room and was not served for this many milliseconds is
+    /// dropped whole, 0 to 60000; 0 is never [default: 0].
     #[arg(long, value_name = "MS", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) flush_unserved: Option<Word>,
     /// AQM algorithm: codel marks or drops packets of a standing queue; cobalt also drops from
@@ -144,33 +146,36 @@ pub(crate) struct RawOptions {
     /// twentieth of it [default: internet, 100 ms].
     #[arg(long, value_name = "WORD", help_heading = "Queues")]
     pub(crate) rtt: Option<Word>,
-    /// Classes of the line by code point (DSCP): besteffort, precedence, diffserv3, diffserv4, diffserv8, or
-    /// tins of your own, "tin rest tin calls share 1/4 map EF calls". Within its share of the rate a tin goes
-    /// before those below, and beyond it behind them. With drr [default: besteffort].
+    /// Classes of the line by code point (DSCP): besteffort, precedence, diffserv3, diffserv4,
+    /// diffserv8, or tins of your own, "tin rest tin calls share 1/4 map EF calls". Within its
+    /// share of the rate a tin goes before those below, and beyond it behind them. With drr
+    /// [default: besteffort].
     #[arg(long, value_name = "WORDS", help_heading = "Queues")]
     pub(crate) tins: Option<Word>,
-    /// Which header names the tin: that of the packet, the innermost one that can be read of tunnels, or the priority
-    /// bits (802.1p) of a VLAN tag [default: dscp].
+    /// Which header names the tin: that of the packet, the innermost one that can be read of
+    /// tunnels, or the priority bits (802.1p) of a VLAN tag [default: dscp].
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<TinBy>())]
     pub(crate) tin_by: Option<Word>,
-    /// Bits of the firewall's mark that name the tin, such as 0xff: 1 is the first, and where they are 0 the header counts. The kernel
-    /// says marks, since Linux 5.19, of what this machine's own stack hands over at a veth pair [default: 0, none].
+    /// Bits of the firewall's mark that name the tin, such as 0xff: 1 is the first, and where they
+    /// are 0 the header counts. The kernel says marks, since Linux 5.19, of what this machine's
+    /// own stack hands over at a veth pair [default: 0, none].
     #[arg(long, value_name = "MASK", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) fwmark: Option<Word>,
-    /// What waits of the TCP acknowledgements that hosts send is thinned out: at most all but two of a
-    /// connection, or, aggressive, all but one. For a line that is ten times as fast down as up
-    /// [default: off; alone: conservative].
+    /// What waits of the TCP acknowledgements that hosts send is thinned out: at most all but two
+    /// of a connection, or, aggressive, all but one. For a line that is ten times as fast down as
+    /// up [default: off; alone: conservative].
     #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<AckFilter>())]
     pub(crate) ack_filter: Option<Word>,
     /// Frames leave without the code point (DSCP) that they came with [default: off; alone: both].
     #[arg(long, value_name = "WAY", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "both", value_parser = one_of::<Ways>())]
     pub(crate) wash: Option<Word>,
-    /// What the buffers of queued frames may take in each direction: by-rate, which is what the rate carries in
-    /// four times --rtt, 4 to 15 MB, or a size such as 4mb or 300000 [default: what --limit says].
+    /// What the buffers of queued frames may take in each direction: by-rate, which is what the
+    /// rate carries in four times --rtt, 4 to 15 MB, or a size such as 4mb or 300000 [default:
+    /// what --limit says].
     #[arg(long, value_name = "SIZE", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) memory_limit: Option<Word>,
-    /// What the line is, in words: "pppoe-ptm ether-vlan", "docsis", "overhead 44 mpu 96 atm"; in place of
-    /// the next three.
+    /// What the line is, in words: "pppoe-ptm ether-vlan", "docsis", "overhead 44 mpu 96 atm"; in
+    /// place of the next three.
     #[arg(long, value_name = "WORDS", help_heading = "The line")]
     pub(crate) link: Option<Word>,
     /// Bytes that the line adds to an IP packet, -64 to 256.
@@ -189,15 +194,16 @@ pub(crate) struct RawOptions {
     /// The same in bytes that may leave at once then, whatever the rate: in place of --catch-up.
     #[arg(long, value_name = "BYTES", help_heading = "The line", allow_negative_numbers = true)]
     pub(crate) burst: Option<Word>,
-    /// A host has one share in all tins together, and not one in each. With --tins [default: off; alone: on].
+    /// A host has one share in all tins together, and not one in each. With --tins [default: off;
+    /// alone: on].
     #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) hosts_across_tins: Option<Word>,
-    /// Frames of several packets (GSO, TSO, GRO) are cut into these when they come, and else dropped as merged
-    /// [default: on].
+    /// Frames of several packets (GSO, TSO, GRO) are cut into these when they come, and else
+    /// dropped as merged [default: on].
     #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) split_gso: Option<Word>,
-    /// On the way down the line stands before the gateway: what is dropped here counts as sent, so that
-    /// arrivals keep to the rate [default: off; alone: on].
+    /// On the way down the line stands before the gateway: what is dropped here counts as sent, so
+    /// that arrivals keep to the rate [default: off; alone: on].
     #[arg(long, value_name = "WORD", help_heading = "The line", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) ingress: Option<Word>,
     /// A Unix socket on which statistics are given, a line of JSON each time.
@@ -248,7 +254,8 @@ pub(crate) struct Word {
     begin: Option<usize>,
 }
 
-/// A value: a string, or a number or `true` or `false` that stand without quotes. These are the words `on` and `off`.
+/// A value: a string, or a number or `true` or `false` that stand without quotes. These are the
+/// words `on` and `off`.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "not accepted (expected a string, a whole number, true or false)")]
 enum Bare {
@@ -303,7 +310,8 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// The number of the line in which the byte `at` is, from 1, and the line, of which a long one is cut.
+    /// The number of the line in which the byte `at` is, from 1, and the line, of which a long one
+    /// is cut.
     fn line(&self, at: usize) -> (usize, String) {
         let before = self.text.get(..at).unwrap_or("");
         let line = before.matches('\n').count();
@@ -316,8 +324,8 @@ impl Origin {
     }
 }
 
-/// The longest configuration file, in bytes: some ten thousand weights, read in a few milliseconds while
-/// frames wait.
+/// The longest configuration file, in bytes: some ten thousand weights, read in a few milliseconds
+/// while frames wait.
 const LONGEST_FILE: u64 = 256 << 10;
 /// Letters of a line that are shown with what is wrong with it.
 const SHOWN: usize = 60;
@@ -356,7 +364,8 @@ impl RawOptions {
         }
     }
 
-    /// What stands in front of what is wrong with `word`: the file and the line, of a word in a file.
+    /// What stands in front of what is wrong with `word`: the file and the line, of a word in a
+    /// file.
     pub(super) fn place(&self, word: Option<&Word>) -> String {
         self.place_at(word.and_then(|word| word.begin))
     }

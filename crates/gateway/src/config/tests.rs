@@ -243,8 +243,8 @@ fn contradictions_name_the_word_and_what_is_accepted() {
     }
 }
 
-/// Goal: a fault of one word is told before the sum of the shares, which is the fault of no single word. Method: shares that
-/// take the whole line, with each fault of one word behind them.
+/// Goal: a fault of one word is told before the sum of the shares, which is the fault of no single
+/// word. Method: shares that take the whole line, with each fault of one word behind them.
 #[test]
 fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
     for (words, why) in [
@@ -262,7 +262,8 @@ fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
     }
 }
 
-/// Goal: what is said of the AQM, and what is not. Method: every word with each queue, with and without the threshold.
+/// Goal: what is said of the AQM, and what is not. Method: every word with each queue, with and
+/// without the threshold.
 #[test]
 fn the_aqm_is_what_was_asked_for_and_a_fifo_has_none() {
     let said = |more: &str| with(more).map(|config| (config.share.aqm, config.share.l4s));
@@ -285,7 +286,8 @@ fn the_aqm_is_what_was_asked_for_and_a_fifo_has_none() {
     assert_eq!((config.share.aqm, config.share.l4s), (AqmKind::CoDel, false));
 }
 
-/// Goal: of a long file the line that is wrong is named, and of a word of the command line no line is.
+/// Goal: of a long file the line that is wrong is named, and of a word of the command line no line
+/// is.
 #[test]
 fn a_wrong_value_is_found_by_its_line() {
     let hosts = (0..4_000).map(|at| format!("\"10.0.{}.{}\" = 2\n", at / 250, at % 250));
@@ -411,7 +413,8 @@ fn caps_are_rates() {
     assert!(said.len() == 3 && said[2].starts_with("caps: "));
 }
 
-/// Goal: names, prefixes and what tells hosts apart are read, change, and are said; a name may be given terms.
+/// Goal: names, prefixes and what tells hosts apart are read, change, and are said; a name may be
+/// given terms.
 #[test]
 fn hosts_are_named_and_said() {
     let text = "host-by = \"prefix\"\n[weights]\ntv = 3\n[rates]\n\"fd00::/48\" = \"2mbit\"\n\
@@ -500,7 +503,8 @@ fn words_win_over_different_words_of_the_file() {
     assert!(error.contains("line 5: --link \"docsis\": not available with --overhead"), "{error}");
 }
 
-/// Goal: a long table of which a little has changed makes a short line, and one of which all has changed too.
+/// Goal: a long table of which a little has changed makes a short line, and one of which all has
+/// changed too.
 #[test]
 fn of_hosts_is_said_what_has_changed() {
     let table = |rate: &str| {

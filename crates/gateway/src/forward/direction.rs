@@ -1,7 +1,7 @@
 //! One direction: from a frame that was received to a frame that is sent, or the reason why not.
 //!
-//! After every call: received = turned away + rejected + dropped + undeliverable + sent + held, where held
-//! are the queued ones and those that wait for the device.
+//! After every call: received = turned away + rejected + dropped + undeliverable + sent + held,
+//! where held are the queued ones and those that wait for the device.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -70,8 +70,8 @@ pub(crate) struct Outside {
     /// Rejected and dropped by queues that there were before a change of the configuration.
     pub(crate) lost_before: LostBefore,
     pub(crate) marked_before: u64,
-    /// Packets that came with a mark and were counted by queues before a change. Those that were moved into the
-    /// present queue are counted there, and not here.
+    /// Packets that came with a mark and were counted by queues before a change. Those that were
+    /// moved into the present queue are counted there, and not here.
     pub(crate) came_marked_before: u64,
     /// Frames whose code point was cleared when they came.
     pub(crate) washed: u64,
@@ -81,7 +81,8 @@ pub(crate) struct Outside {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LostBefore {
     pub(crate) rejected: u64,
-    /// By reason, in the order of [`DropReason::ALL`]. None were drained: those have moved on, or count as rejected.
+    /// By reason, in the order of [`DropReason::ALL`]. None were drained: those have moved on, or
+    /// count as rejected.
     pub(crate) dropped: [u64; DropReason::ALL.len()],
 }
 
@@ -204,9 +205,9 @@ impl Direction {
         self.heading
     }
 
-    /// A frame was received into `spare`, which is a free one afterwards. Its host is the one behind the translation of
-    /// addresses, where that is known; its flow is the one that it is in as it came, so that a translation that becomes
-    /// known moves no packet of it past another.
+    /// A frame was received into `spare`, which is a free one afterwards. Its host is the one
+    /// behind the translation of addresses, where that is known; its flow is the one that it is in
+    /// as it came, so that a translation that becomes known moves no packet of it past another.
     pub(crate) fn arrive(
         &mut self,
         now: Nanos,
@@ -266,8 +267,8 @@ impl Direction {
         }
     }
 
-    /// A frame of several packets was received into `whole`: each of them arrives by itself, through `spare`. Returns how many
-    /// have, or 1 of a frame that is not cut.
+    /// A frame of several packets was received into `whole`: each of them arrives by itself,
+    /// through `spare`. Returns how many have, or 1 of a frame that is not cut.
     pub(crate) fn arrive_uncut(
         &mut self,
         now: Nanos,
@@ -328,8 +329,8 @@ impl Direction {
         }
     }
 
-    /// Tells the queue the terms in force of all hosts that may have something queued: a host that stays backlogged has
-    /// them at once.
+    /// Tells the queue the terms in force of all hosts that may have something queued: a host that
+    /// stays backlogged has them at once.
     fn update_hosts(&mut self, now: Nanos) {
         let hosts: BTreeSet<HostKey> = self.held.iter().filter_map(|held| held.host).collect();
         for host in hosts {
@@ -375,8 +376,8 @@ impl Direction {
         }
     }
 
-    /// As [`Self::offer`], for a queue that filters acknowledgements: it reads them in frames of the pool, to which frames
-    /// are given back only afterwards.
+    /// As [`Self::offer`], for a queue that filters acknowledgements: it reads them in frames of
+    /// the pool, to which frames are given back only afterwards.
     fn offer_ack(&mut self, now: Nanos, seen: &Seen, packet: Packet, pool: &mut Pool) {
         let Self { queue, held, watch, gone, .. } = self;
         let acks = |packet: Packet| {
@@ -502,10 +503,11 @@ impl Direction {
     }
 
     /// Another configuration, with everything that is queued; `another` is what
-    /// [`Self::build_another`] gave for the plan. Both directions have its limit, and `pool` the frames for it.
+    /// [`Self::build_another`] gave for the plan. Both directions have its limit, and `pool` the
+    /// frames for it.
     ///
-    /// Where the queue itself has to be another, what it held is put into the new one in the order of
-    /// arrival, and is as old there as it was.
+    /// Where the queue itself has to be another, what it held is put into the new one in the order
+    /// of arrival, and is as old there as it was.
     pub(crate) fn change(
         &mut self,
         now: Nanos,
@@ -605,7 +607,8 @@ impl Direction {
         })
     }
 
-    /// The side whose hosts are counted: that of the LAN, or the one that counts where that does not.
+    /// The side whose hosts are counted: that of the LAN, or the one that counts where that does
+    /// not.
     const fn side(&self) -> Side {
         match (isolation(self.plan.share.hosts, self.heading), self.heading) {
             (Isolation::DualSrcHost, _) => Side::Source,
@@ -615,8 +618,9 @@ impl Direction {
         }
     }
 
-    /// How often flows, and [hosts](Self::side), have become backlogged in the queue that there is, and how often new ones, a pair each;
-    /// and how many flows that hold packets do not react to drops. Where the queue knows. Cost: O(queues).
+    /// How often flows, and [hosts](Self::side), have become backlogged in the queue that there is,
+    /// and how often new ones, a pair each; and how many flows that hold packets do not react to
+    /// drops. Where the queue knows. Cost: O(queues).
     pub(crate) fn activity(&self) -> Option<([[u64; 2]; 2], u32)> {
         let (all, unresponsive) = self.queue.activity()?;
         let Activations { flows, new_flows, .. } = all;
@@ -640,7 +644,8 @@ impl Direction {
         let line = self.queue.line().clone();
         self.queue = queue;
         self.queue.set_line(line);
-        // The packets wait on: the line is busy since the oldest of them came, and they are as old as they were.
+        // The packets wait on: the line is busy since the oldest of them came, and they are as old
+        // as they were.
         for packet in moving {
             let held = self.held[packet.handle as usize];
             if let Some(seen) = held.seen {
@@ -652,8 +657,9 @@ impl Direction {
         self.outside.came_marked_before += before.came_marked.saturating_sub(counted_again);
     }
 
-    /// Gives the frames of `moving` packets, and of those that are leaving, handles below `descriptors`. The limits of
-    /// both directions leave room for all of them; what would find none is dropped.
+    /// Gives the frames of `moving` packets, and of those that are leaving, handles below
+    /// `descriptors`. The limits of both directions leave room for all of them; what would find
+    /// none is dropped.
     fn renumber(&mut self, moving: &mut Vec<Packet>, descriptors: u32, pool: &mut Pool) {
         let Self { held, watch, leaving, outside, .. } = self;
         held.resize(held.len().max(descriptors as usize), Held::default());

@@ -326,8 +326,8 @@ fn parts_of(bytes: u64, bits_per_second: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 1_024 / in_interval.max(1)).unwrap_or(u64::MAX)
 }
 
-/// Whether a direction that uses so much of its rate has no part in a delay: less than a quarter, and less than half of what the
-/// other one uses.
+/// Whether a direction that uses so much of its rate has no part in a delay: less than a quarter,
+/// and less than half of what the other one uses.
 const fn is_bystander(used: u64, by_other: u64) -> bool {
     used < 256 && used < by_other / 2
 }

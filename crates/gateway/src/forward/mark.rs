@@ -21,8 +21,8 @@ mod tests {
     }
 
     /// Goal: the mark is there, the checksum is right, nothing else changes.
-    /// Method: both kinds of ECN-capable packets and every DSCP, behind VLAN tags and without; the checksum
-    /// is computed anew over the whole header.
+    /// Method: both kinds of ECN-capable packets and every DSCP, behind VLAN tags and without; the
+    /// checksum is computed anew over the whole header.
     #[test]
     fn a_marked_ipv4_header_has_a_right_checksum() {
         for tags in 0..=2 {

@@ -1,11 +1,12 @@
-//! Hosts behind the machine's own translation of addresses: what the kernel's table of connections says of a packet
-//! on the outer side.
+//! Hosts behind the machine's own translation of addresses: what the kernel's table of connections
+//! says of a packet on the outer side.
 //!
-//! The kernel tells of each connection as it begins, before its first packet leaves the machine's stack. What is told is
-//! read before the frames that have come with it, so that a connection from a host is known when its first packet is
-//! queued. The table itself says what there was before, and what was told while the socket was full. It is read by the one
-//! thread there is, a piece between two turns of the loop. What is looked up meanwhile is what is known: no packet waits
-//! for the kernel.
+//! The kernel tells of each connection as it begins, before its first packet leaves the machine's
+//! stack. What is told is read before the frames that have come with it, so that a connection from
+//! a host is known when its first packet is queued. The table itself says what there was before,
+//! and what was told while the socket was full. It is read by the one thread there is, a piece
+//! between two turns of the loop. What is looked up meanwhile is what is known: no packet waits for
+//! the kernel.
 
 mod event;
 mod line;
@@ -25,8 +26,9 @@ use crate::io::privileges::Capability;
 use crate::log::say;
 use line::Connection;
 
-/// From the begin of a pass over the table to that of the next, where nothing else tells of connections: a flow that was
-/// not known when it was queued keeps to the machine's address while it is queued, so this is short.
+/// From the begin of a pass over the table to that of the next, where nothing else tells of
+/// connections: a flow that was not known when it was queued keeps to the machine's address while
+/// it is queued, so this is short.
 const EVERY: Nanos = Nanos::from_millis(100);
 /// The same where the kernel tells of them: a pass forgets those that have ended.
 const SELDOM: Nanos = Nanos::from_secs(2);
@@ -36,10 +38,12 @@ const TOLD: Nanos = Nanos::from_secs(10);
 /// A pass takes one part of the time in so many.
 const PARTS: u64 = 10;
 
-/// The most translated connections that are known. A packet of another one counts for the address that it has.
+/// The most translated connections that are known. A packet of another one counts for the address
+/// that it has.
 pub(crate) const MOST: usize = 32_768;
 
-/// What both tables take at most, in bytes: as many places as a table of [`MOST`] has, with a byte of the hash each.
+/// What both tables take at most, in bytes: as many places as a table of [`MOST`] has, with a byte
+/// of the hash each.
 pub(crate) const BYTES: u64 = 2 * 2 * MOST as u64 * (size_of::<(Outside, End)>() as u64 + 1);
 
 /// An end of a connection. The port of an echo is its identifier, at both ends.

@@ -28,7 +28,8 @@ use users::Users;
 
 /// Rounds of `triple-isolate`, shared by the tins.
 const ROUNDS: usize = 256;
-/// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is no secret.
+/// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is
+/// no secret.
 const SEED: u64 = 1;
 /// Frames that one direction may hold unless its limit is in packets.
 const FRAMES: u32 = 8_192;
@@ -118,8 +119,8 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
     /// What packets are on the wire: on the line, and for the rates and ceilings of hosts.
     fn set_link(&mut self, link: Overhead);
 
-    /// As [`Self::offer`], of a packet and with packets queued that `acks` reads. Without effect on a queue without a filter of
-    /// acknowledgements.
+    /// As [`Self::offer`], of a packet and with packets queued that `acks` reads. Without effect on
+    /// a queue without a filter of acknowledgements.
     fn offer_ack(
         &mut self,
         now: Nanos,
@@ -134,11 +135,12 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
     /// Whether drops are charged, and how acknowledgements are filtered where the queue can do so.
     fn treat(&mut self, treatment: &Treatment);
 
-    /// What `seen` says of its host, from now on; without effect on a queue that has no level of hosts.
+    /// What `seen` says of its host, from now on; without effect on a queue that has no level of
+    /// hosts.
     fn update_host(&mut self, _now: Nanos, _seen: &Seen) {}
 
-    /// Other tins from now on; without effect on a queue that has none. `seen` says of each packet that
-    /// is queued what it is told about it, with its number in the new plan.
+    /// Other tins from now on; without effect on a queue that has none. `seen` says of each packet
+    /// that is queued what it is told about it, with its number in the new plan.
     fn set_tins(&mut self, _plan: TinPlan, _seen: &dyn Fn(Packet) -> Seen) {}
 
     /// What has happened in a tin, of a queue that has tins. Cost: O(queues).
@@ -146,19 +148,20 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
         None
     }
 
-    /// How many flows hold packets, and how many hosts on each side, of a queue that knows both. Cost: O(queues).
+    /// How many flows hold packets, and how many hosts on each side, of a queue that knows both.
+    /// Cost: O(queues).
     fn totals(&self) -> Option<(FlowTotals, (u32, u32))> {
         None
     }
 
-    /// How often flows and hosts have become backlogged, and how many flows that hold packets do not react to drops, of a queue that
-    /// knows. Cost: O(queues).
+    /// How often flows and hosts have become backlogged, and how many flows that hold packets do
+    /// not react to drops, of a queue that knows. Cost: O(queues).
     fn activity(&self) -> Option<(Activations, u32)> {
         None
     }
 
-    /// What shares the line, from now on; without effect on a queue that is built for one isolation.
-    /// `seen` is as for [`Self::set_tins`].
+    /// What shares the line, from now on; without effect on a queue that is built for one
+    /// isolation. `seen` is as for [`Self::set_tins`].
     fn set_isolation(&mut self, _isolation: Isolation, _seen: &dyn Fn(Packet) -> Seen) {}
 }
 
@@ -173,8 +176,8 @@ trait Unshaped: Scheduler + fmt::Debug {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected>;
 
-    /// As [`Self::offer`], of a packet and with packets queued that `acks` reads. Without effect on a queue without a filter of
-    /// acknowledgements.
+    /// As [`Self::offer`], of a packet and with packets queued that `acks` reads. Without effect on
+    /// a queue without a filter of acknowledgements.
     fn offer_ack(
         &mut self,
         now: Nanos,

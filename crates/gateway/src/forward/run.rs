@@ -50,7 +50,8 @@ pub(crate) enum Failure {
     Broken(String),
     /// 2: the words or the file are not accepted, whenever they are tried. Nothing was changed.
     Refused(String),
-    /// 3: the system does not have what the words name, such as a device, or does not give it. Nothing was changed.
+    /// 3: the system does not have what the words name, such as a device, or does not give it.
+    /// Nothing was changed.
     Missing(String),
 }
 
@@ -526,8 +527,8 @@ impl Gateway {
         }
     }
 
-    /// Tells the clients that listen, if it is time. A client that has come meanwhile is told how things stand, and
-    /// that changes nothing for the others: recent counts go on.
+    /// Tells the clients that listen, if it is time. A client that has come meanwhile is told how
+    /// things stand, and that changes nothing for the others: recent counts go on.
     fn report_if_due(&mut self, now: Nanos) {
         if !self.stats.as_ref().is_some_and(Stats::has_clients) {
             return;

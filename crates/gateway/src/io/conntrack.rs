@@ -39,8 +39,9 @@ impl<R: Read + Seek> Conntrack<R> {
         Self { from, buffer: vec![0; PIECE], begun: 0, is_too_long: false, read: 0 }
     }
 
-    /// Reads the next piece and gives the lines that end in it; true if the pass is over, and the next piece is the
-    /// first. A line that is longer than a piece is left out. After an error the next piece is the first as well.
+    /// Reads the next piece and gives the lines that end in it; true if the pass is over, and the
+    /// next piece is the first. A line that is longer than a piece is left out. After an error the
+    /// next piece is the first as well.
     pub(crate) fn read(&mut self, line: impl FnMut(&[u8])) -> io::Result<bool> {
         let more = self.piece(line);
         if !matches!(more, Ok(true)) {
@@ -99,7 +100,8 @@ mod tests {
         lines
     }
 
-    /// Goal: every line comes out whole, whatever pieces the kernel gives, in this pass and in the next.
+    /// Goal: every line comes out whole, whatever pieces the kernel gives, in this pass and in the
+    /// next.
     #[test]
     fn lines_come_whole_whatever_the_pieces() {
         let lines: Vec<String> =
@@ -113,7 +115,8 @@ mod tests {
         }
     }
 
-    /// Goal: a line longer than a piece is left out, and the others are not; a table without end ends.
+    /// Goal: a line longer than a piece is left out, and the others are not; a table without end
+    /// ends.
     #[test]
     fn a_line_without_end_is_left_out() {
         let text = format!("one\n{}\ntwo\nhalf", "x".repeat(3 * PIECE));

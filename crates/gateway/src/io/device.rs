@@ -1,4 +1,5 @@
-//! The two devices: TAPs, or interfaces with packet sockets. Frames come in batches and go in batches.
+//! The two devices: TAPs, or interfaces with packet sockets. Frames come in batches and go in
+//! batches.
 
 use core::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -36,7 +37,8 @@ pub(crate) struct Sent {
 #[derive(Debug)]
 pub(crate) struct Device {
     name: String,
-    /// The number stays the same if the interface is renamed, and another interface of the same name has another.
+    /// The number stays the same if the interface is renamed, and another interface of the same
+    /// name has another.
     index: i32,
     mtu: usize,
     /// Whether the kernel says the marks of frames.
@@ -53,7 +55,8 @@ enum Handle {
 }
 
 impl Device {
-    /// Opens the interface `name`, of which frames of several packets are cut if the gateway `splits` them. Every change that is made to the device ends with the process.
+    /// Opens the interface `name`, of which frames of several packets are cut if the gateway
+    /// `splits` them. Every change that is made to the device ends with the process.
     pub(crate) fn open(name: &str, io: Io, splits: bool) -> Result<Self, Refused> {
         let refused = |why: &str| Refused(format!("{name}: {why}"));
         let failed = |error: io::Error| match error.raw_os_error() {
@@ -134,7 +137,8 @@ impl Device {
         self.index
     }
 
-    /// Whether the interface is still there; `socket` is any, since there may be no room for one more.
+    /// Whether the interface is still there; `socket` is any, since there may be no room for one
+    /// more.
     pub(crate) fn exists(&self, socket: BorrowedFd<'_>) -> bool {
         sys::exists(socket, self.index)
     }
@@ -147,8 +151,8 @@ impl Device {
         }
     }
 
-    /// Receives into `frames` from the front, and frames of several packets into `uncut`; says how many and what became of each. None if nothing
-    /// is there, or the device is down.
+    /// Receives into `frames` from the front, and frames of several packets into `uncut`; says how
+    /// many and what became of each. None if nothing is there, or the device is down.
     pub(crate) fn receive(
         &mut self,
         frames: &mut [Frame],
@@ -275,8 +279,8 @@ pub(crate) const SHORTEST: usize = ETHERNET_HEADER;
 mod tests {
     use super::*;
 
-    /// Goal: a kernel that does not know the option is named with the version that does. Method: the error that it gives, which a
-    /// newer one gives for an option that there is not.
+    /// Goal: a kernel that does not know the option is named with the version that does. Method:
+    /// the error that it gives, which a newer one gives for an option that there is not.
     #[test]
     fn a_kernel_without_marks_is_named() {
         let said = |code| marks_refused(&io::Error::from_raw_os_error(code));

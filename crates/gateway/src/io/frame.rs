@@ -14,8 +14,8 @@ pub(crate) const AROUND: usize = ETHERNET_HEADER + TAGS;
 /// The two addresses, behind which a tag is put.
 const ADDRESSES: usize = 12;
 
-/// What the kernel says of a checksum that it left to the network card: a `virtio_net_hdr`, zeros where
-/// nothing was left.
+/// What the kernel says of a checksum that it left to the network card: a `virtio_net_hdr`, zeros
+/// where nothing was left.
 pub(crate) type Offload = [u8; 10];
 
 /// The checksum is to be completed.
@@ -67,7 +67,8 @@ impl Frame {
         self.offload[0] &= NEEDS_CHECKSUM;
     }
 
-    /// Puts back a VLAN tag that the kernel has taken out. The checksum begins four bytes later then.
+    /// Puts back a VLAN tag that the kernel has taken out. The checksum begins four bytes later
+    /// then.
     pub(crate) fn insert_tag(&mut self, protocol: u16, control: u16) {
         if self.start < HEADROOM || self.len < ADDRESSES {
             return;
@@ -140,8 +141,8 @@ impl Pool {
         self.longest - AROUND
     }
 
-    /// `count` frames from now on. Those that are taken stay until [`Self::settle`], and handles from `count` on
-    /// are to be exchanged until then: see [`Self::renumber`].
+    /// `count` frames from now on. Those that are taken stay until [`Self::settle`], and handles
+    /// from `count` on are to be exchanged until then: see [`Self::renumber`].
     pub(crate) fn resize(&mut self, count: u32) {
         self.wanted = count;
         self.free.retain(|&handle| handle < count);
@@ -150,12 +151,13 @@ impl Pool {
             self.frames.push(Frame::with_room(self.longest));
             self.is_taken.push(false);
         }
-        // The lowest of them is the next, so that few have to be exchanged when they are fewer again.
+        // The lowest of them is the next, so that few have to be exchanged when they are fewer
+        // again.
         self.free.extend((first..count).rev());
     }
 
-    /// Another handle of the frame that is `handle`, if it cannot stay the one it is. `None` if there is no
-    /// place for it.
+    /// Another handle of the frame that is `handle`, if it cannot stay the one it is. `None` if
+    /// there is no place for it.
     pub(crate) fn renumber(&mut self, handle: u32) -> Option<u32> {
         if handle < self.wanted {
             return Some(handle);
@@ -166,8 +168,8 @@ impl Pool {
         Some(other)
     }
 
-    /// Every handle from the count on has been exchanged or given back: their frames are memory again. True if
-    /// there were any.
+    /// Every handle from the count on has been exchanged or given back: their frames are memory
+    /// again. True if there were any.
     pub(crate) fn settle(&mut self) -> bool {
         let count = self.wanted as usize;
         let is_less = count < self.frames.len();
@@ -201,8 +203,8 @@ impl Pool {
         Frame::with_room(self.longest)
     }
 
-    /// Gives the frame in `spare` a handle; `spare` is a free one of the pool then. `None` if none is
-    /// free.
+    /// Gives the frame in `spare` a handle; `spare` is a free one of the pool then. `None` if none
+    /// is free.
     pub(crate) fn take_in(&mut self, spare: &mut Frame) -> Option<u32> {
         let handle = self.free.pop()?;
         core::mem::swap(spare, &mut self.frames[handle as usize]);

@@ -1,15 +1,15 @@
-//! What a device may hand over as one frame that is several packets: asked before the first frame comes, and said
-//! with the command that helps.
+//! What a device may hand over as one frame that is several packets: asked before the first frame
+//! comes, and said with the command that helps.
 
 use core::ffi::c_int;
 
 use crate::io::sys::{Interface, link, links, merging};
 
-/// What may be wrong with what `index` hands over, a line each with the command to type; nothing if it hands over
-/// single packets.
+/// What may be wrong with what `index` hands over, a line each with the command to type; nothing if
+/// it hands over single packets.
 ///
-/// With `is_start` a line names also what cannot be asked. Other namespaces can be asked with CAP_NET_ADMIN only,
-/// which the gateway has at its start.
+/// With `is_start` a line names also what cannot be asked. Other namespaces can be asked with
+/// CAP_NET_ADMIN only, which the gateway has at its start.
 ///
 /// A gateway that `splits` frames of several packets asks for what it cannot cut alone.
 pub(crate) fn concerns(index: c_int, is_start: bool, splits: bool) -> Vec<String> {
@@ -85,15 +85,15 @@ impl Search<'_> {
     }
 }
 
-/// Which of these offloads, by the words of `ethtool -K`, the gateway cannot live with. What is merged so that it can be
-/// cut again is no harm where it is cut; `lro` loses what the packets had.
+/// Which of these offloads, by the words of `ethtool -K`, the gateway cannot live with. What is
+/// merged so that it can be cut again is no harm where it is cut; `lro` loses what the packets had.
 pub(crate) fn harmful(mut merging: Vec<&'static str>, splits: bool) -> Vec<&'static str> {
     merging.retain(|&word| !splits || word == "lro");
     merging
 }
 
-/// The command that stops a device from merging the packets that it receives; `merging` are its offloads by the
-/// words of `ethtool -K`.
+/// The command that stops a device from merging the packets that it receives; `merging` are its
+/// offloads by the words of `ethtool -K`.
 pub(crate) fn stop_merging(name: &str, merging: &[&str]) -> String {
     let off: Vec<String> = merging.iter().map(|word| format!("{word} off")).collect();
     format!("ethtool -K {name} {}", off.join(" "))

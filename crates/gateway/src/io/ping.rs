@@ -1,8 +1,8 @@
 //! Requests of ICMP: how long the way to a reflector and back takes, and each way by itself where
 //! the reflector gives timestamps.
 //!
-//! Sockets are opened while the gateway has the right to, and go on without it. The kernel chooses way and source
-//! address, as for any program of this machine.
+//! Sockets are opened while the gateway has the right to, and go on without it. The kernel chooses
+//! way and source address, as for any program of this machine.
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, VecDeque};
@@ -70,8 +70,9 @@ pub(crate) struct Answer {
     pub(crate) from: IpAddr,
     /// There and back.
     pub(crate) delay: Nanos,
-    /// There, and back, where the reflector gives timestamps: each is longer or shorter than before
-    /// by as much as this says, and was as long as the whole way when the first timestamps came.
+    /// There, and back, where the reflector gives timestamps: each is longer or shorter than
+    /// before by as much as this says, and was as long as the whole way when the first timestamps
+    /// came.
     pub(crate) ways: Option<[Nanos; 2]>,
 }
 

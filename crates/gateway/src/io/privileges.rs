@@ -6,7 +6,8 @@ use nix::errno::Errno;
 use nix::unistd::{Gid, Uid, User, geteuid, setgroups, setresgid, setresuid};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// The user that the gateway becomes once the devices are open; none if it stays the user that started it.
+/// The user that the gateway becomes once the devices are open; none if it stays the user that
+/// started it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Runner(Option<(Uid, Gid)>);
 
@@ -23,7 +24,8 @@ impl Runner {
         }
     }
 
-    /// Becomes this user and gives up every capability, for good. There is one thread, whose they are.
+    /// Becomes this user and gives up every capability, for good. There is one thread, whose they
+    /// are.
     pub(crate) fn take_over(self) -> Result<(), String> {
         if let Some((uid, gid)) = self.0 {
             let of = |capability: Capability| {
@@ -36,7 +38,8 @@ impl Runner {
             groups.map_err(of(Capability::SETGID))?;
             setresuid(uid, uid, uid).map_err(of(Capability::SETUID))?;
         }
-        // The user that started it may have had some without being root, and root has them by the name of root.
+        // The user that started it may have had some without being root, and root has them by the
+        // name of root.
         let none = CapabilitySet::empty();
         let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
         set_capabilities(None, none).map_err(cannot)

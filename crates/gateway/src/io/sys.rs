@@ -1,5 +1,5 @@
-//! The calls of the kernel that no well-kept crate has: packet sockets with offsets and tags, TAP devices,
-//! and what a network card does on its own. The only module with `unsafe` code.
+//! The calls of the kernel that no well-kept crate has: packet sockets with offsets and tags, TAP
+//! devices, and what a network card does on its own. The only module with `unsafe` code.
 
 mod ethtool;
 mod links;
@@ -74,7 +74,8 @@ pub(crate) fn devices() -> Vec<String> {
     all.iter().map(|interface| interface.name().to_string_lossy().into_owned()).collect()
 }
 
-/// Whether the interface is an Ethernet: the loopback's frames have such a header, and lead nowhere.
+/// Whether the interface is an Ethernet: the loopback's frames have such a header, and lead
+/// nowhere.
 pub(crate) fn is_ethernet(name: &str) -> io::Result<bool> {
     let mut request = request(name)?;
     let socket = question()?;
@@ -180,7 +181,8 @@ pub(crate) fn hear_only(socket: BorrowedFd<'_>, is_v4: bool, kinds: [u8; 2]) {
     let _ = unsafe { libc::setsockopt(socket.as_raw_fd(), level, FILTER, value, len) };
 }
 
-/// A packet socket on the interface with this number, in promiscuous mode, which ends with the socket.
+/// A packet socket on the interface with this number, in promiscuous mode, which ends with the
+/// socket.
 ///
 /// The socket is bound when all is set: before, the frames of every interface would arrive.
 pub(crate) fn packet_socket(index: c_int) -> io::Result<OwnedFd> {
@@ -198,7 +200,8 @@ pub(crate) fn packet_socket(index: c_int) -> io::Result<OwnedFd> {
         mr_address: [0; 8],
     };
     set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
-    // The queue is ours to keep: what the kernel holds for us is a burst, more than systems allow every user.
+    // The queue is ours to keep: what the kernel holds for us is a burst, more than systems allow
+    // every user.
     if setsockopt(&socket, sockopt::RcvBufForce, &BURST).is_err() {
         let _ = setsockopt(&socket, sockopt::RcvBuf, &BURST);
     }
@@ -217,7 +220,8 @@ pub(crate) fn packet_socket(index: c_int) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Has the kernel say the mark of each frame, which takes CAP_NET_RAW or CAP_NET_ADMIN, and Linux 5.19.
+/// Has the kernel say the mark of each frame, which takes CAP_NET_RAW or CAP_NET_ADMIN, and Linux
+/// 5.19.
 pub(crate) fn tell_marks(socket: BorrowedFd<'_>) -> io::Result<()> {
     let (on, len) = (1_i32, size_of::<i32>());
     let at = core::ptr::from_ref(&on).cast();
@@ -253,7 +257,8 @@ pub(crate) enum Arrival {
     Whole,
     /// The packet was longer than any frame.
     TooLong,
-    /// Several packets in one, merged by a card or not cut up yet: its bytes, 0 if they are not known.
+    /// Several packets in one, merged by a card or not cut up yet: its bytes, 0 if they are not
+    /// known.
     Merged(u32),
     /// Several packets in one, to be cut: it is in the frame for these with the same number.
     Uncut,
@@ -264,8 +269,8 @@ pub(crate) enum Arrival {
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// Receives frames into `frames` from the front; `arrivals` says what became of each. Frames that are several packets are
-/// received into `uncut`, as far as there are such.
+/// Receives frames into `frames` from the front; `arrivals` says what became of each. Frames that
+/// are several packets are received into `uncut`, as far as there are such.
 pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     frames: &mut [Frame],
@@ -296,8 +301,8 @@ pub(crate) fn receive(
         message.msg_control = core::ptr::from_mut(&mut controls[at]).cast();
         message.msg_controllen = core::mem::size_of::<Control>() as _;
     }
-    // SAFETY: every message points to the vectors and the control of its own number, and they to arrays
-    // and frames that outlive the call and are not touched while it runs.
+    // SAFETY: every message points to the vectors and the control of its own number, and they to
+    // arrays and frames that outlive the call and are not touched while it runs.
     let received = checked(unsafe {
         libc::recvmmsg(
             socket.as_raw_fd(),
@@ -362,8 +367,8 @@ impl Said {
         const VLAN_VALID: u32 = 1 << 4;
         const PROTOCOL_VALID: u32 = 1 << 6;
         let mut said = Self::default();
-        // SAFETY: the control has whole messages, as long as it says. Data are read as they lie there, if there are as many bytes of
-        // them.
+        // SAFETY: the control has whole messages, as long as it says. Data are read as they lie
+        // there, if there are as many bytes of them.
         unsafe {
             let mut next = libc::CMSG_FIRSTHDR(message);
             while let Some(header) = next.as_ref() {
@@ -414,8 +419,8 @@ pub(crate) fn send<'a>(
         messages[at].msg_hdr.msg_iovlen = 2;
         count = at + 1;
     }
-    // SAFETY: every message points to the vectors of its own number, and they to frames that are borrowed
-    // until the call is over; sending does not write to them.
+    // SAFETY: every message points to the vectors of its own number, and they to frames that are
+    // borrowed until the call is over; sending does not write to them.
     let sent = checked(unsafe {
         libc::sendmmsg(
             socket.as_raw_fd(),

@@ -1,4 +1,5 @@
-//! Frames that are several packets, which a kernel or a card hands over uncut: what they are cut into.
+//! Frames that are several packets, which a kernel or a card hands over uncut: what they are cut
+//! into.
 
 use freeboard::{CutError, Segmenter};
 
@@ -7,8 +8,8 @@ use crate::io::frame::{AROUND, Frame, Offload};
 /// The longest frame that is cut: the longest IP packet, and what may stand around it.
 pub(crate) const LONGEST: usize = 65_535 + AROUND;
 
-/// The most segments of a frame, so that no sender makes the gateway work long for 64 kB: with the least segments of TCP
-/// that Linux makes, 48 bytes, there are 1,365.
+/// The most segments of a frame, so that no sender makes the gateway work long for 64 kB: with the
+/// least segments of TCP that Linux makes, 48 bytes, there are 1,365.
 const MOST_SEGMENTS: u32 = 2_048;
 
 /// TCP over IPv4 and IPv6, and datagrams of UDP; a fourth kind are fragments of UDP.

@@ -1,8 +1,9 @@
-//! What hosts have sent since the start, for metrics: a bounded number of names, and the rest as one.
+//! What hosts have sent since the start, for metrics: a bounded number of names, and the rest as
+//! one.
 //!
-//! A collector keeps a series for every name that it has seen. So a host keeps its name until it has been idle for
-//! [`KEPT`], and only then another host gets its place: there are at most [`MOST`] new names in that time, whatever
-//! addresses are forged.
+//! A collector keeps a series for every name that it has seen. So a host keeps its name until it
+//! has been idle for [`KEPT`], and only then another host gets its place: there are at most
+//! [`MOST`] new names in that time, whatever addresses are forged.
 
 use std::collections::HashMap;
 
@@ -78,8 +79,8 @@ impl Accounts {
         }
     }
 
-    /// Hosts have other names: a list whose number another list had before begins an account of its own, and so does a prefix
-    /// whose first address another prefix had.
+    /// Hosts have other names: a list whose number another list had before begins an account of its
+    /// own, and so does a prefix whose first address another prefix had.
     pub(crate) fn forget_others(&mut self, name: impl Fn(&HostKey) -> String) {
         let Self { places, accounts, .. } = self;
         places.retain(|host, place| {
@@ -104,7 +105,8 @@ impl Accounts {
         place
     }
 
-    /// The place of the host that has been idle longest, if that is long enough; that of all others if not.
+    /// The place of the host that has been idle longest, if that is long enough; that of all others
+    /// if not.
     fn freed(&mut self, now: Nanos) -> u16 {
         if now.since(self.searched) < SEARCH {
             return 0;
@@ -152,7 +154,8 @@ mod tests {
         assert_eq!(names, ["other", "list 1", "list 2", "another"]);
     }
 
-    /// Goal: another length of prefixes begins accounts of its own, and one that stays keeps its own.
+    /// Goal: another length of prefixes begins accounts of its own, and one that stays keeps its
+    /// own.
     #[test]
     fn a_prefix_of_another_length_has_another_account() {
         let by = |v4, v6| Names::new(HostBy::Prefix(PrefixLengths::new(v4, v6).unwrap()));
@@ -173,8 +176,8 @@ mod tests {
         assert_eq!(names, ["other", "10.0.0.0/24", address, "10.0.0.0/16"]);
     }
 
-    /// Goal: however many addresses there are, names are few, nothing goes uncounted, and a name is given to another
-    /// host only when its own has been idle for long.
+    /// Goal: however many addresses there are, names are few, nothing goes uncounted, and a name is
+    /// given to another host only when its own has been idle for long.
     #[test]
     fn hosts_without_a_place_are_counted_as_one() {
         let mut accounts = Accounts::new();

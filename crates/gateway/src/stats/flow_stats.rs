@@ -58,7 +58,8 @@ impl Tally {
     }
 }
 
-/// The reasons of [`DropReason::ALL`], frames that the queue rejected, and frames that the device refused.
+/// The reasons of [`DropReason::ALL`], frames that the queue rejected, and frames that the device
+/// refused.
 const REASONS: usize = DropReason::COUNT + 2;
 /// The place of frames that the device refused in [`Tally::drops`].
 const OF_DEVICE: usize = DropReason::COUNT + 1;
@@ -76,7 +77,8 @@ fn reason_at(why: DropReason) -> usize {
     DropReason::ALL.iter().position(|&reason| reason == why).unwrap_or(DropReason::COUNT)
 }
 
-/// A fixed number of tallies by key. An idle tally gives its place back when a client looks, or when no place is left.
+/// A fixed number of tallies by key. An idle tally gives its place back when a client looks, or
+/// when no place is left.
 #[derive(Debug)]
 struct Tallies<K> {
     places: HashMap<K, u16>,
@@ -212,8 +214,8 @@ impl Watch {
         self.names = names;
     }
 
-    /// Watches `hosts` hosts at once from now on, if any is watched singly. Hosts beyond that number stay as long as
-    /// they are active.
+    /// Watches `hosts` hosts at once from now on, if any is watched singly. Hosts beyond that
+    /// number stay as long as they are active.
     pub(crate) fn set_hosts(&mut self, hosts: u32) {
         if self.hosts.most > 0 {
             self.hosts.most = hosts as usize;
@@ -366,8 +368,8 @@ mod tests {
         assert!(watch.arrived(Nanos(0), (key(60_000), None), key(1).src_host(), 60).flow.is_some());
     }
 
-    /// Goal: while no client looks, flows that have ended do not keep their places for good, and nothing is
-    /// looked through more often than once a second.
+    /// Goal: while no client looks, flows that have ended do not keep their places for good, and
+    /// nothing is looked through more often than once a second.
     #[test]
     fn places_come_back_without_a_look() {
         let mut watch = Watch::new(Watched::Each, 256, Names::default());

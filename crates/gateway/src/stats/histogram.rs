@@ -11,9 +11,9 @@ const LAST_POWER: u32 = 36;
 
 /// How many delays were how long.
 ///
-/// A bucket of the library's, with one significant digit, is at most a sixteenth as wide as its delays are
-/// long, or 1,024 ns wide. So a percentile is no less than the delay asked for, and more by less than that. It
-/// takes 3 kB, which are allocated once: to count a delay allocates nothing.
+/// A bucket of the library's, with one significant digit, is at most a sixteenth as wide as its
+/// delays are long, or 1,024 ns wide. So a percentile is no less than the delay asked for, and more
+/// by less than that. It takes 3 kB, which are allocated once: to count a delay allocates nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     delays: Hdr<u64>,
@@ -49,15 +49,15 @@ impl Histogram {
         self.sum
     }
 
-    /// The delay that `percent` of a hundred delays do not exceed, in nanoseconds, as the end of its
-    /// bucket; `None` if none was counted.
+    /// The delay that `percent` of a hundred delays do not exceed, in nanoseconds, as the end of
+    /// its bucket; `None` if none was counted.
     pub(crate) fn percentile(&self, percent: u32) -> Option<u64> {
         let quantile = f64::from(percent) / 100.0;
         (!self.delays.is_empty()).then(|| self.delays.value_at_quantile(quantile))
     }
 
-    /// How many delays were below each power of two, and that power in nanoseconds. Delays above the last
-    /// are in none of them.
+    /// How many delays were below each power of two, and that power in nanoseconds. Delays above
+    /// the last are in none of them.
     pub(crate) fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         (FIRST_POWER..=LAST_POWER).map(|power| {
             let end = 1 << power;
@@ -70,8 +70,8 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    /// Goal: the error that is promised of a percentile. Method: single delays of every size, between and beside
-    /// powers of two.
+    /// Goal: the error that is promised of a percentile. Method: single delays of every size,
+    /// between and beside powers of two.
     #[test]
     fn a_percentile_is_above_its_delay_by_less_than_a_sixteenth() {
         for shift in 0..36 {

@@ -74,7 +74,8 @@ pub(crate) struct Report {
     /// Of the answers that rates follow; null if none do.
     #[serde(default)]
     pub(crate) reflector: Option<Reflected>,
-    /// Connections that are known to be translated; null if hosts behind a translation are not looked for.
+    /// Connections that are known to be translated; null if hosts behind a translation are not
+    /// looked for.
     #[serde(default)]
     pub(crate) nat: Option<u64>,
     /// What is set for lists and single hosts, in both directions.
@@ -109,7 +110,8 @@ pub(crate) struct Followed {
     pub(crate) is_below_min: bool,
 }
 
-/// The state of one direction. Packets and bytes are counted since the start, delays since the last report.
+/// The state of one direction. Packets and bytes are counted since the start, delays since the last
+/// report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DirectionReport {
     pub(crate) name: String,
@@ -205,7 +207,8 @@ pub(crate) struct DirectionReport {
     pub(crate) flows_seen: Vec<HostOrFlow>,
 }
 
-/// How many flows and hosts hold packets, and how often flows and hosts have become backlogged in the present queue.
+/// How many flows and hosts hold packets, and how often flows and hosts have become backlogged in
+/// the present queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TotalsReport {
     pub(crate) hosts: u32,

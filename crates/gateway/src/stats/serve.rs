@@ -85,8 +85,8 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// A client waits for which the system has no descriptor or no memory. The client keeps waiting, and the listener
-/// says so again at once: no client may be accepted for a while.
+/// A client waits for which the system has no descriptor or no memory. The client keeps waiting,
+/// and the listener says so again at once: no client may be accepted for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
@@ -411,7 +411,8 @@ mod tests {
         assert_eq!([heard(&first), heard(&second)], ["1\n4\n", "2\n4\n"]);
     }
 
-    /// Goal: until the next report, which may be a day away, clients that have looked and are gone keep no other out.
+    /// Goal: until the next report, which may be a day away, clients that have looked and are gone
+    /// keep no other out.
     #[test]
     fn a_client_that_has_gone_makes_room_and_a_silent_one_keeps_its_place() {
         let path = std::env::temp_dir().join(format!("freeboard-left-{}", std::process::id()));

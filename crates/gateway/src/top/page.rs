@@ -1,7 +1,8 @@
-//! A page of text for a number of columns and lines: numbers and names are whole, however narrow the page is.
+//! A page of text for a number of columns and lines: numbers and names are whole, however narrow
+//! the page is.
 //!
-//! Where lines are few, each of the four tables shows as many of the hosts or flows that send most as there are lines
-//! for. A name that has no room beside its numbers has lines of its own.
+//! Where lines are few, each of the four tables shows as many of the hosts or flows that send most
+//! as there are lines for. A name that has no room beside its numbers has lines of its own.
 
 use core::fmt;
 
@@ -43,7 +44,8 @@ struct Listing {
 }
 
 impl Page {
-    /// Of the last report, with rates since the one before; `lost` is what is said of a gateway that is gone.
+    /// Of the last report, with rates since the one before; `lost` is what is said of a gateway
+    /// that is gone.
     pub(super) fn new(reports: &Reports, lost: Option<&str>, size: (usize, usize)) -> Self {
         let (columns, height) = (size.0.max(NARROWEST), size.1);
         let mut page = Self { lines: Vec::new() };
@@ -143,8 +145,8 @@ fn lines_of((head, tables): &(Page, [Listing; 2]), columns: usize) -> usize {
 }
 
 impl Listing {
-    /// With a column for each reason of drops that there is, if there is room for all and for a short name beside
-    /// them, or else with one for all drops.
+    /// With a column for each reason of drops that there is, if there is room for all and for a
+    /// short name beside them, or else with one for all drops.
     fn new(
         what: &str,
         rows: &[HostOrFlow],
@@ -293,8 +295,8 @@ impl Listing {
     }
 }
 
-/// Text in lines of `columns` columns, broken at spaces where possible; lines from the second on begin with `indent`
-/// spaces.
+/// Text in lines of `columns` columns, broken at spaces where possible; lines from the second on
+/// begin with `indent` spaces.
 fn wrapped(text: &str, columns: usize, indent: usize) -> Vec<String> {
     let words = text.trim_start();
     let mut lines = vec![" ".repeat(text.len() - words.len())];

@@ -22,7 +22,8 @@ impl Reading {
 }
 
 impl<R: BufRead> Reading<R> {
-    /// The next report; none when the gateway has ended. One line says what is wrong with what came.
+    /// The next report; none when the gateway has ended. One line says what is wrong with what
+    /// came.
     pub(super) fn next(&mut self) -> Result<Option<Report>, String> {
         let mut line = Vec::new();
         match self.from.by_ref().take(LONGEST).read_until(b'\n', &mut line) {

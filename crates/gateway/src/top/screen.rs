@@ -130,10 +130,12 @@ pub(super) fn run(reading: Reading, socket: &Path) -> Result<(), String> {
     done
 }
 
-/// What is returned is set by a signal. The page ends when it next looks. It never does where the terminal is gone,
-/// since the library reads the end of its input again and again: the program ends all the same.
+/// What is returned is set by a signal. The page ends when it next looks. It never does where the
+/// terminal is gone, since the library reads the end of its input again and again: the program ends
+/// all the same.
 fn watch_signals() -> Result<Arc<AtomicBool>, String> {
-    // Blocked before another thread starts, so that no signal ends the program while the terminal is in raw mode.
+    // Blocked before another thread starts, so that no signal ends the program while the terminal
+    // is in raw mode.
     let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
     signals.thread_block().map_err(|error| format!("signals: {error}"))?;
     let signalled = Arc::new(AtomicBool::new(false));
@@ -185,8 +187,8 @@ fn wait(news: &Receiver<News>, signalled: &AtomicBool, state: &mut State) -> Res
     }
 }
 
-/// Reads in a thread of its own, from one gateway after the other; no further than a report ahead of what is
-/// shown.
+/// Reads in a thread of its own, from one gateway after the other; no further than a report ahead
+/// of what is shown.
 fn listen(mut reading: Reading, socket: PathBuf) -> Receiver<News> {
     let (tell, news) = sync_channel(1);
     thread::spawn(move || {

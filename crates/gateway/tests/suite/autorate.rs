@@ -122,7 +122,8 @@ fn the_rate_follows_a_line_that_changes() {
     modem.end();
 }
 
-/// Goal: with arrivals the rate down is a little less than what the line gives, and between its bounds.
+/// Goal: with arrivals the rate down is a little less than what the line gives, and between its
+/// bounds.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn the_rate_down_follows_arrivals() {
@@ -164,8 +165,9 @@ fn the_rate_down_follows_arrivals() {
     modem.end();
 }
 
-/// Goal: a reflector that is silent gives way to the next one; without any answer the rate is at most the base, however
-/// many there are to be asked in turn. A reload takes other reflectors, bounds, or none.
+/// Goal: a reflector that is silent gives way to the next one; without any answer the rate is at
+/// most the base, however many there are to be asked in turn. A reload takes other reflectors,
+/// bounds, or none.
 #[test]
 fn a_silent_reflector_gives_way_to_the_next() {
     let Some((row, _)) = with_modem("reflectors") else { return };

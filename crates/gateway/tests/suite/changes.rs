@@ -33,8 +33,8 @@ fn a_link_that_was_down_goes_on() {
         thread::sleep(millis(200));
         inside.ip(&format!("link set {device} up"));
         row.wait_for_carriers();
-        // The ends ask for each other's address again, once a second. Then a flow beside those of TCP loses
-        // nothing.
+        // The ends ask for each other's address again, once a second. Then a flow beside those of
+        // TCP loses nothing.
         let tries = (1..=10).find(|_| {
             let flows = BOTH.map(|heading| Paced::start(&row, heading, millis(10), &[500]));
             thread::sleep(millis(300));
@@ -50,8 +50,8 @@ fn a_link_that_was_down_goes_on() {
     gateway.end();
 }
 
-/// Goal: a device that is gone ends the gateway, with one line and statistics, loaded or idle, whichever
-/// side it is and whether it was up or down.
+/// Goal: a device that is gone ends the gateway, with one line and statistics, loaded or idle,
+/// whichever side it is and whether it was up or down.
 /// Method: several times, since the device may still be listed when the news comes.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
@@ -92,8 +92,8 @@ fn a_device_that_is_deleted_ends_it_with_statistics() {
 }
 
 /// Goal: nothing is lost by a change of any kind, and it says what has changed.
-/// Method: UDP flows below the rate beside TCP flows, all through a list of changes; they arrive complete and
-/// in order.
+/// Method: UDP flows below the rate beside TCP flows, all through a list of changes; they arrive
+/// complete and in order.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_change_under_load_loses_nothing() {
@@ -227,8 +227,8 @@ fn a_change_under_load_loses_nothing() {
     });
 }
 
-/// Goal: what takes more room than frames were made for once is accepted when there are fewer again, and they
-/// give their memory back.
+/// Goal: what takes more room than frames were made for once is accepted when there are fewer
+/// again, and they give their memory back.
 #[test]
 fn a_lower_limit_makes_room_for_another_queue() {
     let Some(row) = Row::new("lower") else { return };
@@ -356,10 +356,10 @@ fn it_goes_on_when_what_it_says_finds_no_room() {
     drop(reader);
 }
 
-/// Goal: however many lines a change makes the gateway print, and whether they are read or not, it forwards on and ends
-/// when it is told to.
-/// Method: 5,000 rates that all change, which is much to say; standard error and standard output are pipes with room
-/// for two pages and for none; clients of both sockets that never read.
+/// Goal: however many lines a change makes the gateway print, and whether they are read or not, it
+/// forwards on and ends when it is told to.
+/// Method: 5,000 rates that all change, which is much to say; standard error and standard output
+/// are pipes with room for two pages and for none; clients of both sockets that never read.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn it_goes_on_when_a_long_change_finds_little_room() {

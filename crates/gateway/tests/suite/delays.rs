@@ -25,8 +25,8 @@ pub(crate) struct Added {
     pub(crate) p99: f64,
 }
 
-/// Delays of the probe that TCP flows the same way add, up and down, one after the other: with both at once a
-/// FIFO delays the acknowledgements until the flows hardly send.
+/// Delays of the probe that TCP flows the same way add, up and down, one after the other: with both
+/// at once a FIFO delays the acknowledgements until the flows hardly send.
 pub(crate) fn measure(row: &Row, words: &str) -> [Added; 2] {
     BOTH.map(|heading| {
         let gateway = Gateway::start_with(&row.gw, &format!("--up 10mbit --down 10mbit {words}"));
@@ -57,11 +57,11 @@ pub(crate) fn measure(row: &Row, words: &str) -> [Added; 2] {
 
 /// The most that QFQ may keep a packet of the probe, in milliseconds.
 ///
-/// A packet that finds its flow idle is sent completely `T-WFI + l/(φR)` after it came, at the latest: its
-/// own `l` bytes at its own rate, and by how much QFQ may be behind that (`docs/guarantees.md`). With weight
-/// 1 for each of `n` flows, `φ = 1/n`. `T-WFI = latency − (n − 1)·l` bytes of the link. The latency is
-/// `n·max(3s + φ'L + (1 − φ)L, 2s + (φ + φ')L)`, `s` = 2,048 for `L` = 1,522. The flows are those there are:
-/// eight TCP flows and the probe.
+/// A packet that finds its flow idle is sent completely `T-WFI + l/(φR)` after it came, at the
+/// latest: its own `l` bytes at its own rate, and by how much QFQ may be behind that
+/// (`docs/guarantees.md`). With weight 1 for each of `n` flows, `φ = 1/n`. `T-WFI = latency − (n −
+/// 1)·l` bytes of the link. The latency is `n·max(3s + φ'L + (1 − φ)L, 2s + (φ + φ')L)`, `s` =
+/// 2,048 for `L` = 1,522. The flows are those there are: eight TCP flows and the probe.
 fn qfq_bound() -> f64 {
     let flows = BULK_FLOWS + 1;
     let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; flows], LONGEST).unwrap();

@@ -1,5 +1,5 @@
-//! What the kernel does at its edges: devices that take nothing, refuse frames, or hand over what cannot be
-//! named.
+//! What the kernel does at its edges: devices that take nothing, refuse frames, or hand over what
+//! cannot be named.
 
 use std::thread;
 
@@ -31,9 +31,10 @@ fn is_free(down: &Outcome) -> Result<(), String> {
     if down.is_complete() && median < millis(5) { Ok(()) } else { Err(format!("{median:?}")) }
 }
 
-/// Goal: frames wait where the device takes no more, are counted as queued, and are all sent in order when it
-/// does, even if the queue becomes another one meanwhile. The other direction does not notice.
-/// Method: the kernel sends 8 Mbit/s and holds what one socket may have unsent; four times as much comes.
+/// Goal: frames wait where the device takes no more, are counted as queued, and are all sent in
+/// order when it does, even if the queue becomes another one meanwhile. The other direction does
+/// not notice. Method: the kernel sends 8 Mbit/s and holds what one socket may have unsent; four
+/// times as much comes.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_device_that_is_full_is_waited_for() {
@@ -103,7 +104,8 @@ fn numbers(raw: &mut Raw) -> Vec<u16> {
         .collect()
 }
 
-/// Goal: at a TAP whose program never reads, the gateway goes on, and what that program sends arrives.
+/// Goal: at a TAP whose program never reads, the gateway goes on, and what that program sends
+/// arrives.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_program_that_never_reads_its_tap_holds_nothing_up() {
@@ -130,9 +132,10 @@ fn a_program_that_never_reads_its_tap_holds_nothing_up() {
     assert!(report["directions"][0]["received"].as_u64() >= Some(500), "{report}");
 }
 
-/// Goal: a packet that is cut up in a way that packet sockets have no words for is counted as merged, and
-/// those before and behind it arrive.
-/// Method: a program at a TAP hands over UDP that is to be cut into fragments, which sockets know nothing of.
+/// Goal: a packet that is cut up in a way that packet sockets have no words for is counted as
+/// merged, and those before and behind it arrive.
+/// Method: a program at a TAP hands over UDP that is to be cut into fragments, which sockets know
+/// nothing of.
 #[test]
 fn packets_merged_in_a_way_without_a_name_are_counted() {
     let Some(row) = Row::new("nameless") else { return };
@@ -176,8 +179,9 @@ fn offloads(row: &Row, device: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Goal: a TAP hands over whole packets while we read it, and afterwards what it handed over before.
-/// Method: programs before us that could take nothing, checksums, and more and more uncut; one says nothing.
+/// Goal: a TAP hands over whole packets while we read it, and afterwards what it handed over
+/// before. Method: programs before us that could take nothing, checksums, and more and more uncut;
+/// one says nothing.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_tap_keeps_what_its_program_said_before() {

@@ -20,8 +20,8 @@ const LONG: usize = 1_400;
 /// How many of them come in 10 ms: twice what the line carries.
 const TOGETHER: u32 = 9;
 
-/// Frames without IP of another device that a flood of forged addresses may cost, of 100: 24 were seen, and what
-/// else runs on the machine has some part in it.
+/// Frames without IP of another device that a flood of forged addresses may cost, of 100: 24 were
+/// seen, and what else runs on the machine has some part in it.
 const MOST_LOST: usize = 50;
 
 /// A frame without IP from the device whose address ends so.
@@ -33,10 +33,11 @@ fn frame(device: u32, kind: [u8; 2], len: usize) -> Vec<u8> {
     frame
 }
 
-/// Goal: a device that floods the gateway with ARP, from as many addresses of Ethernet as it likes, delays a probe
-/// of IP by a few frames at most and costs none of its packets. A flood from one address costs other devices none
-/// of their frames without IP, and a flood from forged addresses no more than half of them.
-/// Method: twice the line's rate of ARP up, each frame from its own address, or all from one.
+/// Goal: a device that floods the gateway with ARP, from as many addresses of Ethernet as it likes,
+/// delays a probe of IP by a few frames at most and costs none of its packets. A flood from one
+/// address costs other devices none of their frames without IP, and a flood from forged addresses
+/// no more than half of them. Method: twice the line's rate of ARP up, each frame from its own
+/// address, or all from one.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_flood_without_ip_is_one_host() {

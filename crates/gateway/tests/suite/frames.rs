@@ -16,10 +16,12 @@ const WINDOW: (u64, u64) = (200, 150_000);
 /// Flows of which the flow scheduler is checked.
 const FLOWS: u64 = 16;
 
-/// Frame `number`, whose source address is its number, and the flow it belongs to, if its order counts.
+/// Frame `number`, whose source address is its number, and the flow it belongs to, if its order
+/// counts.
 ///
-/// Every length from 14 on comes in turn. The frames are IPv4 and IPv6 of a few flows, headers of IP that
-/// end too early or are random, ARP, and any other EtherType; behind no, one or two VLAN tags.
+/// Every length from 14 on comes in turn. The frames are IPv4 and IPv6 of a few flows, headers of
+/// IP that end too early or are random, ARP, and any other EtherType; behind no, one or two VLAN
+/// tags.
 fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
     let mut random = Xorshift::new(scramble(number.into()));
     let len = 14 + number as usize % (mtu + 1);
@@ -184,7 +186,8 @@ fn frames_too_long_for_the_other_side_are_counted() {
     let sending = Raw::open(&row.c, "c0");
     for number in 0..1_501 {
         assert!(sending.send(&frame(number, 1_500).0));
-        // Long ones take room in the buffers between, and what is there at the end is not read any more.
+        // Long ones take room in the buffers between, and what is there at the end is not read any
+        // more.
         if number % 100 == 0 {
             let sent = u64::from(number) + 1;
             let received = || told(&path)["directions"][0]["received"].as_u64();

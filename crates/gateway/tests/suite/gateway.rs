@@ -18,7 +18,8 @@ use crate::topology::Namespace;
 /// How long anything may take that should not take long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// It comes before others on the machine: it is to be measured, not they. `by` is a program that starts it.
+/// It comes before others on the machine: it is to be measured, not they. `by` is a program that
+/// starts it.
 fn command(by: &[&str], words: &str) -> Command {
     let mut command = Command::new("nice");
     command.args(["-n", "-20"]).args(by).arg(env!("CARGO_BIN_EXE_freeboard-gateway"));

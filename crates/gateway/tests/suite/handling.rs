@@ -1,5 +1,5 @@
-//! Acknowledgements that are thinned out, code points that are cleared, drops that are charged, memory that is limited,
-//! and the link in words.
+//! Acknowledgements that are thinned out, code points that are cleared, drops that are charged,
+//! memory that is limited, and the link in words.
 
 use core::time::Duration;
 use std::net::UdpSocket;
@@ -20,10 +20,11 @@ fn socket(test: &str) -> PathBuf {
     std::env::temp_dir().join(format!("freeboard-{}-{test}", std::process::id()))
 }
 
-/// Goal: where acknowledgements take more than the line up carries, a download is faster with the filter, and more so
-/// with the aggressive one; none is dropped without it. This holds of every queue that has a filter.
-/// Method: four downloads at 40 Mbit/s over 300 kbit/s up, whose acknowledgements would be some 900 kbit/s; the filter
-/// comes and goes by reloads, and so do the queues.
+/// Goal: where acknowledgements take more than the line up carries, a download is faster with the
+/// filter, and more so with the aggressive one; none is dropped without it. This holds of every
+/// queue that has a filter. Method: four downloads at 40 Mbit/s over 300 kbit/s up, whose
+/// acknowledgements would be some 900 kbit/s; the filter comes and goes by reloads, and so do the
+/// queues.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_download_over_a_thin_line_up_is_faster_with_the_filter() {
@@ -98,8 +99,8 @@ fn sum(header: &[u8]) -> u16 {
     ((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// Goal: frames leave without their code points where that was asked for, with their ECN bits and a right checksum; they
-/// are counted, and those the other way leave as they came.
+/// Goal: frames leave without their code points where that was asked for, with their ECN bits and a
+/// right checksum; they are counted, and those the other way leave as they came.
 #[test]
 fn code_points_are_cleared_one_way_or_both() {
     let Some(row) = Row::new("wash") else { return };
@@ -180,7 +181,8 @@ fn with_ingress_arrivals_keep_to_the_rate() {
     gateway.end();
 }
 
-/// Goal: no more frames are queued than buffers of the limit in memory hold, and what is refused of it names the word.
+/// Goal: no more frames are queued than buffers of the limit in memory hold, and what is refused of
+/// it names the word.
 #[test]
 fn a_memory_limit_counts_buffers() {
     let Some(row) = Row::new("memlimit") else { return };
@@ -254,8 +256,8 @@ fn a_link_has_words() {
     gateway.end();
 }
 
-/// Goal: what tells hosts apart, what memory may be taken and how late a timer may be are read back, at the start and after a
-/// reload.
+/// Goal: what tells hosts apart, what memory may be taken and how late a timer may be are read
+/// back, at the start and after a reload.
 #[test]
 fn what_is_set_is_read_back() {
     let Some(row) = Row::new("readback") else { return };

@@ -15,10 +15,10 @@ use crate::traffic::{BOTH, Bulk, Heading};
 
 const LINE: &str = "up = \"10mbit\"\ndown = \"10mbit\"\n";
 
-/// Goal: a host with a rate has it while another wants the rest, and the whole line when no other does; and the
-/// old word for rates is accepted with a hint.
-/// Method: a host with a rate of 2 Mbit/s and one without, at 10 Mbit/s, each way; then the one with the rate
-/// alone; and the rate is taken back while it sends.
+/// Goal: a host with a rate has it while another wants the rest, and the whole line when no other
+/// does; and the old word for rates is accepted with a hint.
+/// Method: a host with a rate of 2 Mbit/s and one without, at 10 Mbit/s, each way; then the one
+/// with the rate alone; and the rate is taken back while it sends.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_host_has_its_rate_and_what_others_leave() {
@@ -47,12 +47,12 @@ fn a_host_has_its_rate_and_what_others_leave() {
     gateway.end();
 }
 
-/// Goal: a host has its ceiling on an idle line and no more, whatever it opens; a new one counts at once, while the
-/// host stays backlogged; and another host has the rest.
-/// Method: ceilings of 5, 2 and 8 Mbit/s one after another at 10 Mbit/s, over flows that never end, each way. What
-/// leaves the gateway counts, as a ceiling does: a receiver is handed at once what waited for a lost segment.
-/// No second is above the ceiling and its burst; the median of five in a row has all of it, for TCP that had little
-/// takes seconds to find more.
+/// Goal: a host has its ceiling on an idle line and no more, whatever it opens; a new one counts at
+/// once, while the host stays backlogged; and another host has the rest.
+/// Method: ceilings of 5, 2 and 8 Mbit/s one after another at 10 Mbit/s, over flows that never end,
+/// each way. What leaves the gateway counts, as a ceiling does: a receiver is handed at once what
+/// waited for a lost segment. No second is above the ceiling and its burst; the median of five in a
+/// row has all of it, for TCP that had little takes seconds to find more.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_host_has_its_ceiling_on_an_idle_line() {
@@ -76,7 +76,8 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
             let what = format!("{heading:?}, {flows} flows, {word}, of the ceiling");
             let measure = || {
                 let of_ceiling = sent_megabits(&socket, heading, 1) / rate;
-                // The burst is 20 ms, a second is read to 10 ms, and it holds a packet more or less.
+                // The burst is 20 ms, a second is read to 10 ms, and it holds a packet more or
+                // less.
                 assert!(of_ceiling <= 1.04, "{what}: {of_ceiling:.3}");
                 vec![of_ceiling]
             };

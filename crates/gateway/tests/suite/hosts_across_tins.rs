@@ -17,11 +17,12 @@ use crate::traffic::{BOTH, Bulk};
 const CLASSES: [u8; 4] = [8 << 2, 0, 34 << 2, 46 << 2];
 const VIDEO: u8 = 34 << 2;
 
-/// Goal: beside a host with a flow in each tin a host in one tin has half of this tin where each tin is shared by itself, and much more of
-/// it where hosts share across tins: half of the line less the packet of each turn that the other host is left there. The bounds are wide: what a
+/// Goal: beside a host with a flow in each tin a host in one tin has half of this tin where each
+/// tin is shared by itself, and much more of it where hosts share across tins: half of the line
+/// less the packet of each turn that the other host is left there. The bounds are wide: what a
 /// tin leaves the others have, and TCP leaves some.
-/// Method: diffserv4 at 20 Mbit/s, each way. The host in one tin is in video, which half of the rate belongs to: 25 % of the line are half
-/// of the tin, and half of the line is all of it.
+/// Method: diffserv4 at 20 Mbit/s, each way. The host in one tin is in video, which half of the
+/// rate belongs to: 25 % of the line are half of the tin, and half of the line is all of it.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_host_in_all_tins_has_one_share_or_four() {

@@ -16,7 +16,8 @@ const UNCUT: &str = "--up 20mbit --down 20mbit --split-gso=off";
 /// A UDP flow of these lengths from one address to the other arrives.
 fn arrives(row: &Row, addresses: [&str; 2], lengths: &[usize]) {
     for (from, to, address) in [(&row.c, &row.s, addresses[1]), (&row.s, &row.c, addresses[0])] {
-        // The ends have to find each other first, and their kernels keep only a few packets until then.
+        // The ends have to find each other first, and their kernels keep only a few packets until
+        // then.
         attempts("a flow arrives", || {
             let flow = Paced::between(from, to, address.parse().unwrap(), millis(10), lengths);
             thread::sleep(millis(400));
@@ -40,8 +41,8 @@ fn tcp_arrives(row: &Row, host: &str) {
     }
 }
 
-/// Goal: what was never spoken about gets through: ARP, without which there is no IPv4 here, IPv6 with its
-/// neighbour discovery, and frames with a VLAN tag, which cards take out and put in.
+/// Goal: what was never spoken about gets through: ARP, without which there is no IPv4 here, IPv6
+/// with its neighbour discovery, and frames with a VLAN tag, which cards take out and put in.
 #[test]
 fn arp_and_ipv6_and_tagged_frames_get_through() {
     let Some(row) = Row::new("kinds") else { return };
@@ -92,8 +93,8 @@ fn is_checksum_right(frame: &[u8]) -> Option<bool> {
 }
 
 /// Goal: a checksum that the sender left to its card is completed by the card it leaves by.
-/// Method: the veth of the sender leaves it open; that of the gateway's line side has to complete it, since
-/// it does not pass it on. What is on the line is checked in full.
+/// Method: the veth of the sender leaves it open; that of the gateway's line side has to complete
+/// it, since it does not pass it on. What is on the line is checked in full.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn open_checksums_are_closed_on_the_line() {
@@ -117,8 +118,8 @@ fn open_checksums_are_closed_on_the_line() {
     gateway.end();
 }
 
-/// Goal: an open checksum is where it belongs behind tags, of which the kernel takes the first out, and
-/// behind IPv6.
+/// Goal: an open checksum is where it belongs behind tags, of which the kernel takes the first out,
+/// and behind IPv6.
 /// Method: UDP from a socket that leaves checksums open, to a line whose card has to close them.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
@@ -151,8 +152,9 @@ fn open_checksums_behind_tags_and_ipv6_are_closed() {
     gateway.end();
 }
 
-/// Goal: super-packets of a sender that leaves the cutting to its card are counted, it is said what helps, at the
-/// start and then again and again with the loss, and nothing else suffers. The command that is said helps.
+/// Goal: super-packets of a sender that leaves the cutting to its card are counted, it is said what
+/// helps, at the start and then again and again with the loss, and nothing else suffers. The
+/// command that is said helps.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn merged_packets_are_counted_and_others_live_on() {
@@ -172,7 +174,8 @@ fn merged_packets_are_counted_and_others_live_on() {
         drop(bulk);
         probe.stop().complete()
     });
-    // The first loss is said at once. What comes within ten seconds is said when they are over, all in one line.
+    // The first loss is said at once. What comes within ten seconds is said when they are over, all
+    // in one line.
     let mut losses = 0;
     for _ in 0..2 {
         let said = gateway.says_within(millis(15_000));
@@ -190,9 +193,10 @@ fn merged_packets_are_counted_and_others_live_on() {
     assert_eq!(dropped(&report, 1, "merged"), 0, "{report}");
 }
 
-/// Goal: packets that the last device of the sender cuts up arrive as single packets, whatever the protocol,
-/// with the one command of the page and every offload left on. Tried are TCP, UDP that a program hands over by the dozen
-/// as QUIC does, IPv4 and IPv6. Without it the same datagrams are dropped.
+/// Goal: packets that the last device of the sender cuts up arrive as single packets, whatever the
+/// protocol, with the one command of the page and every offload left on. Tried are TCP, UDP that a
+/// program hands over by the dozen as QUIC does, IPv4 and IPv6. Without it the same datagrams are
+/// dropped.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn one_command_is_enough_for_every_protocol() {
@@ -211,7 +215,8 @@ fn one_command_is_enough_for_every_protocol() {
     assert!(gateway.ends().status.success());
 }
 
-/// Goal: a device that begins to merge while frames pass is reported with the command that helps, before a loss.
+/// Goal: a device that begins to merge while frames pass is reported with the command that helps,
+/// before a loss.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_device_that_begins_to_merge_is_reported() {

@@ -23,10 +23,11 @@ fn share_of_third(bulks: &[Bulk]) -> Vec<f64> {
     vec![bytes[2] as f64 * 100.0 / all as f64]
 }
 
-/// Goal: addresses on a list are one host: another host has half of the line beside two addresses of one machine, and a
-/// third where each address is a host; by card all of them are one. A ceiling of a name holds for its addresses
-/// together, one of a prefix for each host in it. All of it changes by a reload, and reports say the name.
-/// Method: three addresses with four TCP flows each, both ways.
+/// Goal: addresses on a list are one host: another host has half of the line beside two addresses
+/// of one machine, and a third where each address is a host; by card all of them are one. A ceiling
+/// of a name holds for its addresses together, one of a prefix for each host in it. All of it
+/// changes by a reload, and reports say the name. Method: three addresses with four TCP flows each,
+/// both ways.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn addresses_on_a_list_are_one_host() {

@@ -21,8 +21,8 @@ use crate::traffic::{BOTH, Bulk};
 const HOSTS: [&str; 2] = ["10.8.0.1", "10.8.0.3"];
 const LINE: &str = "up = \"20mbit\"\ndown = \"20mbit\"\n";
 
-/// The machine in the middle becomes a router that translates addresses, with the gateway on its outer side: its stack
-/// has `out`, whose peer is `fb`. False where the kernel cannot.
+/// The machine in the middle becomes a router that translates addresses, with the gateway on its
+/// outer side: its stack has `out`, whose peer is `fb`. False where the kernel cannot.
 fn translate(row: &Row) -> bool {
     for (inside, device, address) in
         [(&row.c, "c0", HOSTS[0]), (&row.c, "c0", HOSTS[1]), (&row.gw, "lan", "10.8.0.254")]
@@ -79,9 +79,10 @@ fn share_of_first(bulks: &[Bulk]) -> f64 {
     bytes[0] as f64 * 100.0 / bytes.iter().sum::<u64>() as f64
 }
 
-/// Goal: hosts behind the machine's own translation share the line by halves, whatever flows they open, and reports
-/// have their addresses; without the option the flows share, as all are of one address. On and off by a reload.
-/// Method: a router that masquerades two hosts, with the gateway on its outer side; one flow beside eight, each way.
+/// Goal: hosts behind the machine's own translation share the line by halves, whatever flows they
+/// open, and reports have their addresses; without the option the flows share, as all are of one
+/// address. On and off by a reload. Method: a router that masquerades two hosts, with the gateway
+/// on its outer side; one flow beside eight, each way.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn hosts_behind_the_own_translation_are_told_apart() {
@@ -129,7 +130,8 @@ fn hosts_behind_the_own_translation_are_told_apart() {
     gateway.end();
 }
 
-/// Sends a datagram from each of `count` ports of the first host, after one that makes addresses known.
+/// Sends a datagram from each of `count` ports of the first host, after one that makes addresses
+/// known.
 fn each_port_once(row: &Row, count: u16) {
     let far = (FAR, 9_999);
     row.c.within(|| {
@@ -152,8 +154,9 @@ fn sent_up(report: &Value, host: &str) -> u64 {
     found.map(|of| of["sent"].as_u64().unwrap()).sum()
 }
 
-/// Goal: the first packet of a connection from a host is of the host: nothing counts for the machine's own address.
-/// Method: 400 connections of one datagram each within 25 ms, of which none has a second packet.
+/// Goal: the first packet of a connection from a host is of the host: nothing counts for the
+/// machine's own address. Method: 400 connections of one datagram each within 25 ms, of which none
+/// has a second packet.
 #[test]
 fn the_first_packet_of_a_connection_is_of_its_host() {
     let Some(row) = Row::new("natfirst") else { return };
@@ -204,7 +207,8 @@ fn what_began_meanwhile_is_known_soon() {
     gateway.end();
 }
 
-/// Goal: a gateway that was started without the option says that it needs a restart, and goes on without it.
+/// Goal: a gateway that was started without the option says that it needs a restart, and goes on
+/// without it.
 #[test]
 fn the_option_needs_a_restart_where_it_was_off() {
     let Some(row) = Row::new("natlate") else { return };

@@ -12,12 +12,12 @@ use conformance::measurement::attempts;
 /// Parts of the time that is measured.
 const PARTS: u32 = 10;
 
-/// The rate from `from` to `to` over `bps`, less one, in percent, if a packet of `n` bytes of IP takes
-/// `wire(n)` bytes.
+/// The rate from `from` to `to` over `bps`, less one, in percent, if a packet of `n` bytes of IP
+/// takes `wire(n)` bytes.
 ///
-/// A datagram may come late, whenever the machine does something else, but it never comes early. So the
-/// earliest of each part of the time says how far the line has got: what is found is how much it fell
-/// behind from the first part to the last.
+/// A datagram may come late, whenever the machine does something else, but it never comes early. So
+/// the earliest of each part of the time says how far the line has got: what is found is how much
+/// it fell behind from the first part to the last.
 fn off_by(
     arrived: &[Arrived],
     [from, to]: [Instant; 2],
@@ -40,8 +40,8 @@ fn off_by(
     lost.is_finite().then_some(-lost / span * 100.0)
 }
 
-/// More than the line can take, both ways, for a while; what was measured must be within `accepted`, in
-/// percent of the rate.
+/// More than the line can take, both ways, for a while; what was measured must be within
+/// `accepted`, in percent of the rate.
 fn keeps_its_rate(
     row: &Row,
     words: &str,
@@ -77,8 +77,8 @@ fn keeps_its_rate(
 }
 
 /// Goal: the rate is that of the words, within 1 % in the framing they name.
-/// Method: 1.4 times the rate, of three lengths; time that a busy machine takes from the gateway is made up,
-/// so that nothing but the rate is measured.
+/// Method: 1.4 times the rate, of three lengths; time that a busy machine takes from the gateway is
+/// made up, so that nothing but the rate is measured.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_saturated_line_has_its_rate() {
@@ -96,7 +96,8 @@ fn a_saturated_line_has_its_rate() {
     }
 }
 
-/// The part of the first host, in percent, up or down; each host has as many TCP flows as its entry says.
+/// The part of the first host, in percent, up or down; each host has as many TCP flows as its entry
+/// says.
 fn share_of_first(row: &Row, words: &str, heading: Heading, flows: [usize; 2]) -> f64 {
     let gateway = Gateway::start(&row.gw, &format!("--up 20mbit --down 20mbit {words}"));
     let bulk = [0, 1].map(|at| Bulk::start(row, HOSTS[at], heading, flows[at]));

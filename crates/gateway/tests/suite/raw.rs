@@ -1,5 +1,5 @@
-//! Frames as they are, by packet sockets and TAPs. The tests' only module with `unsafe` code: two options, an
-//! address and a request for which no crate has safe calls.
+//! Frames as they are, by packet sockets and TAPs. The tests' only module with `unsafe` code: two
+//! options, an address and a request for which no crate has safe calls.
 #![allow(unsafe_code)]
 
 use core::time::Duration;
@@ -73,7 +73,8 @@ impl Raw {
         self
     }
 
-    /// Sends a frame whose checksum is not made yet: it covers all bytes from `from` on, and stands `at` bytes behind `from`.
+    /// Sends a frame whose checksum is not made yet: it covers all bytes from `from` on, and stands
+    /// `at` bytes behind `from`.
     pub(crate) fn send_open(&self, frame: &[u8], from: u16, at: u16) -> bool {
         let numbers = [0, 0, from, at].map(u16::to_ne_bytes);
         self.send(&[&[1, 0], numbers.as_flattened(), frame].concat())
@@ -92,7 +93,8 @@ impl Raw {
         let message = recvmsg::<()>(fd, &mut vectors, Some(control), MsgFlags::empty()).ok()?;
         let (len, mut tag) = (message.bytes, None);
         for control in message.cmsgs().unwrap() {
-            // `struct tpacket_auxdata`: status, three numbers, two offsets, the tag and its protocol.
+            // `struct tpacket_auxdata`: status, three numbers, two offsets, the tag and its
+            // protocol.
             if let ControlMessageOwned::Unknown(unknown) = control {
                 let data = unknown.data_bytes;
                 let status = u32::from_ne_bytes(data[..4].try_into().unwrap());

@@ -40,8 +40,8 @@ impl Drop for Written {
     }
 }
 
-/// Goal: whatever is wrong is said in one line that names the word and what would be accepted, with exit code
-/// 2, before anything has changed.
+/// Goal: whatever is wrong is said in one line that names the word and what would be accepted, with
+/// exit code 2, before anything has changed.
 #[test]
 fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
     let Some(row) = Row::new("words") else { return };
@@ -199,7 +199,8 @@ fn a_device_by_another_name_is_the_same_device() {
     }
 }
 
-/// Goal: a device without Ethernet headers, such as that of a VPN, is not taken for one that has them.
+/// Goal: a device without Ethernet headers, such as that of a VPN, is not taken for one that has
+/// them.
 #[test]
 fn a_device_without_ethernet_headers_is_refused() {
     let Some(row) = Row::new("notether") else { return };
@@ -210,8 +211,8 @@ fn a_device_without_ethernet_headers_is_refused() {
     assert!(said.ends_with("--wan tun0: not an Ethernet device (expected lan, wan)\n"), "{said}");
 }
 
-/// Goal: what would take too much memory, and what a flow scheduler cannot have, is refused before anything is
-/// changed, at the start and later.
+/// Goal: what would take too much memory, and what a flow scheduler cannot have, is refused before
+/// anything is changed, at the start and later.
 #[test]
 fn a_limit_that_takes_too_much_memory_is_refused() {
     let Some(row) = Row::new("memory") else { return };

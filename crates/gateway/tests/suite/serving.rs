@@ -44,8 +44,8 @@ fn user(name: &str) -> [String; 2] {
 }
 
 /// Goal: behind a hole in the parsing of frames there are no privileges.
-/// Method: started by root as the user it is told, root too, and by a user that is not root but has the
-/// capabilities that it takes.
+/// Method: started by root as the user it is told, root too, and by a user that is not root but has
+/// the capabilities that it takes.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn it_runs_as_whom_it_is_told_and_without_capabilities() {
@@ -65,7 +65,8 @@ fn it_runs_as_whom_it_is_told_and_without_capabilities() {
         (&able, "", "daemon"),
         (&able, "--split-gso=off", "daemon"),
     ] {
-        // A gateway that does not cut frames asks the other ends of the pairs. Without CAP_NET_ADMIN it cannot.
+        // A gateway that does not cut frames asks the other ends of the pairs. Without
+        // CAP_NET_ADMIN it cannot.
         let asks = words.contains("--split-gso=off");
         let words = format!("--lan lan --wan wan {RATES} {words}");
         let gateway = Gateway::start_by(&row.gw, by, &words);
@@ -89,7 +90,8 @@ fn it_runs_as_whom_it_is_told_and_without_capabilities() {
 }
 
 /// Goal: it sleeps when there is nothing to do: it is not woken once, so it takes no CPU time.
-/// Method: after traffic each way and a queue that has run empty; with a client that asked for metrics.
+/// Method: after traffic each way and a queue that has run empty; with a client that asked for
+/// metrics.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn an_idle_gateway_sleeps() {
@@ -116,10 +118,10 @@ fn an_idle_gateway_sleeps() {
     });
 }
 
-/// Goal: a client that takes all descriptors gets no more of the processor for it, frames pass on, no device is
-/// taken for gone, and a client that asks later is answered.
-/// Method: room for nine clients; 30 that ask for metrics and 30 for statistics. In a loop that does not
-/// sleep, 2 s would be 200 ticks.
+/// Goal: a client that takes all descriptors gets no more of the processor for it, frames pass on,
+/// no device is taken for gone, and a client that asks later is answered.
+/// Method: room for nine clients; 30 that ask for metrics and 30 for statistics. In a loop that
+/// does not sleep, 2 s would be 200 ticks.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn many_clients_do_not_keep_it_busy() {
@@ -180,7 +182,8 @@ fn it_says_what_it_does_to_clients() {
     let reports: Vec<Value> = (0..4)
         .map(|_| {
             let report = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-            // A client that comes meanwhile is told at once, and changes nothing for those that listen.
+            // A client that comes meanwhile is told at once, and changes nothing for those that
+            // listen.
             assert!(listen().next().unwrap().unwrap().starts_with("{\"version\":1,"));
             report
         })

@@ -1,4 +1,5 @@
-//! Frames that are several packets, as a kernel that leaves the cutting to its card hands them over: cut by the gateway.
+//! Frames that are several packets, as a kernel that leaves the cutting to its card hands them
+//! over: cut by the gateway.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -26,7 +27,8 @@ fn uncut(row: &Row) {
     }
 }
 
-/// Sends `len` bytes from one namespace to an address in the other; true if these bytes arrive, in order.
+/// Sends `len` bytes from one namespace to an address in the other; true if these bytes arrive, in
+/// order.
 fn is_intact(from: &Namespace, to: &Namespace, address: IpAddr, len: usize) -> bool {
     let listener = to.within(|| TcpListener::bind((address, 0)).unwrap());
     let address: SocketAddr = listener.local_addr().unwrap();
@@ -46,7 +48,8 @@ fn is_intact(from: &Namespace, to: &Namespace, address: IpAddr, len: usize) -> b
     is_over && received == bytes
 }
 
-/// What `is_intact` sends in these tests, and the fewest frames that carry it: an uncut frame is 64 kB at most.
+/// What `is_intact` sends in these tests, and the fewest frames that carry it: an uncut frame is 64
+/// kB at most.
 const SENT: usize = 2_000_000;
 const FEWEST: i64 = (SENT / 65_536) as i64;
 
@@ -54,9 +57,10 @@ fn count(report: &Value, direction: usize, what: &str) -> i64 {
     report["directions"][direction][what].as_i64().unwrap()
 }
 
-/// Goal: TCP and datagrams that come uncut leave as packets of at most the MTU, as many as there are segments, and what
-/// they carry arrives as it was sent, which the receiver's kernel checks by the checksums too. Over IPv4 and IPv6, both
-/// ways. Nothing is said of the senders, and nothing is counted as merged.
+/// Goal: TCP and datagrams that come uncut leave as packets of at most the MTU, as many as there
+/// are segments, and what they carry arrives as it was sent, which the receiver's kernel checks by
+/// the checksums too. Over IPv4 and IPv6, both ways. Nothing is said of the senders, and nothing is
+/// counted as merged.
 #[test]
 fn uncut_frames_leave_as_the_packets_they_are() {
     let Some(row) = Row::new("cut") else { return };
@@ -112,7 +116,8 @@ fn packets_inside_tunnels_are_cut() {
     }
 }
 
-/// Goal: a device that merges what it receives is no matter where frames are cut, and tags stay in each packet.
+/// Goal: a device that merges what it receives is no matter where frames are cut, and tags stay in
+/// each packet.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn merged_frames_and_tagged_ones_are_cut() {
@@ -158,9 +163,10 @@ fn cutting_changes_on_a_reload() {
     assert_eq!((count(&report, 0, "cut"), dropped(&report, 0, "merged")), (10, 5), "{report}");
 }
 
-/// Goal: a sender of frames that are many small packets takes neither the line nor the way back, however many come.
-/// Method: datagrams of 100 bytes, handed over a hundred at a time without pause for two seconds, beside one every 5 ms the
-/// other way. At 10 Mbit/s the line carries 8,800 packets of 142 bytes a second; it is to have half of them at least.
+/// Goal: a sender of frames that are many small packets takes neither the line nor the way back,
+/// however many come. Method: datagrams of 100 bytes, handed over a hundred at a time without pause
+/// for two seconds, beside one every 5 ms the other way. At 10 Mbit/s the line carries 8,800
+/// packets of 142 bytes a second; it is to have half of them at least.
 #[test]
 fn a_flood_of_small_packets_leaves_the_line_and_the_way_back() {
     let Some(row) = Row::new("cutflood") else { return };
@@ -185,8 +191,8 @@ fn a_flood_of_small_packets_leaves_the_line_and_the_way_back() {
     });
 }
 
-/// Goal: a small flow beside an upload waits for a packet of it, whether the sender cuts or the gateway does, and the upload
-/// has the line; where neither does, the upload has hardly anything.
+/// Goal: a small flow beside an upload waits for a packet of it, whether the sender cuts or the
+/// gateway does, and the upload has the line; where neither does, the upload has hardly anything.
 /// Method: 100 bytes every 5 ms beside one TCP flow, at 10 Mbit/s up.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]

@@ -29,10 +29,11 @@ fn calls(row: &Row, heading: Heading, class: u8) -> Outcome {
     paced.stop()
 }
 
-/// Goal: beside a flood of TCP flows of the same host a flow of EF above its fair share loses nothing with tins, and is what
-/// the others are without; its tin has its packets, in the report too; and other tins come and go under load with nothing
-/// of it lost.
-/// Method: 1.4 Mbit/s of EF beside 16 TCP flows at 10 Mbit/s, each way; the voice of diffserv4 has 2.5.
+/// Goal: beside a flood of TCP flows of the same host a flow of EF above its fair share loses
+/// nothing with tins, and is what the others are without; its tin has its packets, in the report
+/// too; and other tins come and go under load with nothing of it lost.
+/// Method: 1.4 Mbit/s of EF beside 16 TCP flows at 10 Mbit/s, each way; the voice of diffserv4 has
+/// 2.5.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn ef_loses_nothing_beside_a_flood() {
@@ -124,10 +125,11 @@ fn a_tin_is_named_by_the_header_that_was_asked_for() {
     gateway.end();
 }
 
-/// Goal: a mark of the firewall names the tin of what the machine's own stack hands over, by the bits that were asked for; where
-/// it names none the code point does; marks count the tins as the report has them; the bits change on a reload; and a gateway that was
-/// started without does not begin.
-/// Method: rules that mark by port, and the gateway between a veth pair of the stack and the line.
+/// Goal: a mark of the firewall names the tin of what the machine's own stack hands over, by the
+/// bits that were asked for; where it names none the code point does; marks count the tins as the
+/// report has them; the bits change on a reload; and a gateway that was started without does not
+/// begin. Method: rules that mark by port, and the gateway between a veth pair of the stack and the
+/// line.
 #[test]
 fn a_mark_names_the_tin_of_what_the_own_stack_sends() {
     let Some(row) = Row::new("fwmark") else { return };

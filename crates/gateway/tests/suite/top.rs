@@ -35,7 +35,8 @@ impl Top {
         });
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).unwrap();
-        // Copies, which the program does not inherit: its terminal is gone when the test closes the one end.
+        // Copies, which the program does not inherit: its terminal is gone when the test closes the
+        // one end.
         let terminal = File::from(pair.master.try_clone().unwrap());
         let slave = pair.slave.try_clone().unwrap();
         drop(pair);
@@ -93,8 +94,9 @@ fn the_key_q_ends_it() {
     assert_eq!(Top::ends(top.child, top.folder).code(), Some(0));
 }
 
-/// Goal: a terminal that goes away leaves no program behind that reads its end for ever. Method: the test closes its
-/// end while the program waits for keys, as a terminal emulator does; the kernel then sends a signal to the session.
+/// Goal: a terminal that goes away leaves no program behind that reads its end for ever. Method:
+/// the test closes its end while the program waits for keys, as a terminal emulator does; the
+/// kernel then sends a signal to the session.
 #[test]
 fn it_ends_when_the_terminal_is_gone() {
     let _alone = alone();

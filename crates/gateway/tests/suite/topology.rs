@@ -1,4 +1,5 @@
-//! Three namespaces in a row: `c` with the device c0, veth to lan in `gw`, which has wan, veth to s0 in `s`.
+//! Three namespaces in a row: `c` with the device c0, veth to lan in `gw`, which has wan, veth to
+//! s0 in `s`.
 
 use core::time::Duration;
 use std::env;
@@ -17,7 +18,8 @@ pub(crate) const HOSTS: [&str; 2] = ["10.9.0.1", "10.9.0.3"];
 /// The far end.
 pub(crate) const FAR: &str = "10.9.0.2";
 
-/// One test at a time: they measure, and what one opens is not inherited by a program that another starts.
+/// One test at a time: they measure, and what one opens is not inherited by a program that another
+/// starts.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The right to be the only test that runs.
@@ -28,14 +30,15 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 /// What the tests of a row call, one here and one there.
 const PROGRAMS: [&str; 4] = ["ip", "ethtool", "tc", "setpriv"];
 
-/// The first of these programs that is in no folder of `path`, which has the folders as `PATH` has them.
+/// The first of these programs that is in no folder of `path`, which has the folders as `PATH` has
+/// them.
 fn missing<'a>(programs: &[&'a str], path: &OsStr) -> Option<&'a str> {
     let is_there = |program: &str| env::split_paths(path).any(|at| at.join(program).is_file());
     programs.iter().copied().find(|program| !is_there(program))
 }
 
-/// Skips `test` with a line that names what this machine does not have, past the capture of the test harness: a skip is
-/// to be seen. With CI=true no test may be skipped.
+/// Skips `test` with a line that names what this machine does not have, past the capture of the
+/// test harness: a skip is to be seen. With CI=true no test may be skipped.
 pub(crate) fn skip(test: &str, needs: &str) {
     let is_ci = env::var_os("CI").is_some_and(|word| word == "true");
     assert!(!is_ci, "with CI=true no test may be skipped: {test} needs {needs}");
@@ -76,8 +79,9 @@ impl Namespace {
         made.ip("link set lo up");
         made.set("ipv6/conf/all/disable_ipv6", "1");
         made.set("ipv6/conf/default/disable_ipv6", "1");
-        // The same TCP on every machine, and one that asks for more whenever it may: BBR takes drops for a policer
-        // and then keeps to a rate for seconds, also behind one that has been raised.
+        // The same TCP on every machine, and one that asks for more whenever it may: BBR takes
+        // drops for a policer and then keeps to a rate for seconds, also behind one that has been
+        // raised.
         made.set("ipv4/tcp_congestion_control", "reno");
         Ok(made)
     }
@@ -174,7 +178,8 @@ impl Row {
         Some(row)
     }
 
-    /// A device of the gateway, and its peer at that end of the row, which has the addresses of the end.
+    /// A device of the gateway, and its peer at that end of the row, which has the addresses of the
+    /// end.
     pub(crate) fn connect(&self, device: &str, peer: &str) {
         let (end, index, addresses) = match device {
             "lan" => (&self.c, 11, &HOSTS[..]),
@@ -196,7 +201,8 @@ impl Row {
         }
     }
 
-    /// Waits until the kernel has noticed that every device has its peer; before, it throws packets away.
+    /// Waits until the kernel has noticed that every device has its peer; before, it throws packets
+    /// away.
     pub(crate) fn wait_for_carriers(&self) {
         let is_waiting = |inside: &Namespace| {
             let text = call("ip", &format!("-n {} link show", inside.0)).unwrap();
@@ -224,7 +230,8 @@ impl Row {
         }
     }
 
-    /// Both ends have a device for tagged frames, 10.7.0.1 and 10.7.0.2; false where the kernel has no VLAN devices.
+    /// Both ends have a device for tagged frames, 10.7.0.1 and 10.7.0.2; false where the kernel has
+    /// no VLAN devices.
     pub(crate) fn with_tags(&self) -> bool {
         let ends = [(&self.c, "c0", "10.7.0.1"), (&self.s, "s0", "10.7.0.2")];
         ends.iter().all(|(inside, device, address)| {
@@ -272,7 +279,8 @@ impl Row {
         }
     }
 
-    /// The device `ours` of `gw` becomes a port of a bridge, with a new TAP for the gateway beside it.
+    /// The device `ours` of `gw` becomes a port of a bridge, with a new TAP for the gateway beside
+    /// it.
     pub(crate) fn bridge_to_tap(&self, ours: &str, tap: &str) {
         self.gw.ip(&format!("tuntap add dev {tap} mode tap"));
         // Where the kernel has firewalls for bridges, they throw away what is no valid packet.
@@ -289,7 +297,8 @@ impl Row {
     }
 }
 
-/// Goal: a machine without a program skips, and one that has it does not: the name is looked for as the system does.
+/// Goal: a machine without a program skips, and one that has it does not: the name is looked for as
+/// the system does.
 #[test]
 fn a_program_that_is_in_no_folder_is_named() {
     let path = env::var_os("PATH").unwrap();

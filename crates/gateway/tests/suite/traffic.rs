@@ -1,5 +1,5 @@
-//! Traffic of the kernel: bulk TCP, and UDP at a pace. A socket belongs to the namespace it was made in, so
-//! threads outside can use it.
+//! Traffic of the kernel: bulk TCP, and UDP at a pace. A socket belongs to the namespace it was
+//! made in, so threads outside can use it.
 
 use core::net::{IpAddr, SocketAddr, SocketAddrV4};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -22,12 +22,12 @@ use conformance::measurement::attempts;
 
 use crate::topology::{FAR, Namespace, Row};
 
-/// How long nothing may arrive before what has not arrived is lost: a machine may stop for some hundred
-/// milliseconds.
+/// How long nothing may arrive before what has not arrived is lost: a machine may stop for some
+/// hundred milliseconds.
 const QUIET: Duration = Duration::from_millis(1_000);
 
-/// How far behind its pace a sender may be: what a machine that stood still has kept it from sending beyond that is
-/// not sent all at once, which CoDel would rightly drop from.
+/// How far behind its pace a sender may be: what a machine that stood still has kept it from
+/// sending beyond that is not sent all at once, which CoDel would rightly drop from.
 const MOST_LATE: Duration = Duration::from_millis(20);
 
 /// Which way packets go through the gateway.
@@ -179,7 +179,8 @@ fn headers(address: &SocketAddr) -> usize {
     if address.is_ipv4() { 28 } else { 48 }
 }
 
-/// The next datagram's length, and when the kernel received it: a thread may learn of it much later.
+/// The next datagram's length, and when the kernel received it: a thread may learn of it much
+/// later.
 fn receive(socket: &UdpSocket, room: &mut [u8]) -> Option<(usize, Instant)> {
     let mut control = cmsg_space!(TimeSpec);
     let mut vectors = [IoSliceMut::new(room)];
@@ -350,7 +351,8 @@ pub(crate) fn percentile(delays: &[Duration], percent: usize) -> Duration {
     delays.get(at).copied().unwrap_or(Duration::MAX)
 }
 
-/// Sends `calls` times ten datagrams of 1,200 bytes, handed to the kernel as one to be cut up; how many arrive.
+/// Sends `calls` times ten datagrams of 1,200 bytes, handed to the kernel as one to be cut up; how
+/// many arrive.
 pub(crate) fn uncut_datagrams(
     from: &Namespace,
     to: &Namespace,
@@ -364,7 +366,8 @@ pub(crate) fn uncut_datagrams(
     sending.connect(receiving.local_addr().unwrap()).unwrap();
     receiving.set_read_timeout(Some(QUIET)).unwrap();
     let sender = thread::spawn(move || {
-        // The address is found out by one that is not counted: the kernel keeps only a few until then.
+        // The address is found out by one that is not counted: the kernel keeps only a few until
+        // then.
         let _ = sending.send(b"who is there");
         thread::sleep(Duration::from_millis(200));
         for _ in 0..calls {

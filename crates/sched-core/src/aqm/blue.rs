@@ -1,19 +1,23 @@
 //! BLUE: a queue that overflows drops more arrivals at random, and one that runs empty drops fewer.
 //!
-//! Each queue has one probability. It rises by a step when the queue overflows, and falls by a smaller step when the
-//! queue is empty; between two steps lies at least a freeze time, so that senders have time to react. Arrivals are
-//! marked or turned away with this probability. A queue that overflows again and again, because its senders do not
-//! react, so turns away just what is too much.
+//! Each queue has one probability. It rises by a step when the queue overflows, and falls by a
+//! smaller step when the queue is empty; between two steps lies at least a freeze time, so that
+//! senders have time to react. Arrivals are marked or turned away with this probability. A queue
+//! that overflows again and again, because its senders do not react, so turns away just what is too
+//! much.
 //!
-//! **Promises.** A queue that has not overflowed, and in which no packet waited longer than `longest_wait`, loses no
-//! packet. Above the probability `mark_up_to` a packet is turned away, ECN-capable or not: senders that ignore marks
-//! cannot fill the queue. An idle queue forgets by elapsed time, without a timer, in a constant number of steps.
-//! Same seed and times, same verdicts on every target.
+//! **Promises.** A queue that has not overflowed, and in which no packet waited longer than
+//! `longest_wait`, loses no packet. Above the probability `mark_up_to` a packet is turned away,
+//! ECN-capable or not: senders that ignore marks cannot fill the queue. An idle queue forgets by
+//! elapsed time, without a timer, in a constant number of steps. Same seed and times, same verdicts
+//! on every target.
 //!
-//! **Cost.** O(1): one comparison for an arrival while the probability is 0, else a draw. Memory: 16 bytes a queue.
+//! **Cost.** O(1): one comparison for an arrival while the probability is 0, else a draw. Memory:
+//! 16 bytes a queue.
 //!
-//! **Source.** W. Feng, K. G. Shin, D. D. Kandlur, D. Saha, *The BLUE active queue management algorithms*, IEEE/ACM
-//! Transactions on Networking 10 (4), 2002; where this departs from it: `docs/disciplines/cobalt.md`.
+//! **Source.** W. Feng, K. G. Shin, D. D. Kandlur, D. Saha, *The BLUE active queue management
+//! algorithms*, IEEE/ACM Transactions on Networking 10 (4), 2002; where this departs from it:
+//! `docs/disciplines/cobalt.md`.
 
 use super::control_law::MAX_INTERVAL;
 use super::law::{Law, Words, alone, signals_arrivals};
@@ -38,14 +42,17 @@ use crate::{FlowId, Nanos};
 pub struct BlueParams {
     /// What an overflow adds to the probability; above 0.
     pub increment: Probability,
-    /// What an empty queue takes from the probability; above 0, and much less than `increment` is a good value.
+    /// What an empty queue takes from the probability; above 0, and much less than `increment` is
+    /// a good value.
     pub decrement: Probability,
-    /// The least time between two changes of a probability, 1,024 ns to 2^33 − 1 ns (8.6 s); 10 to 100 ms in the paper.
+    /// The least time between two changes of a probability, 1,024 ns to 2^33 − 1 ns (8.6 s); 10 to
+    /// 100 ms in the paper.
     pub freeze: Nanos,
-    /// Up to this probability ECN-capable packets are marked; above it they are turned away as others are.
+    /// Up to this probability ECN-capable packets are marked; above it they are turned away as
+    /// others are.
     pub mark_up_to: Probability,
-    /// A packet that waited longer counts as an overflow, as a queue longer than `L` does in the paper. At least
-    /// 1,024 ns; [`Nanos::MAX`] for never.
+    /// A packet that waited longer counts as an overflow, as a queue longer than `L` does in the
+    /// paper. At least 1,024 ns; [`Nanos::MAX`] for never.
     pub longest_wait: Nanos,
 }
 
@@ -104,8 +111,8 @@ pub(super) struct BlueLaw {
     increment: Probability,
     decrement: Probability,
     freeze: Nanos,
-    /// What an idle queue loses a nanosecond, beside its first step: the raw decrement each freeze time, with
-    /// [`IDLE_FRAC`] bits of fraction.
+    /// What an idle queue loses a nanosecond, beside its first step: the raw decrement each freeze
+    /// time, with [`IDLE_FRAC`] bits of fraction.
     idle_rate: u64,
     /// An idle time that takes all of any probability.
     idle_whole: Nanos,
@@ -155,14 +162,15 @@ impl BlueLaw {
         }
     }
 
-    /// The queue was empty until `now`, since a call of [`Self::lower`]: takes the steps that a timer would have
-    /// taken, one from the thaw on and one each freeze time after it.
+    /// The queue was empty until `now`, since a call of [`Self::lower`]: takes the steps that a
+    /// timer would have taken, one from the thaw on and one each freeze time after it.
     pub(super) fn catch_up(&self, parts: BlueParts<'_>, now: Nanos) {
         if *parts.chance == Probability::NEVER || now < *parts.thaw {
             return;
         }
         let idle = now.since(*parts.thaw).0;
-        // Below 2^53: the whole, `(2^32 / decrement + 1) · freeze`, times `decrement · 2^20 / freeze`.
+        // Below 2^53: the whole, `(2^32 / decrement + 1) · freeze`, times `decrement · 2^20 /
+        // freeze`.
         let lost = idle.saturating_mul(self.idle_rate) >> IDLE_FRAC;
         let lost = u32::try_from(lost).unwrap_or(u32::MAX);
         let left = parts.chance.minus(self.decrement).minus(Probability::from_raw(lost));
@@ -172,7 +180,8 @@ impl BlueLaw {
 
     /// Whether a freeze time has passed since the last change.
     fn is_thawed(&self, thaw: Nanos, now: Nanos) -> bool {
-        // A thaw that is further ahead than a freeze time comes of a clock that has stepped back since.
+        // A thaw that is further ahead than a freeze time comes of a clock that has stepped back
+        // since.
         now >= thaw || thaw.since(now) > self.freeze
     }
 }

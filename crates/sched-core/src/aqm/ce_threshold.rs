@@ -1,15 +1,17 @@
 //! A CE threshold beside any AQM: what waited longer than a threshold leaves with a mark.
 //!
-//! A scalable sender (RFC 9331) wants a mark for every packet above a shallow threshold, and a classic AQM gives a
-//! mark now and then. The threshold stands beside the AQM of a queue: the AQM sees every packet and moves on as
-//! without it, and a packet that both would mark is marked once.
+//! A scalable sender (RFC 9331) wants a mark for every packet above a shallow threshold, and a
+//! classic AQM gives a mark now and then. The threshold stands beside the AQM of a queue: the AQM
+//! sees every packet and moves on as without it, and a packet that both would mark is marked once.
 //!
-//! **Promises.** A packet without the codepoint that the threshold asks for has the fate that the inner AQM gives it. No
-//! packet is dropped because of the threshold. What the inner AQM drops stays dropped.
+//! **Promises.** A packet without the codepoint that the threshold asks for has the fate that the
+//! inner AQM gives it. No packet is dropped because of the threshold. What the inner AQM drops
+//! stays dropped.
 //!
 //! **Cost.** One comparison for a packet below the threshold. Memory: none for a queue.
 //!
-//! **Source.** RFC 9331 §4.3 and RFC 9332 §2.4 for a shallow threshold on ECT(1); RFC 8290 §5.2.2 and §6.2 for CoDel's marks.
+//! **Source.** RFC 9331 §4.3 and RFC 9332 §2.4 for a shallow threshold on ECT(1); RFC 8290 §5.2.2
+//! and §6.2 for CoDel's marks.
 
 use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict};
 use crate::flow_scheduler::ConfigError;
@@ -33,8 +35,8 @@ pub struct CeThreshold<A> {
 }
 
 impl<A> CeThreshold<A> {
-    /// `inner`, and a mark for every ECN-capable packet that waited longer than `threshold`: 1,024 ns, the resolution of
-    /// sojourn times, to 2^33 − 1 ns (8.6 s).
+    /// `inner`, and a mark for every ECN-capable packet that waited longer than `threshold`: 1,024
+    /// ns, the resolution of sojourn times, to 2^33 − 1 ns (8.6 s).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] for another threshold.
@@ -43,7 +45,8 @@ impl<A> CeThreshold<A> {
         Ok(Self { inner, threshold, ect1_only: false })
     }
 
-    /// The same for packets with ECT(1) only, which a scalable sender sets (RFC 9331); ECT(0) has the inner AQM alone.
+    /// The same for packets with ECT(1) only, which a scalable sender sets (RFC 9331); ECT(0) has
+    /// the inner AQM alone.
     #[must_use]
     pub fn for_ect1_only(self) -> Self {
         Self { ect1_only: true, ..self }
@@ -77,8 +80,8 @@ impl<A> CeThreshold<A> {
         if verdict == Verdict::Pass && self.marks(head) { Verdict::Signal } else { verdict }
     }
 
-    /// Whether the packet waited too long and has a codepoint that allows the mark. A signal for another codepoint would
-    /// be a drop.
+    /// Whether the packet waited too long and has a codepoint that allows the mark. A signal for
+    /// another codepoint would be a drop.
     #[inline]
     fn marks(&self, head: Head) -> bool {
         head.sojourn > self.threshold

@@ -22,8 +22,8 @@
 //! which write nothing: it waited for less than the shortest target of all tins. Memory: 24 bytes a
 //! queue, and the size of an [`AqmSetting`] for each tin.
 //!
-//! **Source.** RFC 9331 §5.2 and RFC 9332 §2.4 for the threshold; the AQMs have their own pages. Where the threshold
-//! departs from its sources: `docs/disciplines/cobalt.md`.
+//! **Source.** RFC 9331 §5.2 and RFC 9332 §2.4 for the threshold; the AQMs have their own pages.
+//! Where the threshold departs from its sources: `docs/disciplines/cobalt.md`.
 
 use super::cobalt::CobaltLaw;
 use super::control_law::MAX_INTERVAL;
@@ -105,15 +105,17 @@ impl AqmChoice {
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct L4sParams {
-    /// A packet that waited longer is marked: 1,024 ns, the resolution of sojourn times, to 2^33 − 1 ns (8.6 s).
+    /// A packet that waited longer is marked: 1,024 ns, the resolution of sojourn times, to 2^33 −
+    /// 1 ns (8.6 s).
     pub threshold: Nanos,
-    /// No mark for a packet with this many bytes or fewer behind it: the longest usual packet, `1..=`
-    /// [`Packet::MAX_LEN`] bytes.
+    /// No mark for a packet with this many bytes or fewer behind it: the longest usual packet,
+    /// `1..=` [`Packet::MAX_LEN`] bytes.
     pub mtu: u32,
 }
 
 impl L4sParams {
-    /// This threshold, and packets of up to 1,514 bytes, an Ethernet frame. [`ChosenAqm::set_l4s`] checks them.
+    /// This threshold, and packets of up to 1,514 bytes, an Ethernet frame. [`ChosenAqm::set_l4s`]
+    /// checks them.
     #[must_use]
     pub const fn new(threshold: Nanos) -> Self {
         Self { threshold, mtu: 1_514 }
@@ -131,8 +133,8 @@ impl L4sParams {
         ConfigError::check_range("L4S MTU in bytes", mtu, 1, Packet::MAX_LEN.into())
     }
 
-    /// Whether the packet asks for a mark, and waited too long in a queue of its own making: a packet that has no
-    /// other behind it waited for the queues of other flows.
+    /// Whether the packet asks for a mark, and waited too long in a queue of its own making: a
+    /// packet that has no other behind it waited for the queues of other flows.
     const fn marks(&self, head: Head) -> bool {
         matches!(head.ecn, Ecn::Ect1)
             && head.sojourn.0 > self.threshold.0
@@ -140,11 +142,13 @@ impl L4sParams {
     }
 }
 
-/// What [`ChosenAqm`] remembers of one queue: 24 bytes, which only the AQM that was chosen can read.
+/// What [`ChosenAqm`] remembers of one queue: 24 bytes, which only the AQM that was chosen can
+/// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenAqmState {
     /// With CoDel and COBALT the first word is 0 if and only if the AQM has nothing to say of the
-    /// queue while it is short. Above [`TIN_SHIFT`] in the last one is the tin, which no AQM reads.
+    /// queue while it is short. Above [`TIN_SHIFT`] in the last one is the tin, which no AQM
+    /// reads.
     words: [u64; 3],
 }
 
@@ -393,8 +397,9 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
         self.tins.as_ref().get(usize::from(tin)).map(|setting| setting.choice)
     }
 
-    /// Another choice, or other parameters, for all tins, queues loaded or not; the next packet is judged by it. Under
-    /// other parameters what the queues have learned stays. Another AQM begins without it, and costs O(queues).
+    /// Another choice, or other parameters, for all tins, queues loaded or not; the next packet is
+    /// judged by it. Under other parameters what the queues have learned stays. Another AQM begins
+    /// without it, and costs O(queues).
     ///
     /// # Errors
     /// As [`ChosenAqm::new`]; nothing has changed then.
@@ -435,7 +440,8 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
     /// Another threshold for packets with ECT(1) of all tins, or none, from the next packet on.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range; nothing has changed then.
+    /// [`ConfigError::OutOfRange`] names the first parameter outside its range; nothing has changed
+    /// then.
     pub fn set_l4s(&mut self, l4s: Option<L4sParams>) -> Result<(), ConfigError> {
         (0..self.tins()).try_for_each(|tin| self.set_l4s_in(tin, l4s))
     }
@@ -453,15 +459,17 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
         Ok(())
     }
 
-    /// The tin that the queue of `flow` was last [assigned](Aqm::assign) to; 0 for a queue beyond those that have a state.
+    /// The tin that the queue of `flow` was last [assigned](Aqm::assign) to; 0 for a queue beyond
+    /// those that have a state.
     #[must_use]
     pub fn tin_of(&self, flow: FlowId) -> u8 {
         let state = self.states.as_ref().get(flow.index());
         state.and_then(|state| u8::try_from(state.tin()).ok()).unwrap_or(0)
     }
 
-    /// Whether the queue of `flow` has overflowed and its flow has not reacted since, as of the last packet that the AQM saw there:
-    /// with COBALT, BLUE's [probability](super::Cobalt::probability) is above 0. False with any other AQM.
+    /// Whether the queue of `flow` has overflowed and its flow has not reacted since, as of the
+    /// last packet that the AQM saw there: with COBALT, BLUE's
+    /// [probability](super::Cobalt::probability) is above 0. False with any other AQM.
     #[must_use]
     pub fn is_unresponsive(&self, flow: FlowId) -> bool {
         let Some(state) = self.states.as_ref().get(flow.index()) else { return false };
@@ -533,7 +541,8 @@ fn with_l4s(l4s: Option<L4sParams>, verdict: Verdict, head: Head) -> Verdict {
 }
 
 impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> Aqm for ChosenAqm<T, U> {
-    /// As for [`CoDel`](super::CoDel): after a pause one call may drop fewer than are due, and the next call goes on.
+    /// As for [`CoDel`](super::CoDel): after a pause one call may drop fewer than are due, and the
+    /// next call goes on.
     const MAX_DROPS: u32 = 32;
 
     /// CoDel and COBALT accept: how long a packet waits is known when it leaves.

@@ -1,9 +1,10 @@
 //! COBALT: CoDel whose rate decays on schedule, and BLUE for senders that do not react.
 //!
-//! CoDel tells a queue that stands above a target, by marks or drops at shrinking distances (`interval / √n`). When the
-//! queue no longer stands, the schedule runs backwards: each instant that passes without a signal takes one from `n`. A
-//! sender that does not react makes the buffer overflow: then BLUE drops packets at random, ECN-capable or not, with a
-//! probability that rises with each overflow and falls with each empty queue.
+//! CoDel tells a queue that stands above a target, by marks or drops at shrinking distances
+//! (`interval / √n`). When the queue no longer stands, the schedule runs backwards: each instant
+//! that passes without a signal takes one from `n`. A sender that does not react makes the buffer
+//! overflow: then BLUE drops packets at random, ECN-capable or not, with a probability that rises
+//! with each overflow and falls with each empty queue.
 //!
 //! **Promises.** No signal before the queue has stood for an interval, if it has no history of
 //! overflows. None for a packet that waited for four of the longest packets or less, nor for one
@@ -18,12 +19,13 @@
 //! interval, 50 ms of 100, for good. After a longer wait it is signalled like any other, since then
 //! so many flows share the link that three packets of each are too many.
 //!
-//! **Cost.** O(1): a packet below the target in a queue without a history costs two comparisons and writes nothing.
-//! Memory: 24 bytes a queue.
+//! **Cost.** O(1): a packet below the target in a queue without a history costs two comparisons and
+//! writes nothing. Memory: 24 bytes a queue.
 //!
-//! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, IEEE LANMAN 2018, and J. Palmei et al., *Design
-//! and Evaluation of COBALT Queue Discipline*, IEEE LANMAN 2019; RFC 8289 and Feng et al. 2002 for its two halves. Where
-//! this departs from them: `docs/disciplines/cobalt.md`.
+//! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, IEEE LANMAN 2018, and J.
+//! Palmei et al., *Design and Evaluation of COBALT Queue Discipline*, IEEE LANMAN 2019; RFC 8289
+//! and Feng et al. 2002 for its two halves. Where this departs from them:
+//! `docs/disciplines/cobalt.md`.
 
 use super::blue::{BlueLaw, BlueParts};
 use super::control_law::{MAX_INTERVAL, spacing};
@@ -48,9 +50,11 @@ use crate::{FlowId, Nanos, Packet};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CobaltParams {
-    /// The sojourn time that is acceptable for good on a fast line: 1,024 ns, the resolution of sojourn times, to `interval`.
+    /// The sojourn time that is acceptable for good on a fast line: 1,024 ns, the resolution of
+    /// sojourn times, to `interval`.
     pub target: Nanos,
-    /// How long a queue may stand above the target on a fast line, 1,024 ns to 2^33 − 1 ns (8.6 s).
+    /// How long a queue may stand above the target on a fast line, 1,024 ns to 2^33 − 1 ns (8.6
+    /// s).
     pub interval: Nanos,
     /// What the longest usual packet lasts on the line; 0, for a fast line, to 2^33 − 1 ns.
     pub mtu_time: Nanos,
@@ -70,8 +74,9 @@ impl CobaltParams {
     /// 5 ms, 100 ms and a fast line.
     pub const INTERNET: Self = Self::new(Nanos(5_000_000), Nanos(100_000_000));
 
-    /// COBALT with this target and this interval on a fast line, packets of up to 1,514 bytes, an Ethernet frame, and
-    /// steps of 1/256 and 1/4,096. [`Cobalt::new`] and [`Cobalt::set_params`] check them.
+    /// COBALT with this target and this interval on a fast line, packets of up to 1,514 bytes, an
+    /// Ethernet frame, and steps of 1/256 and 1/4,096. [`Cobalt::new`] and [`Cobalt::set_params`]
+    /// check them.
     #[must_use]
     pub const fn new(target: Nanos, interval: Nanos) -> Self {
         Self {
@@ -102,15 +107,16 @@ impl CobaltParams {
         Self { increment, decrement, ..self }
     }
 
-    /// The target in force: no less than one and a half of the longest packets. Also the least time between two
-    /// changes of BLUE's probability.
+    /// The target in force: no less than one and a half of the longest packets. Also the least time
+    /// between two changes of BLUE's probability.
     #[must_use]
     pub const fn target_on_line(&self) -> Nanos {
         let least = self.mtu_time.plus(Nanos(self.mtu_time.0 >> 1));
         if least.0 > self.target.0 { least } else { self.target }
     }
 
-    /// The interval in force: longer by what the target has risen, and no less than two targets; at most 2^33 − 1 ns.
+    /// The interval in force: longer by what the target has risen, and no less than two targets; at
+    /// most 2^33 − 1 ns.
     #[must_use]
     pub const fn interval_on_line(&self) -> Nanos {
         let target = self.target_on_line();
@@ -149,7 +155,8 @@ const DUPLICATES: u32 = 3;
 /// What the parameters come to on the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CobaltLaw {
-    /// A packet that waited longer counts as standing: the target, and four of the longest packets.
+    /// A packet that waited longer counts as standing: the target, and four of the longest
+    /// packets.
     pub(super) acceptable: Nanos,
     interval: Nanos,
     /// A queue stands only if a packet has as many bytes behind it.
@@ -174,7 +181,8 @@ enum Phase {
 /// What [`Cobalt`] remembers of one queue: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CobaltState {
-    /// When the next signal is due, or the next decay of `count`. Without meaning while `count` is 0.
+    /// When the next signal is due, or the next decay of `count`. Without meaning while `count` is
+    /// 0.
     next: Nanos,
     /// From this instant on BLUE's probability may change.
     thaw: Nanos,
@@ -290,7 +298,8 @@ impl Law for CobaltLaw {
 impl CobaltLaw {
     #[cold]
     fn judge_closely(&self, state: &mut CobaltState, random: &mut Random, head: Head) -> Verdict {
-        // No instant lies further ahead, unless the clock has stepped back or the interval was longer.
+        // No instant lies further ahead, unless the clock has stepped back or the interval was
+        // longer.
         state.next = state.next.min(head.now.plus(self.interval));
         if state.phase == Phase::Idle {
             let arrived = Nanos(head.now.0.saturating_sub(head.sojourn.0));
@@ -300,7 +309,8 @@ impl CobaltLaw {
         if state.chance != Probability::NEVER && state.chance.draw(random) {
             verdict = Verdict::Drop;
         }
-        // A queue of marked packets has one mark a packet. Those that had no packet are not made up for.
+        // A queue of marked packets has one mark a packet. Those that had no packet are not made up
+        // for.
         if verdict == Verdict::Signal && head.ecn.is_capable() {
             state.next = state.next.max(head.now);
         }
@@ -363,11 +373,12 @@ impl CobaltLaw {
         }
     }
 
-    /// What is left of `count` if the next decay is overdue by `late`, one place or so from the exact schedule.
+    /// What is left of `count` if the next decay is overdue by `late`, one place or so from the
+    /// exact schedule.
     ///
-    /// From `n` down to `m` the schedule takes the sum of `interval / √k`, about `2 · interval · (√n − √m)`. So `m` is the
-    /// largest count whose `interval · √m` is less than `interval · √n − late / 2`. A search by halves finds it in 16
-    /// turns.
+    /// From `n` down to `m` the schedule takes the sum of `interval / √k`, about `2 · interval ·
+    /// (√n − √m)`. So `m` is the largest count whose `interval · √m` is less than `interval · √n −
+    /// late / 2`. A search by halves finds it in 16 turns.
     fn left_after(&self, count: u16, late: Nanos) -> u16 {
         // Below 2^16 · 2^33.
         let root = |count: u16| u64::from(count).wrapping_mul(self.spacing(count).0);
@@ -409,8 +420,8 @@ alone! {
 }
 
 impl<T: Table<CobaltState>> Cobalt<T> {
-    /// BLUE's probability that a packet of `flow` is dropped; above 0, the flow has not reacted of late. 0 for a flow
-    /// without a state.
+    /// BLUE's probability that a packet of `flow` is dropped; above 0, the flow has not reacted of
+    /// late. 0 for a flow without a state.
     #[must_use]
     pub fn probability(&self, flow: FlowId) -> Probability {
         self.states.as_ref().get(flow.index()).map_or(Probability::NEVER, |state| state.chance)
@@ -422,7 +433,8 @@ impl<T: Table<CobaltState>> Cobalt<T> {
 }
 
 impl<T: Table<CobaltState>> Aqm for Cobalt<T> {
-    /// As for [`CoDel`](crate::CoDel): after a pause one call may drop fewer than are due, and the next call goes on.
+    /// As for [`CoDel`](crate::CoDel): after a pause one call may drop fewer than are due, and the
+    /// next call goes on.
     const MAX_DROPS: u32 = 32;
 
     /// Accepts: how long a packet waits is known when it leaves.

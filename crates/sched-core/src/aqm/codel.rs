@@ -1,17 +1,18 @@
 //! CoDel: a queue that has stood above a target for an interval is signalled, ever more often.
 //!
 //! A queue that empties now and then is a good one: it absorbs bursts. CoDel therefore looks at the
-//! time packets spend in the queue, and at its minimum over an interval. While every packet that leaves
-//! has waited for at least `target`, it signals after one `interval`, and then at shrinking distances
-//! (`interval / √n`), until a packet has waited for less.
+//! time packets spend in the queue, and at its minimum over an interval. While every packet that
+//! leaves has waited for at least `target`, it signals after one `interval`, and then at shrinking
+//! distances (`interval / √n`), until a packet has waited for less.
 //!
-//! **Promises.** No signal before the queue has stood for an interval; none for the last packet of a
-//! queue, nor for one with no more than one `mtu` behind it. What a queue was like before it emptied is
-//! not held against it. Same parameters and times, same verdicts on every target: no floats.
+//! **Promises.** No signal before the queue has stood for an interval; none for the last packet of
+//! a queue, nor for one with no more than one `mtu` behind it. What a queue was like before it
+//! emptied is not held against it. Same parameters and times, same verdicts on every target: no
+//! floats.
 //!
-//! **Cost.** O(1): two comparisons for a packet below the target, some 30 instructions for a signal.
-//! Memory: 24 bytes a flow, read for each packet delivered, and written only for packets above the target and for the
-//! first one below it.
+//! **Cost.** O(1): two comparisons for a packet below the target, some 30 instructions for a
+//! signal. Memory: 24 bytes a flow, read for each packet delivered, and written only for packets
+//! above the target and for the first one below it.
 //!
 //! **Source.** RFC 8289, in particular §5; where this departs from it: `docs/disciplines/codel.md`.
 
@@ -40,8 +41,8 @@ pub struct CoDelParams {
     /// How long a queue may stand above the target: about the longest usual round-trip time
     /// (RFC 8289 §4.2). 1,024 ns to 2^33 − 1 ns (8.6 s).
     pub interval: Nanos,
-    /// No signal for a packet with this many bytes or fewer behind it: the longest usual packet, `1..=`
-    /// [`Packet::MAX_LEN`] bytes.
+    /// No signal for a packet with this many bytes or fewer behind it: the longest usual packet,
+    /// `1..=` [`Packet::MAX_LEN`] bytes.
     pub mtu: u32,
 }
 
@@ -49,8 +50,8 @@ impl CoDelParams {
     /// 5 ms, 100 ms (RFC 8289 §4.4) and an Ethernet frame.
     pub const INTERNET: Self = Self::new(Nanos(5_000_000), Nanos(100_000_000));
 
-    /// CoDel with this target and this interval, and packets of up to 1,514 bytes, an Ethernet frame. [`CoDel::new`] and
-    /// [`CoDel::set_params`] check them.
+    /// CoDel with this target and this interval, and packets of up to 1,514 bytes, an Ethernet
+    /// frame. [`CoDel::new`] and [`CoDel::set_params`] check them.
     #[must_use]
     pub const fn new(target: Nanos, interval: Nanos) -> Self {
         Self { target, interval, mtu: 1_514 }
@@ -88,7 +89,8 @@ pub struct CoDelState {
     phase: Nanos,
     /// While signalling: when the next signal is due. Else: when the next one would have been.
     next: Nanos,
-    /// Signals since the start of this phase of signalling, or of the one it continues; at most [`MAX_COUNT`].
+    /// Signals since the start of this phase of signalling, or of the one it continues; at most
+    /// [`MAX_COUNT`].
     count: u32,
     /// What `count` was at that start.
     count_at_start: u32,
@@ -98,7 +100,8 @@ pub struct CoDelState {
 const MAX_COUNT: u32 = (1 << 29) - 1;
 /// The last packet seen was below the target. No instant "one interval after" is zero.
 const BELOW: Nanos = Nanos::ZERO;
-/// The queue stands, and its senders are signalled. [`CoDel::judge`] keeps instants below this value.
+/// The queue stands, and its senders are signalled. [`CoDel::judge`] keeps instants below this
+/// value.
 const SIGNALLING: Nanos = Nanos::MAX;
 
 impl CoDelState {
@@ -127,7 +130,8 @@ impl Words for CoDelState {
     }
 }
 
-/// CoDel for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
+/// CoDel for the queues whose states are in the memory `T`; of queues beyond its length every
+/// packet passes.
 ///
 /// ```
 /// use sched_core::{
@@ -167,8 +171,8 @@ impl<T: Table<CoDelState>> CoDel<T> {
         self.params
     }
 
-    /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the next
-    /// packet is judged by the new ones.
+    /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the
+    /// next packet is judged by the new ones.
     ///
     /// # Errors
     /// As [`CoDel::new`]; nothing has changed then.
@@ -219,15 +223,16 @@ impl CoDelParams {
     /// Whether the queue of a packet about to leave does not stand above the target.
     #[inline]
     const fn is_below(&self, head: Head) -> bool {
-        // The last packet has no bytes behind it, so it always passes: the queue is about to be empty, and a packet
-        // that comes much later must not meet an old deadline.
+        // The last packet has no bytes behind it, so it always passes: the queue is about to be
+        // empty, and a packet that comes much later must not meet an old deadline.
         head.sojourn.0 < self.target.0 || head.bytes_behind <= self.mtu
     }
 
     /// Judges a packet whose queue stands above the target.
     #[cold]
     fn judge_standing(&self, state: &mut CoDelState, now: Nanos) -> Verdict {
-        // No instant lies further ahead, unless the clock has stepped back or the interval was longer.
+        // No instant lies further ahead, unless the clock has stepped back or the interval was
+        // longer.
         let latest = now.plus(self.interval);
         match state.phase {
             BELOW => {}
@@ -268,9 +273,10 @@ impl CoDelParams {
 }
 
 impl<T: Table<CoDelState>> Aqm for CoDel<T> {
-    /// A full-size Ethernet frame lasts 12 ms at 1 Mbit/s. In that time the law has 31 signals due, at a count
-    /// of 65,535 and an interval of 100 ms. So a caller that drains at 1 Mbit/s or faster never meets this
-    /// bound. After a pause one call may drop fewer than are due; the next call drops the rest.
+    /// A full-size Ethernet frame lasts 12 ms at 1 Mbit/s. In that time the law has 31 signals due,
+    /// at a count of 65,535 and an interval of 100 ms. So a caller that drains at 1 Mbit/s or
+    /// faster never meets this bound. After a pause one call may drop fewer than are due; the next
+    /// call drops the rest.
     const MAX_DROPS: u32 = 32;
 
     /// Accepts: how long a packet waits is known when it leaves.

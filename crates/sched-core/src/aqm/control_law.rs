@@ -1,8 +1,8 @@
 //! The control law: the n-th signal comes `interval / √n` after the one before it (RFC 8289 §3.2).
 //!
-//! With that spacing the rate of signals grows with the square root of their number, which brings the
-//! throughput of a TCP flow down linearly in time. No state, no division, no float: √ is found anew
-//! from the count, so no error is carried from signal to signal.
+//! With that spacing the rate of signals grows with the square root of their number, which brings
+//! the throughput of a TCP flow down linearly in time. No state, no division, no float: √ is found
+//! anew from the count, so no error is carried from signal to signal.
 
 use crate::Nanos;
 
@@ -13,13 +13,13 @@ pub(crate) const MAX_INTERVAL: Nanos = Nanos((1 << 33) - 1);
 const FRAC: u32 = 30;
 const ONE: u64 = 1 << FRAC;
 
-/// The line `1.06638 − 0.15234·m` in fixed point: within 8.6 % of `1/√m` for m in [1, 4), the least a
-/// line can do.
+/// The line `1.06638 − 0.15234·m` in fixed point: within 8.6 % of `1/√m` for m in [1, 4), the least
+/// a line can do.
 const GUESS_AT_ZERO: u64 = 1_145_019_274;
 const GUESS_SLOPE: u64 = 163_574_182;
 
-/// `interval / √count`, rounded down, less than 1 ns + 10^-7 of it away from the exact value; 0 counts
-/// as 1. Cost: some 25 instructions.
+/// `interval / √count`, rounded down, less than 1 ns + 10^-7 of it away from the exact value; 0
+/// counts as 1. Cost: some 25 instructions.
 pub(crate) fn spacing(interval: Nanos, count: u32) -> Nanos {
     let count = count.max(1);
     // count = m · 4^k with m in [1, 4), so 1/√count = 1/√m / 2^k with 1/√m in (0.5, 1].
@@ -54,7 +54,8 @@ mod tests {
         ((spacing(Nanos(interval), count).0 as f64 - exact).abs() - 1.0) / exact
     }
 
-    /// Goal: the error promised, 10^-7 beside the rounding to a nanosecond (the law asks for 0.5 %).
+    /// Goal: the error promised, 10^-7 beside the rounding to a nanosecond (the law asks for 0.5
+    /// %).
     #[test]
     fn the_law_is_exact_for_every_count_up_to_65535() {
         for interval in [1, 1_000, 30_000_000, 100_000_000, MAX_INTERVAL.0] {

@@ -1,15 +1,17 @@
 //! The proportional-integral controller that PIE, PI2 and DualPI2 share.
 //!
-//! Every update moves a probability by `α·(delay − target) + β·(delay − delay before)`: α pulls the delay to its
-//! target, β opposes its change. α and β are given in millihertz, so that they do not depend on the period.
+//! Every update moves a probability by `α·(delay − target) + β·(delay − delay before)`: α pulls the
+//! delay to its target, β opposes its change. α and β are given in millihertz, so that they do not
+//! depend on the period.
 //!
-//! **A fraction of 64 bits.** A probability here is a number `p` that stands for `p / 2^64`; the largest stands for 1.
-//! PIE divides a step by 2,048 while the probability is below 10^-6, so the least steps that matter are below
-//! 10^-9. In 32 bits that is one or two units, and the rounding would be half of the step; in 64 bits a step of 10^-9 has
-//! ten digits. PIE keeps 42 bits from one update to the next.
+//! **A fraction of 64 bits.** A probability here is a number `p` that stands for `p / 2^64`; the
+//! largest stands for 1. PIE divides a step by 2,048 while the probability is below 10^-6, so the
+//! least steps that matter are below 10^-9. In 32 bits that is one or two units, and the rounding
+//! would be half of the step; in 64 bits a step of 10^-9 has ten digits. PIE keeps 42 bits from one
+//! update to the next.
 //!
-//! No float. A step takes two multiplications of 128 bits, once in a period; the only division is that of a long
-//! silence.
+//! No float. A step takes two multiplications of 128 bits, once in a period; the only division is
+//! that of a long silence.
 
 use super::Probability;
 use super::law::bits;
@@ -116,8 +118,8 @@ impl Gains {
         now.0.wrapping_sub(updated.0) >= self.period.0
     }
 
-    /// By how much an update moves the probability, in units of 2^-64 and divided by `2^shift`, if the delay is `delay`
-    /// and was `before` in the last update.
+    /// By how much an update moves the probability, in units of 2^-64 and divided by `2^shift`, if
+    /// the delay is `delay` and was `before` in the last update.
     pub(crate) fn step(&self, delay: u32, before: u32, shift: u32) -> i128 {
         // Each product is below 2^53 · 2^32.
         let (off, grown) = (difference(delay, self.target), difference(delay, before));
@@ -126,9 +128,11 @@ impl Gains {
         step >> BITS_BELOW.wrapping_add(shift & 31)
     }
 
-    /// By how much `count` updates of an empty queue move the probability, the first of which is not among them.
+    /// By how much `count` updates of an empty queue move the probability, the first of which is
+    /// not among them.
     pub(crate) fn steps_while_empty(&self, count: u64) -> i128 {
-        // Below 2^53 · 2^30 · 2^44: a clock of 2^64 ns has at most 2^54 periods, and 2^44 of them empty any fraction.
+        // Below 2^53 · 2^30 · 2^44: a clock of 2^64 ns has at most 2^54 periods, and 2^44 of them
+        // empty any fraction.
         let one = self.step(0, 0, 0);
         one.wrapping_mul(count.min(1 << 44).into())
     }
@@ -163,8 +167,9 @@ pub(crate) struct Pi {
 impl Pi {
     pub(crate) const EMPTY: Self = Self { updated: Nanos::ZERO, p: 0, before: 0 };
 
-    /// A packet comes to an empty queue. A queue without a probability begins anew, with updates counted from this
-    /// packet; else the updates of the time when it was empty are made up for, however many.
+    /// A packet comes to an empty queue. A queue without a probability begins anew, with updates
+    /// counted from this packet; else the updates of the time when it was empty are made up for,
+    /// however many.
     pub(crate) fn begin(&mut self, now: Nanos, gains: &Gains) {
         if now < self.updated {
             self.updated = now;
@@ -180,8 +185,9 @@ impl Pi {
         }
     }
 
-    /// Makes up for the updates of a queue that was not empty, at most [`MAX_UPDATES`]; what is missed beyond these never
-    /// comes. `delay(late)` is the delay at an instant that is `late` ago.
+    /// Makes up for the updates of a queue that was not empty, at most [`MAX_UPDATES`]; what is
+    /// missed beyond these never comes. `delay(late)` is the delay at an instant that is `late`
+    /// ago.
     pub(crate) fn catch_up(&mut self, now: Nanos, gains: &Gains, delay: impl Fn(Nanos) -> u32) {
         if now < self.updated {
             self.updated = now;

@@ -1,8 +1,10 @@
-//! PI2: a linear controller whose output is squared for classic senders and taken as it is for scalable ones.
+//! PI2: a linear controller whose output is squared for classic senders and taken as it is for
+//! scalable ones.
 //!
-//! The rate of a classic sender (Reno, CUBIC) goes with `1/√p`, and that of a scalable sender (DCTCP, Prague) with `1/p`.
-//! So a controller that moves `p'` linearly suits both, if a classic packet is told with the probability `p'²` and a scalable
-//! one with `k·p'`: no table of tunings is needed, and with `k = 2` the two kinds get about the same rate.
+//! The rate of a classic sender (Reno, CUBIC) goes with `1/√p`, and that of a scalable sender
+//! (DCTCP, Prague) with `1/p`. So a controller that moves `p'` linearly suits both, if a classic
+//! packet is told with the probability `p'²` and a scalable one with `k·p'`: no table of tunings is
+//! needed, and with `k = 2` the two kinds get about the same rate.
 //!
 //! | arrival | told with | how |
 //! |---|---|---|
@@ -10,13 +12,15 @@
 //! | ECT(0) | `p'²` | marked; turned away in overload |
 //! | ECT(1), CE | `k·p'` | marked; in overload marked, and turned away with `p'²` |
 //!
-//! Overload is `k·p' ≥ 1`: marks cannot say more, so that traffic which does not respond to marks is dropped.
+//! Overload is `k·p' ≥ 1`: marks cannot say more, so that traffic which does not respond to marks
+//! is dropped.
 //!
-//! **Cost.** O(1): comparisons while there is no congestion, else two draws a packet; an update once a period. Memory: 32 bytes
-//! a queue.
+//! **Cost.** O(1): comparisons while there is no congestion, else two draws a packet; an update
+//! once a period. Memory: 32 bytes a queue.
 //!
-//! **Source.** K. De Schepper, O. Bondarenko, I. Tsang, B. Briscoe, *PI2: a linearized AQM for both classic and scalable
-//! TCP*, CoNEXT 2016; the controller and the overload rule of RFC 9332. `docs/disciplines/dualpi2.md`.
+//! **Source.** K. De Schepper, O. Bondarenko, I. Tsang, B. Briscoe, *PI2: a linearized AQM for both
+//! classic and scalable TCP*, CoNEXT 2016; the controller and the overload rule of RFC 9332.
+//! `docs/disciplines/dualpi2.md`.
 
 use super::law::{Law, Words, alone, signals_arrivals};
 use super::pi::{Gains, ONE, Pi, Settings, delay_from_bits, delay_in_bits, delay_of, shortened};
@@ -41,19 +45,23 @@ pub struct Pi2Params {
     pub target: Nanos,
     /// The time between two updates of the probability: 1,024 ns to 1 s.
     pub period: Nanos,
-    /// α in thousandths of a hertz: what `p'` gains an update for a second above the target. 1 to 1,000,000.
+    /// α in thousandths of a hertz: what `p'` gains an update for a second above the target. 1 to
+    /// 1,000,000.
     pub alpha_millihertz: u32,
-    /// β in thousandths of a hertz: what `p'` gains an update for a second that the delay has grown. 1 to 1,000,000.
+    /// β in thousandths of a hertz: what `p'` gains an update for a second that the delay has
+    /// grown. 1 to 1,000,000.
     pub beta_millihertz: u32,
     /// k: how many times `p'` a scalable packet is told with, 1 to 16.
     pub coupling: u8,
-    /// The longest usual packet, `1..=`[`Packet::MAX_LEN`] bytes. A queue of two such packets and less is told nothing.
+    /// The longest usual packet, `1..=`[`Packet::MAX_LEN`] bytes. A queue of two such packets and
+    /// less is told nothing.
     pub mtu: u32,
 }
 
 impl Pi2Params {
-    /// The defaults of RFC 9332 for this target: updates every 16 ms, α 0.16 Hz, β 3.2 Hz, k 2. Packets of up to 1,514
-    /// bytes, an Ethernet frame. [`Pi2::new`] and [`Pi2::set_params`] check them.
+    /// The defaults of RFC 9332 for this target: updates every 16 ms, α 0.16 Hz, β 3.2 Hz, k 2.
+    /// Packets of up to 1,514 bytes, an Ethernet frame. [`Pi2::new`] and [`Pi2::set_params`] check
+    /// them.
     #[must_use]
     pub const fn new(target: Nanos) -> Self {
         Self {
@@ -177,7 +185,8 @@ alone! {
 }
 
 impl<T: Table<Pi2State>> Pi2<T> {
-    /// `p'` of the queue of `flow`, in steps of 2^-32, as of the last update. Never, for a queue without a state.
+    /// `p'` of the queue of `flow`, in steps of 2^-32, as of the last update. Never, for a queue
+    /// without a state.
     #[must_use]
     pub fn probability(&self, flow: FlowId) -> Probability {
         shortened(self.states.as_ref().get(flow.index()).map_or(0, |state| state.pi.p))

@@ -1,15 +1,18 @@
-//! PIE: arrivals are told with a probability that a controller moves, so that the delay comes to its target.
+//! PIE: arrivals are told with a probability that a controller moves, so that the delay comes to
+//! its target.
 //!
-//! Every period the probability rises or falls with the delay of the queue and with the change of that delay
-//! ([`pi`](super::pi)). An arrival is told with the probability: by a mark if it is ECN-capable and the probability is at
-//! most a threshold, and else by being turned away. Nothing is told during a first burst, while the delay is below half of
-//! the target and the probability below 20 %, and to a queue of two packets.
+//! Every period the probability rises or falls with the delay of the queue and with the change of
+//! that delay ([`pi`](super::pi)). An arrival is told with the probability: by a mark if it is
+//! ECN-capable and the probability is at most a threshold, and else by being turned away. Nothing
+//! is told during a first burst, while the delay is below half of the target and the probability
+//! below 20 %, and to a queue of two packets.
 //!
-//! **Time.** There is no timer. Updates are due at instants one period apart, counted from the packet that began the
-//! backlog. The first call after such an instant does what was due, for a queue that held packets eight updates at most.
+//! **Time.** There is no timer. Updates are due at instants one period apart, counted from the
+//! packet that began the backlog. The first call after such an instant does what was due, for a
+//! queue that held packets eight updates at most.
 //!
-//! **Promises.** Between two arrivals that are told lie at least `0.85/p` arrivals and at most `8.5/p`. The same seed, parameters
-//! and calls give the same verdicts on every target.
+//! **Promises.** Between two arrivals that are told lie at least `0.85/p` arrivals and at most
+//! `8.5/p`. The same seed, parameters and calls give the same verdicts on every target.
 //!
 //! **Cost.** O(1): a few comparisons a packet, an update once a period. Memory: 32 bytes a queue.
 //!
@@ -45,20 +48,24 @@ pub struct PieParams {
     pub period: Nanos,
     /// How long a queue may stand before anything is told (`MAX_BURST`): 0 to 4 s.
     pub max_burst: Nanos,
-    /// α in thousandths of a hertz: what the probability gains an update for a second above the target. 1 to
-    /// 1,000,000.
+    /// α in thousandths of a hertz: what the probability gains an update for a second above the
+    /// target. 1 to 1,000,000.
     pub alpha_millihertz: u32,
-    /// β in thousandths of a hertz: what it gains an update for a second that the delay has grown. 1 to 1,000,000.
+    /// β in thousandths of a hertz: what it gains an update for a second that the delay has grown.
+    /// 1 to 1,000,000.
     pub beta_millihertz: u32,
-    /// Up to this probability an ECN-capable arrival is marked, above it is turned away (`MARK_ECNTH`).
+    /// Up to this probability an ECN-capable arrival is marked, above it is turned away
+    /// (`MARK_ECNTH`).
     pub mark_up_to: Probability,
-    /// The longest usual packet, `1..=`[`Packet::MAX_LEN`] bytes. A queue of two such packets and less is told nothing.
+    /// The longest usual packet, `1..=`[`Packet::MAX_LEN`] bytes. A queue of two such packets and
+    /// less is told nothing.
     pub mtu: u32,
 }
 
 impl PieParams {
-    /// The defaults of RFC 8033 for this target: updates every 15 ms, bursts of 150 ms, α 0.125 Hz, β 1.25 Hz, marks up to
-    /// 10 %. Packets of up to 1,514 bytes, an Ethernet frame. [`Pie::new`] and [`Pie::set_params`] check them.
+    /// The defaults of RFC 8033 for this target: updates every 15 ms, bursts of 150 ms, α 0.125 Hz,
+    /// β 1.25 Hz, marks up to 10 %. Packets of up to 1,514 bytes, an Ethernet frame. [`Pie::new`]
+    /// and [`Pie::set_params`] check them.
     #[must_use]
     pub const fn new(target: Nanos) -> Self {
         Self {
@@ -130,8 +137,8 @@ impl Default for PieParams {
 
 const MAX_BURST: u64 = 4_000_000_000;
 
-/// The steps that the tuning divides by: below each probability by two to the power beside it (RFC 8033 §5.2 with the table of
-/// its appendix).
+/// The steps that the tuning divides by: below each probability by two to the power beside it (RFC
+/// 8033 §5.2 with the table of its appendix).
 const TUNING: [(u64, u32); 6] = [
     (fraction(1, 1_000_000), 11),
     (fraction(1, 100_000), 9),
@@ -147,7 +154,8 @@ const FIFTIETH: u64 = fraction(1, 50);
 /// 250 ms in ns.
 const LONG_DELAY: u32 = 250_000_000;
 
-/// Fraction bits of the sum of probabilities since the last arrival that was told. It stays below 9.5.
+/// Fraction bits of the sum of probabilities since the last arrival that was told. It stays below
+/// 9.5.
 const SUM_BITS: u32 = 28;
 /// Below this sum no arrival is told: 0.85.
 const SUM_LEAST: u32 = 228_170_138;
@@ -252,13 +260,14 @@ pub(super) struct PieLaw {
 }
 
 impl PieLaw {
-    /// A packet comes to an empty queue. A queue without a probability begins anew; else the updates of the time when it
-    /// was empty are made up for.
+    /// A packet comes to an empty queue. A queue without a probability begins anew; else the
+    /// updates of the time when it was empty are made up for.
     fn begin(&self, state: &mut PieState, now: Nanos) {
         if state.p > 0 && self.gains.is_due(state.updated, now) {
             state.delay = 0;
             let more = self.catch_up(state, now);
-            // What remains of a long silence halves the probability every 32 updates: about what 0.98 each would.
+            // What remains of a long silence halves the probability every 32 updates: about what
+            // 0.98 each would.
             let halvings = u32::try_from(more >> 5).unwrap_or(u32::MAX);
             state.set_p(state.p.checked_shr(halvings).unwrap_or(0));
         }
@@ -393,8 +402,8 @@ fn happens(p: u64, random: &mut Random) -> bool {
 }
 
 impl<T: Table<PieState>> Pie<T> {
-    /// With which probability arrivals of `flow` are told, in steps of 2^-32, as of the last update. Never, for a queue
-    /// without a state.
+    /// With which probability arrivals of `flow` are told, in steps of 2^-32, as of the last
+    /// update. Never, for a queue without a state.
     #[must_use]
     pub fn probability(&self, flow: FlowId) -> Probability {
         shortened(self.states.as_ref().get(flow.index()).map_or(0, |state| state.p))

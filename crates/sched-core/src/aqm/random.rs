@@ -1,16 +1,17 @@
 //! Chance for AQMs: a seeded generator, and probabilities as fractions of 32 bits.
 //!
-//! An AQM that tosses coins stays a function of its operations: the caller gives the seed, and the same seed gives
-//! the same verdicts on every target. The generator is small and quick, and no secret: a sender that sees enough of
-//! what is dropped could foresee the next draws. An AQM therefore lets a draw decide which packet of a
-//! flow is dropped, and never which flow.
+//! An AQM that tosses coins stays a function of its operations: the caller gives the seed, and the
+//! same seed gives the same verdicts on every target. The generator is small and quick, and no
+//! secret: a sender that sees enough of what is dropped could foresee the next draws. An AQM
+//! therefore lets a draw decide which packet of a flow is dropped, and never which flow.
 //!
-//! **Cost.** A draw is three shifts and a multiplication; no division, no loop. Memory: 8 bytes a generator.
+//! **Cost.** A draw is three shifts and a multiplication; no division, no loop. Memory: 8 bytes a
+//! generator.
 //!
-//! **Source.** xorshift64\*: G. Marsaglia, *Xorshift RNGs*, Journal of Statistical Software 8 (14), 2003; S. Vigna, *An
-//! experimental exploration of Marsaglia's xorshift generators, scrambled*, ACM Transactions on Mathematical Software 42 (4),
-//! 2016: shifts 12, 25, 27. The seed is spread by the finalizer of SplitMix64 (G. L. Steele, D. Lea, C. H. Flood,
-//! OOPSLA 2014).
+//! **Source.** xorshift64\*: G. Marsaglia, *Xorshift RNGs*, Journal of Statistical Software 8 (14),
+//! 2003; S. Vigna, *An experimental exploration of Marsaglia's xorshift generators, scrambled*, ACM
+//! Transactions on Mathematical Software 42 (4), 2016: shifts 12, 25, 27. The seed is spread by the
+//! finalizer of SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014).
 
 use crate::flow_scheduler::ConfigError;
 
@@ -31,7 +32,8 @@ pub struct Random {
 }
 
 impl Random {
-    /// The generator of this seed, whatever number that is. Seeds that differ in one bit start far apart.
+    /// The generator of this seed, whatever number that is. Seeds that differ in one bit start far
+    /// apart.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -57,8 +59,8 @@ impl Random {
 
 /// A probability: a fraction of 32 bits.
 ///
-/// The raw number `r` stands for `r / 2^32`, from 0, which never happens, to `1 − 2^-31`. The largest number,
-/// 2^32 − 1, stands for 1: what has this probability always happens.
+/// The raw number `r` stands for `r / 2^32`, from 0, which never happens, to `1 − 2^-31`. The
+/// largest number, 2^32 − 1, stands for 1: what has this probability always happens.
 ///
 /// ```
 /// use sched_core::{Probability, Random};
@@ -128,7 +130,8 @@ impl Probability {
 
     /// Whether an event of this probability happens: draws a number in any case.
     ///
-    /// Of the 2^32 numbers that may be drawn, exactly `raw` say yes; all of them for [`Self::ALWAYS`].
+    /// Of the 2^32 numbers that may be drawn, exactly `raw` say yes; all of them for
+    /// [`Self::ALWAYS`].
     #[must_use]
     #[inline]
     pub const fn draw(self, random: &mut Random) -> bool {
@@ -138,7 +141,8 @@ impl Probability {
     /// Whether an event of this probability happens if `drawn` was drawn.
     #[inline]
     const fn happens_at(self, drawn: u32) -> bool {
-        // Two numbers stand for the largest: both are below ALWAYS, and neither is below another probability.
+        // Two numbers stand for the largest: both are below ALWAYS, and neither is below another
+        // probability.
         let below_always = if drawn == u32::MAX { u32::MAX.wrapping_sub(1) } else { drawn };
         below_always < self.raw
     }
@@ -148,7 +152,8 @@ impl Probability {
 mod tests {
     use super::*;
 
-    /// xorshift64\* written with 128 bits, from the text: three shifts, then the product's upper half of 64 bits.
+    /// xorshift64\* written with 128 bits, from the text: three shifts, then the product's upper
+    /// half of 64 bits.
     fn step(state: &mut u128) -> u128 {
         let mask = u128::from(u64::MAX);
         *state ^= *state >> 12;
@@ -167,12 +172,14 @@ mod tests {
         // The first output of the state 1 by hand: 1 + 2^25 times the constant, its upper half.
         let first = 0x2545_f491_4f6c_dd1d_u64.wrapping_mul((1 << 25) + 1);
         assert_eq!(u64::from(Random { state: 1 }.next_u32()), first >> 32);
-        // The first outputs of SplitMix64 from the states 0 and 0x9e37…: they are the states of our seeds.
+        // The first outputs of SplitMix64 from the states 0 and 0x9e37…: they are the states of our
+        // seeds.
         assert_eq!(Random::new(0).state, 0xe220_a839_7b1d_cdaf);
         assert_eq!(Random::new(0x9e37_79b9_7f4a_7c15).state, 0x6e78_9e6a_a1b9_65f4);
     }
 
-    /// The one seed that the finalizer spreads to 0 is `−0x9e37…`: the generator moves all the same.
+    /// The one seed that the finalizer spreads to 0 is `−0x9e37…`: the generator moves all the
+    /// same.
     #[test]
     fn no_seed_stands_still() {
         for seed in [0, 1, u64::MAX, 0_u64.wrapping_sub(0x9e37_79b9_7f4a_7c15)] {
@@ -183,7 +190,8 @@ mod tests {
         }
     }
 
-    /// Goal: a draw happens at exactly `raw` of the 2^32 numbers, and a number on the boundary is on one side.
+    /// Goal: a draw happens at exactly `raw` of the 2^32 numbers, and a number on the boundary is
+    /// on one side.
     #[test]
     fn the_edges_of_a_draw_are_where_they_are_said_to_be() {
         let top = u32::MAX;
@@ -199,7 +207,8 @@ mod tests {
         }
     }
 
-    /// Goal: an event comes as often as its probability says. Method: a million draws; five standard deviations.
+    /// Goal: an event comes as often as its probability says. Method: a million draws; five
+    /// standard deviations.
     #[test]
     fn a_million_draws_are_as_many_as_the_probability_says() {
         for (seed, parts) in [(1, 1), (2, 10), (3, 234), (4, 500), (5, 999)] {

@@ -6,8 +6,10 @@
 //! at even distances and not in clusters. Above the second threshold arrivals are turned away. Two
 //! options, each off unless asked for:
 //!
-//! - *gentle*: between one and two times the second threshold the probability grows to 1 instead of jumping there;
-//! - *adaptive*: the probability at the second threshold follows the average, so that this stays in the middle.
+//! - *gentle*: between one and two times the second threshold the probability grows to 1 instead of
+//!   jumping there;
+//! - *adaptive*: the probability at the second threshold follows the average, so that this stays in
+//!   the middle.
 //!
 //! **Promises.** No arrival is signalled while the average is below the first threshold. At a
 //! constant average there are at most `1/p` arrivals from one signal to the next, where `p` is the
@@ -20,9 +22,9 @@
 //! multiplications for each bit of the number of packets that could have left while the queue was
 //! empty, at most 21. Memory: 32 bytes a queue.
 //!
-//! **Source.** S. Floyd, V. Jacobson, *Random Early Detection Gateways for Congestion Avoidance*, IEEE/ACM Transactions on
-//! Networking 1 (4), 1993; S. Floyd, R. Gummadi, S. Shenker, *Adaptive RED*, 2001. Where this departs from them:
-//! `docs/disciplines/red.md`.
+//! **Source.** S. Floyd, V. Jacobson, *Random Early Detection Gateways for Congestion Avoidance*,
+//! IEEE/ACM Transactions on Networking 1 (4), 1993; S. Floyd, R. Gummadi, S. Shenker, *Adaptive
+//! RED*, 2001. Where this departs from them: `docs/disciplines/red.md`.
 
 use super::law::{
     Law, TIME_BITS, Words, alone, bits, signals_arrivals, time_from_bits, time_in_bits,
@@ -51,10 +53,11 @@ pub struct RedParams {
     pub max_threshold: u32,
     /// The probability just below the second threshold. Not [`Probability::NEVER`].
     pub max_probability: Probability,
-    /// An arrival moves the average by one of `2^weight` of the difference: `1..=`[`RedParams::MAX_WEIGHT`].
+    /// An arrival moves the average by one of `2^weight` of the difference:
+    /// `1..=`[`RedParams::MAX_WEIGHT`].
     pub weight: u32,
-    /// How long a usual packet takes on the line, 1 ns to 2^30 ns: while a queue is empty, its average falls as if packets
-    /// had left at this distance.
+    /// How long a usual packet takes on the line, 1 ns to 2^30 ns: while a queue is empty, its
+    /// average falls as if packets had left at this distance.
     pub packet_time: Nanos,
     /// Above the second threshold the probability grows to 1 at twice that.
     pub gentle: bool,
@@ -143,8 +146,8 @@ impl RedParams {
 pub struct RedState {
     /// `2^FRACTION` times the average of the bytes queued.
     average: u64,
-    /// When the queue became empty, or was last offered a packet while it was. Stale while it holds packets, and without
-    /// meaning while the average is 0.
+    /// When the queue became empty, or was last offered a packet while it was. Stale while it
+    /// holds packets, and without meaning while the average is 0.
     idle_since: Nanos,
     /// When the probability was last adapted, in ns modulo 2^32; stale unless `probability` is
     /// above 0.
@@ -196,7 +199,8 @@ const MOST_COUNTED: u32 = (1 << (2 * COUNT_LOW)) - 1;
 const INVERSE: u32 = 62;
 /// Fraction bits of the reciprocal of the packet time.
 const PACKETS: u32 = 42;
-/// After `2^(weight + FORGOTTEN)` packet times an average is 0: e^-32 of what it was is less than its rounding.
+/// After `2^(weight + FORGOTTEN)` packet times an average is 0: e^-32 of what it was is less than
+/// its rounding.
 const FORGOTTEN: u32 = 5;
 
 /// Parameters, and what follows from them, so that no arrival divides.
@@ -211,8 +215,8 @@ pub(super) struct RedLaw {
     per_threshold: u64,
     /// `2^PACKETS` over the packet time.
     per_packet_time: u64,
-    /// The adaptive probability rises above this average and falls below that one: 6/10 and 4/10 of the way between the
-    /// thresholds.
+    /// The adaptive probability rises above this average and falls below that one: 6/10 and 4/10
+    /// of the way between the thresholds.
     rises_above: u32,
     falls_below: u32,
     weight: u8,
@@ -247,15 +251,16 @@ impl RedLaw {
         }
     }
 
-    /// `average`, after the queue was empty for `idle`: times `1 − 2^-weight` for each packet that could have left.
+    /// `average`, after the queue was empty for `idle`: times `1 − 2^-weight` for each packet that
+    /// could have left.
     fn decayed(&self, average: u64, idle: Nanos) -> u64 {
         let weight = u32::from(self.weight);
         let forgotten = u64::from(self.packet_time) << weight.wrapping_add(FORGOTTEN);
         if idle.0 >= forgotten {
             return 0;
         }
-        // Below 2^(16 + 5) packet times of at most 2^30 ns, and a packet time times its reciprocal is at most 2^42 and that
-        // time: no overflow.
+        // Below 2^(16 + 5) packet times of at most 2^30 ns, and a packet time times its reciprocal
+        // is at most 2^42 and that time: no overflow.
         let mut packets = idle.0.wrapping_mul(self.per_packet_time) >> PACKETS;
         // `(1 − 2^-weight)^(2^i)` in parts of 2^32.
         let mut power = 0_u32.wrapping_sub(1_u32.wrapping_shl(u32::BITS.wrapping_sub(weight)));
@@ -332,7 +337,8 @@ alone! {
 }
 
 impl<T: Table<RedState>> Red<T> {
-    /// The average of the bytes in the queue of `flow`, as of its last arrival; 0 beyond the states.
+    /// The average of the bytes in the queue of `flow`, as of its last arrival; 0 beyond the
+    /// states.
     pub fn average(&self, flow: FlowId) -> u32 {
         self.states.as_ref().get(flow.index()).map_or(0, RedState::bytes)
     }
@@ -349,7 +355,8 @@ impl RedState {
     #[inline]
     const fn average_in(&mut self, bytes: u32, weight: u8) {
         let now = (bytes as u64) << FRACTION;
-        // Below 2^52 on both sides; the shift rounds down, which costs less than 2^16 parts of 2^20 bytes.
+        // Below 2^52 on both sides; the shift rounds down, which costs less than 2^16 parts of 2^20
+        // bytes.
         let step = now.cast_signed().wrapping_sub(self.average.cast_signed()) >> weight;
         self.average = self.average.wrapping_add_signed(step);
     }
@@ -365,7 +372,8 @@ impl Law for RedLaw {
             if state.average > 0 {
                 state.average = self.decayed(state.average, offer.now.since(state.idle_since));
             }
-            // If the arrival is turned away, the queue stays empty, and its average has fallen up to now.
+            // If the arrival is turned away, the queue stays empty, and its average has fallen up
+            // to now.
             state.idle_since = offer.now;
         }
         let at_threshold =
@@ -420,8 +428,8 @@ impl Law for RedLaw {
 
 signals_arrivals!(Red<RedState>);
 
-/// The part of `most` that `above` is of a length whose reciprocal is `inverse`, in parts of 2^32; `above` is below that
-/// length.
+/// The part of `most` that `above` is of a length whose reciprocal is `inverse`, in parts of 2^32;
+/// `above` is below that length.
 #[inline]
 fn between(most: u32, above: u32, inverse: u64) -> u32 {
     // above · inverse < 2^62, its upper 32 bits are the fraction.

@@ -1,18 +1,23 @@
 //! Age-based scheduling: the flows that have been served least go first.
 //!
-//! Most flows are short, and most bytes are those of a few long ones. A flow's age is the number of bytes that it has been
-//! served since it began, its attained service. Flows stand on levels by their age, and take turns inside a level. A
-//! younger level is served before an older one. A short flow so passes the long ones without saying that it is short.
+//! Most flows are short, and most bytes are those of a few long ones. A flow's age is the number of
+//! bytes that it has been served since it began, its attained service. Flows stand on levels by
+//! their age, and take turns inside a level. A younger level is served before an older one. A short
+//! flow so passes the long ones without saying that it is short.
 //!
-//! - **Two levels** are two-level processor sharing: below the threshold a flow is young, from there on it is old.
-//! - **More levels** come near to least attained service first: level `n` ends at `threshold · 2^n` bytes.
+//! - **Two levels** are two-level processor sharing: below the threshold a flow is young, from
+//!   there on it is old.
+//! - **More levels** come near to least attained service first: level `n` ends at `threshold · 2^n`
+//!   bytes.
 //!
-//! **When a flow is new.** A flow begins anew when it was removed and added again, and when it has been idle for
-//! [`AgeParams::renewed_after`]. In between it keeps its age, whatever it loses, and never returns to a younger level.
+//! **When a flow is new.** A flow begins anew when it was removed and added again, and when it has
+//! been idle for [`AgeParams::renewed_after`]. In between it keeps its age, whatever it loses, and
+//! never returns to a younger level.
 //!
-//! **Promises.** A flow has one queue, so no packet of it overtakes another when the flow changes its level. Without a
-//! floor an older level may starve while younger ones hold packets. With a floor of one in `k` bytes, `m` levels below the
-//! first and packets of at most `L` bytes, take any interval in which one of these `m` levels holds packets:
+//! **Promises.** A flow has one queue, so no packet of it overtakes another when the flow changes
+//! its level. Without a floor an older level may starve while younger ones hold packets. With a
+//! floor of one in `k` bytes, `m` levels below the first and packets of at most `L` bytes, take any
+//! interval in which one of these `m` levels holds packets:
 //!
 //! - with two levels, `W` bytes sent are at least `W/k − L` of the old level;
 //! - the level sends its next packet after at most `k·m·L` bytes;
@@ -22,9 +27,10 @@
 //!
 //! **Cost.** O(1) per call without a loop. Memory: 32 bytes a flow, and 192 for the levels.
 //!
-//! **Source.** L. Kleinrock, *Queueing Systems* 2, 1976, §4.7, for levels by attained service; G. Moschini, A. Marin,
-//! L. Maccari, *Age-Based CoDel*, with its friends, CNSM 2025, for two of them above an AQM. The floor, the rule that renews
-//! a flow and the threshold that is learned are ours: `docs/disciplines/age.md`.
+//! **Source.** L. Kleinrock, *Queueing Systems* 2, 1976, §4.7, for levels by attained service; G.
+//! Moschini, A. Marin, L. Maccari, *Age-Based CoDel*, with its friends, CNSM 2025, for two of them
+//! above an AQM. The floor, the rule that renews a flow and the threshold that is learned are ours:
+//! `docs/disciplines/age.md`.
 
 mod params;
 
@@ -70,7 +76,8 @@ impl OnRing for AgeFlow {
 /// The most levels.
 const LEVELS: usize = AgeParams::MAX_LEVELS as usize;
 
-/// Levels by attained service, and deficit round robin inside each, over the flows in the memory `N`.
+/// Levels by attained service, and deficit round robin inside each, over the flows in the memory
+/// `N`.
 ///
 /// [`FlowScheduler::Config`] is the quantum in bytes, as for [`Drr`](crate::Drr).
 ///
@@ -97,8 +104,9 @@ pub struct AgeDrr<N> {
     max_len: u32,
     params: AgeParams,
     threshold: Learner,
-    /// Bytes sent, less `k` for each byte of the floor: above 0 if and only if the floor is behind its share, and then at
-    /// most one packet. What the floor was sent beyond its share counts for at most `k − 1` packets. 0 without a floor.
+    /// Bytes sent, less `k` for each byte of the floor: above 0 if and only if the floor is behind
+    /// its share, and then at most one packet. What the floor was sent beyond its share counts for
+    /// at most `k − 1` packets. 0 without a floor.
     arrears: i32,
     /// The level that the floor served last.
     floor_at: u32,
@@ -111,11 +119,12 @@ pub struct AgeDrr<N> {
 crate::debug::short_debug!(AgeDrr<N> { max_len, params });
 
 impl<N: Table<AgeFlow>> AgeDrr<N> {
-    /// A flow scheduler of `nodes.len()` flows, none added, for packets of at most `max_len` bytes. Cost: O(flows).
+    /// A flow scheduler of `nodes.len()` flows, none added, for packets of at most `max_len` bytes.
+    /// Cost: O(flows).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], or for the first parameter
-    /// outside its range.
+    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], or for the
+    /// first parameter outside its range.
     pub fn new(mut nodes: N, max_len: u32, params: AgeParams) -> Result<Self, ConfigError> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
@@ -135,7 +144,8 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         })
     }
 
-    /// Adds every flow there is room for, or changes it, with the same quantum in bytes. Cost: O(flows).
+    /// Adds every flow there is room for, or changes it, with the same quantum in bytes. Cost:
+    /// O(flows).
     ///
     /// # Errors
     /// As [`FlowScheduler::configure`]; nothing has changed then.
@@ -148,12 +158,13 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         self.params
     }
 
-    /// Changes the parameters, flows backlogged or not. The threshold is what `params` says, also if another was learned.
-    /// A flow keeps its age, and goes to another level only when it is served or new: to an older one by its age, to the
-    /// first one if it is new.
+    /// Changes the parameters, flows backlogged or not. The threshold is what `params` says, also
+    /// if another was learned. A flow keeps its age, and goes to another level only when it is
+    /// served or new: to an older one by its age, to the first one if it is new.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for the first parameter outside its range; nothing has changed then.
+    /// [`ConfigError::OutOfRange`] for the first parameter outside its range; nothing has changed
+    /// then.
     pub fn set_params(&mut self, params: AgeParams) -> Result<(), ConfigError> {
         params.check()?;
         self.params = params;
@@ -162,17 +173,20 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         Ok(())
     }
 
-    /// Below how many bytes of service a flow is young: what was set, or what has been learned since.
+    /// Below how many bytes of service a flow is young: what was set, or what has been learned
+    /// since.
     pub const fn threshold(&self) -> u32 {
         self.threshold.bytes()
     }
 
-    /// The bytes that `flow` has been served since it began, saturating; `None` if it was not added.
+    /// The bytes that `flow` has been served since it began, saturating; `None` if it was not
+    /// added.
     pub fn attained(&self, flow: FlowId) -> Option<u32> {
         self.node(flow).map(|node| node.attained)
     }
 
-    /// The level on which `flow` is, or was when it was last backlogged; `None` if it was not added.
+    /// The level on which `flow` is, or was when it was last backlogged; `None` if it was not
+    /// added.
     pub fn level(&self, flow: FlowId) -> Option<u32> {
         self.node(flow).map(|node| node.level)
     }
@@ -188,7 +202,8 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         if self.arrears <= 0 || old == 0 {
             return self.in_use.trailing_zeros();
         }
-        // The levels below the first take turns: the next one behind the last that the floor served, or the first of them.
+        // The levels below the first take turns: the next one behind the last that the floor
+        // served, or the first of them.
         let behind = old & ((u32::MAX << 1) << (self.floor_at & 31));
         if behind == 0 { old.trailing_zeros() } else { behind.trailing_zeros() }
     }
@@ -245,7 +260,8 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
 }
 
 impl<N: Table<AgeFlow>> FlowScheduler for AgeDrr<N> {
-    /// The quantum in bytes, from the longest packet to [`Drr::MAX_QUANTUM`](crate::Drr::MAX_QUANTUM).
+    /// The quantum in bytes, from the longest packet to
+    /// [`Drr::MAX_QUANTUM`](crate::Drr::MAX_QUANTUM).
     type Config = u32;
 
     fn flows(&self) -> u32 {

@@ -1,34 +1,38 @@
 //! Deficit round robin: flows take turns, and each turn is worth a quantum of bytes.
 //!
-//! The form of FQ-CoDel: a flow may overdraw its deficit and pays the debt back in later turns, so a
-//! turn never has to know the length of a packet before it is sent. With [sparse flows first](Drr::sparse_first), a
-//! flow that becomes backlogged is served before the flows that stand, for one turn in each of their rounds. The flow
-//! may take its turn in pieces, and no piece waits for a round.
+//! The form of FQ-CoDel: a flow may overdraw its deficit and pays the debt back in later turns, so
+//! a turn never has to know the length of a packet before it is sent. With [sparse flows
+//! first](Drr::sparse_first), a flow that becomes backlogged is served before the flows that stand,
+//! for one turn in each of their rounds. The flow may take its turn in pieces, and no piece waits
+//! for a round.
 //!
-//! **Promises.** A flow is on a list if and only if it is backlogged. In any interval two flows that stay
-//! backlogged are served in the ratio of their quanta, up to a constant. `Q` is the quantum and `L` the longest packet
-//! of a flow, `L̄ = L − 1`, `F` the sum of all quanta and `φ = Q/F`. The plain scheduler keeps
+//! **Promises.** A flow is on a list if and only if it is backlogged. In any interval two flows
+//! that stay backlogged are served in the ratio of their quanta, up to a constant. `Q` is the
+//! quantum and `L` the longest packet of a flow, `L̄ = L − 1`, `F` the sum of all quanta and `φ =
+//! Q/F`. The plain scheduler keeps
 //!
 //! - relative fairness: `|W_a/φ_a − W_b/φ_b| ≤ F·(1 + L̄_a/Q_a + L̄_b/Q_b)` bytes;
-//! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the others, so it grows with the number
-//!   of flows, which is the price of O(1);
+//! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the others, so it grows with the
+//!   number of flows, which is the price of O(1);
 //! - latency of flow k at rate `R`: `((F − Q)(1 + L̄/Q) + Σ L̄_j + L)/R`.
 //!
-//! The last `L` is for a packet that is on the wire when the flow becomes backlogged; service charged
-//! at the dequeue needs none. [`Drr::guarantee`] gives the bounds of a flow in bytes.
+//! The last `L` is for a packet that is on the wire when the flow becomes backlogged; service
+//! charged at the dequeue needs none. [`Drr::guarantee`] gives the bounds of a flow in bytes.
 //!
-//! The bounds follow from the accounting of visits. In `n` turns of k every other flow has at most `n + 1`.
-//! What a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most `L̄`.
-//! `docs/disciplines/drr.md` has the derivation.
+//! The bounds follow from the accounting of visits. In `n` turns of k every other flow has at most
+//! `n + 1`. What a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most
+//! `L̄`. `docs/disciplines/drr.md` has the derivation.
 //!
-//! A flow's packets may be dropped meanwhile, the last one too: only service changes what a flow owes, and
-//! whether it is sparse. A flow that loses its last packet in its turn is like a flow that has sent it.
+//! A flow's packets may be dropped meanwhile, the last one too: only service changes what a flow
+//! owes, and whether it is sparse. A flow that loses its last packet in its turn is like a flow
+//! that has sent it.
 //!
-//! **Cost.** O(1) per call without a loop: a quantum is at least the longest packet, so a turn is always
-//! worth a byte, however much the last was overdrawn. Memory: 24 bytes a flow.
+//! **Cost.** O(1) per call without a loop: a quantum is at least the longest packet, so a turn is
+//! always worth a byte, however much the last was overdrawn. Memory: 24 bytes a flow.
 //!
-//! **Source.** Shreedhar & Varghese, *Efficient fair queuing using deficit round robin*, 1996; RFC 8290
-//! §4 for debt and the two lists. Where and why this departs from them: `docs/disciplines/drr.md`.
+//! **Source.** Shreedhar & Varghese, *Efficient fair queuing using deficit round robin*, 1996; RFC
+//! 8290 §4 for debt and the two lists. Where and why this departs from them:
+//! `docs/disciplines/drr.md`.
 
 pub(crate) mod guarantee;
 pub(crate) mod ring;
@@ -41,9 +45,9 @@ use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrrFlow {
     flow: RingFlow,
-    /// Which flow drew the ticket that was noted at this place, which has nothing to do with this flow. The
-    /// notes of all places are a guess at the order of the old list, which can be read without following links.
-    /// A note may be out of date.
+    /// Which flow drew the ticket that was noted at this place, which has nothing to do with this
+    /// flow. The notes of all places are a guess at the order of the old list, which can be read
+    /// without following links. A note may be out of date.
     noted: u32,
 }
 
@@ -68,8 +72,8 @@ impl OnRing for DrrFlow {
 
 /// Deficit round robin over the flows in the memory `N`.
 ///
-/// [`FlowScheduler::Config`] is the quantum in bytes: how much a flow may send in its turn. Bandwidth
-/// is shared in the ratio of the quanta.
+/// [`FlowScheduler::Config`] is the quantum in bytes: how much a flow may send in its turn.
+/// Bandwidth is shared in the ratio of the quanta.
 ///
 /// ```
 /// use sched_core::{Drr, DrrFlow, FlowId, FlowScheduler};
@@ -112,13 +116,13 @@ impl<N: Table<DrrFlow>> Drr<N> {
         Ok(Self { nodes, ring: Ring::IDLE, note_at: 0, max_len, sparse_first: false })
     }
 
-    /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its turn before the standing
-    /// flows, or the rest of its turn. A flow whose turn is used up has no other turn before all standing flows have
-    /// had theirs.
+    /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its turn before
+    /// the standing flows, or the rest of its turn. A flow whose turn is used up has no other turn
+    /// before all standing flows have had theirs.
     ///
-    /// Take a flow that empties and returns as it likes. In any interval in which a standing flow has `n`
-    /// whole turns, this flow gets at most `n + 2` quanta and a packet less a byte; in the long run it gets
-    /// its share.
+    /// Take a flow that empties and returns as it likes. In any interval in which a standing flow
+    /// has `n` whole turns, this flow gets at most `n + 2` quanta and a packet less a byte; in the
+    /// long run it gets its share.
     #[must_use]
     pub fn sparse_first(mut self) -> Self {
         self.sparse_first = true;
@@ -138,8 +142,8 @@ impl<N: Table<DrrFlow>> Drr<N> {
         self.nodes.as_ref().get(flow.index()).map(OnRing::on_ring).filter(|flow| flow.is_added())
     }
 
-    /// Lists `flow`, which holds its first packet, with sparse flows first. In line here is what a flow that comes and goes
-    /// needs, which is little enough that no register is saved.
+    /// Lists `flow`, which holds its first packet, with sparse flows first. In line here is what a
+    /// flow that comes and goes needs, which is little enough that no register is saved.
     #[inline(never)]
     fn enter_early(&mut self, flow: FlowId) {
         if !self.ring.come_back(self.nodes.as_mut(), flow.0) {
@@ -174,7 +178,8 @@ impl<N: Table<DrrFlow>> Drr<N> {
         self.ring.leave_front(self.nodes.as_mut(), len, self.max_len);
     }
 
-    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it.
+    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on
+    /// it.
     #[inline(never)]
     fn lose_last(&mut self, flow: FlowId) {
         self.ring.lose(self.nodes.as_mut(), flow.0, self.max_len);
@@ -240,7 +245,8 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        // No flow has the number of an empty ring. Asked in this way, the answer is still known when the flow is charged.
+        // No flow has the number of an empty ring. Asked in this way, the answer is still known
+        // when the flow is charged.
         let front = FlowId(self.ring.front());
         (front.index() < self.nodes.as_ref().len()).then_some(front)
     }
@@ -291,7 +297,8 @@ fn note(nodes: &mut [DrrFlow], note_at: &mut u32, flow: u32) {
     }
 }
 
-/// The old list of `ring` as it was noted up to `note_at`, without the flows that have left it since.
+/// The old list of `ring` as it was noted up to `note_at`, without the flows that have left it
+/// since.
 fn upcoming(ring: &Ring, nodes: &[DrrFlow], note_at: u32, ahead: &mut [FlowId]) -> usize {
     let Some(front) = nodes.get(ring.old_front(nodes) as usize).map(OnRing::on_ring) else {
         return 0;

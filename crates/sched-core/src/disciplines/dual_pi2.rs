@@ -1,8 +1,10 @@
-//! `DualPI2`: one queue for scalable senders, one for classic senders, and a controller that couples them.
+//! `DualPI2`: one queue for scalable senders, one for classic senders, and a controller that
+//! couples them.
 //!
-//! Scalable senders (ECT(1), L4S) keep a queue below a millisecond by reacting to many marks, classic senders need 15 ms to
-//! fill the line. In one queue the classic delay would be that of all. Here each kind has its own, and the marks of the
-//! scalable queue follow the congestion of the classic one, so that their rates stay about alike.
+//! Scalable senders (ECT(1), L4S) keep a queue below a millisecond by reacting to many marks,
+//! classic senders need 15 ms to fill the line. In one queue the classic delay would be that of
+//! all. Here each kind has its own, and the marks of the scalable queue follow the congestion of
+//! the classic one, so that their rates stay about alike.
 //!
 //! ```text
 //!             ┌▶ L: ECT(1), CE ──▶ marks with max(ramp of its own delay, k·p') ──┐
@@ -11,17 +13,20 @@
 //!             └▶ C: the rest ───▶ drops or marks with p'² ───────────────────────┘
 //! ```
 //!
-//! **Overload** is `k·p' ≥ 1`, when marks can say no more. Then packets of both queues are dropped with `p'²`, ECN-capable or
-//! not: ECT traffic that does not respond cannot fill the buffer beyond what the controller lets stand.
+//! **Overload** is `k·p' ≥ 1`, when marks can say no more. Then packets of both queues are dropped
+//! with `p'²`, ECN-capable or not: ECT traffic that does not respond cannot fill the buffer beyond
+//! what the controller lets stand.
 //!
-//! **Promises.** A classic packet at the head waits for the scalable queue no longer than the bytes of its credit,
-//! `M·wL/wC + L` with the longest packet `L`, the usual one `M ≥ L` and the weights `wL : wC`: 15,140 bytes at 90 : 10. A scalable packet waits for one
-//! classic packet and `L·wC/wL` bytes more. While it is backlogged, the classic queue gets `wC/(wL + wC)` of the bytes, less
-//! a constant ([`DualPi2`]). A call drops at most [`DualPi2::MAX_DROPS`] packets, and never the last of a queue. Which packet is
-//! told is not drawn: after `1/p` packets of a queue one is (`recur` of the source), so the same calls give the same
-//! verdicts everywhere.
+//! **Promises.** A classic packet at the head waits for the scalable queue no longer than the bytes
+//! of its credit, `M·wL/wC + L` with the longest packet `L`, the usual one `M ≥ L` and the weights
+//! `wL : wC`: 15,140 bytes at 90 : 10. A scalable packet waits for one classic packet and `L·wC/wL`
+//! bytes more. While it is backlogged, the classic queue gets `wC/(wL + wC)` of the bytes, less
+//! a constant ([`DualPi2`]). A call drops at most [`DualPi2::MAX_DROPS`] packets, and never the
+//! last of a queue. Which packet is told is not drawn: after `1/p` packets of a queue one is
+//! (`recur` of the source), so the same calls give the same verdicts everywhere.
 //!
-//! **Cost.** O(1): two queues whatever the flows, an update once a period. Memory: 16 bytes a packet.
+//! **Cost.** O(1): two queues whatever the flows, an update once a period. Memory: 16 bytes a
+//! packet.
 //!
 //! **Source.** RFC 9332, appendix A; where this departs from it: `docs/disciplines/dualpi2.md`.
 
@@ -50,27 +55,29 @@ use crate::{Ecn, FlowId, Nanos, Packet};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DualPi2Params {
-    /// The controller of the classic queue, and the coupling. Its MTU is the longest usual packet: a credit that is unused
-    /// lets the scalable queue send `mtu·wL/wC` bytes first.
+    /// The controller of the classic queue, and the coupling. Its MTU is the longest usual packet:
+    /// a credit that is unused lets the scalable queue send `mtu·wL/wC` bytes first.
     pub pi2: Pi2Params,
     /// The delay from which scalable packets are marked: 0 to 1 s.
     pub threshold: Nanos,
-    /// From `threshold` on the share of packets marked rises, until it is all of them at a delay that is longer by this:
-    /// 0, a step, to 1 s.
+    /// From `threshold` on the share of packets marked rises, until it is all of them at a delay
+    /// that is longer by this: 0, a step, to 1 s.
     pub range: Nanos,
     /// What the classic queue gets of the line while both hold packets: 1 to 99 percent.
     pub classic_percent: u8,
 }
 
 impl DualPi2Params {
-    /// The defaults of RFC 9332: the controller of [`Pi2Params::default`], a ramp from 0.8 to 1.2 ms, and one byte in ten for the
-    /// classic queue. [`DualPi2::new`] and [`DualPi2::set_params`] check them.
+    /// The defaults of RFC 9332: the controller of [`Pi2Params::default`], a ramp from 0.8 to 1.2
+    /// ms, and one byte in ten for the classic queue. [`DualPi2::new`] and [`DualPi2::set_params`]
+    /// check them.
     #[must_use]
     pub const fn new(pi2: Pi2Params) -> Self {
         Self { pi2, threshold: Nanos(800_000), range: Nanos(400_000), classic_percent: 10 }
     }
 
-    /// The same, with a step in place of the ramp: each scalable packet that waited for `threshold` is marked.
+    /// The same, with a step in place of the ramp: each scalable packet that waited for `threshold`
+    /// is marked.
     #[must_use]
     pub const fn with_step(self, threshold: Nanos) -> Self {
         Self { threshold, range: Nanos::ZERO, ..self }
@@ -135,7 +142,8 @@ const fn kind_of(ecn: Ecn) -> Kind {
 #[derive(Clone, Copy, Debug)]
 struct Judging {
     pi: Pi,
-    /// The sums of probabilities of each kind of verdict, modulo 1: one that reaches 1 is a verdict.
+    /// The sums of probabilities of each kind of verdict, modulo 1: one that reaches 1 is a
+    /// verdict.
     marks: u64,
     drops: u64,
     classic: u64,
@@ -183,7 +191,8 @@ impl Judging {
 }
 
 impl Law {
-    /// The share of scalable packets that are marked at this delay: 0 below the threshold, then the ramp.
+    /// The share of scalable packets that are marked at this delay: 0 below the threshold, then the
+    /// ramp.
     fn ramp(&self, sojourn: Nanos) -> u64 {
         let delay = delay_of(sojourn);
         match delay.checked_sub(self.threshold) {
@@ -194,11 +203,11 @@ impl Law {
     }
 }
 
-/// The dual queue with coupled AQMs, of packets in the memory `S`. It takes packets of any flow and keeps no record of
-/// flows.
+/// The dual queue with coupled AQMs, of packets in the memory `S`. It takes packets of any flow and
+/// keeps no record of flows.
 ///
-/// While the classic queue is backlogged and `W` bytes are sent, at least `wC·W/100 − K` of them are its own, with
-/// `K = (wL·max(M, L) + wC·L)/100`: it is never further behind.
+/// While the classic queue is backlogged and `W` bytes are sent, at least `wC·W/100 − K` of them
+/// are its own, with `K = (wL·max(M, L) + wC·L)/100`: it is never further behind.
 ///
 /// ```
 /// use sched_core::{
@@ -224,8 +233,8 @@ pub struct DualPi2<S> {
     ledger: Ledger,
     law: Law,
     judging: Judging,
-    /// What the scalable queue may send before the classic one, in bytes times weights. Full if and only if the
-    /// classic queue is empty, or has not been passed over since.
+    /// What the scalable queue may send before the classic one, in bytes times weights. Full if
+    /// and only if the classic queue is empty, or has not been passed over since.
     credit: i64,
 }
 
@@ -235,7 +244,8 @@ impl<S: Table<Descriptor>> DualPi2<S> {
     /// The most packets that are dropped in one call of `dequeue`; the next may stay.
     pub const MAX_DROPS: u32 = 32;
 
-    /// Empty queues for as many handles as `descriptors` is long. An arrival that does not fit into `limits` is rejected.
+    /// Empty queues for as many handles as `descriptors` is long. An arrival that does not fit into
+    /// `limits` is rejected.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
@@ -263,8 +273,8 @@ impl<S: Table<Descriptor>> DualPi2<S> {
         self.law.params
     }
 
-    /// Changes the parameters, queues loaded or not; `p'` and what is queued stay, and the next packet meets the new
-    /// ones. The credit begins anew.
+    /// Changes the parameters, queues loaded or not; `p'` and what is queued stay, and the next
+    /// packet meets the new ones. The credit begins anew.
     ///
     /// # Errors
     /// As [`DualPi2::new`]; nothing has changed then.

@@ -1,26 +1,29 @@
 //! Which flow holds the fewest bytes, and which the most, to within one part in 2^S.
 //!
-//! Flows are listed by *classes of length*. A length below `2^(S + 1)` has a class of its own. From there on, each power of
-//! two is cut into `2^S` classes of equal width. One bit a class says whether a flow is in it. One bit a word of 32 classes
-//! says whether any of these 32 is used. So two searches for a set bit find the lowest class in use, and two the highest.
+//! Flows are listed by *classes of length*. A length below `2^(S + 1)` has a class of its own. From
+//! there on, each power of two is cut into `2^S` classes of equal width. One bit a class says
+//! whether a flow is in it. One bit a word of 32 classes says whether any of these 32 is used. So
+//! two searches for a set bit find the lowest class in use, and two the highest.
 //!
-//! **What is promised.** Let `min` and `max` be the fewest and the most bytes that a listed flow holds. Then
-//! [`LengthIndex::shortest`] holds less than `(1 + 2^-S)·min` bytes, and [`LengthIndex::longest`] more than
-//! `max/(1 + 2^-S)`. The reason: a class of more than one length is `m·2^k..(m + 1)·2^k`, with `m` at least `2^S`. Two
-//! lengths in it differ by less than `2^k`, and `2^k` is at most one part in `2^S` of either.
+//! **What is promised.** Let `min` and `max` be the fewest and the most bytes that a listed flow
+//! holds. Then [`LengthIndex::shortest`] holds less than `(1 + 2^-S)·min` bytes, and
+//! [`LengthIndex::longest`] more than `max/(1 + 2^-S)`. The reason: a class of more than one length
+//! is `m·2^k..(m + 1)·2^k`, with `m` at least `2^S`. Two lengths in it differ by less than `2^k`,
+//! and `2^k` is at most one part in `2^S` of either.
 //!
-//! **Order within a class.** The flow comes first that entered the class or was served in it least recently. A flow that
-//! loses packets without service, and stays in its class, keeps its place.
+//! **Order within a class.** The flow comes first that entered the class or was served in it least
+//! recently. A flow that loses packets without service, and stays in its class, keeps its place.
 //!
-//! Cost: constant, whatever is listed: a change touches the flow, three neighbours and two classes. Memory: 16 bytes a
-//! flow, 132 bytes of bits, and 4 bytes a class: 3,584 with `S` = 5, 1,856 with 4, 960 with 3. Source: search by bitmaps,
-//! Saeed et al., Eiffel, NSDI 2019; the classes are ours.
+//! Cost: constant, whatever is listed: a change touches the flow, three neighbours and two classes.
+//! Memory: 16 bytes a flow, 132 bytes of bits, and 4 bytes a class: 3,584 with `S` = 5, 1,856 with
+//! 4, 960 with 3. Source: search by bitmaps, Saeed et al., Eiffel, NSDI 2019; the classes are ours.
 
 use crate::flow_scheduler::{ConfigError, FlowState, Table};
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance};
 
-/// A power of two is cut into `2^5` classes of length, unless another number is given: lengths are told apart to 1/32.
+/// A power of two is cut into `2^5` classes of length, unless another number is given: lengths are
+/// told apart to 1/32.
 pub const SUB_CLASS_BITS: u32 = 5;
 
 /// Room for one flow in an index of lengths: 16 bytes, all zero while the flow was not added.
@@ -32,7 +35,8 @@ pub struct LengthFlow {
     class: u16,
     /// Whether the owner of the index knows the flow.
     is_added: bool,
-    /// The flow that entered the class next before this one; for the oldest of the class, the newest.
+    /// The flow that entered the class next before this one; for the oldest of the class, the
+    /// newest.
     older: u32,
     /// The flow that entered the class next after this one; [`NONE`] for the newest of the class.
     newer: u32,
@@ -53,10 +57,12 @@ impl LengthFlow {
     }
 }
 
-/// Room for one class of length, where a power of two has `2^S` of them: 4 bytes, all zero while no flow is in the class.
+/// Room for one class of length, where a power of two has `2^S` of them: 4 bytes, all zero while no
+/// flow is in the class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LengthClass<const S: u32 = SUB_CLASS_BITS> {
-    /// One more than the number of the flow that entered the class first; 0 if and only if no flow is in it.
+    /// One more than the number of the flow that entered the class first; 0 if and only if no flow
+    /// is in it.
     oldest: u32,
 }
 
@@ -64,7 +70,8 @@ impl<const S: u32> LengthClass<S> {
     /// A class without flows.
     pub const EMPTY: Self = Self { oldest: 0 };
 
-    /// How many classes all lengths have: 896 with `S` = 5, 464 with 4, 240 with 3. `S` is in 1 to 5.
+    /// How many classes all lengths have: 896 with `S` = 5, 464 with 4, 240 with 3. `S` is in 1 to
+    /// 5.
     pub const COUNT: usize = {
         assert!(S >= 1 && S <= 5, "S is in 1 to 5: 32 words have a bit for each class");
         ((33 - S) << S) as usize
@@ -109,8 +116,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         Ok(Self::with_all_classes(flows, classes))
     }
 
-    /// As [`Self::new`], where the type of `classes` has room for [`LengthClass::COUNT`] or more. With fewer, a flow whose
-    /// class is missing would be neither the shortest nor the longest.
+    /// As [`Self::new`], where the type of `classes` has room for [`LengthClass::COUNT`] or more.
+    /// With fewer, a flow whose class is missing would be neither the shortest nor the longest.
     pub(crate) fn with_all_classes(mut flows: N, mut classes: C) -> Self {
         flows.as_mut().fill(LengthFlow::EMPTY);
         classes.as_mut().fill(LengthClass::EMPTY);
@@ -149,7 +156,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         was_listed
     }
 
-    /// Lists `flow`, idle, with `bytes`, more than 0. Returns whether it was idle and there is room for it.
+    /// Lists `flow`, idle, with `bytes`, more than 0. Returns whether it was idle and there is room
+    /// for it.
     #[inline]
     pub(crate) fn list(&mut self, flow: FlowId, bytes: u32) -> bool {
         let entry = self.flows.as_mut().get_mut(flow.index());
@@ -174,8 +182,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         }
     }
 
-    /// `flow`, if it is listed, has `len` bytes fewer, and was not served. `is_idle` says that it holds nothing more. Returns
-    /// whether it was listed.
+    /// `flow`, if it is listed, has `len` bytes fewer, and was not served. `is_idle` says that it
+    /// holds nothing more. Returns whether it was listed.
     pub(crate) fn lost(&mut self, flow: FlowId, len: u32, is_idle: bool) -> bool {
         let Some(entry) = self.shrink(flow, len, is_idle) else { return false };
         let before = *entry;
@@ -191,7 +199,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         true
     }
 
-    /// As [`Self::lost`], by service: also in the class in which the flow stays, the flow is the newest now.
+    /// As [`Self::lost`], by service: also in the class in which the flow stays, the flow is the
+    /// newest now.
     #[inline]
     pub(crate) fn served(&mut self, flow: FlowId, len: u32, is_idle: bool) -> bool {
         let Some(entry) = self.shrink(flow, len, is_idle) else { return false };
@@ -203,8 +212,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         true
     }
 
-    /// Takes `len` bytes, or all, from what `flow` holds, if it is listed. Returns the entry with the new bytes, and still with
-    /// the old class and neighbours.
+    /// Takes `len` bytes, or all, from what `flow` holds, if it is listed. Returns the entry with
+    /// the new bytes, and still with the old class and neighbours.
     #[inline]
     fn shrink(&mut self, flow: FlowId, len: u32, is_idle: bool) -> Option<&LengthFlow> {
         let entry = self.flows.as_mut().get_mut(flow.index());
@@ -245,7 +254,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         }
     }
 
-    /// Takes `flow` out of the class that `before` names, from between the neighbours that `before` names.
+    /// Takes `flow` out of the class that `before` names, from between the neighbours that `before`
+    /// names.
     #[inline]
     fn leave(&mut self, flow: FlowId, before: LengthFlow) {
         let LengthFlow { older, newer, .. } = before;
@@ -256,7 +266,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
             if let Some(other) = flows.get_mut(older as usize) {
                 other.newer = newer;
             }
-            // The newest flow is named by the oldest; every other flow is named by the one that is next newer.
+            // The newest flow is named by the oldest; every other flow is named by the one that is
+            // next newer.
             let names_it = if newer == NONE { oldest } else { newer };
             if let Some(other) = flows.get_mut(names_it as usize) {
                 other.older = older;

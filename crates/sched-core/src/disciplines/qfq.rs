@@ -1,72 +1,76 @@
 //! Quick Fair Queueing: weighted fair queueing in constant time.
 //!
-//! Each backlogged flow gets at least its share `φ = weight / sum of weights` of what is sent, to within a few of its
-//! own packets, whatever the other flows do and however many they are. These are the bounds of WF²Q+ but for small
-//! factors, at a cost that does not grow with the number of flows. Checconi, Rizzo
-//! and Valente, *QFQ: Efficient Packet Scheduling With Tight Guarantees*, IEEE/ACM ToN 2013 (`QFQ` in
-//! `docs/disciplines/qfq.md`, where the departures from it are listed with their reasons).
+//! Each backlogged flow gets at least its share `φ = weight / sum of weights` of what is sent, to
+//! within a few of its own packets, whatever the other flows do and however many they are. These
+//! are the bounds of WF²Q+ but for small factors, at a cost that does not grow with the number of
+//! flows. Checconi, Rizzo and Valente, *QFQ: Efficient Packet Scheduling With Tight Guarantees*,
+//! IEEE/ACM ToN 2013 (`QFQ` in `docs/disciplines/qfq.md`, where the departures from it are listed
+//! with their reasons).
 //!
 //! Flows are sorted by virtual time, rounded: into 32 *groups* by the virtual length `L/φ` of their
-//! longest packet, in a group into slots by their rounded start, and the groups into four sets of one
-//! word each. The next flow is found, and flows and groups are moved, with operations on single words.
+//! longest packet, in a group into slots by their rounded start, and the groups into four sets of
+//! one word each. The next flow is found, and flows and groups are moved, with operations on single
+//! words.
 //!
-//! Cost per call: O(1), no loop over flows or groups, no division: at most 8 flows, slots and groups are
-//! looked at for an enqueue and 20 for a dequeue. Configuring a flow divides. Memory: 32 bytes a flow and
-//! 9.2 KB. A caller that keeps the contract of [`FlowScheduler`]
+//! Cost per call: O(1), no loop over flows or groups, no division: at most 8 flows, slots and
+//! groups are looked at for an enqueue and 20 for a dequeue. Configuring a flow divides. Memory: 32
+//! bytes a flow and 9.2 KB. A caller that keeps the contract of [`FlowScheduler`]
 //! keeps the invariants that [`FlowScheduler::recount`] checks; one that does not loses only the
 //! guarantees.
 //!
 //! # Whose weights count
-//! `V` runs at the rate of the link over the sum of the weights that *count* (QFQ §IV-B). A flow counts
-//! from when it becomes backlogged. One that has become idle *lingers*: it counts until `V` is a longest
-//! packet past its `F`, and a little longer, because only [`LET_GO`] of those that linger are looked at in
-//! a call.
+//! `V` runs at the rate of the link over the sum of the weights that *count* (QFQ §IV-B). A flow
+//! counts from when it becomes backlogged. One that has become idle *lingers*: it counts until `V`
+//! is a longest packet past its `F`, and a little longer, because only [`LET_GO`] of those that
+//! linger are looked at in a call.
 //!
-//! - If its weight left sooner, `V` would outrun the other flows, and a flow that comes and goes would take more than
-//!   its share from the flows that stay.
-//! - If its weight never left, `V` would crawl behind a backlog of few flows among many, and flows that start late
-//!   would be ahead of `V`.
+//! - If its weight left sooner, `V` would outrun the other flows, and a flow that comes and goes
+//!   would take more than its share from the flows that stay.
+//! - If its weight never left, `V` would crawl behind a backlog of few flows among many, and flows
+//!   that start late would be ahead of `V`.
 //!
-//! `V` never runs faster than if the heaviest flow of all were alone, to a power of two. So one packet
-//! takes `V` no further from any flow than `L/φ` of this flow, and a flow that is shifted back with `V` (eq. 17)
-//! can claim no more than `L/φ`.
+//! `V` never runs faster than if the heaviest flow of all were alone, to a power of two. So one
+//! packet takes `V` no further from any flow than `L/φ` of this flow, and a flow that is shifted
+//! back with `V` (eq. 17) can claim no more than `L/φ`.
 //!
 //! # The exact order
 //! Virtual times are integers modulo 2^64, compared by signed difference. `L` is the scheduler's
 //! longest packet.
-//! * `inverse = ⌊2^30 / weight⌋` for a flow; `inverse_sum = ⌊2^60 / Σ⌈2^60 / inverse⌉⌋` over the flows
-//!   that count, but at most `m`. `m` is the larger one of two: the same formula over all flows added, and the
-//!   largest power of two that no `inverse` of a flow added is below. `P = V − L·m`.
-//! * `σ_i = 2^(15+i)`; the group of a flow is the smallest `i` in `0..=31` with
-//!   `max(max_len, ⌈L/28⌉) · inverse ≤ σ_i`. `⌊x⌋_i` is `x` rounded down to a multiple of `σ_i`.
+//! * `inverse = ⌊2^30 / weight⌋` for a flow; `inverse_sum = ⌊2^60 / Σ⌈2^60 / inverse⌉⌋` over the
+//!   flows that count, but at most `m`. `m` is the larger one of two: the same formula over all
+//!   flows added, and the largest power of two that no `inverse` of a flow added is below. `P = V −
+//!   L·m`.
+//! * `σ_i = 2^(15+i)`; the group of a flow is the smallest `i` in `0..=31` with `max(max_len,
+//!   ⌈L/28⌉) · inverse ≤ σ_i`. `⌊x⌋_i` is `x` rounded down to a multiple of `σ_i`.
 //! * A flow becomes backlogged and counts: if it lingered, its stored `F` is *fresh* if `F > V` and
-//!   `⌊F⌋_i ≤ ⌊V⌋_i + σ_i`, and then `S = F`; else `S = V`. If `b` is the lowest group above `i` in `ER`
-//!   and `F_b < ⌊S⌋_i + 2σ_i`: a fresh `S` becomes `F_b` if `⌊S⌋_i > F_b` (which takes a
-//!   re-configuration); an `S` that is not fresh becomes `min(S, F_b)`. If its group is backlogged and
-//!   `⌊S⌋_i > S_i + 30σ_i`, which takes a re-configuration too, `S = S_i + 30σ_i`.
-//! * A flow is served `len` bytes: `V += len · inverse_sum`;
-//!   `F = S + min(len, max_len) · inverse` (`len` is longer only if `max_len` was lowered under
-//!   queued packets); if it has more, `S = F`. It stays at the head of its slot if `⌊S⌋_i` is
-//!   unchanged, else goes to the tail of its new one.
+//!   `⌊F⌋_i ≤ ⌊V⌋_i + σ_i`, and then `S = F`; else `S = V`. If `b` is the lowest group above `i` in
+//!   `ER` and `F_b < ⌊S⌋_i + 2σ_i`: a fresh `S` becomes `F_b` if `⌊S⌋_i > F_b` (which takes a
+//!   re-configuration); an `S` that is not fresh becomes `min(S, F_b)`. If its group is backlogged
+//!   and `⌊S⌋_i > S_i + 30σ_i`, which takes a re-configuration too, `S = S_i + 30σ_i`.
+//! * A flow is served `len` bytes: `V += len · inverse_sum`; `F = S + min(len, max_len) · inverse`
+//!   (`len` is longer only if `max_len` was lowered under queued packets); if it has more, `S = F`.
+//!   It stays at the head of its slot if `⌊S⌋_i` is unchanged, else goes to the tail of its new
+//!   one.
 //! * A flow that loses its last packet without service stores its `S` as `F`; losing others changes
 //!   nothing.
 //! * After a service, and after a flow has left without one, in this order:
-//!   1. If no backlogged group is eligible, `V = min S_i`; if no flow is backlogged any more,
-//!      `V += 2^48`, past every stored `F`: nothing is owed from one busy period to the next.
-//!   2. A group with lingering flows is *due* if in this call `V` has entered a slot of its width, or if
-//!      it was due before.
-//!   3. Up to [`LET_GO`] times: in the highest due group, if `F ≤ P` for the flow at the head of its list
-//!      of lingering flows, that flow stops counting and leaves the list; else the group is due no more.
-//!      A group whose list is empty is not due either, whatever took the last flow out of the list.
-//!   4. The flow that was served or has left, if it is idle now, goes to the tail of the list of its
-//!      group if `F > P`; else it stops counting.
-//! * A flow that is re-configured keeps `S` or `F`. A lingering flow whose group changes goes to the
-//!   tail of the list of its new group. A backlogged flow keeps its place if its group stays the same;
-//!   else it leaves without service, as above, and becomes backlogged in its new group. A flow that is
-//!   added has nothing stored. A flow that is removed leaves without service if it is backlogged; then
-//!   it counts no more.
-//! * Next is the first flow of the front slot of the lowest group of `ER`: of the groups with
-//!   `S_i ≤ V` one with the smallest `F_i`, the lowest of them.
+//!   1. If no backlogged group is eligible, `V = min S_i`; if no flow is backlogged any more, `V +=
+//!      2^48`, past every stored `F`: nothing is owed from one busy period to the next.
+//!   2. A group with lingering flows is *due* if in this call `V` has entered a slot of its width,
+//!      or if it was due before.
+//!   3. Up to [`LET_GO`] times: in the highest due group, if `F ≤ P` for the flow at the head of
+//!      its list of lingering flows, that flow stops counting and leaves the list; else the group
+//!      is due no more. A group whose list is empty is not due either, whatever took the last flow
+//!      out of the list.
+//!   4. The flow that was served or has left, if it is idle now, goes to the tail of the list of
+//!      its group if `F > P`; else it stops counting.
+//! * A flow that is re-configured keeps `S` or `F`. A lingering flow whose group changes goes to
+//!   the tail of the list of its new group. A backlogged flow keeps its place if its group stays
+//!   the same; else it leaves without service, as above, and becomes backlogged in its new group. A
+//!   flow that is added has nothing stored. A flow that is removed leaves without service if it is
+//!   backlogged; then it counts no more.
+//! * Next is the first flow of the front slot of the lowest group of `ER`: of the groups with `S_i
+//!   ≤ V` one with the smallest `F_i`, the lowest of them.
 
 mod eligibility;
 mod group;
@@ -98,12 +102,13 @@ pub use plus::{Aggregate, PlusFlow, QfqPlus};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct QfqConfig {
-    /// Its share of the link is `weight` over the sum of the weights of the flows that are backlogged
-    /// or were a moment ago; `1..=`[`QfqConfig::MAX_WEIGHT`]. Up to 2^15 it is exact; above it is rounded up to
-    /// `⌊2^30 / ⌊2^30 / weight⌋⌋`, at most 2^-14 more, which is what is read back.
+    /// Its share of the link is `weight` over the sum of the weights of the flows that are
+    /// backlogged or were a moment ago; `1..=`[`QfqConfig::MAX_WEIGHT`]. Up to 2^15 it is exact;
+    /// above it is rounded up to `⌊2^30 / ⌊2^30 / weight⌋⌋`, at most 2^-14 more, which is what is
+    /// read back.
     pub weight: u32,
-    /// The longest packet it accepts, in bytes, `1..=` the scheduler's. Delay and burstiness of the
-    /// flow grow with `max_len / weight`, rounded up to a power of two.
+    /// The longest packet it accepts, in bytes, `1..=` the scheduler's. Delay and burstiness of
+    /// the flow grow with `max_len / weight`, rounded up to a power of two.
     pub max_len: u32,
 }
 
@@ -138,9 +143,10 @@ pub struct Qfq<N> {
 
 crate::debug::short_debug!(Qfq<N> {});
 
-/// How many lingering flows one service or departure looks at, at most. A service makes one flow linger
-/// at most. As many groups as `V` enters slots of are looked at in vain until `V` is `L·m` past the `F` of
-/// their first; with more than this at once the lower ones wait. A flow that waits counts longer, which is safe.
+/// How many lingering flows one service or departure looks at, at most. A service makes one flow
+/// linger at most. As many groups as `V` enters slots of are looked at in vain until `V` is `L·m`
+/// past the `F` of their first; with more than this at once the lower ones wait. A flow that waits
+/// counts longer, which is safe.
 pub(crate) const LET_GO: u32 = 4;
 
 /// What becomes of a flow that was served.
@@ -169,7 +175,8 @@ struct Core {
     /// `V`.
     now: Virtual,
     next: Next,
-    /// Until `V` has come here it enters no slot that a group waits for; at most 2^62 ahead of `V`.
+    /// Until `V` has come here it enters no slot that a group waits for; at most 2^62 ahead of
+    /// `V`.
     alarm: Virtual,
     sets: Sets,
     weights: Weights,
@@ -179,8 +186,8 @@ struct Core {
     due: u32,
     /// `L`: the most that is sent between two selections.
     max_len: u32,
-    /// `⌈L/28⌉`: a flow whose longest packet is shorter is sorted as if it were this long. With slots no
-    /// narrower than for this length, 32 slots suffice (`group.rs`).
+    /// `⌈L/28⌉`: a flow whose longest packet is shorter is sorted as if it were this long. With
+    /// slots no narrower than for this length, 32 slots suffice (`group.rs`).
     shortest: u32,
     /// No flow was ever configured with a smaller `max_len`.
     least_max_len: u32,
@@ -188,7 +195,8 @@ struct Core {
 }
 
 impl<N: Table<QfqFlow>> Qfq<N> {
-    /// The longest packet that a QFQ can be made for, in bytes: any IP packet but an IPv6 jumbogram.
+    /// The longest packet that a QFQ can be made for, in bytes: any IP packet but an IPv6
+    /// jumbogram.
     pub const MAX_LEN: u32 = 65_535;
     /// The largest sum of the weights of all flows.
     pub const MAX_WEIGHT_SUM: u32 = 1 << 24;
@@ -244,8 +252,8 @@ impl Core {
         }
     }
 
-    /// [`Self::enter`] for a flow that comes and goes: it lingers, its start lies in the front slot of its group, and no
-    /// group shifts it back. Returns whether; nothing has changed if not.
+    /// [`Self::enter`] for a flow that comes and goes: it lingers, its start lies in the front slot
+    /// of its group, and no group shifts it back. Returns whether; nothing has changed if not.
     #[inline(always)]
     fn enter_front(&mut self, flows: &mut [QfqFlow], flow: u32) -> bool {
         let Some(k) = flows.get_mut(flow as usize) else { return false };
@@ -300,8 +308,8 @@ impl Core {
         self.sort_flow(flows, flow, finish);
     }
 
-    /// Puts `flow`, which counts and is on no list, into the slot of its start (Fig. 3). `finish` is its
-    /// stored finish.
+    /// Puts `flow`, which counts and is on no list, into the slot of its start (Fig. 3). `finish`
+    /// is its stored finish.
     #[inline(always)] // into `enter`; besides, only a re-configuration calls it
     fn sort_flow(&mut self, flows: &mut [QfqFlow], flow: u32, finish: Option<Virtual>) {
         let Some(k) = flows.get(flow as usize) else { return };
@@ -352,8 +360,8 @@ impl Core {
     /// `S` of a flow of group `i` that becomes backlogged, with its stored finish if it lingered.
     fn start_of(&self, i: u32, finish: Option<Virtual>) -> Virtual {
         let width = Width::of_group(i);
-        // Eq. 2, S = max(V, F). By Theorem 1 no F is beyond the slot behind V's, unless the flow was
-        // re-configured since or virtual time has wrapped around.
+        // Eq. 2, S = max(V, F). By Theorem 1 no F is beyond the slot behind V's, unless the flow
+        // was re-configured since or virtual time has wrapped around.
         let next_slot = self.now.floor(width).plus(width.span());
         let fresh = finish
             .filter(|finish| finish.is_after(self.now) && !finish.floor(width).is_after(next_slot));
@@ -434,8 +442,9 @@ impl Core {
         }
     }
 
-    /// The rest of [`Self::serve`], where more changes than `V` and the start of `flow`. What it calls
-    /// is called last, so that a flow that moves on behind others, as most do, needs no stack.
+    /// The rest of [`Self::serve`], where more changes than `V` and the start of `flow`. What it
+    /// calls is called last, so that a flow that moves on behind others, as most do, needs no
+    /// stack.
     #[inline(never)] // so that a flow that stays pays nothing for it
     fn serve_changing(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual, after: After) {
         if after == After::MovesOn && self.move_behind(flows, flow) {
@@ -448,8 +457,8 @@ impl Core {
         }
     }
 
-    /// The rest of [`Self::serve`], where nothing of `flow` is left. As in [`Self::serve_changing`], what it calls is called
-    /// last.
+    /// The rest of [`Self::serve`], where nothing of `flow` is left. As in
+    /// [`Self::serve_changing`], what it calls is called last.
     #[inline(never)]
     fn serve_last(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual) {
         if self.is_awaited() || !self.leave_front(flows, flow) {
@@ -489,7 +498,8 @@ impl Core {
         others
     }
 
-    /// `flow`, the one selected, leaves the front slot of its group, if it is not the last one there; returns whether.
+    /// `flow`, the one selected, leaves the front slot of its group, if it is not the last one
+    /// there; returns whether.
     #[inline(always)]
     fn leave_front(&mut self, flows: &[QfqFlow], flow: u32) -> bool {
         let Some(&QfqFlow { next, group, .. }) = flows.get(flow as usize) else { return false };
@@ -501,8 +511,9 @@ impl Core {
         others
     }
 
-    /// `flow`, the one selected, leaves the front slot of its group, for its next one if it has `more`
-    /// (Fig. 4, lines 12-15); if it was the last one there, the group moves on as well (lines 21-36).
+    /// `flow`, the one selected, leaves the front slot of its group, for its next one if it has
+    /// `more` (Fig. 4, lines 12-15); if it was the last one there, the group moves on as well
+    /// (lines 21-36).
     fn move_on(&mut self, flows: &mut [QfqFlow], flow: u32, more: bool) {
         let Some(&k) = flows.get(flow as usize) else { return };
         let i = u32::from(k.group);
@@ -549,9 +560,9 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
     }
 
     /// A backlogged flow that stays in its group keeps its start and its place. One that changes to
-    /// another group enters there anew, behind the others of its slot, with the start it has, but not
-    /// before `V`: what it was owed is forgotten. Packets that are queued already may be longer than a
-    /// lowered `max_len`; each is charged as one of `max_len`.
+    /// another group enters there anew, behind the others of its slot, with the start it has, but
+    /// not before `V`: what it was owed is forgotten. Packets that are queued already may be longer
+    /// than a lowered `max_len`; each is charged as one of `max_len`.
     fn configure(
         &mut self,
         flow: FlowId,
@@ -574,8 +585,8 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
 
         core.least_max_len = core.least_max_len.min(max_len);
         let group = group_of(core.effective_len(max_len), new.get());
-        // Start and slot do not depend on the weight. Entering anew would cost the flow what it is owed:
-        // one that is configured before every packet would never be served.
+        // Start and slot do not depend on the weight. Entering anew would cost the flow what it is
+        // owed: one that is configured before every packet would never be served.
         let moves = k.state == State::Backlogged && k.group != group;
         if moves {
             core.take_out(table, flow.0);
@@ -620,7 +631,8 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         self.core.assert_order();
     }
 
-    /// The flows of the slot that is served; a group that becomes eligible meanwhile may come first.
+    /// The flows of the slot that is served; a group that becomes eligible meanwhile may come
+    /// first.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         self.core.upcoming(self.flows.as_ref(), ahead)
     }

@@ -1,28 +1,31 @@
 //! Shortest queue first: the flow that holds the fewest bytes is served.
 //!
 //! Smooth flows (voice, acknowledgements, requests) hold little and so come first, without being
-//! identified; a flow that sends well below its share waits for at most one packet of another. On overflow
-//! the flow that holds the most bytes gives way (longest-queue drop), so that those flows lose nothing
-//! either.
+//! identified; a flow that sends well below its share waits for at most one packet of another. On
+//! overflow the flow that holds the most bytes gives way (longest-queue drop), so that those flows
+//! lose nothing either.
 //!
-//! **What is promised.** Flows well below their share are protected; a stream above its share is preferred
-//! while its queue is the shortest. That is all. A queue that stays longest may starve, and a sender that
-//! splits its traffic over many flows is preferred (`docs/disciplines/sqf.md`). For a stream above its share
-//! there are two stable states. Once some bulk flow holds less than the stream, the stream piles up:
-//! packets are dropped from its queue and none is served. Bulk flows then slow down and the stream does not,
-//! so it may lose everything for good. Two options answer that, each off unless asked for:
+//! **What is promised.** Flows well below their share are protected; a stream above its share is
+//! preferred while its queue is the shortest. That is all. A queue that stays longest may starve,
+//! and a sender that splits its traffic over many flows is preferred (`docs/disciplines/sqf.md`).
+//! For a stream above its share there are two stable states. Once some bulk flow holds less than
+//! the stream, the stream piles up: packets are dropped from its queue and none is served. Bulk
+//! flows then slow down and the stream does not, so it may lose everything for good. Two options
+//! answer that, each off unless asked for:
 //!
-//! - a [service floor](ShortestQueue::service_floor): a part of the bytes, by default one of eight, is that
-//!   of the flow that has waited longest. No flow starves, and preferred flows have that much less.
-//! - a [flush](ShortestQueue::flush_unserved): when the flow that has to give way has not been served for a
-//!   time, it loses its whole queue. It then holds least, and is preferred again.
+//! - a [service floor](ShortestQueue::service_floor): a part of the bytes, by default one of eight,
+//!   is that of the flow that has waited longest. No flow starves, and preferred flows have that
+//!   much less.
+//! - a [flush](ShortestQueue::flush_unserved): when the flow that has to give way has not been
+//!   served for a time, it loses its whole queue. It then holds least, and is preferred again.
 //!
-//! **To within 1/32.** Lengths are told apart by classes ([`LengthClass`]). The flow that is served holds less than 33/32 of
-//! the fewest bytes, the flow that gives way more than 32/33 of the most. A flow that holds less than 32/33 of what every
-//! other flow holds is always served first.
+//! **To within 1/32.** Lengths are told apart by classes ([`LengthClass`]). The flow that is served
+//! holds less than 33/32 of the fewest bytes, the flow that gives way more than 32/33 of the most.
+//! A flow that holds less than 32/33 of what every other flow holds is always served first.
 //!
-//! Cost: O(1) per call, whatever is queued. Memory: 16 bytes a flow, 32 with its [`Queue`](crate::Queue), 16 more with an
-//! option, and 3.7 KB of classes. Source: SQF §2; SQF-VBR §III-B, Algorithm 1; the options and the classes are ours.
+//! Cost: O(1) per call, whatever is queued. Memory: 16 bytes a flow, 32 with its
+//! [`Queue`](crate::Queue), 16 more with an option, and 3.7 KB of classes. Source: SQF §2; SQF-VBR
+//! §III-B, Algorithm 1; the options and the classes are ours.
 
 mod floor;
 
@@ -33,17 +36,19 @@ use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Nee
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use floor::Floor;
 
-/// The flow scheduler of SQF with longest-queue drop, over the flows in the memory `N`; `W` is the memory of the
-/// [service floor](Self::service_floor) and of [flushes](Self::flush_unserved), if there is any. `C` is the memory of the
-/// classes of length, of which a power of two has `2^S`.
+/// The flow scheduler of SQF with longest-queue drop, over the flows in the memory `N`; `W` is the
+/// memory of the [service floor](Self::service_floor) and of [flushes](Self::flush_unserved), if
+/// there is any. `C` is the memory of the classes of length, of which a power of two has `2^S`.
 ///
-/// A flow of the lowest class in use is served, and a flow of the highest gives way. So the flow that is served holds less
-/// than `1 + 2^-S` times the fewest bytes, and `1 + 2^-S` times the bytes of the flow that gives way are more than the
-/// most. Among flows of one class the flow comes first that was served least recently, where entering the class counts as
-/// service. So equal queues alternate, and numbers decide nothing.
+/// A flow of the lowest class in use is served, and a flow of the highest gives way. So the flow
+/// that is served holds less than `1 + 2^-S` times the fewest bytes, and `1 + 2^-S` times the bytes
+/// of the flow that gives way are more than the most. Among flows of one class the flow comes first
+/// that was served least recently, where entering the class counts as service. So equal queues
+/// alternate, and numbers decide nothing.
 ///
-/// Of three flows that each send half of what the line carries, two have the line and the third starves, under any rule
-/// for ties. The third queue is the longest after the first packets, and only a floor serves it.
+/// Of three flows that each send half of what the line carries, two have the line and the third
+/// starves, under any rule for ties. The third queue is the longest after the first packets, and
+/// only a floor serves it.
 ///
 /// ```
 /// use sched_core::{FlowId, FlowScheduler, LengthFlow, ShortestQueue};
@@ -78,8 +83,9 @@ impl<N, W, C, const S: u32> core::fmt::Debug for ShortestQueue<N, W, C, S> {
 }
 
 impl<N: Table<LengthFlow>> ShortestQueue<N> {
-    /// A flow scheduler of as many flows as `flows` is long, none of them added; packets give way at the head. It
-    /// contains its classes of length, 3.7 KB, and tells lengths apart to 1/32. Cost: O(flows).
+    /// A flow scheduler of as many flows as `flows` is long, none of them added; packets give way
+    /// at the head. It contains its classes of length, 3.7 KB, and tells lengths apart to 1/32.
+    /// Cost: O(flows).
     #[must_use]
     pub fn new(flows: N) -> Self {
         let classes = [LengthClass::EMPTY; LengthClass::<SUB_CLASS_BITS>::COUNT];
@@ -91,9 +97,9 @@ impl<N: Table<LengthFlow>> ShortestQueue<N> {
 impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32>
     ShortestQueue<N, [WaitingFlow; 0], C, S>
 {
-    /// As [`ShortestQueue::new`], with the classes of length in `classes`, which may be elsewhere, or fewer for a coarser
-    /// order. A class takes 4 bytes; 132 bytes are always part of the flow scheduler. With `S` = 3 the classes take 960
-    /// bytes, and lengths are told apart to 1/8.
+    /// As [`ShortestQueue::new`], with the classes of length in `classes`, which may be elsewhere,
+    /// or fewer for a coarser order. A class takes 4 bytes; 132 bytes are always part of the flow
+    /// scheduler. With `S` = 3 the classes take 960 bytes, and lengths are told apart to 1/8.
     ///
     /// ```
     /// use sched_core::{LengthClass, LengthFlow, ShortestQueue};
@@ -118,25 +124,29 @@ where
     W: Table<WaitingFlow>,
     C: Table<LengthClass<S>>,
 {
-    /// This flow scheduler with a floor under the service of each flow. The next packet is that of the backlogged
-    /// flow served least recently, where becoming backlogged counts as service, if
+    /// This flow scheduler with a floor under the service of each flow. The next packet is that of
+    /// the backlogged flow served least recently, where becoming backlogged counts as service, if
     ///
     /// - the floor has been sent less than `share` of all bytes, and
-    /// - [`FloorShare::after`] bytes have been sent since the flow became backlogged or was last served as the shortest.
+    /// - [`FloorShare::after`] bytes have been sent since the flow became backlogged or was last
+    ///   served as the shortest.
     ///
-    /// `waiting` has room for every flow, 16 bytes each. Cost: O(flows), here; O(1) per call. Source: ours.
+    /// `waiting` has room for every flow, 16 bytes each. Cost: O(flows), here; O(1) per call.
+    /// Source: ours.
     ///
-    /// **The bound.** Let `share` be one of `k` bytes after `D`, and `L` the longest packet. A flow that is
-    /// served, or becomes backlogged, with `F` flows backlogged, itself included, sends its next packet after
-    /// less than `D + (k·F + 1)·L` bytes, whatever arrives meanwhile. The flow joins a waiting line of `F` at its end,
-    /// no flow gets ahead there, and one of `k` bytes is that of the front. So a backlogged flow has a least
-    /// service, where plain SQF lets the longest queue starve. The floor is sent at most one of `k` bytes in any
-    /// interval, to within one longest packet.
+    /// **The bound.** Let `share` be one of `k` bytes after `D`, and `L` the longest packet. A flow
+    /// that is served, or becomes backlogged, with `F` flows backlogged, itself included, sends its
+    /// next packet after less than `D + (k·F + 1)·L` bytes, whatever arrives meanwhile. The flow
+    /// joins a waiting line of `F` at its end, no flow gets ahead there, and one of `k` bytes is
+    /// that of the front. So a backlogged flow has a least service, where plain SQF lets the
+    /// longest queue starve. The floor is sent at most one of `k` bytes in any interval, to within
+    /// one longest packet.
     ///
-    /// **The price.** Take a packet that waits for at most `L` bytes of another flow without a floor. With a floor it
-    /// waits for less than `(2 + 1/(k − 1))·L` bytes: for the packet on the wire, and for packets of the floor. The
-    /// packets of the floor are together less than `L + L/(k − 1)`. The flows with the shortest queues have
-    /// `(k − 1)/k` of the line. The derivation is in `docs/guarantees.md`.
+    /// **The price.** Take a packet that waits for at most `L` bytes of another flow without a
+    /// floor. With a floor it waits for less than `(2 + 1/(k − 1))·L` bytes: for the packet on the
+    /// wire, and for packets of the floor. The packets of the floor are together less than `L +
+    /// L/(k − 1)`. The flows with the shortest queues have `(k − 1)/k` of the line. The derivation
+    /// is in `docs/guarantees.md`.
     ///
     /// Flows that are backlogged now stand in line by their number.
     ///
@@ -181,15 +191,16 @@ where
     }
 
     /// This flow scheduler, in which a flow that has to give way for an arrival loses all it holds
-    /// ([`FlowScheduler::gives_up`]) if it has been backlogged for `after` and was not served in that time. Service
-    /// by the floor does not count. It needs the memory of a [floor](Self::service_floor), whose share may be
-    /// [`FloorShare::NONE`]. Times are told by [`FlowScheduler::advance`] and counted in 2^20 ns, `after` is
-    /// rounded up. Cost: O(1). Source: ours.
+    /// ([`FlowScheduler::gives_up`]) if it has been backlogged for `after` and was not served in
+    /// that time. Service by the floor does not count. It needs the memory of a
+    /// [floor](Self::service_floor), whose share may be [`FloorShare::NONE`]. Times are told by
+    /// [`FlowScheduler::advance`] and counted in 2^20 ns, `after` is rounded up. Cost: O(1).
+    /// Source: ours.
     ///
-    /// **What for.** A stream above its share that does not slow down loses its preference when some bulk flow
-    /// holds less than the stream. From then on the stream's queue is the longest: packets are dropped from it and
-    /// none is served. Bulk flows slow down and stay shorter, so that may last for good. A queue that was dropped
-    /// whole is the shortest again.
+    /// **What for.** A stream above its share that does not slow down loses its preference when
+    /// some bulk flow holds less than the stream. From then on the stream's queue is the longest:
+    /// packets are dropped from it and none is served. Bulk flows slow down and stay shorter, so
+    /// that may last for good. A queue that was dropped whole is the shortest again.
     ///
     /// **The price.** All that waited is lost at once, up to
     /// [`FlowQueues::MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) packets a call, or as many as
@@ -200,7 +211,8 @@ where
     /// `docs/disciplines/sqf.md` has figures, measured with 0.5 s.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if there is not room for every flow, or unless `after` is in 1 ns to 1 h.
+    /// [`ConfigError::OutOfRange`] if there is not room for every flow, or unless `after` is in 1
+    /// ns to 1 h.
     pub fn flush_unserved(self, after: Nanos) -> Result<Self, ConfigError> {
         let flows = self.flows();
         let mut floor = self.floor;

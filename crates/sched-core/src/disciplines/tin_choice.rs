@@ -2,43 +2,52 @@
 //!
 //! Which tin is served goes by one of two rules:
 //!
-//! - **By share**, if a tin has a threshold rate. A tin that is sent no more than its rate is *within its share*. Among
-//!   these tins the one with the highest number is served. If none is within its share, the tin that is the first to come
-//!   within it again borrows what is left.
+//! - **By share**, if a tin has a threshold rate. A tin that is sent no more than its rate is
+//!   *within its share*. Among these tins the one with the highest number is served. If none is
+//!   within its share, the tin that is the first to come within it again borrows what is left.
 //! - **By weight**, if no tin has a rate: deficit round robin over the tins.
 //!
-//! So a tin that keeps within its share goes first, one that exceeds it loses its priority and not its packets, and the
-//! line never idles while packets wait. A tin without a rate among others with one is always within its share.
+//! So a tin that keeps within its share goes first, one that exceeds it loses its priority and not
+//! its packets, and the line never idles while packets wait. A tin without a rate among others with
+//! one is always within its share.
 //!
-//! **The clock of a tin** says until when its rate covers what it was sent. Each packet moves the clock on by the time that the packet takes
-//! at the rate of the tin. What a tin borrows moves its clock to at most the time of that packet ahead of now. A tin that becomes
-//! backlogged has no credit for the time in which it was idle. A tin that waits while it is backlogged gets a credit, of
-//! at most `2^(n − t + 1) − 1` of the longest packets for tin `t` of `n`: as much as the tins above can delay it.
+//! **The clock of a tin** says until when its rate covers what it was sent. Each packet moves the
+//! clock on by the time that the packet takes at the rate of the tin. What a tin borrows moves its
+//! clock to at most the time of that packet ahead of now. A tin that becomes backlogged has no
+//! credit for the time in which it was idle. A tin that waits while it is backlogged gets a credit,
+//! of at most `2^(n − t + 1) − 1` of the longest packets for tin `t` of `n`: as much as the tins
+//! above can delay it.
 //!
-//! **Promises.** `r` is the rate of a tin, `C` the rate of the line, `L` the longest packet on the wire, `F` the
-//! [floor](TinChoice::with_floor). `docs/disciplines/tins.md` has the proofs. Behind the rule by share, in any interval of length `T`:
+//! **Promises.** `r` is the rate of a tin, `C` the rate of the line, `L` the longest packet on the
+//! wire, `F` the [floor](TinChoice::with_floor). `docs/disciplines/tins.md` has the proofs. Behind
+//! the rule by share, in any interval of length `T`:
 //!
-//! - *Priority has an end.* While tin `t` of `n` is within its share it is sent at most `r·T + 2^(n − t + 1)·L` bytes.
-//! - *Share.* A tin that stays backlogged is sent at least `min(r, (1 − L/F)·C − R)·T − 2^(n − t + 1)·L` bytes, where `R` is
-//!   the sum of the rates of the tins above.
-//! - *Wait of the highest tin.* A packet that finds the highest tin idle and within its share starts after at most one
-//!   packet on the wire, and one of the floor.
-//! - *No tin starves.* A tin that stays backlogged sends a packet after at most `n·F + n·L` bytes of all tins, whatever
-//!   their rates: one packet in `F` bytes is of the tin that was not served for longest, if that was for `F` bytes.
+//! - *Priority has an end.* While tin `t` of `n` is within its share it is sent at most `r·T + 2^(n
+//!   − t + 1)·L` bytes.
+//! - *Share.* A tin that stays backlogged is sent at least `min(r, (1 − L/F)·C − R)·T − 2^(n − t +
+//!   1)·L` bytes, where `R` is the sum of the rates of the tins above.
+//! - *Wait of the highest tin.* A packet that finds the highest tin idle and within its share
+//!   starts after at most one packet on the wire, and one of the floor.
+//! - *No tin starves.* A tin that stays backlogged sends a packet after at most `n·F + n·L` bytes
+//!   of all tins, whatever their rates: one packet in `F` bytes is of the tin that was not served
+//!   for longest, if that was for `F` bytes.
 //!
-//! By weight, tin `t` of quantum `Q` waits for at most a turn of every other tin, `Q + L − 1` bytes each.
+//! By weight, tin `t` of quantum `Q` waits for at most a turn of every other tin, `Q + L − 1` bytes
+//! each.
 //!
-//! Which tin is next changes only when a packet is served, and when a tin becomes backlogged or idle: a tin that comes within
-//! its share in between is seen at the next of these calls.
+//! Which tin is next changes only when a packet is served, and when a tin becomes backlogged or
+//! idle: a tin that comes within its share in between is seen at the next of these calls.
 //!
-//! **Time.** From [`TinChoice::advance`]; counted in these calls only. A step back is no time, unless it is of more
-//! than a second: then time goes on from the new reading. A step forward counts for at most ten hours.
+//! **Time.** From [`TinChoice::advance`]; counted in these calls only. A step back is no time,
+//! unless it is of more than a second: then time goes on from the new reading. A step forward
+//! counts for at most ten hours.
 //!
 //! **Cost.** O(1): the time of a packet and a few comparisons; a loop over the tins where one comes
 //! within its share, and where none of more than four is within it. Nothing with one tin. Memory:
 //! 72 bytes a tin.
 //!
-//! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
+//! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours:
+//! `docs/disciplines/tins.md`.
 
 mod config;
 mod tin;
@@ -52,8 +61,8 @@ use crate::hosts::wire_length::{AsBooked, WireLength};
 use crate::{Elapsed, Imbalance, Nanos, Packet, Volume};
 use tin::bits;
 
-/// The most bytes of the floor. A tin waits for at most as many of each of the others, which is less than the count of
-/// bytes sent can tell apart: 2^32.
+/// The most bytes of the floor. A tin waits for at most as many of each of the others, which is
+/// less than the count of bytes sent can tell apart: 2^32.
 const MOST_FLOOR: u32 = 1 << 28;
 /// Time that is later than this is moved back to where it began. A step of time is at most 2⁴⁵, and
 /// no clock is ahead of now by more than the time of a packet, 2⁴⁶. Few tins leave by the short
@@ -104,14 +113,17 @@ enum Rule {
     ByWeight,
 }
 
-/// Says which tin is served next, and is told what becomes of each: not what a tin holds, nor how it is kept.
+/// Says which tin is served next, and is told what becomes of each: not what a tin holds, nor how
+/// it is kept.
 ///
-/// The owner keeps the packets of each tin in a structure of its own, and serves from that of [`Self::front`]. It tells when
-/// a tin that held nothing holds something ([`Self::backlogged`]), when the tin at the front has sent a packet
-/// ([`Self::served`]), and when a tin has lost all it held without service ([`Self::emptied`]). With one tin
-/// ([`Self::is_one`]) none of these calls is needed, and each returns at once.
+/// The owner keeps the packets of each tin in a structure of its own, and serves from that of
+/// [`Self::front`]. It tells when a tin that held nothing holds something ([`Self::backlogged`]),
+/// when the tin at the front has sent a packet ([`Self::served`]), and when a tin has lost all it
+/// held without service ([`Self::emptied`]). With one tin ([`Self::is_one`]) none of these calls is
+/// needed, and each returns at once.
 ///
-/// The rules and what they promise: `docs/disciplines/tins.md`. Every call is O(1), those that set tins or the link O(tins).
+/// The rules and what they promise: `docs/disciplines/tins.md`. Every call is O(1), those that set
+/// tins or the link O(tins).
 ///
 /// ```
 /// use sched_core::{AsBooked, Nanos, TinChoice, TinConfig, TinState};
@@ -147,8 +159,8 @@ pub struct TinChoice<T, L = AsBooked> {
     backlogged: u32,
     /// The backlogged tins that were within their share when that was last looked at.
     within: u32,
-    /// No tin that is backlogged and not in `within` comes within its share before. At most [`LATEST`]. Not kept while
-    /// `borrowing_until` is.
+    /// No tin that is backlogged and not in `within` comes within its share before. At most
+    /// [`LATEST`]. Not kept while `borrowing_until` is.
     next_within: Nanos,
     /// The same, where few tins share and none of them is in `within`; 0 otherwise.
     borrowing_until: Nanos,
@@ -209,9 +221,10 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         })
     }
 
-    /// Another floor: a tin that is backlogged, and has been sent nothing while all together were sent `packets` of the longest
-    /// packets, is served, at most once in as many bytes. 2 to 1,024 packets, any other number counts as the nearest of
-    /// these; and at most 2^28 bytes, whatever the number.
+    /// Another floor: a tin that is backlogged, and has been sent nothing while all together were
+    /// sent `packets` of the longest packets, is served, at most once in as many bytes. 2 to 1,024
+    /// packets, any other number counts as the nearest of these; and at most 2^28 bytes, whatever
+    /// the number.
     #[must_use]
     pub fn with_floor(mut self, packets: u32) -> Self {
         self.floor = self.max_len.wrapping_mul(packets.clamp(2, 1_024)).min(MOST_FLOOR);
@@ -222,8 +235,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
     /// Whether [`Self::set_tins`] takes these tins, and how many they are.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] unless the tins are in `1..=`[`TinConfig::MAX_TINS`], and for a rate or a weight outside
-    /// its range.
+    /// [`ConfigError::OutOfRange`] unless the tins are in `1..=`[`TinConfig::MAX_TINS`], and for a
+    /// rate or a weight outside its range.
     pub fn check(tins: &[TinConfig]) -> Result<u32, ConfigError> {
         let most = TinConfig::MAX_TINS.into();
         ConfigError::check_range("number of tins", tins.len() as u64, 1, most)?;
@@ -231,9 +244,10 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         Ok(u32::try_from(tins.len()).unwrap_or(TinConfig::MAX_TINS))
     }
 
-    /// Other tins, as many as `tins` is long. Bit `t` of `backlogged` says whether tin `t` holds packets; the bits of tins that
-    /// there would not be do not count. What a tin owes or has to its credit it owes or has after the change, in bytes. With
-    /// rates the tins share by them, without any by weight.
+    /// Other tins, as many as `tins` is long. Bit `t` of `backlogged` says whether tin `t` holds
+    /// packets; the bits of tins that there would not be do not count. What a tin owes or has to
+    /// its credit it owes or has after the change, in bytes. With rates the tins share by them,
+    /// without any by weight.
     ///
     /// # Errors
     /// As [`Self::check`], and for more tins than there is room for; nothing has changed then.
@@ -294,7 +308,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.max_len
     }
 
-    /// What packets are on the wire, from the next on that leaves. `backlogged` as in [`Self::set_tins`].
+    /// What packets are on the wire, from the next on that leaves. `backlogged` as in
+    /// [`Self::set_tins`].
     pub fn set_link(&mut self, link: L, backlogged: u32) {
         self.link = link;
         if TinConfig::MAX_TINS == 1 {
@@ -307,8 +322,9 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.look_anew(now, backlogged);
     }
 
-    /// It is `now`. Time counts when a tin changes. A step back is no time, unless it is of more than a second: then time goes
-    /// on from the new reading. A step forward counts for at most ten hours.
+    /// It is `now`. Time counts when a tin changes. A step back is no time, unless it is of more
+    /// than a second: then time goes on from the new reading. A step forward counts for at most ten
+    /// hours.
     #[inline(always)]
     pub const fn advance(&mut self, now: Nanos) {
         self.told = now;
@@ -367,7 +383,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.choose(now);
     }
 
-    /// The tin at the front has been sent a packet of `len` bytes, booked. It `is_idle` if it holds nothing more.
+    /// The tin at the front has been sent a packet of `len` bytes, booked. It `is_idle` if it holds
+    /// nothing more.
     #[inline(always)]
     pub fn served(&mut self, len: u32, is_idle: bool) {
         if self.is_one() {
@@ -388,8 +405,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.link.wire_len(len)
     }
 
-    /// What `tin` has been sent, as booked, since there are several tins, or since there is this one; nothing if there is no such
-    /// tin.
+    /// What `tin` has been sent, as booked, since there are several tins, or since there is this
+    /// one; nothing if there is no such tin.
     #[must_use]
     pub fn served_in(&self, tin: u32) -> Volume {
         self.tins.as_ref().get(tin as usize).map_or(Volume::ZERO, TinState::served)
@@ -403,8 +420,9 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         }
     }
 
-    /// [`Self::served`], of tin `at`, which holds more, where few tins are all beyond their shares and stay so. Returns whether
-    /// it is so; nothing has changed if not. Most packets of a line that is full leave like this: nothing is called here.
+    /// [`Self::served`], of tin `at`, which holds more, where few tins are all beyond their shares
+    /// and stay so. Returns whether it is so; nothing has changed if not. Most packets of a line
+    /// that is full leave like this: nothing is called here.
     #[inline(always)]
     #[must_use]
     pub fn borrowed(&mut self, at: u32, len: u32, wire_len: u32) -> bool {
@@ -450,7 +468,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
             return self.choose(now);
         }
         if is_front {
-            // A loss is no service. A turn that has begun is over, as if the tin had been emptied by service.
+            // A loss is no service. A turn that has begun is over, as if the tin had been emptied
+            // by service.
             if self.has_begun
                 && let Some(tin) = self.tin_mut(at)
             {
@@ -584,7 +603,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         }
     }
 
-    /// Moves all instants back, long before they would reach the end of their type; returns what time it is then.
+    /// Moves all instants back, long before they would reach the end of their type; returns what
+    /// time it is then.
     #[cold]
     fn move_time_back(&mut self) -> Nanos {
         let span = self.time.move_back();

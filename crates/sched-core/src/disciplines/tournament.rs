@@ -1,13 +1,14 @@
 //! Which flow holds the fewest bytes, or which the most.
 //!
 //! A tournament: flows play in pairs, winners play winners, and each inner node of the binary tree
-//! remembers the winner there (Knuth, TAOCP vol. 3, §5.4.1, a tree of winners). Idle flows lose against
-//! backlogged ones. Ties go to the flow served least recently, then to the lowest number, whether the
-//! shortest or the longest queue is sought. Exact: the key is the byte count itself.
+//! remembers the winner there (Knuth, TAOCP vol. 3, §5.4.1, a tree of winners). Idle flows lose
+//! against backlogged ones. Ties go to the flow served least recently, then to the lowest number,
+//! whether the shortest or the longest queue is sought. Exact: the key is the byte count itself.
 //!
-//! Cost: at most one node a level, log2 of the flows there is room for. A flow that got worse matters
-//! only up to where it had won, one that got better only up to where it still loses, so most changes
-//! end one or two levels up. Memory: 16 bytes a flow, 12 for the key and 4 for the tree.
+//! Cost: at most one node a level, log2 of the flows there is room for. A flow that got worse
+//! matters only up to where it had won, one that got better only up to where it still loses, so
+//! most changes end one or two levels up. Memory: 16 bytes a flow, 12 for the key and 4 for the
+//! tree.
 
 use crate::flow_scheduler::FlowState;
 use crate::{FlowId, Imbalance};
@@ -69,8 +70,8 @@ pub trait Ranked {
     }
 }
 
-/// Declares the rows of a table: users allocate them, and only this crate looks into them. A table of one purpose does not
-/// fit another.
+/// Declares the rows of a table: users allocate them, and only this crate looks into them. A table
+/// of one purpose does not fit another.
 macro_rules! ranked {
     ($(#[$docs:meta])* $name:ident) => {
         $(#[$docs])*
@@ -105,11 +106,12 @@ struct Player {
     flow: u32,
 }
 
-/// The tournament for the shortest queue, or for the longest (`LONGEST`); its winners are in a table of [`RankedFlow`]s
-/// that every call is given.
+/// The tournament for the shortest queue, or for the longest (`LONGEST`); its winners are in a
+/// table of [`RankedFlow`]s that every call is given.
 ///
-/// Of `n` flows, flow `f` stands at the leaf `n + f`, and the parent of a node is half its number; the
-/// inner nodes are `1..n`. The caller that changes a key says at once whether the flow gained or lost by it.
+/// Of `n` flows, flow `f` stands at the leaf `n + f`, and the parent of a node is half its number;
+/// the inner nodes are `1..n`. The caller that changes a key says at once whether the flow gained
+/// or lost by it.
 #[derive(Clone, Copy, Debug)]
 pub struct Tournament<const LONGEST: bool>;
 
@@ -154,8 +156,8 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
         }
     }
 
-    /// `flow` ranks lower than it did: where it had won, the match is played again. At most 32 steps:
-    /// the node halves.
+    /// `flow` ranks lower than it did: where it had won, the match is played again. At most 32
+    /// steps: the node halves.
     #[inline]
     pub fn lost(flows: &mut [impl Ranked], flow: FlowId) {
         let mut winner = Self::player(flows, flow.0);
@@ -210,7 +212,8 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
         (stamp(a), a.flow) < (stamp(b), b.flow)
     }
 
-    /// Compares the keys with the truth about the flows, and every match with its players. O(flows).
+    /// Compares the keys with the truth about the flows, and every match with its players.
+    /// O(flows).
     pub fn recount(
         flows: &[impl Ranked],
         truth: &dyn Fn(FlowId) -> FlowState,
@@ -314,9 +317,10 @@ mod tests {
         }
     }
 
-    /// Goal: after every change both tournaments name what a scan over all flows names. Method: 200,000 random
-    /// arrivals, departures and services at full depth, else 20,000, for each of seven sizes, powers of two and not.
-    /// Byte counts are from a range so small that most matches are ties, or from all 32 bits.
+    /// Goal: after every change both tournaments name what a scan over all flows names. Method:
+    /// 200,000 random arrivals, departures and services at full depth, else 20,000, for each of
+    /// seven sizes, powers of two and not. Byte counts are from a range so small that most matches
+    /// are ties, or from all 32 bits.
     #[test]
     fn both_ends_equal_a_full_scan_after_every_change() {
         for (flows, range) in [(1, 4), (2, 3), (3, 4), (7, 5), (64, 6), (85, 1 << 32), (257, 8)] {

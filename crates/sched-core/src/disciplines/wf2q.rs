@@ -1,46 +1,48 @@
 //! Worst-case fair weighted fair queueing (WF²Q+): the exact order that QFQ approximates.
 //!
-//! Each backlogged flow gets its share `φ = weight / sum of weights` of what is sent, to within about
-//! one packet of its own and its share of two packets of another flow. Of the flows that the ideal system would have
-//! begun to serve, the flow that it would finish first is served. Bennett and Zhang,
-//! *Hierarchical packet fair queueing algorithms*, 1996 and 1997; in the form of QFQ §III, eqs 1–3
-//! (`docs/disciplines/wf2q.md`, with choices and bounds).
+//! Each backlogged flow gets its share `φ = weight / sum of weights` of what is sent, to within
+//! about one packet of its own and its share of two packets of another flow. Of the flows that the
+//! ideal system would have begun to serve, the flow that it would finish first is served. Bennett
+//! and Zhang, *Hierarchical packet fair queueing algorithms*, 1996 and 1997; in the form of QFQ
+//! §III, eqs 1–3 (`docs/disciplines/wf2q.md`, with choices and bounds).
 //!
-//! Cost per call: O(log flows), whatever is queued and however far virtual time moves; a division where
-//! a flow is configured or removed. Memory: 64 bytes a flow, one cache line. For many flows [`Qfq`]
-//! has nearly the same guarantees at constant cost.
+//! Cost per call: O(log flows), whatever is queued and however far virtual time moves; a division
+//! where a flow is configured or removed. Memory: 64 bytes a flow, one cache line. For many flows
+//! [`Qfq`] has nearly the same guarantees at constant cost.
 //!
 //! # The exact order
 //! Virtual times are integers of 128 bits, of which a byte of a flow of weight 1 is
-//! `U = 2^17 · 3^6 · 5^3 · 7 · 11 · 13 · 17`, a little below 2^48. A packet moves them by less than 2^65, so
-//! they would wrap after 2^63 packets: 292 years at one a nanosecond. The first `V` is 2^96, so that no time
-//! is negative.
-//! * `inverse = ⌈U / weight⌉` for a flow; `inverse_sum = ⌊U / Σ weight⌋` over all flows added, idle ones
-//!   too.
-//! * A flow becomes backlogged with a packet of `len` bytes: `S = max(V, F)`, `F = S + len · inverse`. A
-//!   flow just added has `F = V`.
-//! * A flow is served `len` bytes: `V += len · inverse_sum`, `S = F`, and with a next packet
-//!   `F = S + next · inverse`.
-//! * Whenever its first packet becomes another one, `F = S + len · inverse`. A flow that loses its last
-//!   packet without service has `F = S`.
-//! * A new weight changes no lead and no lag in bytes: the distance of `S` from `V`, or of `F` if the flow is idle, is
-//!   multiplied by the new `inverse` over the old one, rounded up. The `F` of an idle flow that `V` has passed stays.
-//! * A flow may be removed while it is ahead: its `F`, without its packets, is later than `V`. It then takes the
-//!   bytes that it has had in advance out of `V`: with the new `inverse_sum`,
-//!   `V -= ⌈(F - V) · inverse_sum / inverse⌉`. No flow starts before a `V` that was reached: in `S = max(V, F)` of
-//!   a flow that becomes backlogged, `V` is the highest there has been.
+//! `U = 2^17 · 3^6 · 5^3 · 7 · 11 · 13 · 17`, a little below 2^48. A packet moves them by less than
+//! 2^65, so they would wrap after 2^63 packets: 292 years at one a nanosecond. The first `V` is
+//! 2^96, so that no time is negative.
+//! * `inverse = ⌈U / weight⌉` for a flow; `inverse_sum = ⌊U / Σ weight⌋` over all flows added, idle
+//!   ones too.
+//! * A flow becomes backlogged with a packet of `len` bytes: `S = max(V, F)`, `F = S + len ·
+//!   inverse`. A flow just added has `F = V`.
+//! * A flow is served `len` bytes: `V += len · inverse_sum`, `S = F`, and with a next packet `F = S
+//!   + next · inverse`.
+//! * Whenever its first packet becomes another one, `F = S + len · inverse`. A flow that loses its
+//!   last packet without service has `F = S`.
+//! * A new weight changes no lead and no lag in bytes: the distance of `S` from `V`, or of `F` if
+//!   the flow is idle, is multiplied by the new `inverse` over the old one, rounded up. The `F` of
+//!   an idle flow that `V` has passed stays.
+//! * A flow may be removed while it is ahead: its `F`, without its packets, is later than `V`. It
+//!   then takes the bytes that it has had in advance out of `V`: with the new `inverse_sum`, `V -=
+//!   ⌈(F - V) · inverse_sum / inverse⌉`. No flow starts before a `V` that was reached: in `S =
+//!   max(V, F)` of a flow that becomes backlogged, `V` is the highest there has been.
 //! * Whenever no backlogged flow has `S ≤ V`, `V = min S`. Whenever no flow is backlogged at all,
 //!   `V` is the latest of all `V` and `F` there have been: idle flows owe nothing to each other.
 //! * Next is, of the backlogged flows with `S ≤ V`, the one with the smallest `(F, S, number)`.
 //!
 //! # What is exact
-//! This is WF²Q+ to the last bit for the shares `φ^k = inverse_sum / inverse^k`. Their sum is at most 1
-//! because both are rounded to that side: `Σ 1/inverse^k ≤ Σ weight / U`. Each is below
-//! `weight / Σ weight` by at most 2^-23 of itself: `inverse_sum` is at least `U / 2^24 - 1 > 1.2 · 10^7`, and
-//! `inverse` more than that. Where the weights and their sum divide `U`, as powers of two and round
-//! decimal numbers do, the shares are those asked for. For other weights, a start that equals `V` in exact arithmetic may be later
-//! than `V` here, and the flow is then eligible one packet later. While all flows are backlogged, no flow is ever further
-//! than `2L_k + φL + 2^-22 φW` bytes from its service in exact arithmetic, of `W` bytes sent.
+//! This is WF²Q+ to the last bit for the shares `φ^k = inverse_sum / inverse^k`. Their sum is at
+//! most 1 because both are rounded to that side: `Σ 1/inverse^k ≤ Σ weight / U`. Each is below
+//! `weight / Σ weight` by at most 2^-23 of itself: `inverse_sum` is at least `U / 2^24 - 1 > 1.2 ·
+//! 10^7`, and `inverse` more than that. Where the weights and their sum divide `U`, as powers of
+//! two and round decimal numbers do, the shares are those asked for. For other weights, a start
+//! that equals `V` in exact arithmetic may be later than `V` here, and the flow is then eligible
+//! one packet later. While all flows are backlogged, no flow is ever further than `2L_k + φL +
+//! 2^-22 φW` bytes from its service in exact arithmetic, of `W` bytes sent.
 //!
 //! [`Qfq`]: crate::Qfq
 
@@ -56,7 +58,8 @@ use crate::guarantee::{ceil_wide, floor_wide};
 use crate::{FlowId, Imbalance};
 use tree::{NIL, Tree};
 
-/// What a byte of a flow of weight 1 is, `U`: a number that many weights and sums of weights divide.
+/// What a byte of a flow of weight 1 is, `U`: a number that many weights and sums of weights
+/// divide.
 const UNIT: u64 = (1 << 17) * 3_u64.pow(6) * 5_u64.pow(3) * 7 * 11 * 13 * 17;
 /// The longest packet there can be, in bytes. `MAX_LEN · UNIT` is below 2^64.
 const MAX_LEN: u32 = 65_535;
@@ -139,7 +142,8 @@ impl Wf2qFlow {
         u128::from(u64::from(len.min(MAX_LEN)) * self.inverse)
     }
 
-    /// `time`, as far from `now` in bytes of the flow with `inverse` as it is with its own; rounded up.
+    /// `time`, as far from `now` in bytes of the flow with `inverse` as it is with its own; rounded
+    /// up.
     fn rescaled(&self, time: u128, now: u128, inverse: u64) -> u128 {
         let Some(own) = NonZeroU64::new(self.inverse) else { return now };
         // Distances are below 2^80 unless thousands of flows are removed while they are far ahead.
@@ -188,7 +192,8 @@ crate::debug::short_debug!(Wf2q<N> {});
 struct Core {
     /// `V`.
     now: u128,
-    /// The latest `V` at a removal: later than `V` while the bytes that the flow took out are not made up.
+    /// The latest `V` at a removal: later than `V` while the bytes that the flow took out are not
+    /// made up.
     reached: u128,
     /// No `F` is later.
     horizon: u128,
@@ -205,7 +210,8 @@ struct Core {
 }
 
 impl<N: Table<Wf2qFlow>> Wf2q<N> {
-    /// The longest packet that a WF²Q+ can be made for, in bytes: any IP packet but an IPv6 jumbogram.
+    /// The longest packet that a WF²Q+ can be made for, in bytes: any IP packet but an IPv6
+    /// jumbogram.
     pub const MAX_LEN: u32 = MAX_LEN;
     /// The largest sum of the weights of all flows.
     pub const MAX_WEIGHT_SUM: u32 = 1 << 24;
@@ -254,7 +260,8 @@ impl Core {
         self.inverse_sum = inverse_sum(sum);
     }
 
-    /// Finds the next flow to serve, after `V` or a flow has changed: eq. 3 where nothing is eligible.
+    /// Finds the next flow to serve, after `V` or a flow has changed: eq. 3 where nothing is
+    /// eligible.
     fn settle(&mut self, flows: &[Wf2qFlow]) {
         self.next = self.tree.earliest_until(flows, self.now);
         if self.next != NIL {
@@ -321,7 +328,8 @@ impl Core {
         self.settle(flows);
     }
 
-    /// Gives `flow` another weight, `sum` being that of all, and what it is ahead or behind in bytes stays.
+    /// Gives `flow` another weight, `sum` being that of all, and what it is ahead or behind in
+    /// bytes stays.
     fn reweigh(
         &mut self,
         flows: &mut [Wf2qFlow],
@@ -357,8 +365,8 @@ impl Core {
         self.settle(flows);
     }
 
-    /// Removes `flow`. The others are behind for what it has had in advance: left in `V`, that would never be made
-    /// up for while all of them stay backlogged.
+    /// Removes `flow`. The others are behind for what it has had in advance: left in `V`, that
+    /// would never be made up for while all of them stay backlogged.
     fn forget(&mut self, flows: &mut [Wf2qFlow], flow: u32) {
         let Some(&k) = flows.get(flow as usize).filter(|k| k.weight != 0) else { return };
         let finish = if k.is_backlogged() { k.start } else { k.finish };
@@ -436,8 +444,8 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
         u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// The bytes that the flow has had in advance, or that it is owed, stay as they are. So no flow gains by being
-    /// configured again and again, and none loses.
+    /// The bytes that the flow has had in advance, or that it is owed, stay as they are. So no flow
+    /// gains by being configured again and again, and none loses.
     fn configure(
         &mut self,
         flow: FlowId,

@@ -5,10 +5,11 @@ use crate::{FlowId, Imbalance, Limits};
 
 /// Names the flow that gives way, beside a flow scheduler `O` that names the flow that is served.
 ///
-/// [`FlowQueues`](crate::FlowQueues) holds both and tells both of the same packets, the flow scheduler first. A flow
-/// is *backlogged* from [`DropPolicy::backlogged`] until a [`DropPolicy::served`] or [`DropPolicy::lost`] says that
-/// nothing is left. Calls that contradict this change nothing. Every call takes time that does not depend on what is
-/// queued. The provided methods are those of a policy without tables of its own.
+/// [`FlowQueues`](crate::FlowQueues) holds both and tells both of the same packets, the flow
+/// scheduler first. A flow is *backlogged* from [`DropPolicy::backlogged`] until a
+/// [`DropPolicy::served`] or [`DropPolicy::lost`] says that nothing is left. Calls that contradict
+/// this change nothing. Every call takes time that does not depend on what is queued. The provided
+/// methods are those of a policy without tables of its own.
 ///
 /// ```
 /// use sched_core::{
@@ -61,8 +62,8 @@ use crate::{FlowId, Imbalance, Limits};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub trait DropPolicy<O: ?Sized> {
-    /// Flows are numbered below this where the policy has books of its own; a flow without room takes no packets.
-    /// `None`: there is room for every flow of the scheduler.
+    /// Flows are numbered below this where the policy has books of its own; a flow without room
+    /// takes no packets. `None`: there is room for every flow of the scheduler.
     #[inline]
     fn room(&self) -> Option<u32> {
         None
@@ -72,8 +73,8 @@ pub trait DropPolicy<O: ?Sized> {
     /// at most. [`FlowQueues`](crate::FlowQueues) says so when it is given the policy, and in
     /// [`Scheduler::set_limits`](crate::Scheduler::set_limits) before it drops packets to keep
     /// lower limits. A policy whose precision follows the limits may take time for each flow or
-    /// host here. [`Classes`](crate::Classes) sets other limits for the moment of a packet for which
-    /// the node has no room.
+    /// host here. [`Classes`](crate::Classes) sets other limits for the moment of a packet for
+    /// which the node has no room.
     #[inline]
     fn limits_changed(&mut self, limits: Limits) {
         let _ = limits;
@@ -88,25 +89,27 @@ pub trait DropPolicy<O: ?Sized> {
     /// `flow` has sent `len` bytes, and `left` are left: 0 if and only if the flow is idle.
     fn served(&mut self, flow: FlowId, len: u32, left: u32);
 
-    /// `flow` has lost `len` bytes without service, and `left` are left: 0 if and only if the flow is idle.
+    /// `flow` has lost `len` bytes without service, and `left` are left: 0 if and only if the flow
+    /// is idle.
     fn lost(&mut self, flow: FlowId, len: u32, left: u32);
 
-    /// `flow`, idle, was removed: the next flow of that number is another one. A second call changes nothing.
+    /// `flow`, idle, was removed: the next flow of that number is another one. A second call
+    /// changes nothing.
     #[inline]
     fn removed(&mut self, flow: FlowId) {
         let _ = flow;
     }
 
-    /// The flow that gives way when there is no room, and at which end: `None` means the arrival. `held` says how many bytes a
-    /// flow holds.
+    /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
+    /// `held` says how many bytes a flow holds.
     fn victim(&self, scheduler: &O, held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)>;
 
-    /// Whether `flow`, which [`DropPolicy::victim`] has just named because an arrival needs room, is to lose all
-    /// that it holds, and not only what there is no room for.
+    /// Whether `flow`, which [`DropPolicy::victim`] has just named because an arrival needs room,
+    /// is to lose all that it holds, and not only what there is no room for.
     ///
     /// [`FlowQueues`](crate::FlowQueues) then drops its queue from the head, with
-    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, as far as one call may
-    /// drop packets. It is not asked when a limit is lowered.
+    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, as far as
+    /// one call may drop packets. It is not asked when a limit is lowered.
     #[inline]
     fn gives_up(&self, scheduler: &O, flow: FlowId) -> bool {
         let _ = (scheduler, flow);
@@ -120,8 +123,9 @@ pub trait DropPolicy<O: ?Sized> {
     fn recount(&self, scheduler: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance>;
 }
 
-/// The flow that the flow scheduler itself names ([`FlowScheduler::victim`]), for one that knows the longest queue
-/// already, as [`ShortestQueue`](crate::ShortestQueue) does. Most name none: then the arrival gives way.
+/// The flow that the flow scheduler itself names ([`FlowScheduler::victim`]), for one that knows
+/// the longest queue already, as [`ShortestQueue`](crate::ShortestQueue) does. Most name none: then
+/// the arrival gives way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnVictim;
 

@@ -1,24 +1,29 @@
-//! Longest-queue drop by host: a host that holds about the most bytes gives way, whatever flows it opens.
+//! Longest-queue drop by host: a host that holds about the most bytes gives way, whatever flows it
+//! opens.
 //!
 //! As [`LongestQueueDrop`](crate::LongestQueueDrop) protects a flow from longer ones,
-//! [`LongestHostDrop`] protects a host from those that hold more, so that a thousand short queues of
-//! one host do not push out the longer one of another.
+//! [`LongestHostDrop`] protects a host from those that hold more, so that a thousand short queues
+//! of one host do not push out the longer one of another.
 //!
 //! Hosts are in classes by the bytes they hold, and the flows of a host likewise. A host
 //! stays in its class while it holds a little less too, so that most packets move nothing. A host
 //! that holds little is in no class: on a link that is not full most are not.
 //!
-//! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`, or 2 bytes if that is more, and at
-//! most 8 KiB ([`LongestHostDrop::grain`]). The queues tell the policy of their limits ([`DropPolicy::limits_changed`]).
+//! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`,
+//! or 2 bytes if that is more, and at most 8 KiB ([`LongestHostDrop::grain`]). The queues tell the
+//! policy of their limits ([`DropPolicy::limits_changed`]).
 //!
-//! - The victim is a flow of a host that holds more than `max` less the larger of the grain and `2/9·max`, where `max` is the
-//!   most that a host holds; and more than `max/8`, whatever the grain. Hosts of one class give way in turn.
-//! - Of this host's flows the victim is one in the highest class: powers of four from 512 bytes on. In a class the flow gives way
-//!   that came there, or lost a packet without service there, least recently: alike flows in turn. So the victim holds more than an eighth of what the host's longest flow holds. Flows
-//!   below 512 bytes are not told apart, nor are those from 1 MiB on.
-//! - With `H` hosts that hold packets, a host that loses a packet to another's overflow holds more than its part `B/H`, less the
-//!   larger of the grain and `2/9·B/H`. So it holds more than three quarters of its part. For all hosts together hold more than
-//!   `B`, so that one holds more than `B/H`; and the grain is at most a quarter of `B/H`.
+//! - The victim is a flow of a host that holds more than `max` less the larger of the grain and
+//!   `2/9·max`, where `max` is the most that a host holds; and more than `max/8`, whatever the
+//!   grain. Hosts of one class give way in turn.
+//! - Of this host's flows the victim is one in the highest class: powers of four from 512 bytes on.
+//!   In a class the flow gives way that came there, or lost a packet without service there, least
+//!   recently: alike flows in turn. So the victim holds more than an eighth of what the host's
+//!   longest flow holds. Flows below 512 bytes are not told apart, nor are those from 1 MiB on.
+//! - With `H` hosts that hold packets, a host that loses a packet to another's overflow holds more
+//!   than its part `B/H`, less the larger of the grain and `2/9·B/H`. So it holds more than three
+//!   quarters of its part. For all hosts together hold more than `B`, so that one holds more than
+//!   `B/H`; and the grain is at most a quarter of `B/H`.
 //! - A host that keeps below this, less `L`, with packets of at most `L` bytes, loses no arrival of
 //!   its own either.
 //! - A limit in packets promises nothing of the two last. There is a victim all the same where as
@@ -31,8 +36,9 @@
 //! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 8 bytes a flow, 32 a host,
 //! and 512 for the classes of hosts. There is room for 65,535 flows and as many hosts.
 //!
-//! **Source.** Longest-queue drop by flow: SQF §2. Hosts before flows: the isolation of CAKE §III. Longest-queue drop with a
-//! bounded error: Hahne et al., SPAA 2001; Antoniadis et al., ICALP 2021. The classes and their marks are this library's.
+//! **Source.** Longest-queue drop by flow: SQF §2. Hosts before flows: the isolation of CAKE §III.
+//! Longest-queue drop with a bounded error: Hahne et al., SPAA 2001; Antoniadis et al., ICALP 2021.
+//! The classes and their marks are this library's.
 
 mod held_flow;
 mod held_host;
@@ -49,11 +55,11 @@ use held_flow::FLOW_CLASSES;
 use held_host::HostIndex;
 use ring::Head;
 
-/// A flow of a host that holds about the most bytes is the victim; books of flows in the memory `F`, of hosts in `H`, of
-/// classes of hosts in `C`.
+/// A flow of a host that holds about the most bytes is the victim; books of flows in the memory
+/// `F`, of hosts in `H`, of classes of hosts in `C`.
 ///
-/// A flow counts for the host that the flow scheduler names when it becomes backlogged. A victim that the flow
-/// scheduler would name is not asked for.
+/// A flow counts for the host that the flow scheduler names when it becomes backlogged. A victim
+/// that the flow scheduler would name is not asked for.
 ///
 /// ```
 /// use sched_core::{
@@ -86,7 +92,8 @@ use ring::Head;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)] // The flows not first, as in `HostIndex`.
 pub struct LongestHostDrop<F, H, C> {
-    /// Of each host as many bytes as its flows hold. Each backlogged flow is on the list of its class, of its host.
+    /// Of each host as many bytes as its flows hold. Each backlogged flow is on the list of its
+    /// class, of its host.
     hosts: HostIndex<H, C>,
     flows: F,
     drop_from: DropFrom,
@@ -100,8 +107,9 @@ where
     H: Table<HeldHost>,
     C: Table<HostClasses>,
 {
-    /// Longest-queue drop by host beside a flow scheduler of so many `known` hosts, for as many flows as `flows` is long, within `limits`. Packets give way
-    /// at the head. Cost: O(flows + hosts).
+    /// Longest-queue drop by host beside a flow scheduler of so many `known` hosts, for as many
+    /// flows as `flows` is long, within `limits`. Packets give way at the head. Cost: O(flows +
+    /// hosts).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] for more than 65,535 flows or hosts, if `hosts` are fewer than
@@ -122,9 +130,9 @@ where
         Ok(Self { flows, hosts, drop_from: DropFrom::Head })
     }
 
-    /// How much less than the most the host that gives way may hold, in bytes, where that is more than `2/9` of the most. A
-    /// quarter of the part of a host, where all hosts there is room for share the limit in bytes, or the next power of two
-    /// below; at least 2 and at most 8,192.
+    /// How much less than the most the host that gives way may hold, in bytes, where that is more
+    /// than `2/9` of the most. A quarter of the part of a host, where all hosts there is room for
+    /// share the limit in bytes, or the next power of two below; at least 2 and at most 8,192.
     #[must_use]
     pub const fn grain(&self) -> u32 {
         self.hosts.grain()
@@ -136,8 +144,8 @@ where
         Self { drop_from, ..self }
     }
 
-    /// `flow` holds `len` bytes more, `held` in all, if it is backlogged. In line, like [`Self::shrink`]: what crosses no mark is
-    /// little work.
+    /// `flow` holds `len` bytes more, `held` in all, if it is backlogged. In line, like
+    /// [`Self::shrink`]: what crosses no mark is little work.
     #[inline(always)]
     fn grow(&mut self, flow: FlowId, len: u32, held: u32) {
         let Some(entry) = self.flows.as_ref().get(flow.index()) else { return };
@@ -164,7 +172,8 @@ where
         self.hosts.raise(host, len);
     }
 
-    /// [`Self::shrink`], where the flow is below the lower mark of its class. Idle is the frequent case.
+    /// [`Self::shrink`], where the flow is below the lower mark of its class. Idle is the frequent
+    /// case.
     #[inline(never)]
     fn shrink_below(&mut self, flow: FlowId, len: u32, left: u32) {
         if left != 0 {
@@ -185,7 +194,8 @@ where
         self.hosts.lower(host, len);
     }
 
-    /// Moves `flow`, if it is backlogged, to the class of the `bytes` it holds now; returns its host.
+    /// Moves `flow`, if it is backlogged, to the class of the `bytes` it holds now; returns its
+    /// host.
     #[inline(always)]
     fn reclass(&mut self, flow: FlowId, bytes: u32) -> u32 {
         let flows = self.flows.as_mut();
@@ -216,7 +226,8 @@ where
         }
     }
 
-    /// What the flows in `lists` hold, which are those of `host`, each checked; `bytes` says what a flow really holds.
+    /// What the flows in `lists` hold, which are those of `host`, each checked; `bytes` says what a
+    /// flow really holds.
     fn recount_host(
         &self,
         scheduler: &(impl Hosted + ?Sized),
@@ -256,8 +267,8 @@ where
         Some(u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX))
     }
 
-    /// Fits the grain to the limits. What is booked stays, and the hosts of a new class keep their turns. Cost: O(hosts) where the grain
-    /// changes.
+    /// Fits the grain to the limits. What is booked stays, and the hosts of a new class keep their
+    /// turns. Cost: O(hosts) where the grain changes.
     fn limits_changed(&mut self, limits: Limits) {
         self.hosts.set_limits(limits);
     }

@@ -1,32 +1,40 @@
 //! Longest-queue drop beside any flow scheduler: a flow that holds about the most bytes gives way.
 //!
-//! A flow scheduler says which flow is next; [`LongestQueueDrop`] says which one is dropped from. A flow that keeps its queue
-//! short loses nothing, whatever others send.
+//! A flow scheduler says which flow is next; [`LongestQueueDrop`] says which one is dropped from. A
+//! flow that keeps its queue short loses nothing, whatever others send.
 //!
-//! **How it is found.** A flow is *single* while it holds the packet with which it became backlogged and never held another
-//! beside it. Every other backlogged flow is in a *class of length*, to which it comes by the bytes that it holds. It stays there
-//! while these are between two marks. So most packets cost a comparison with what the queue holds, and flows that send one
+//! **How it is found.** A flow is *single* while it holds the packet with which it became
+//! backlogged and never held another beside it. Every other backlogged flow is in a *class of
+//! length*, to which it comes by the bytes that it holds. It stays there while these are between
+//! two marks. So most packets cost a comparison with what the queue holds, and flows that send one
 //! packet at a time never have a class.
 //!
-//! From 2 KiB on a class reaches 2 KiB to either side of its centre, or a part of 32 of a power of two if that is more. Below, the
-//! centres are powers of two, and a class reaches from half of its centre to twice of it.
+//! From 2 KiB on a class reaches 2 KiB to either side of its centre, or a part of 32 of a power of
+//! two if that is more. Below, the centres are powers of two, and a class reaches from half of its
+//! centre to twice of it.
 //!
-//! **What is promised.** The victim is the longest of nine flows: the one that came to the highest class least recently, and
-//! the eight newest single ones. Let `max` be the most that a flow in a class holds.
+//! **What is promised.** The victim is the longest of nine flows: the one that came to the highest
+//! class least recently, and the eight newest single ones. Let `max` be the most that a flow in a
+//! class holds.
 //!
-//! - *To a grain.* The victim holds more than `max` less the larger of 4,096 bytes and `max/16`. The reason: `max` is below
-//!   the upper mark of the highest class, and the victim holds its lower mark or more.
+//! - *To a grain.* The victim holds more than `max` less the larger of 4,096 bytes and `max/16`.
+//!   The reason: `max` is below the upper mark of the highest class, and the victim holds its lower
+//!   mark or more.
 //! - *To a factor.* The victim holds more than `max/4`.
-//! - *A fair part.* Let the limit be `B` bytes, and `F` flows backlogged. If `B/F` is a longest packet or more, a flow loses nothing to
-//!   arrivals of others while it holds `B/(4·F)` bytes or less, or `B/F` less the larger of 4,096 bytes and `B/(16·F)`. The reason:
-//!   more than `B` bytes are queued, so a flow holds more than `B/F`. This flow is not single, so `max` is more than `B/F`.
-//! - *More flows than that.* A flow is the victim only if none of the eight newest single flows holds more.
+//! - *A fair part.* Let the limit be `B` bytes, and `F` flows backlogged. If `B/F` is a longest
+//!   packet or more, a flow loses nothing to arrivals of others while it holds `B/(4·F)` bytes or
+//!   less, or `B/F` less the larger of 4,096 bytes and `B/(16·F)`. The reason: more than `B` bytes
+//!   are queued, so a flow holds more than `B/F`. This flow is not single, so `max` is more than
+//!   `B/F`.
+//! - *More flows than that.* A flow is the victim only if none of the eight newest single flows
+//!   holds more.
 //!
 //! The flows of a class give way in turn: a flow that has lost a packet is the newest of its class.
 //!
-//! Cost: O(1) per call beside the scheduler's, whatever is queued. Memory: 16 bytes a flow, and 2.3 kB. Source: the
-//! discipline is described in SQF §2 and SQF-VBR §III-B; classes found by bitmaps, Saeed et al., Eiffel, NSDI 2019; longest-queue
-//! drop with a bounded error, Hahne et al., SPAA 2001; the marks and the single flows are ours.
+//! Cost: O(1) per call beside the scheduler's, whatever is queued. Memory: 16 bytes a flow, and 2.3
+//! kB. Source: the discipline is described in SQF §2 and SQF-VBR §III-B; classes found by bitmaps,
+//! Saeed et al., Eiffel, NSDI 2019; longest-queue drop with a bounded error, Hahne et al., SPAA
+//! 2001; the marks and the single flows are ours.
 
 mod class;
 mod lists;
@@ -74,7 +82,8 @@ pub struct LongestQueueDrop<N> {
 crate::debug::short_debug!(LongestQueueDrop<N> { room, drop_from });
 
 impl<N: Table<LongestFlow>> LongestQueueDrop<N> {
-    /// Longest-queue drop for as many flows as `flows` is long. Packets give way at the head. Cost: O(flows).
+    /// Longest-queue drop for as many flows as `flows` is long. Packets give way at the head. Cost:
+    /// O(flows).
     #[must_use]
     pub fn new(mut flows: N) -> Self {
         flows.as_mut().fill(LongestFlow::EMPTY);
@@ -88,7 +97,8 @@ impl<N: Table<LongestFlow>> LongestQueueDrop<N> {
         Self { drop_from, ..self }
     }
 
-    /// Moves `flow` to another list: a function of its own, so that packets that move no flow do not pay for it.
+    /// Moves `flow` to another list: a function of its own, so that packets that move no flow do
+    /// not pay for it.
     #[inline(never)]
     fn relist(&mut self, flow: FlowId, held: u32) {
         self.lists.relist(self.flows.as_mut(), flow, held);
@@ -127,7 +137,8 @@ impl<O: FlowScheduler + ?Sized, N: Table<LongestFlow>> DropPolicy<O> for Longest
         self.relist(flow, left);
     }
 
-    /// A flow that gives way and stays backlogged is the newest of its class: the flows of a class give way in turn.
+    /// A flow that gives way and stays backlogged is the newest of its class: the flows of a class
+    /// give way in turn.
     fn lost(&mut self, flow: FlowId, _len: u32, left: u32) {
         self.relist(flow, left);
     }

@@ -1,38 +1,44 @@
 //! Schedulers under a flow scheduler: a hierarchy.
 //!
-//! [`Classes`] is to schedulers what [`FlowQueues`](crate::FlowQueues) is to queues: a flow scheduler decides
-//! which class is served, and the class, any [`Scheduler`], which of its packets. It is a `Scheduler`
-//! itself, so classes nest: users above flows, operators above users.
+//! [`Classes`] is to schedulers what [`FlowQueues`](crate::FlowQueues) is to queues: a flow
+//! scheduler decides which class is served, and the class, any [`Scheduler`], which of its packets.
+//! It is a `Scheduler` itself, so classes nest: users above flows, operators above users.
 //!
-//! **Promises.** A class is served as a flow of that flow scheduler is, whatever its own scheduler does and
-//! however many flows it has. For a flow that stays backlogged, below classes that may always send, the
-//! guarantees of the levels add up. `α_0` is the B-WFI of the flow in its class, `α_1` the B-WFI of the class in the
-//! node above, and so on; `ψ_0`, `ψ_1`, … are the shares on the way up, and `φ = ψ_0·ψ_1·…`:
+//! **Promises.** A class is served as a flow of that flow scheduler is, whatever its own scheduler
+//! does and however many flows it has. For a flow that stays backlogged, below classes that may
+//! always send, the guarantees of the levels add up. `α_0` is the B-WFI of the flow in its class,
+//! `α_1` the B-WFI of the class in the node above, and so on; `ψ_0`, `ψ_1`, … are the shares on the
+//! way up, and `φ = ψ_0·ψ_1·…`:
 //!
 //! > `φ·W − W_flow ≤ α_0 + ψ_0·α_1 + ψ_0·ψ_1·α_2 + …`
 //!
 //! `docs/disciplines/hosts.md`, section *Hierarchy*, has the derivation.
 //!
-//! **Which flow schedulers.** What a class sends next may change with every arrival. So a flow scheduler is right
-//! here if it charges a class what it has sent when it has sent it: [`Qfq`](crate::Qfq), [`Drr`](crate::Drr) and
-//! [`ShortestQueue`](crate::ShortestQueue). One that [looks ahead](crate::Needs::looks_ahead) is told the length that
-//! the class would send next, after each departure; such a flow scheduler is exact only while no arrival changes this
-//! length. One that [waits](FlowScheduler::waits) is not right here: a class that may send must be selected.
+//! **Which flow schedulers.** What a class sends next may change with every arrival. So a flow
+//! scheduler is right here if it charges a class what it has sent when it has sent it:
+//! [`Qfq`](crate::Qfq), [`Drr`](crate::Drr) and [`ShortestQueue`](crate::ShortestQueue). One that
+//! [looks ahead](crate::Needs::looks_ahead) is told the length that the class would send next,
+//! after each departure; such a flow scheduler is exact only while no arrival changes this
+//! length. One that [waits](FlowScheduler::waits) is not right here: a class that may send must be
+//! selected.
 //!
-//! **Closed classes.** To the flow scheduler a class is backlogged while [`Scheduler::poll_at`] says that it may
-//! send. A class behind a shaper, with packets of which none may leave yet, is *closed*: its siblings are served. Once
-//! the class is due, it is put back at the end of an `enqueue` or `dequeue`, at most two classes a call. So the packet
-//! of a class that is due may have to wait for one packet of a sibling more. A shaper that does not make up for
-//! lateness loses the time of this packet: give it some catch-up. If no class is open, the class that is due first is
-//! asked at once.
+//! **Closed classes.** To the flow scheduler a class is backlogged while [`Scheduler::poll_at`]
+//! says that it may send. A class behind a shaper, with packets of which none may leave yet, is
+//! *closed*: its siblings are served. Once the class is due, it is put back at the end of an
+//! `enqueue` or `dequeue`, at most two classes a call. So the packet of a class that is due may
+//! have to wait for one packet of a sibling more. A shaper that does not make up for lateness loses
+//! the time of this packet: give it some catch-up. If no class is open, the class that is due first
+//! is asked at once.
 //!
-//! **Handles.** Each class has descriptors of its own, so a handle that is queued in one class is accepted by another:
-//! each class gives [`RejectReason::HandleInUse`] for its own descriptors only. Books and flow scheduler stay right, and the
-//! handle leaves once from each class. To look for it in all classes would cost O(classes) a packet.
+//! **Handles.** Each class has descriptors of its own, so a handle that is queued in one class is
+//! accepted by another: each class gives [`RejectReason::HandleInUse`] for its own descriptors
+//! only. Books and flow scheduler stay right, and the handle leaves once from each class. To look
+//! for it in all classes would cost O(classes) a packet.
 //!
-//! **Cost.** A call costs that of the flow scheduler, that of the class, and O(1); while classes are closed, and
-//! where the longest class gives way, O(log classes). Depth adds: a packet passes each level once.
-//! Memory: 16 bytes a class, 32 if the longest gives way; and each class has descriptors of its own.
+//! **Cost.** A call costs that of the flow scheduler, that of the class, and O(1); while classes
+//! are closed, and where the longest class gives way, O(log classes). Depth adds: a packet passes
+//! each level once. Memory: 16 bytes a class, 32 if the longest gives way; and each class has
+//! descriptors of its own.
 
 mod classify;
 mod open_classes;
@@ -63,8 +69,8 @@ ranked! {
     LongestClass
 }
 
-/// Classes of the type `S` in the memory `C`, under the flow scheduler `O`; `R` says to which class a flow
-/// belongs. The node's own memory is `W`, and `B` where the longest class gives way.
+/// Classes of the type `S` in the memory `C`, under the flow scheduler `O`; `R` says to which class
+/// a flow belongs. The node's own memory is `W`, and `B` where the longest class gives way.
 ///
 /// `S` may be any scheduler, a reference to one, or a box: `&mut dyn Scheduler` and
 /// `Box<dyn Scheduler>` are schedulers.
@@ -107,8 +113,9 @@ ranked! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A scheduler is a class of one node, which alone knows when it has packets: under two (CVE-2025-21700) the
-/// books of neither would be right. Whether it is owned or borrowed, the compiler refuses the second:
+/// A scheduler is a class of one node, which alone knows when it has packets: under two
+/// (CVE-2025-21700) the books of neither would be right. Whether it is owned or borrowed, the
+/// compiler refuses the second:
 ///
 /// ```
 /// # use sched_core::{
@@ -192,8 +199,8 @@ where
     R: Classify,
     W: Table<ClassState>,
 {
-    /// A node of empty `classes` under `scheduler`, in which no class is backlogged. An arrival that does
-    /// not fit into `limits`, which count all classes together, is rejected.
+    /// A node of empty `classes` under `scheduler`, in which no class is backlogged. An arrival
+    /// that does not fit into `limits`, which count all classes together, is rejected.
     ///
     /// There are as many classes as `scheduler`, `classes` and `states` all have room for. Cost:
     /// O(classes).
@@ -210,8 +217,8 @@ where
     /// and which of its packets is its own affair. `ranks` has room for every class; classes beyond
     /// it never give way. The flow scheduler is not asked for a victim. Cost: O(classes).
     ///
-    /// The arrival itself does not count: if its own class holds the most, that class has to make room
-    /// in itself, or to reject it.
+    /// The arrival itself does not count: if its own class holds the most, that class has to make
+    /// room in itself, or to reject it.
     #[must_use]
     pub fn dropping_from_longest<B: Table<LongestClass>>(
         self,
@@ -249,10 +256,10 @@ where
         self.classes.as_ref().get(class.index())
     }
 
-    /// Lets `change` do something to the scheduler of `class` at `now`: add a flow or remove it, set a
-    /// rate or a limit. Packets that it drops must go to the sink it is given, and it may neither
-    /// enqueue nor dequeue: the node's books would not have it, and [`Scheduler::recount`] would say
-    /// so. `None` if there is no such class.
+    /// Lets `change` do something to the scheduler of `class` at `now`: add a flow or remove it,
+    /// set a rate or a limit. Packets that it drops must go to the sink it is given, and it may
+    /// neither enqueue nor dequeue: the node's books would not have it, and [`Scheduler::recount`]
+    /// would say so. `None` if there is no such class.
     pub fn with_class<T>(
         &mut self,
         now: Nanos,
@@ -285,8 +292,8 @@ where
         self.scheduler.config(class).filter(|_| class.0 < self.count())
     }
 
-    /// Removes `class` from the flow scheduler; its packets go to `drops`, its scheduler stays, empty. A second
-    /// call changes nothing. Cost: O(packets of the class).
+    /// Removes `class` from the flow scheduler; its packets go to `drops`, its scheduler stays,
+    /// empty. A second call changes nothing. Cost: O(packets of the class).
     pub fn remove_class(&mut self, class: FlowId, drops: &mut dyn DropSink) {
         let removed = Some(DropReason::FlowRemoved);
         self.touch(class, drops, removed, |scheduler, drops| scheduler.drain(drops));
@@ -301,8 +308,8 @@ where
         self.scheduler.flows().min(u32::try_from(tables).unwrap_or(u32::MAX))
     }
 
-    /// Lets `change` do something to the scheduler of `class`; what it drops is booked, with `reason` if
-    /// there is one.
+    /// Lets `change` do something to the scheduler of `class`; what it drops is booked, with
+    /// `reason` if there is one.
     fn touch<T>(
         &mut self,
         class: FlowId,
@@ -326,8 +333,8 @@ where
     R: Classify,
     M: ClassTables<S>,
 {
-    /// A rejection by a class is handed on as it is, but for an unknown flow: its number is the one it
-    /// has in this node.
+    /// A rejection by a class is handed on as it is, but for an unknown flow: its number is the one
+    /// it has in this node.
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -362,9 +369,9 @@ where
         Ok(())
     }
 
-    /// `None` although a class is open only if this class has closed without a call since it said that
-    /// it may send: the clock has stepped back. The class is set aside then, and the next call asks
-    /// another class.
+    /// `None` although a class is open only if this class has closed without a call since it said
+    /// that it may send: the clock has stepped back. The class is set aside then, and the next call
+    /// asks another class.
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.now = now;
         self.scheduler.advance(now);
@@ -430,8 +437,9 @@ where
         books
     }
 
-    /// The counters that the class of `flow` keeps of it. A packet that the node itself rejected is not counted
-    /// there. A packet that the node made the class drop is counted there as dropped for a lowered limit.
+    /// The counters that the class of `flow` keeps of it. A packet that the node itself rejected is
+    /// not counted there. A packet that the node made the class drop is counted there as dropped
+    /// for a lowered limit.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let Member { class, flow } = self.classify.classify(flow)?;
         self.class(class)?.flow_counters(flow)

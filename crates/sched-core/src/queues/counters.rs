@@ -1,8 +1,8 @@
 //! What has happened: packets and bytes, in total and per flow.
 //!
-//! Delivered packets are not counted: they are those accepted, less those dropped and those queued. So no
-//! missed increment can break the accounting identity. That every handle comes out once is checked from
-//! outside, by the caller that handed it in.
+//! Delivered packets are not counted: they are those accepted, less those dropped and those queued.
+//! So no missed increment can break the accounting identity. That every handle comes out once is
+//! checked from outside, by the caller that handed it in.
 
 use crate::flow_scheduler::Table;
 use crate::{Backlog, Books, DropReason, FlowId, Limits};
@@ -66,8 +66,9 @@ pub struct Counters {
     pub delivered: Volume,
     /// Accepted, then dropped, by reason in the order of [`DropReason::ALL`].
     dropped: [Volume; DropReason::COUNT],
-    /// Congestion marks that were set here, on arrivals that were accepted and on packets that were delivered: not
-    /// those that packets came with. A packet that was marked when it arrived counts even if it is dropped later.
+    /// Congestion marks that were set here, on arrivals that were accepted and on packets that
+    /// were delivered: not those that packets came with. A packet that was marked when it arrived
+    /// counts even if it is dropped later.
     pub marked: u64,
     /// Accepted with a congestion mark that was set before, [`Ecn::Ce`](crate::Ecn::Ce).
     pub came_marked: u64,
@@ -88,7 +89,8 @@ impl Counters {
         self.dropped.get(reason as usize).copied().unwrap_or(self.rejected)
     }
 
-    /// Counts a packet of `len` bytes as dropped for `reason`; for [`DropReason::Rejected`] as rejected.
+    /// Counts a packet of `len` bytes as dropped for `reason`; for [`DropReason::Rejected`] as
+    /// rejected.
     ///
     /// For schedulers that keep books of their own.
     pub fn count_dropped(&mut self, reason: DropReason, len: u32) {
@@ -191,7 +193,8 @@ impl FlowRecord {
         self.came_marked = self.came_marked.wrapping_add(1);
     }
 
-    /// The counters of a flow that holds `queued`: what was delivered is what was accepted and neither dropped nor queued.
+    /// The counters of a flow that holds `queued`: what was delivered is what was accepted and
+    /// neither dropped nor queued.
     #[must_use]
     pub fn counters(&self, queued: Backlog) -> Counters {
         let counters = Counters {
@@ -207,8 +210,9 @@ impl FlowRecord {
     }
 }
 
-/// Where [`FlowQueues`](crate::FlowQueues) keeps the statistics of flows: a table with a record for each of the first flows,
-/// or records that several flows share, found by what the flow scheduler `O` knows of a flow. No method has a default.
+/// Where [`FlowQueues`](crate::FlowQueues) keeps the statistics of flows: a table with a record for
+/// each of the first flows, or records that several flows share, found by what the flow scheduler
+/// `O` knows of a flow. No method has a default.
 pub trait FlowRecords<O: ?Sized> {
     /// A table for the record of all flows together, its one element.
     type Totals: Table<FlowRecord> + core::fmt::Debug;
@@ -251,18 +255,19 @@ impl<O: ?Sized, M: Table<FlowRecord>> FlowRecords<O> for M {
     }
 }
 
-/// The books of a whole scheduler: its limits, what is queued, and the record of all flows together,
-/// the one in the table `T`.
+/// The books of a whole scheduler: its limits, what is queued, and the record of all flows
+/// together, the one in the table `T`.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger<T = [FlowRecord; 1]> {
     limits: Limits,
     /// The most that was ever queued after a call.
     peak: Backlog,
-    /// The lower of the limits and of `peak`, for packets and bytes apart; at least what is queued after
-    /// every call. An arrival that stays within `familiar` has room and is no new peak: two comparisons instead of
-    /// four.
+    /// The lower of the limits and of `peak`, for packets and bytes apart; at least what is queued
+    /// after every call. An arrival that stays within `familiar` has room and is no new peak: two
+    /// comparisons instead of four.
     familiar: Backlog,
-    /// `familiar` less what is queued, modulo 2^32: during a call more may be queued than `familiar`.
+    /// `familiar` less what is queued, modulo 2^32: during a call more may be queued than
+    /// `familiar`.
     free: Backlog,
     /// The other two, packets accepted and bytes delivered, follow from the identity: one addition
     /// when a packet comes and one when it leaves.
@@ -325,8 +330,8 @@ impl<T: Table<FlowRecord>> Ledger<T> {
         self.has_ready_place() && self.has_ready_bytes(len)
     }
 
-    /// One half of [`Self::is_ready`]: with comparisons of something else between them, each is a branch, which
-    /// is cheaper than both in one.
+    /// One half of [`Self::is_ready`]: with comparisons of something else between them, each is a
+    /// branch, which is cheaper than both in one.
     #[inline]
     pub(crate) const fn has_ready_place(&self) -> bool {
         self.free.packets > 0

@@ -11,7 +11,8 @@ const PARTS: u32 = 4;
 /// The buckets: one below the first power, those between, and one from the last power on.
 const BUCKETS: usize = (((LAST_POWER - FIRST_POWER) << PARTS) + 2) as usize;
 
-/// How many packets waited how long, for percentiles that are above the true ones by less than a sixteenth.
+/// How many packets waited how long, for percentiles that are above the true ones by less than a
+/// sixteenth.
 ///
 /// | a wait | bucket |
 /// |---|---|
@@ -19,8 +20,9 @@ const BUCKETS: usize = (((LAST_POWER - FIRST_POWER) << PARTS) + 2) as usize;
 /// | up to 2^36 ns, 69 s | 16 for each power of two |
 /// | longer | the last |
 ///
-/// The caller keeps it, beside the queue or not at all: a queue whose waits are not counted pays nothing for it. It is told
-/// the wait of a packet that leaves: [`FlowQueues::waited`](crate::FlowQueues::waited).
+/// The caller keeps it, beside the queue or not at all: a queue whose waits are not counted pays
+/// nothing for it. It is told the wait of a packet that leaves:
+/// [`FlowQueues::waited`](crate::FlowQueues::waited).
 ///
 /// Memory: 3,368 bytes. Cost of a wait: O(1), without division.
 ///
@@ -77,7 +79,8 @@ impl DelayHistogram {
         self.longest = self.longest.max(wait.0);
     }
 
-    /// Counts what `other` has counted too: queues of several cores, or tins, in one. Cost: the buckets.
+    /// Counts what `other` has counted too: queues of several cores, or tins, in one. Cost: the
+    /// buckets.
     pub fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count = count.wrapping_add(*more);
@@ -124,9 +127,10 @@ impl DelayHistogram {
         Nanos(self.sum.checked_div(self.count).unwrap_or(0))
     }
 
-    /// The wait that `per_mille` of a thousand packets did not exceed, 990 for 99 %: the end of its bucket, or the longest
-    /// wait if that is less. No less than the true one, and more by less than a sixteenth of it or by less than 1,024 ns.
-    /// `None` if nothing was counted; above 1,000 counts as 1,000. Cost: the buckets.
+    /// The wait that `per_mille` of a thousand packets did not exceed, 990 for 99 %: the end of its
+    /// bucket, or the longest wait if that is less. No less than the true one, and more by less
+    /// than a sixteenth of it or by less than 1,024 ns. `None` if nothing was counted; above 1,000
+    /// counts as 1,000. Cost: the buckets.
     #[must_use]
     #[expect(clippy::integer_division, reason = "by a constant, for a reader")]
     pub fn quantile(&self, per_mille: u32) -> Option<Nanos> {
@@ -142,14 +146,15 @@ impl DelayHistogram {
         None
     }
 
-    /// The buckets that are not empty: the longest wait of each, and how many waits are in it. That of the last bucket is
-    /// [`Nanos::MAX`].
+    /// The buckets that are not empty: the longest wait of each, and how many waits are in it. That
+    /// of the last bucket is [`Nanos::MAX`].
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let all = (0..).zip(&self.counts).map(|(bucket, &count)| (end_of(bucket), count));
         all.filter(|&(_, count)| count > 0)
     }
 
-    /// Powers of two from 2^10 to 2^36 ns, and how many waits were below each. What was longer is in none of them.
+    /// Powers of two from 2^10 to 2^36 ns, and how many waits were below each. What was longer is
+    /// in none of them.
     pub fn cumulative(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let mut counts = self.counts.iter();
         let mut below = 0_u64;
@@ -197,8 +202,8 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// Goal: the error that is promised of a quantile. Method: single waits of every size, between and beside powers of
-    /// two, each below a longer one, so that the longest wait hides nothing.
+    /// Goal: the error that is promised of a quantile. Method: single waits of every size, between
+    /// and beside powers of two, each below a longer one, so that the longest wait hides nothing.
     #[test]
     fn a_quantile_is_above_its_wait_by_less_than_a_sixteenth() {
         for power in 0..36_u32 {
@@ -216,7 +221,8 @@ mod tests {
         }
     }
 
-    /// Goal: buckets lie end to end, in order, and each end is in its own bucket. Method: all of them.
+    /// Goal: buckets lie end to end, in order, and each end is in its own bucket. Method: all of
+    /// them.
     #[test]
     fn buckets_lie_end_to_end() {
         let mut begin = 0;
@@ -230,8 +236,8 @@ mod tests {
         assert_eq!(size_of::<DelayHistogram>(), 3_368);
     }
 
-    /// Goal: quantiles, sums and cumulative counts are those of the sorted waits, within the width of a bucket. Method: a
-    /// thousand waits of all sizes, against a sorted list.
+    /// Goal: quantiles, sums and cumulative counts are those of the sorted waits, within the width
+    /// of a bucket. Method: a thousand waits of all sizes, against a sorted list.
     #[test]
     fn it_says_what_a_sorted_list_says() {
         let mut random = conformance::Xorshift::new(7);

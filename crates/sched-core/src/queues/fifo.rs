@@ -1,7 +1,7 @@
 //! First in, first out: the baseline every other scheduler is measured against.
 //!
-//! One queue for all flows. It isolates no flow: the flow that sends most holds most of the buffer and of
-//! the link. Cost: O(1) per operation. Memory: 16 bytes a packet.
+//! One queue for all flows. It isolates no flow: the flow that sends most holds most of the buffer
+//! and of the link. Cost: O(1) per operation. Memory: 16 bytes a packet.
 
 use crate::flow_scheduler::{DropFrom, Table};
 use crate::queues::counters::{FlowRecord, Ledger};
@@ -45,8 +45,8 @@ impl<S: Table<Descriptor>> Fifo<S> {
         Self::new(descriptors, limits, DropFrom::Tail)
     }
 
-    /// Dropping the oldest packets when full, until the arrival fits: fresh packets matter more, and
-    /// senders learn of congestion a queue's length sooner.
+    /// Dropping the oldest packets when full, until the arrival fits: fresh packets matter more,
+    /// and senders learn of congestion a queue's length sooner.
     #[must_use]
     pub fn head_drop(descriptors: S, limits: Limits) -> Self {
         Self::new(descriptors, limits, DropFrom::Head)

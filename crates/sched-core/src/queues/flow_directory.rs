@@ -3,12 +3,13 @@
 use crate::flow_scheduler::{FlowScheduler, FlowState};
 use crate::{FlowId, Imbalance};
 
-/// Gives queues to flows, and is told when a queue is free again: a hash table of flows, tables of their
-/// hosts.
+/// Gives queues to flows, and is told when a queue is free again: a hash table of flows, tables of
+/// their hosts.
 ///
-/// [`FlowQueues`](crate::FlowQueues) holds it beside its flow scheduler `O` and tells it of each queue that becomes
-/// empty, however it does. To find the queue of a packet is the business of the assembled queue around both. No method
-/// has a default: a directory around another that forgot to pass one on would compile.
+/// [`FlowQueues`](crate::FlowQueues) holds it beside its flow scheduler `O` and tells it of each
+/// queue that becomes empty, however it does. To find the queue of a packet is the business of the
+/// assembled queue around both. No method has a default: a directory around another that forgot to
+/// pass one on would compile.
 ///
 /// ```
 /// use sched_core::{

@@ -1,7 +1,7 @@
 //! Queues under a flow scheduler: where scheduling and dropping meet.
 //!
-//! [`FlowQueues`] keeps the books and one queue per flow, and holds four parts side by side. Only the drop policy may ask
-//! another part:
+//! [`FlowQueues`] keeps the books and one queue per flow, and holds four parts side by side. Only
+//! the drop policy may ask another part:
 //!
 //! | part | asked |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | [`Aqm`] | what is to become of a packet that arrives, or is about to leave |
 //! | [`FlowDirectory`] | nothing: it is told when a queue becomes empty |
 //!
-//! With any four parts it is a [`Scheduler`](crate::Scheduler). Cost: O(1) beside the parts. Memory: 16 bytes a packet and 16 a flow
-//! beside the parts.
+//! With any four parts it is a [`Scheduler`](crate::Scheduler). Cost: O(1) beside the parts.
+//! Memory: 16 bytes a packet and 16 a flow beside the parts.
 
 mod bursts;
 mod dequeue;
@@ -35,9 +35,9 @@ use crate::scheduler::{Backlog, DropReason, DropSink, Limits};
 /// What an AQM does not hold against a packet that waited for a [ceiling](crate::TokenBucket): the
 /// time of this many rounds of the flows that share the ceiling, a packet each.
 ///
-/// A flow below a ceiling sees a slower line. An AQM that is set for the real line would take the wait for a
-/// standing queue. With two rounds taken off, four TCP flows fill a ceiling of 1 Mbit/s; without, they reach 0.82
-/// of the ceiling (`crates/sim/tests/suite/host_rates.rs`).
+/// A flow below a ceiling sees a slower line. An AQM that is set for the real line would take the
+/// wait for a standing queue. With two rounds taken off, four TCP flows fill a ceiling of 1 Mbit/s;
+/// without, they reach 0.82 of the ceiling (`crates/sim/tests/suite/host_rates.rs`).
 pub const PACED_ROUNDS: u64 = 2;
 
 /// Queues in the [`Tables`] `M`, under the flow scheduler `O`, with the AQM `A` and the drop policy
@@ -68,7 +68,8 @@ pub const PACED_ROUNDS: u64 = 2;
 pub struct FlowQueues<O: FlowScheduler, M: Tables<O>, A = NoAqm, D = OwnVictim> {
     /// Which flow is next.
     scheduler: O,
-    /// Which flow gives way. Told of packets as `scheduler` is, after it; of a service that leaves packets behind, before it.
+    /// Which flow gives way. Told of packets as `scheduler` is, after it; of a service that leaves
+    /// packets behind, before it.
     policy: D,
     /// What is to become of a packet.
     aqm: A,
@@ -140,10 +141,11 @@ where
     type Directory = T;
 }
 
-/// The four parts of [`FlowQueues`], for what is their own: a table, the rate of a class, parameters.
+/// The four parts of [`FlowQueues`], for what is their own: a table, the rate of a class,
+/// parameters.
 ///
-/// Telling them of packets is the engine's business: parts that are told twice no longer agree with the queues, and
-/// [`Scheduler::recount`](crate::Scheduler::recount) says so.
+/// Telling them of packets is the engine's business: parts that are told twice no longer agree with
+/// the queues, and [`Scheduler::recount`](crate::Scheduler::recount) says so.
 #[derive(Debug)]
 pub struct Siblings<'a, O, D, A, T> {
     /// The flow scheduler.
@@ -205,8 +207,9 @@ impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, (Q, 
     /// the arrival is dropped, whosever it is: a flow that sends more than its share keeps the room
     /// that it has taken, and takes a part of the link in proportion to what it sends.
     ///
-    /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles as
-    /// `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows + descriptors).
+    /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles
+    /// as `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows +
+    /// descriptors).
     #[must_use]
     pub fn with_own_victim(scheduler: O, queues: Q, descriptors: S, limits: Limits) -> Self {
         let (tables, records) = ((queues, descriptors), ([], [FlowRecord::EMPTY]));
@@ -222,14 +225,14 @@ where
     A: Aqm,
     R: FlowRecords<O, Totals = [FlowRecord; 1]>,
 {
-    /// Queues with an AQM, and with statistics for the first `records.len()` flows. The flow that `scheduler` names gives
-    /// way ([`OwnVictim`]), or else the arrival: [`with_drop_policy`](Self::with_drop_policy) has
-    /// [`LongestQueueDrop`] in its place.
+    /// Queues with an AQM, and with statistics for the first `records.len()` flows. The flow that
+    /// `scheduler` names gives way ([`OwnVictim`]), or else the arrival:
+    /// [`with_drop_policy`](Self::with_drop_policy) has [`LongestQueueDrop`] in its place.
     ///
-    /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles as
-    /// `descriptors` is long; in `scheduler` no flow is backlogged. An AQM acts on standing queues: with room
-    /// for only a packet or two for each active flow, overflow comes first and it never acts.
-    /// Cost: O(flows + descriptors).
+    /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles
+    /// as `descriptors` is long; in `scheduler` no flow is backlogged. An AQM acts on standing
+    /// queues: with room for only a packet or two for each active flow, overflow comes first and it
+    /// never acts. Cost: O(flows + descriptors).
     #[must_use]
     pub fn with_parts(
         scheduler: O,
@@ -274,8 +277,9 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     /// Ethernet frame of 1,514 bytes.
     pub const MAX_VICTIMS: u32 = 256;
 
-    /// The same queues with another drop policy, in whose books no flow is backlogged. What is queued stays; a flow that
-    /// `policy` has no room for takes no packets from now on. Cost: O(flows).
+    /// The same queues with another drop policy, in whose books no flow is backlogged. What is
+    /// queued stays; a flow that `policy` has no room for takes no packets from now on. Cost:
+    /// O(flows).
     #[must_use]
     pub fn with_drop_policy<P: DropPolicy<O>>(self, mut policy: P) -> FlowQueues<O, M, A, P> {
         let Self { scheduler, aqm, directory, queues, descriptors, records, ledger, .. } = self;
@@ -292,7 +296,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
 
-    /// The same queues, in which nothing is queued yet, with a flow directory that is told when one becomes empty.
+    /// The same queues, in which nothing is queued yet, with a flow directory that is told when one
+    /// becomes empty.
     #[must_use]
     pub fn with_directory<U: FlowDirectory<O>>(
         self,
@@ -308,8 +313,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         &self.scheduler
     }
 
-    /// The flow scheduler, for what is its own: the rate of a class. As with [`Siblings`], telling it of packets is the
-    /// engine's business.
+    /// The flow scheduler, for what is its own: the rate of a class. As with [`Siblings`], telling
+    /// it of packets is the engine's business.
     pub const fn scheduler_mut(&mut self) -> &mut O {
         &mut self.scheduler
     }
@@ -338,7 +343,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         &self.records
     }
 
-    /// The statistics of flows, to be put right where flows change hands. Counting is the engine's business.
+    /// The statistics of flows, to be put right where flows change hands. Counting is the engine's
+    /// business.
     pub const fn records_mut(&mut self) -> &mut M::Records {
         &mut self.records
     }

@@ -1,7 +1,8 @@
 //! One queue: a chain of descriptors, oldest first.
 //!
-//! All packets of a scheduler lie in one table of [`Descriptor`]s, 16 bytes each, indexed by handle; a
-//! queue is the two ends of a chain through it and what the chain holds. Every operation is O(1).
+//! All packets of a scheduler lie in one table of [`Descriptor`]s, 16 bytes each, indexed by
+//! handle; a queue is the two ends of a chain through it and what the chain holds. Every operation
+//! is O(1).
 
 use crate::{Backlog, Ecn, Imbalance, Nanos, Packet, RejectReason};
 
@@ -13,11 +14,11 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub struct Descriptor {
     /// The packet behind this one; [`NONE`] at the tail. Stale unless queued.
     next: u32,
-    /// The packet that was before this one when this one was appended. Stale at the head of a queue, where it
-    /// is not read.
+    /// The packet that was before this one when this one was appended. Stale at the head of a
+    /// queue, where it is not read.
     prev: u32,
-    /// ECN in the low two bits, the length above. Zero if and only if nothing with this handle is queued:
-    /// no packet has length 0.
+    /// ECN in the low two bits, the length above. Zero if and only if nothing with this handle is
+    /// queued: no packet has length 0.
     len_ecn: u32,
     /// When the packet arrived, in ticks.
     arrival: u32,
@@ -57,8 +58,8 @@ impl Descriptor {
         Packet { handle, len: self.len(), ecn: self.ecn() }
     }
 
-    /// How long the packet has been queued, to 1.024 µs. Zero if the clock stepped back by up to 64 minutes,
-    /// or if the packet has been queued for longer than [`LONGEST_SOJOURN`].
+    /// How long the packet has been queued, to 1.024 µs. Zero if the clock stepped back by up to 64
+    /// minutes, or if the packet has been queued for longer than [`LONGEST_SOJOURN`].
     pub(crate) const fn sojourn(&self, now: Nanos) -> Nanos {
         if self.has_sojourn(now) {
             Nanos((self.ticks_since_arrival(now) as u64) << TICK_SHIFT)
@@ -77,8 +78,8 @@ impl Descriptor {
     }
 }
 
-/// Whether the descriptor of `packet` is free and its length is in `1..=`[`Packet::MAX_LEN`]: the quick form
-/// of [`obstacle`].
+/// Whether the descriptor of `packet` is free and its length is in `1..=`[`Packet::MAX_LEN`]: the
+/// quick form of [`obstacle`].
 #[inline]
 pub(crate) fn is_acceptable(packet: Packet, descriptors: &[Descriptor]) -> bool {
     is_length(packet.len, Packet::MAX_LEN) && is_free(packet.handle, descriptors)
@@ -120,9 +121,9 @@ pub(crate) fn obstacle(
 /// A tick is 2^10 ns.
 const TICK_SHIFT: u32 = 10;
 
-/// 2^29 ticks, 9 minutes. Ticks wrap around at 2^32, so a longer sojourn and a clock that stepped back look
-/// alike. Longer differences, up to 64 minutes, count as steps back: clocks are set back by an hour, and no
-/// packet is worth sending after minutes.
+/// 2^29 ticks, 9 minutes. Ticks wrap around at 2^32, so a longer sojourn and a clock that stepped
+/// back look alike. Longer differences, up to 64 minutes, count as steps back: clocks are set back
+/// by an hour, and no packet is worth sending after minutes.
 const LONGEST_SOJOURN: u32 = 1 << 29;
 
 #[expect(clippy::cast_possible_truncation, reason = "sojourn is a difference modulo 2^32 ticks")]
@@ -305,7 +306,8 @@ impl Queue {
         Some(len)
     }
 
-    /// The handle of the packet before the one with `handle`, which is in this queue; `None` if it is the oldest.
+    /// The handle of the packet before the one with `handle`, which is in this queue; `None` if it
+    /// is the oldest.
     pub(crate) fn before(&self, descriptors: &[Descriptor], handle: u32) -> Option<u32> {
         if handle == self.head {
             return None;
@@ -313,8 +315,8 @@ impl Queue {
         descriptors.get(handle as usize).map(|descriptor| descriptor.prev)
     }
 
-    /// Takes out the packet that `younger` others came after: 0 is the newest. `None` if there are not as many.
-    /// O(`younger`).
+    /// Takes out the packet that `younger` others came after: 0 is the newest. `None` if there are
+    /// not as many. O(`younger`).
     pub(crate) fn take_nth_newest(
         &mut self,
         descriptors: &mut [Descriptor],
@@ -421,9 +423,9 @@ mod tests {
         }
     }
 
-    /// Goal: a packet is found by its place from the newest, and nothing else leaves. Method: every history of six
-    /// steps, each an append, a departure from the head, or a packet out of one of four places from the newest, beside
-    /// a deque.
+    /// Goal: a packet is found by its place from the newest, and nothing else leaves. Method: every
+    /// history of six steps, each an append, a departure from the head, or a packet out of one of
+    /// four places from the newest, beside a deque.
     #[test]
     fn a_packet_is_taken_out_by_its_place_from_the_newest() {
         for history in 0..6_u32.pow(6) {
@@ -457,8 +459,8 @@ mod tests {
         }
     }
 
-    /// Goal: a chain put behind another is one chain for both ends. Method: chains of every length from 0
-    /// to 3 behind each other, then packets leave from alternate ends.
+    /// Goal: a chain put behind another is one chain for both ends. Method: chains of every length
+    /// from 0 to 3 behind each other, then packets leave from alternate ends.
     #[test]
     fn a_chain_can_be_put_behind_another() {
         for (front, back) in (0..4).flat_map(|front| (0..4).map(move |back| (front, back))) {

@@ -35,7 +35,8 @@ impl Serialize for Counters {
     }
 }
 
-/// The buckets that are not empty: each its longest wait, `None` for the last bucket, and how many waits.
+/// The buckets that are not empty: each its longest wait, `None` for the last bucket, and how many
+/// waits.
 struct Buckets<'a>(&'a DelayHistogram);
 
 impl Serialize for Buckets<'_> {

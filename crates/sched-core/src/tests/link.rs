@@ -139,8 +139,8 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Beside<O, D> {
     }
 }
 
-/// A random load of `operations` operations: lengths, arrivals, losses; with `churn` also flows that come, go
-/// and change.
+/// A random load of `operations` operations: lengths, arrivals, losses; with `churn` also flows
+/// that come, go and change.
 pub(crate) struct Load<'a> {
     pub(crate) operations: u32,
     pub(crate) churn: bool,
@@ -151,8 +151,8 @@ pub(crate) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Plays this load, and counts the books anew every now and then. `steady` is a check that must hold
-    /// after every operation too, unless there is `churn`.
+    /// Plays this load, and counts the books anew every now and then. `steady` is a check that must
+    /// hold after every operation too, unless there is `churn`.
     pub(crate) fn play<O: FlowScheduler<Config = QfqConfig>>(
         mut self,
         link: &mut Link<O>,

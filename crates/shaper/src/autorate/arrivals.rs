@@ -6,40 +6,50 @@ use super::achieved;
 use super::probe::Probe;
 use crate::Rate;
 
-/// The estimate falls by 1/128 of the way in a window, by 1/16 where readings stay, the mean gap by 1/256.
+/// The estimate falls by 1/128 of the way in a window, by 1/16 where readings stay, the mean gap by
+/// 1/256.
 const DECAY: u32 = 7;
 const DECAY_WHERE_STEADY: u32 = 4;
 const DECAY_OF_GAPS: u32 = 8;
 /// Readings stay if so many in a row are within 1/16 of the first of them.
 const STEADY: u32 = 32;
 
-/// The rate of a line, estimated from packets that arrive over it: for a shaper behind the line, of downloads.
+/// The rate of a line, estimated from packets that arrive over it: for a shaper behind the line, of
+/// downloads.
 ///
-/// Arrivals are counted in windows. A window ends behind the first gap longer than the mean gap, when it is 40 ms
-/// long or more, and at 80 ms in any case. Packets that come at the same instant are in one window, the one that ends with
-/// them: a caller that wakes up late reads at once all that has arrived meanwhile, and what it reads belongs to the time
-/// before. A reading is the rate over two windows, the last ones. The estimate is a mean of the readings that rises by a
-/// quarter of the way and falls by 1/128, so that it stays near what the line gives when it is full; by 1/16 once 32 readings
-/// were within 1/16 of each other. Mean gaps rise in the same way, and fall by 1/256.
+/// Arrivals are counted in windows. A window ends behind the first gap longer than the mean gap,
+/// when it is 40 ms long or more, and at 80 ms in any case. Packets that come at the same instant
+/// are in one window, the one that ends with them: a caller that wakes up late reads at once all
+/// that has arrived meanwhile, and what it reads belongs to the time before. A reading is the rate
+/// over two windows, the last ones. The estimate is a mean of the readings that rises by a
+/// quarter of the way and falls by 1/128, so that it stays near what the line gives when it is
+/// full; by 1/16 once 32 readings were within 1/16 of each other. Mean gaps rise in the same way,
+/// and fall by 1/256.
 ///
-/// The rate is 15/16 of the estimate, so that the queue is here and not before the line. That alone would be a loop that only goes
-/// down: what arrives follows the rate. So the rate is tried upwards. While arrivals fill it (5 ms of them would wait), it rises
-/// each fourth window, by 1/64 of the estimate and from the seventh step on by more, up to 19/16. Where arrivals are near it and do not
-/// fill it for 6 windows with readings within 1/64 of each other, or for 60 with any, the line has no more: the rate is 15/16 at once, and
-/// the next step comes after 28 windows, so that what has come to wait before the line comes here, to the AQM.
+/// The rate is 15/16 of the estimate, so that the queue is here and not before the line. That alone
+/// would be a loop that only goes down: what arrives follows the rate. So the rate is tried
+/// upwards. While arrivals fill it (5 ms of them would wait), it rises each fourth window, by 1/64
+/// of the estimate and from the seventh step on by more, up to 19/16. Where arrivals are near it
+/// and do not fill it for 6 windows with readings within 1/64 of each other, or for 60 with any,
+/// the line has no more: the rate is 15/16 at once, and the next step comes after 28 windows, so
+/// that what has come to wait before the line comes here, to the AQM.
 ///
-/// It is the estimate of CAKE's `autorate-ingress` with three departures, of which the rate that is tried is one. Evenly spaced packets have no gap that is longer than the
-/// mean, so that windows have a least and a greatest length. And the estimate follows the fullest readings: a sender that was late and
-/// makes up for it, or a reader that was late, moves up to 10 ms of the line into a window that is not its own. With windows of 10 ms, one by one,
-/// that was 40 % too much on a line of 40 Mbit/s. Over two windows, of 80 ms at least, what one has too much the one before mostly
+/// It is the estimate of CAKE's `autorate-ingress` with three departures, of which the rate that is
+/// tried is one. Evenly spaced packets have no gap that is longer than the mean, so that windows
+/// have a least and a greatest length. And the estimate follows the fullest readings: a sender that
+/// was late and makes up for it, or a reader that was late, moves up to 10 ms of the line into a
+/// window that is not its own. With windows of 10 ms, one by one, that was 40 % too much on a line
+/// of 40 Mbit/s. Over two windows, of 80 ms at least, what one has too much the one before mostly
 /// has too little.
 ///
-/// It sees no delay, and takes bursts for a fast line. Where probes are possible, [`Autorate`](super::Autorate) is
-/// the better choice, and this gives a ceiling to it.
+/// It sees no delay, and takes bursts for a fast line. Where probes are possible,
+/// [`Autorate`](super::Autorate) is the better choice, and this gives a ceiling to it.
 ///
-/// Any sequence of times is right: a packet with a time before that of the last one begins a window anew.
+/// Any sequence of times is right: a packet with a time before that of the last one begins a window
+/// anew.
 ///
-/// Cost: constant; a multiplication for a packet, four divisions when a window ends, at most once in 40 ms.
+/// Cost: constant; a multiplication for a packet, four divisions when a window ends, at most once
+/// in 40 ms.
 ///
 /// ```
 /// use sched_core::Nanos;
@@ -153,8 +163,9 @@ impl ArrivalRate {
         (self.estimate > 0).then_some(self.estimate)
     }
 
-    /// The rate to shape to, or the nearest that is a [`Rate`]: 15/16 of the estimate, and up to 19/16 while arrivals fill it.
-    /// Asking more often than a window ends tells nothing new; asking once in 250 ms is often enough.
+    /// The rate to shape to, or the nearest that is a [`Rate`]: 15/16 of the estimate, and up to
+    /// 19/16 while arrivals fill it. Asking more often than a window ends tells nothing new; asking
+    /// once in 250 ms is often enough.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         let bps = self.probe.rate(self.estimate()?);

@@ -48,11 +48,12 @@ impl AutorateParams {
     /// Settings for a line of `floor` at the worst, `base` usually and `ceiling` at best, and a
     /// threshold of 15 ms.
     ///
-    /// A line below the floor has its queue in the modem: the floor is to be what the line has at its worst.
+    /// A line below the floor has its queue in the modem: the floor is to be what the line has at
+    /// its worst.
     ///
     /// # Errors
-    /// [`AutorateError::NoRate`] for a rate that is stopped or unlimited, [`AutorateError::Order`] unless
-    /// `floor ≤ base ≤ ceiling`.
+    /// [`AutorateError::NoRate`] for a rate that is stopped or unlimited, [`AutorateError::Order`]
+    /// unless `floor ≤ base ≤ ceiling`.
     pub const fn new(floor: Rate, base: Rate, ceiling: Rate) -> Result<Self, AutorateError> {
         let [Some(floor_bps), Some(base_bps), Some(ceiling_bps)] =
             [finite(floor), finite(base), finite(ceiling)]
@@ -70,8 +71,8 @@ impl AutorateParams {
         Ok(Self { floor_bps, base_bps, ceiling_bps, base, threshold: Nanos::from_millis(15) })
     }
 
-    /// The same with another threshold: how far above the baseline the least delay of an interval may be. It is to be
-    /// more than what delays vary by on an idle line.
+    /// The same with another threshold: how far above the baseline the least delay of an interval
+    /// may be. It is to be more than what delays vary by on an idle line.
     ///
     /// # Errors
     /// [`AutorateError::Threshold`] outside [`SHORTEST`](Self::SHORTEST) to

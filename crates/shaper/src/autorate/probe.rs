@@ -6,16 +6,16 @@ use sched_core::Nanos;
 
 use super::{BIT_NANOS_PER_BYTE_SECOND, scale};
 
-/// What is told of the estimate, in 64th: 15/16 at first, so that the queue is here and not before the line; then more, a step at a
-/// time, while arrivals fill the rate.
+/// What is told of the estimate, in 64th: 15/16 at first, so that the queue is here and not before
+/// the line; then more, a step at a time, while arrivals fill the rate.
 const SHARES: [u64; 10] = [60, 61, 62, 63, 64, 65, 66, 68, 72, 76];
 const OF: NonZeroU64 = NonZeroU64::new(64).unwrap();
 
 /// Windows from one step to the next, and from a fall to the first step.
 const STEP: u32 = 4;
 const REST: u32 = 28;
-/// Windows in which arrivals are near the rate and do not fill it, until it falls: with readings within 1/64 of each other,
-/// and with any.
+/// Windows in which arrivals are near the rate and do not fill it, until it falls: with readings
+/// within 1/64 of each other, and with any.
 const FLAT: u32 = 6;
 const ANY: u32 = 60;
 
@@ -27,16 +27,18 @@ const FRACTION: u32 = 16;
 
 /// The part of an estimate that is the rate, and what that rate would let wait.
 ///
-/// While arrivals fill the rate, the senders would send more, and the line may have more: the rate rises a step. A line that has no more
-/// gives what it has, evenly, and nothing waits here: then the rate falls below the line at once, and stays there until
-/// what has come to wait before the line has come here, where an AQM sees it.
+/// While arrivals fill the rate, the senders would send more, and the line may have more: the rate
+/// rises a step. A line that has no more gives what it has, evenly, and nothing waits here: then
+/// the rate falls below the line at once, and stays there until what has come to wait before the
+/// line has come here, where an AQM sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     /// Which of the shares.
     step: usize,
     /// Windows until the next step may come.
     rest: u32,
-    /// Windows in a row near the rate that did not fill it, and the least and the greatest of their readings.
+    /// Windows in a row near the rate that did not fill it, and the least and the greatest of
+    /// their readings.
     unfilled: u32,
     least: u64,
     greatest: u64,
@@ -76,7 +78,8 @@ impl Probe {
         self.is_filled |= self.waits >= FILLED.0;
     }
 
-    /// A window has ended with a reading, in bits per second, which has made the estimate what it is.
+    /// A window has ended with a reading, in bits per second, which has made the estimate what it
+    /// is.
     pub(super) fn ended(&mut self, reading: u64, estimate: u64) {
         self.rest = self.rest.saturating_sub(1);
         let near = self.rate(estimate).min(estimate);

@@ -32,8 +32,8 @@ impl Line {
     }
 }
 
-/// Runs a controller over a line for `steps` of 10 ms, with a sample each 50 ms that is told `late` steps after it was
-/// measured, and returns the rate of each step.
+/// Runs a controller over a line for `steps` of 10 ms, with a sample each 50 ms that is told `late`
+/// steps after it was measured, and returns the rate of each step.
 fn run(
     autorate: &mut Autorate,
     line: &mut Line,
@@ -172,7 +172,8 @@ fn decide(sample: u64, load: u64) -> (AutorateState, u64) {
     (autorate.state(), autorate.bps)
 }
 
-/// By hand from the table of the module; the baseline of the rows with a late sample has risen by 1/300 of the way.
+/// By hand from the table of the module; the baseline of the rows with a late sample has risen by
+/// 1/300 of the way.
 #[test]
 fn each_decision_is_that_of_the_table() {
     use AutorateState::{BackingOff, Growing, Returning, Steady};
@@ -244,7 +245,8 @@ fn without_samples_the_rate_stays_and_then_goes_to_the_floor_under_load() {
     assert_eq!(autorate.bps, 10_000_000, "without load it comes back");
 }
 
-/// Goal: a caller that tries another path each second, and hears of none, is in a silence too; bytes sent before count.
+/// Goal: a caller that tries another path each second, and hears of none, is in a silence too;
+/// bytes sent before count.
 #[test]
 fn a_silence_goes_on_over_paths_that_are_tried() {
     let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
@@ -413,7 +415,8 @@ fn a_new_path_under_load_is_trusted_after_calm() {
     }
 }
 
-/// Goal: the delay of the path rises for good by three thresholds on a line that is full, and the rate comes back.
+/// Goal: the delay of the path rises for good by three thresholds on a line that is full, and the
+/// rate comes back.
 #[test]
 fn a_path_that_has_become_longer_is_learned() {
     let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 20_000_000));
@@ -458,8 +461,9 @@ fn a_clock_that_steps_back_begins_an_interval_anew() {
     assert_eq!(autorate.state(), AutorateState::Growing);
 }
 
-/// Goal: a clock that leaps teaches the baseline no more than an interval in which little is sent. Method: a line that is full and has a
-/// standing queue; one call comes late by the clock, by more and more.
+/// Goal: a clock that leaps teaches the baseline no more than an interval in which little is sent.
+/// Method: a line that is full and has a standing queue; one call comes late by the clock, by more
+/// and more.
 #[test]
 fn a_clock_that_leaps_teaches_the_baseline_no_more_than_an_interval() {
     let after = |late: u64, bytes: u64| {
@@ -524,8 +528,9 @@ fn settings_that_make_no_sense_are_refused() {
     }
 }
 
-/// Goal: the estimate is what the line carries, of arrivals that are even, in bursts, and with pauses. Method: packets
-/// of a line of 50 Mbit/s, each 240 µs; in the bursts every 8th gap is as long as eight packets and the others are short.
+/// Goal: the estimate is what the line carries, of arrivals that are even, in bursts, and with
+/// pauses. Method: packets of a line of 50 Mbit/s, each 240 µs; in the bursts every 8th gap is as
+/// long as eight packets and the others are short.
 #[test]
 fn arrivals_tell_the_rate_of_the_line() {
     for (name, gaps, expected) in [
@@ -551,7 +556,8 @@ fn arrivals_tell_the_rate_of_the_line() {
     }
 }
 
-/// Goal: the estimate follows a line that becomes faster at once, and one that becomes slower within seconds.
+/// Goal: the estimate follows a line that becomes faster at once, and one that becomes slower
+/// within seconds.
 #[test]
 fn arrivals_follow_a_line() {
     let mut arrivals = ArrivalRate::new();
@@ -593,10 +599,10 @@ fn packets_that_are_read_at_once_are_no_faster_line() {
     }
 }
 
-/// Goal: a line whose sender is late now and then, and makes up for it at once, is no faster line, however late the reader
-/// wakes up.
-/// Method: lines of 8 and 40 Mbit/s that stand still for 2 to 10 ms, each 20 to 220 ms, and then send what was due, a packet each
-/// 20 µs.
+/// Goal: a line whose sender is late now and then, and makes up for it at once, is no faster line,
+/// however late the reader wakes up.
+/// Method: lines of 8 and 40 Mbit/s that stand still for 2 to 10 ms, each 20 to 220 ms, and then
+/// send what was due, a packet each 20 µs.
 #[test]
 fn a_line_that_makes_up_for_lateness_is_no_faster_line() {
     for (bps, turn) in [(8_000_000, 100_000), (40_000_000, 100_000), (40_000_000, 2_000_000)] {
@@ -628,8 +634,9 @@ fn a_line_that_makes_up_for_lateness_is_no_faster_line() {
     }
 }
 
-/// Goal: a window of a multiple of 2^32 ns is one of its length, and not of nothing (CAKE, 8a8946b). Method: packets so far apart, and
-/// a nanosecond more and less; the estimate is their rate.
+/// Goal: a window of a multiple of 2^32 ns is one of its length, and not of nothing (CAKE,
+/// 8a8946b). Method: packets so far apart, and a nanosecond more and less; the estimate is their
+/// rate.
 #[test]
 fn windows_of_multiples_of_2_to_the_32_nanoseconds_have_their_length() {
     for times in 1..=3_u64 {

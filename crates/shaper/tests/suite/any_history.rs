@@ -199,8 +199,8 @@ fn any_rate(seed: u64) -> Rate {
 }
 
 /// Goal: changing the rate often forgives nothing.
-/// Method: the rate is 1 kbit/s and 1.5 Mbit/s, a millisecond each in turn, for two seconds; a packet of
-/// 1,500 bytes leaves whenever one may. The rate's integral is 187,625 bytes.
+/// Method: the rate is 1 kbit/s and 1.5 Mbit/s, a millisecond each in turn, for two seconds; a
+/// packet of 1,500 bytes leaves whenever one may. The rate's integral is 187,625 bytes.
 #[test]
 fn a_rate_that_is_raised_again_and_again_carries_its_integral() {
     let [low, high] = [1, 1_500].map(|kbps| Rate::kilobits_per_second(kbps).unwrap());
@@ -220,8 +220,8 @@ fn a_rate_that_is_raised_again_and_again_carries_its_integral() {
 }
 
 /// Goal: a clock that steps back across a stop earns nothing at the rate after the stop.
-/// Method: a line that may catch up is stopped at 12 µs. The clock steps back by 2 µs, the line gets a fast rate,
-/// and a packet leaves. The time before 12 µs is not time at that rate.
+/// Method: a line that may catch up is stopped at 12 µs. The clock steps back by 2 µs, the line
+/// gets a fast rate, and a packet leaves. The time before 12 µs is not time at that rate.
 #[test]
 fn a_clock_that_steps_back_across_a_stop_earns_nothing() {
     let rate = |mbps| Rate::megabits_per_second(mbps).unwrap();
@@ -236,8 +236,8 @@ fn a_clock_that_steps_back_across_a_stop_earns_nothing() {
 }
 
 /// Goal: one wrong reading of the clock at a change does no lasting harm.
-/// Method: a line at 1 Mbit/s is told of a change at an instant far ahead; the next packet, and every
-/// one after, leave within a packet's time of when they would have.
+/// Method: a line at 1 Mbit/s is told of a change at an instant far ahead; the next packet, and
+/// every one after, leave within a packet's time of when they would have.
 #[test]
 fn one_wrong_reading_at_a_change_is_soon_forgotten() {
     let rate = |mbps| Rate::megabits_per_second(mbps).unwrap();

@@ -6,7 +6,8 @@ use shaper::{Framing, Layer, Overhead};
 const FRAMINGS: [Framing; 6] =
     [Framing::None, Framing::Atm, Framing::Ptm, Framing::PtmPaper, Framing::Gem, Framing::Xgem];
 
-/// What a packet of `len` bytes takes, in signed arithmetic with divisions. `layers` from the inside out.
+/// What a packet of `len` bytes takes, in signed arithmetic with divisions. `layers` from the
+/// inside out.
 fn defined(
     framing: Framing,
     (overhead, mpu, header): (i32, u32, u8),
@@ -35,8 +36,9 @@ fn defined(
 }
 
 /// Goal: no setting wraps, shrinks a longer packet, or leaves the bounds.
-/// Method: overhead × minimum × framing × header × layers × length. At full depth these are every overhead, every minimum
-/// and every length to 1,600 (10⁹ lengths on the wire, 20 s), else a sample that contains the ends of each range.
+/// Method: overhead × minimum × framing × header × layers × length. At full depth these are every
+/// overhead, every minimum and every length to 1,600 (10⁹ lengths on the wire, 20 s), else a sample
+/// that contains the ends of each range.
 #[test]
 fn every_setting_in_range_is_monotone_and_bounded() {
     let minimum = Layer { inside: 3, least: 60, multiple: 1, outside: 1 };
@@ -76,7 +78,8 @@ fn every_setting_in_range_is_monotone_and_bounded() {
     assert!(lengths > 1_000_000, "{lengths}");
 }
 
-/// Goal: the same for lengths that no link carries. Method: powers of two and their neighbours, to the largest.
+/// Goal: the same for lengths that no link carries. Method: powers of two and their neighbours, to
+/// the largest.
 #[test]
 fn every_framing_saturates_and_stays_monotone() {
     for framing in FRAMINGS {

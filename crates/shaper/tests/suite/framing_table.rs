@@ -50,7 +50,8 @@ fn every_cell_of_the_recorded_table_is_reproduced() {
     assert_eq!(cells, 29 * 38);
 }
 
-/// Goal: the page for operators is true. Method: each row of its table of links, whose words are read.
+/// Goal: the page for operators is true. Method: each row of its table of links, whose words are
+/// read.
 #[test]
 fn the_page_has_the_bytes_that_are_charged() {
     let page = include_str!("../../../../docs/guide/framing.md");

@@ -374,7 +374,8 @@ fn idle_time_pays_once() {
     assert_eq!(send(&mut shaped, at), Nanos::from_millis(8));
 }
 
-/// Goal: what the caller itself takes out is no congestion. Method: a full queue is drained, and limits are lowered.
+/// Goal: what the caller itself takes out is no congestion. Method: a full queue is drained, and
+/// limits are lowered.
 #[test]
 fn what_no_sender_caused_is_not_charged() {
     let mut shaped = Shaped::new(queues(), line(8_000_000), LINK).ingress(true);

@@ -67,8 +67,8 @@ fn rates() -> Vec<u64> {
     rates
 }
 
-/// After every one of the first 1,000 packets, every 2¹⁶th and the last, the line must be due at the
-/// exact instant, rounded up, that the sum of all bytes gives in 128 bits.
+/// After every one of the first 1,000 packets, every 2¹⁶th and the last, the line must be due at
+/// the exact instant, rounded up, that the sum of all bytes gives in 128 bits.
 fn run_backlogged(bps: u64, packets: u32) {
     let (mut line, mut lengths, mut bytes) = (line(bps), Lengths(bps), 0_u64);
     for packet in 1..=packets {
@@ -84,8 +84,9 @@ fn run_backlogged(bps: u64, packets: u32) {
 
 /// Goal: no rate drifts, and none is a nanosecond early.
 /// Method: a backlogged line is polled when it says. The notorious rates run ten million packets at
-/// full depth and half a million else. The others run a hundred thousand, because a wrong remainder would show within a few packets, or
-/// `FREEBOARD_PACKETS`: with ten million the test takes half a minute.
+/// full depth and half a million else. The others run a hundred thousand, because a wrong remainder
+/// would show within a few packets, or `FREEBOARD_PACKETS`: with ten million the test takes half a
+/// minute.
 #[test]
 fn a_backlogged_line_ends_on_the_exact_nanosecond_at_any_rate() {
     let rates = rates();
@@ -123,8 +124,8 @@ fn every_busy_period_starts_anew() {
 }
 
 /// Goal: a caller that polls every microsecond gets the rate, neither less nor more.
-/// Method: 20 simulated seconds, or one, with a full queue at rates where a packet takes many polls, about
-/// one, and less than one; bytes sent = rate · t, to within one packet.
+/// Method: 20 simulated seconds, or one, with a full queue at rates where a packet takes many
+/// polls, about one, and less than one; bytes sent = rate · t, to within one packet.
 #[test]
 fn a_coarse_timer_costs_no_rate_if_the_line_may_catch_up() {
     const LEN: u32 = 1_514;

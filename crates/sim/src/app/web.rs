@@ -3,8 +3,8 @@
 //! The model is HTTP/1.1 with persistent connections: a document over one connection, then the
 //! objects it names over several, each connection asking for the next object when it has read the
 //! one before. A page is loaded when the last byte of the last object is read; before the first
-//! byte there is a handshake, and after it each object costs a round trip. Name look-up, TLS and the
-//! server's and the browser's own time are left out: what remains is what the line causes.
+//! byte there is a handshake, and after it each object costs a round trip. Name look-up, TLS and
+//! the server's and the browser's own time are left out: what remains is what the line causes.
 
 use core::net::SocketAddrV4;
 

@@ -1,11 +1,14 @@
-//! CAKE's queue as it is published, plain and slow: the departures of the assembled queue are measured against it.
+//! CAKE's queue as it is published, plain and slow: the departures of the assembled queue are
+//! measured against it.
 //!
-//! **Source.** *Piece of CAKE* (IEEE LANMAN 2018) §III: quanta divided by the load of the hosts (Algorithm 2), COBALT, the
-//! filter of acknowledgements. RFC 8290 §4 has the lists of new and old flows. As in Linux, the quantum of a flow is a 4,096th of the
-//! bytes of a second, from 300 bytes to a frame, and flows that keep emptying do not count as load.
+//! **Source.** *Piece of CAKE* (IEEE LANMAN 2018) §III: quanta divided by the load of the hosts
+//! (Algorithm 2), COBALT, the filter of acknowledgements. RFC 8290 §4 has the lists of new and old
+//! flows. As in Linux, the quantum of a flow is a 4,096th of the bytes of a second, from 300 bytes
+//! to a frame, and flows that keep emptying do not count as load.
 //!
-//! **Simplifications.** One tin, one host on either side, a queue for each key without collisions. BLUE is left out: nothing
-//! here overflows. The part of a byte that is left of a divided quantum is cut off, where CAKE adds one at random.
+//! **Simplifications.** One tin, one host on either side, a queue for each key without collisions.
+//! BLUE is left out: nothing here overflows. The part of a byte that is left of a divided quantum
+//! is cut off, where CAKE adds one at random.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -31,7 +34,8 @@ pub struct FlowLists {
     limits: Limits,
     numbers: HashMap<FlowKey, usize>,
     flows: Vec<Flow>,
-    /// Flows that have just begun to send, those that keep sending, and empty ones that COBALT still remembers.
+    /// Flows that have just begun to send, those that keep sending, and empty ones that COBALT
+    /// still remembers.
     new: VecDeque<usize>,
     old: VecDeque<usize>,
     decaying: VecDeque<usize>,
@@ -45,7 +49,8 @@ enum Place {
     None,
     /// New, and its queue has been within its quantum since.
     Sparse,
-    /// Used up its quantum and was empty then: among the old flows, and no load until a packet comes.
+    /// Used up its quantum and was empty then: among the old flows, and no load until a packet
+    /// comes.
     SparseWait,
     Bulk,
     Decaying,
@@ -125,8 +130,8 @@ impl Law {
 }
 
 impl FlowLists {
-    /// An empty queue in front of `line`. Handles are numbered up to `limits.packets`, inclusively; COBALT is set for packets
-    /// of `max_len` bytes.
+    /// An empty queue in front of `line`. Handles are numbered up to `limits.packets`, inclusively;
+    /// COBALT is set for packets of `max_len` bytes.
     #[must_use]
     pub fn behind(
         line: Shaper,

@@ -82,8 +82,9 @@ impl Bottleneck for DescriptorQueue {
 /// [`SmartQueue`]; without an AQM [`Isolated`] is alone before the line: that shows what the
 /// isolation does by itself.
 ///
-/// Handles are numbered up to `limits.packets`, inclusively. `max_len` is the longest packet in bytes;
-/// outside `1..=`[`Packet::MAX_LEN`] it counts as the nearest within. Longer packets are rejected.
+/// Handles are numbered up to `limits.packets`, inclusively. `max_len` is the longest packet in
+/// bytes; outside `1..=`[`Packet::MAX_LEN`] it counts as the nearest within. Longer packets are
+/// rejected.
 ///
 /// # Errors
 /// Parameters that [`CoDel`](freeboard::sched_core::CoDel) refuses.
@@ -106,8 +107,8 @@ pub fn isolated(
     }
 }
 
-/// A [`SmartQueue`] with this AQM as its builder sets it for the rate of `line`, and with or without the threshold for
-/// ECT(1); otherwise as [`isolated`].
+/// A [`SmartQueue`] with this AQM as its builder sets it for the rate of `line`, and with or
+/// without the threshold for ECT(1); otherwise as [`isolated`].
 #[must_use]
 pub fn isolated_smart(
     isolation: Isolation,
@@ -146,8 +147,8 @@ fn smart_queue(
     queue
 }
 
-/// An empty queue with this isolation and any AQM in front of `line`, otherwise as [`isolated`]. `aqm` makes the AQM for
-/// as many queues as it is told.
+/// An empty queue with this isolation and any AQM in front of `line`, otherwise as [`isolated`].
+/// `aqm` makes the AQM for as many queues as it is told.
 ///
 /// # Errors
 /// What `aqm` returns.

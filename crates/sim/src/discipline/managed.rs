@@ -5,8 +5,8 @@ use freeboard::shaper::{Overhead, Shaped, Shaper};
 
 use super::{Bottleneck, QUEUES, by_hash, by_number, descriptors, drr, longest};
 
-/// One queue for all packets, which come as flow 0, with the state of that flow in `aqm`. A full queue drops its
-/// oldest packet.
+/// One queue for all packets, which come as flow 0, with the state of that flow in `aqm`. A full
+/// queue drops its oldest packet.
 ///
 /// # Errors
 /// [`ConfigError`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`].
@@ -21,8 +21,9 @@ pub fn one_queue<A: Aqm + 'static>(
     Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
-/// Deficit round robin over [`QUEUES`] flows by hash, sparse flows first, with `aqm` in each queue: the form of
-/// FQ-CoDel (RFC 8290). `aqm` has as many states. A full buffer drops from the longest queue.
+/// Deficit round robin over [`QUEUES`] flows by hash, sparse flows first, with `aqm` in each queue:
+/// the form of FQ-CoDel (RFC 8290). `aqm` has as many states. A full buffer drops from the longest
+/// queue.
 ///
 /// # Errors
 /// [`ConfigError`] if the scheduler refuses `max_len`.

@@ -29,7 +29,8 @@ pub enum UserFlows {
     Drr,
     /// Shortest queue first.
     Sqf,
-    /// Shortest queue first, where this part of the bytes goes to the queue that has waited longest.
+    /// Shortest queue first, where this part of the bytes goes to the queue that has waited
+    /// longest.
     SqfWithFloor(FloorShare),
 }
 
@@ -59,8 +60,8 @@ impl PerUser {
         flow.0 >> FLOW_BITS
     }
 
-    /// An empty queue for `users` users in front of `line`. The longest queue of the user that holds most
-    /// makes room, or the longest of all; a FIFO rejects.
+    /// An empty queue for `users` users in front of `line`. The longest queue of the user that
+    /// holds most makes room, or the longest of all; a FIFO rejects.
     ///
     /// Handles are numbered up to `limits.packets`, inclusively.
     ///
@@ -117,13 +118,14 @@ impl UserFlows {
     }
 }
 
-/// Deficit round robin over users, and the flows of each by shortest queue first with this floor and CoDel
-/// in each queue, in front of `line`. Flows are numbered by [`PerUser::flow`].
+/// Deficit round robin over users, and the flows of each by shortest queue first with this floor
+/// and CoDel in each queue, in front of `line`. Flows are numbered by [`PerUser::flow`].
 ///
 /// Handles are numbered up to `limits.packets`, inclusively.
 ///
 /// # Errors
-/// [`ConfigError`] if a discipline does not accept packets of `max_len` bytes, or [`CoDel`] refuses `params`.
+/// [`ConfigError`] if a discipline does not accept packets of `max_len` bytes, or [`CoDel`] refuses
+/// `params`.
 pub fn users_sqf_with_codel(
     floor: FloorShare,
     params: CoDelParams,
@@ -173,10 +175,10 @@ mod tests {
     use freeboard::sched_core::{Nanos, Packet};
     use freeboard::shaper::Rate;
 
-    /// Goal: the wiring is what the names say. Method: user 0 has one bulk flow with six packets of 1,000
-    /// and one flow with one of 100; user 1 has three bulk flows of two packets. Handles in the order of
-    /// departure: over users, user 0 has every other turn, or as QFQ has it, and SQF inside sends the
-    /// short one first.
+    /// Goal: the wiring is what the names say. Method: user 0 has one bulk flow with six packets of
+    /// 1,000 and one flow with one of 100; user 1 has three bulk flows of two packets. Handles in
+    /// the order of departure: over users, user 0 has every other turn, or as QFQ has it, and SQF
+    /// inside sends the short one first.
     #[test]
     fn each_level_serves_in_its_own_order() {
         use {PerUser as P, UserFlows as U};

@@ -61,10 +61,10 @@ impl Weighted {
         }
     }
 
-    /// The T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time. It is by how much a packet of
-    /// `flow` may leave later than on a line of the flow's own, after all that the flow had queued
-    /// (`docs/disciplines/qfq.md`). `None` for a FIFO, which promises nothing, and where
-    /// [`Weighted::behind`] would fail.
+    /// The T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time. It is
+    /// by how much a packet of `flow` may leave later than on a line of the flow's own, after all
+    /// that the flow had queued (`docs/disciplines/qfq.md`). `None` for a FIFO, which promises
+    /// nothing, and where [`Weighted::behind`] would fail.
     #[must_use]
     pub fn t_wfi(self, flows: &[WeightedFlow], flow: FlowId, len: u32) -> Option<u64> {
         match self {
@@ -169,9 +169,11 @@ mod tests {
     /// By hand, for a flow with 32 of 10,000 and packets of 200 bytes, so `L/φ` = 62,500 bytes:
     ///
     /// - WF2Q+ `L/φ + L`, rounded up;
-    /// - QFQ `3σ + (φ'/φ)·L`: σ is `L/weight` rounded up to 8, times 10,000, and φ' is of 512 instead of
-    ///   10,000, the heaviest weight rounded up. All within a thousandth, as its inverse sum is rounded;
-    /// - DRR with quanta from 1,500 up, F = 468,750: `(F − Q)(1 + (L − 1)/Q) + (n − 1)(L − 1) + L − (L/φ − L)`.
+    /// - QFQ `3σ + (φ'/φ)·L`: σ is `L/weight` rounded up to 8, times 10,000, and φ' is of 512
+    ///   instead of 10,000, the heaviest weight rounded up. All within a thousandth, as its inverse
+    ///   sum is rounded;
+    /// - DRR with quanta from 1,500 up, F = 468,750: `(F − Q)(1 + (L − 1)/Q) + (n − 1)(L − 1) + L −
+    ///   (L/φ − L)`.
     #[test]
     fn promises_are_those_of_the_papers() {
         let flows: Vec<WeightedFlow> = [32, 512, 512, 472, 472]

@@ -1,9 +1,10 @@
 //! Flows by age: what short flows gain, and what long ones lose, where the least served go first.
 //!
-//! First, one line without round-trip times, flows of bounded Pareto sizes, and the flow schedulers of the library with packets that are
-//! small beside a flow: what queueing theory says of processor sharing, of two levels, and of least attained service.
-//! Then transfers of model TCP over a line of 1 or 10 Gbit/s.
-//! The scenarios are `flow_level` and `transfers`; what the flow schedulers promise is in `docs/disciplines/age.md`.
+//! First, one line without round-trip times, flows of bounded Pareto sizes, and the flow schedulers
+//! of the library with packets that are small beside a flow: what queueing theory says of processor
+//! sharing, of two levels, and of least attained service. Then transfers of model TCP over a line
+//! of 1 or 10 Gbit/s. The scenarios are `flow_level` and `transfers`; what the flow schedulers
+//! promise is in `docs/disciplines/age.md`.
 
 mod flow_level;
 mod report;
@@ -39,9 +40,9 @@ const SHARINGS: [Sharing; 8] = [
     Sharing::Learned,
 ];
 
-/// Loads of the table of reference, and the part by which its sample of sizes exceeds the mean: under processor sharing it
-/// has 6.08, 15.8 and 33.8 where `E[S]/(1 − ρ)` is 5.94, 14.85 and 29.70. Sizes 1.2 % longer, and a load higher by as much,
-/// make 6.08, 15.8 and 33.7 of this.
+/// Loads of the table of reference, and the part by which its sample of sizes exceeds the mean:
+/// under processor sharing it has 6.08, 15.8 and 33.8 where `E[S]/(1 − ρ)` is 5.94, 14.85 and
+/// 29.70. Sizes 1.2 % longer, and a load higher by as much, make 6.08, 15.8 and 33.7 of this.
 const LOADS: [f64; 3] = [0.5, 0.8, 0.9];
 const EXCESS: f64 = 0.012;
 

@@ -1,8 +1,8 @@
 //! The model TCP behind queues with AQMs, beside what Linux did in the same scenarios.
 //!
-//! The scenario is [`crate::experiments::aqm_linux::scenario`]; the figures of Linux are quoted. A row is right if its
-//! goodput is within 3 % and its median delay within 30 % or 1 ms. A row that is not says why, and a sentence fails when
-//! the row no longer needs to.
+//! The scenario is [`crate::experiments::aqm_linux::scenario`]; the figures of Linux are quoted. A
+//! row is right if its goodput is within 3 % and its median delay within 30 % or 1 ms. A row that
+//! is not says why, and a sentence fails when the row no longer needs to.
 
 mod defaults;
 mod report;
@@ -119,7 +119,8 @@ impl Row {
 const ONE_TURN: &str =
     "an upload that returns has the rest of its turn here, and in Linux a new one before the probe";
 
-/// Rows of one load stand together. A queue with another AQM has a line in [`Queueing`] and one here for each load.
+/// Rows of one load stand together. A queue with another AQM has a line in [`Queueing`] and one
+/// here for each load.
 const ROWS: &[Row] = &[
     row(UP, Queueing::Fifo(50), [lossy(9.493, [50.98, 57.18, 58.10], 0.56), NONE]),
     row(UP, Queueing::Fifo(1_000), [lossy(9.475, [1057.22, 1156.59, 1176.10], 3.76), NONE]),
@@ -302,8 +303,9 @@ mod tests {
         assert!(!is_near(short, probe(5.0, [2.1, 2.0, 3.0])));
     }
 
-    /// Goal: a sender with few packets in flight need not wait for its timer, at the rates of 24 uploads and of a slow
-    /// line. Method: 20 s; a COBALT that tells queues of two packets makes 87 and 14 timeouts.
+    /// Goal: a sender with few packets in flight need not wait for its timer, at the rates of 24
+    /// uploads and of a slow line. Method: 20 s; a COBALT that tells queues of two packets makes 87
+    /// and 14 timeouts.
     #[test]
     fn few_packets_in_flight_need_no_timer() {
         for load in [MANY, SLOW] {
@@ -315,7 +317,8 @@ mod tests {
         }
     }
 
-    /// Goal: what the whole run shows also holds of a short one. Method: the rows of four uploads, two seeds, 20 s.
+    /// Goal: what the whole run shows also holds of a short one. Method: the rows of four uploads,
+    /// two seeds, 20 s.
     #[test]
     fn four_uploads_are_near_those_of_linux() {
         let rows: Vec<Row> = ROWS.iter().filter(|row| row.load == UP).copied().collect();

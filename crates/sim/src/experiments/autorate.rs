@@ -1,8 +1,8 @@
-//! A rate that follows the line: uploads over lines like LTE, Starlink and DOCSIS, with a fixed rate and with
-//! [`Autorate`](freeboard::shaper::Autorate).
+//! A rate that follows the line: uploads over lines like LTE, Starlink and DOCSIS, with a fixed
+//! rate and with [`Autorate`](freeboard::shaper::Autorate).
 //!
-//! The scenario is [`crate::experiments::autorate::scenario`]. What the line has is known to the simulator alone; the
-//! controller is told the delay of answered probes and what was sent.
+//! The scenario is [`crate::experiments::autorate::scenario`]. What the line has is known to the
+//! simulator alone; the controller is told the delay of answered probes and what was sent.
 
 pub mod downloads;
 pub mod scenario;

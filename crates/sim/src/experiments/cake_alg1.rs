@@ -1,5 +1,5 @@
-//! CAKE Algorithm 1: how exact the shaper is, from 8 kbit/s to 10 Gbit/s, that idle time makes no burst, and what packets
-//! are on the line.
+//! CAKE Algorithm 1: how exact the shaper is, from 8 kbit/s to 10 Gbit/s, that idle time makes no
+//! burst, and what packets are on the line.
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
@@ -28,12 +28,14 @@ const MTU: u32 = 1_500;
 /// After these times the rate is judged, once there were [`PACKETS`].
 const AFTER: [Nanos; 2] = [Nanos::from_secs(1), Nanos::from_secs(60)];
 const PACKETS: u64 = 100;
-/// Bits per second above which the first seed alone has the longer time: 10 Gbit/s for 60 s are 10^8 packets.
+/// Bits per second above which the first seed alone has the longer time: 10 Gbit/s for 60 s are
+/// 10^8 packets.
 const SLOW: u64 = 10_000_000;
 /// How far the rate may be off after these times, as a part of it.
 const ERRORS: [f64; 2] = [1e-3, 1e-4];
-/// Words, length of an IP packet and what it is on the line, by hand: ⌈x/48⌉ · 53 with ATM, x + ⌈x/64⌉ with PTM as shapers
-/// have it, ⌈x/64⌉ · 65 with PTM as Algorithm 1 has it; x is the packet with what `overhead` adds, `mpu` at least.
+/// Words, length of an IP packet and what it is on the line, by hand: ⌈x/48⌉ · 53 with ATM, x +
+/// ⌈x/64⌉ with PTM as shapers have it, ⌈x/64⌉ · 65 with PTM as Algorithm 1 has it; x is the packet
+/// with what `overhead` adds, `mpu` at least.
 const VECTORS: [(&str, u32, u32); 10] = [
     ("pppoe-llcsnap", 1_500, 1_749),
     ("pppoe-llcsnap", 40, 106),
@@ -197,8 +199,8 @@ fn picture(lines: &[Line]) -> String {
     ])
 }
 
-/// The most bytes beyond rate × span in any span that ends with a departure. Of all such spans, the one with most begins
-/// where what has left is least ahead: one pass finds it.
+/// The most bytes beyond rate × span in any span that ends with a departure. Of all such spans, the
+/// one with most begins where what has left is least ahead: one pass finds it.
 struct Burst {
     /// Bytes a nanosecond.
     rate: f64,
@@ -220,8 +222,8 @@ impl Burst {
         self.most = self.most.max(self.bytes - allowed - self.least);
     }
 
-    /// In packets of this length. A packet leaves in a whole nanosecond, up to 1 ns after the exact instant, and the next
-    /// one makes that up.
+    /// In packets of this length. A packet leaves in a whole nanosecond, up to 1 ns after the exact
+    /// instant, and the next one makes that up.
     fn packets(&self, longest: u32) -> f64 {
         (self.most - self.rate) / f64::from(longest)
     }
@@ -297,7 +299,8 @@ mod tests {
     use super::*;
     use conformance::effort::effort;
 
-    /// Goal: what the whole run shows also holds of a short one. Method: a tenth of a second and a second.
+    /// Goal: what the whole run shows also holds of a short one. Method: a tenth of a second and a
+    /// second.
     #[test]
     fn every_sentence_holds_of_a_second() {
         let after = [Nanos::from_millis(100), Nanos::from_secs(1)];

@@ -1,8 +1,8 @@
 //! CAKE Fig. 1: how often a new flow meets a full set, plain against set-associative hashing.
 //!
 //! The real table is filled with flows under the real keyed hash, a fresh key each time, and flows
-//! never seen before are tried on it. Beside it stands what chance gives, P[Bin(n, k/N) ≥ k], and for
-//! the number of flows that share a queue what two queueing disciplines of Linux 6.1 did.
+//! never seen before are tried on it. Beside it stands what chance gives, P[Bin(n, k/N) ≥ k], and
+//! for the number of flows that share a queue what two queueing disciplines of Linux 6.1 did.
 
 use std::thread;
 

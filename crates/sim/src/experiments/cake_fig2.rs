@@ -1,6 +1,8 @@
-//! CAKE Fig. 2: CAKE and FQ-CoDel under uploads and downloads at once, beside queues that do not tell flows apart.
+//! CAKE Fig. 2: CAKE and FQ-CoDel under uploads and downloads at once, beside queues that do not
+//! tell flows apart.
 //!
-//! The scenario is [`crate::experiments::aqm_linux::scenario`] with four uploads, four downloads and a probe each way.
+//! The scenario is [`crate::experiments::aqm_linux::scenario`] with four uploads, four downloads
+//! and a probe each way.
 
 use core::num::NonZeroU32;
 use std::thread;

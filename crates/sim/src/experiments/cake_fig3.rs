@@ -1,7 +1,7 @@
 //! CAKE Fig. 3: shares of six TCP flows of two hosts to four, under every isolation.
 //!
-//! The scenario is [`crate::experiments::cake_fig3::scenario`]. Beside what the rule of each isolation gives stand
-//! the shares that Linux 6.1 gave, with another TCP and CAKE's own AQM.
+//! The scenario is [`crate::experiments::cake_fig3::scenario`]. Beside what the rule of each
+//! isolation gives stand the shares that Linux 6.1 gave, with another TCP and CAKE's own AQM.
 
 mod columns;
 pub mod scenario;
@@ -26,8 +26,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const MEASURED: Nanos = Nanos::from_secs(60);
-/// How many times as many seeds a mode has in which flows share a queue. In one run such a flow carries up to half as
-/// much again as the mean, so that ten runs are few for a mean.
+/// How many times as many seeds a mode has in which flows share a queue. In one run such a flow
+/// carries up to half as much again as the mean, so that ten runs are few for a mean.
 const SEEDS_OF_SHARED_QUEUES: u32 = 6;
 /// Relative, of each flow's mean share.
 const TOLERANCE: f64 = 0.1;

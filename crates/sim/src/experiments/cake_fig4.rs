@@ -25,11 +25,14 @@ pub const EXPERIMENT: Experiment = Experiment {
 const MEASURED: Nanos = Nanos::from_secs(60);
 /// How far a mean share may be from the rule, in hundredths of all.
 const POINTS: f64 = 3.0;
-/// What the tin with priority may be sent beyond its rate in any span, in longest packets (`docs/disciplines/tins.md`).
+/// What the tin with priority may be sent beyond its rate in any span, in longest packets
+/// (`docs/disciplines/tins.md`).
 const BEYOND: f64 = 4.0;
-/// What the rule gives: best effort has what a sixteenth and a quarter leave; two flows share the quarter.
+/// What the rule gives: best effort has what a sixteenth and a quarter leave; two flows share the
+/// quarter.
 const RULE: [f64; FLOWS] = [68.75, 6.25, 12.5, 12.5];
-/// The last one has a target of 50 ms, the round trip: a window that was halved still fills the line.
+/// The last one has a target of 50 ms, the round trip: a window that was halved still fills the
+/// line.
 const MODES: [(TinMode, Rtt, [f64; FLOWS]); 3] = [
     (TinMode::BestEffort, Rtt::INTERNET, [25.0; FLOWS]),
     (TinMode::Diffserv4, Rtt::INTERNET, RULE),

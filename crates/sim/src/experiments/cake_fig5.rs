@@ -60,7 +60,8 @@ impl Measured {
         millis(self.since(from).quantile(per_mille))
     }
 
-    /// The longest wait of a run within the first ten seconds of the uploads, in ms, the mean of all runs.
+    /// The longest wait of a run within the first ten seconds of the uploads, in ms, the mean of
+    /// all runs.
     fn peak(&self) -> f64 {
         let [from, to] =
             [BEGIN, BEGIN.plus(Nanos::from_secs(10))].map(|at| (at.0 / STEP.0) as usize);

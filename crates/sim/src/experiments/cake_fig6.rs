@@ -1,8 +1,9 @@
-//! CAKE Fig. 6: what a filter of acknowledgements gives on a line that is thirty times slower upwards.
+//! CAKE Fig. 6: what a filter of acknowledgements gives on a line that is thirty times slower
+//! upwards.
 //!
 //! The scenario is [`crate::experiments::cake_fig6::scenario`]. The assembled queue stands beside
-//! [CAKE as it is published](crate::discipline::FlowLists), so that what comes of the queue is told apart from what comes of the
-//! model's TCP.
+//! [CAKE as it is published](crate::discipline::FlowLists), so that what comes of the queue is told
+//! apart from what comes of the model's TCP.
 
 pub(crate) mod measured;
 pub mod scenario;
@@ -30,8 +31,8 @@ const RANGES: [(f64, f64); 2] = [(24.5 * 0.9, 27.5 * 1.1), (0.45 * 0.9, 0.7 * 1.
 /// Milliseconds of added latency that it spans, with a tenth on either side.
 const LATENCY: (f64, f64) = (2.6 * 0.9, 7.5 * 1.1);
 
-/// Mbit/s of downloads and uploads in each mode behind Linux 6.1's CAKE, with its CUBIC and the same probe: means of three
-/// runs of 60 s, from 10 s on.
+/// Mbit/s of downloads and uploads in each mode behind Linux 6.1's CAKE, with its CUBIC and the
+/// same probe: means of three runs of 60 s, from 10 s on.
 const LINUX: [[f64; 2]; 3] = [[22.474, 0.456], [27.410, 0.565], [26.929, 0.647]];
 /// How far downloads with the filter, and uploads in every mode, may be from those.
 const NEAR: [f64; 2] = [0.03, 0.15];

@@ -1,8 +1,10 @@
-//! AQMs beside numbers that are printed: RFC 8289, RFC 8033, the paper of RED, and what the tests of ns-3 expect.
+//! AQMs beside numbers that are printed: RFC 8289, RFC 8033, the paper of RED, and what the tests
+//! of ns-3 expect.
 //!
-//! Each line is one expectation: a number or a sentence of the source, and what the AQMs of the library make of the same
-//! series. Nothing here computes an AQM anew. Where the library departs from a source by design, the line says why, and
-//! fails when the figure is no longer the one that the reason explains.
+//! Each line is one expectation: a number or a sentence of the source, and what the AQMs of the
+//! library make of the same series. Nothing here computes an AQM anew. Where the library departs
+//! from a source by design, the line says why, and fails when the figure is no longer the one that
+//! the reason explains.
 
 mod controller;
 mod early;

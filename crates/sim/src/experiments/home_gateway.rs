@@ -1,8 +1,8 @@
 //! The saturated uplink of a home gateway, with one queue after another.
 //!
 //! The experiment of SQF §3 (`docs/disciplines/sqf.md` names the sources): uploads fill the uplink
-//! beside a browser, two calls and a video. Everything else (hosts, traffic, seeds, downlink) is the
-//! same for every queue under test.
+//! beside a browser, two calls and a video. Everything else (hosts, traffic, seeds, downlink) is
+//! the same for every queue under test.
 //!
 //! | | |
 //! |---|---|
@@ -14,34 +14,36 @@
 //! | calls | two, G.711 both ways: 160 bytes of voice each 20 ms, 200 with headers, 80 kbit/s |
 //! | video | one, 1,000 bytes of picture each 20.8 ms, 1,040 with headers: 400 kbit/s |
 //!
-//! The paper does not give buffer, round-trip time, number of uploads or page contents; these are our
-//! choices within what SQF-VBR calls typical. The video asks for more than an equal share of the uplink
-//! (1 Mbit/s over eleven flows), so a fair queue cuts it down. SQF serves the video as long as its
-//! queue is shorter than those of the uploads.
+//! The paper does not give buffer, round-trip time, number of uploads or page contents; these are
+//! our choices within what SQF-VBR calls typical. The video asks for more than an equal share of
+//! the uplink (1 Mbit/s over eleven flows), so a fair queue cuts it down. SQF serves the video as
+//! long as its queue is shorter than those of the uploads.
 //!
 //! # Where that ends
 //!
-//! Flows well below their share are protected; a stream above its share is preferred while its queue is the
-//! shortest. So SQF promises the video nothing. SQF-VBR's condition is that its backlog stays below B/(n+1), for
-//! uploads that fill the buffer evenly. An upload that has met a retransmission timeout (with this TCP, any upload that
-//! lost several packets of one window) has the shortest queue of all until its window has grown again. Meanwhile the
-//! upload has the line, and the video piles up. Once the video's queue is among the longest, packets are dropped from
+//! Flows well below their share are protected; a stream above its share is preferred while its
+//! queue is the shortest. So SQF promises the video nothing. SQF-VBR's condition is that its
+//! backlog stays below B/(n+1), for uploads that fill the buffer evenly. An upload that has met a
+//! retransmission timeout (with this TCP, any upload that lost several packets of one window) has
+//! the shortest queue of all until its window has grown again. Meanwhile the upload has the line,
+//! and the video piles up. Once the video's queue is among the longest, packets are dropped from
 //! it. The uploads slow down and the video does not, so its queue may stay the longest to the end.
 //!
-//! The video is lost in this way sooner or later. With seed 1, the default, nothing of the video is lost before second
-//! 1,250, and nearly everything from second 1,260 to 20,000, the end. Over all 20,000 seconds, seeds 1 to 4
-//! lose 94, 55, 93 and 60 %. Where a queue that has to give way and was not served for half a
-//! second is dropped whole, they lose 0.86, 0.94, 0.90 and 0.82 %. That SQF and longest-queue drop have
-//! two stable states is no matter of this TCP: `docs/disciplines/sqf.md`.
+//! The video is lost in this way sooner or later. With seed 1, the default, nothing of the video is
+//! lost before second 1,250, and nearly everything from second 1,260 to 20,000, the end. Over all
+//! 20,000 seconds, seeds 1 to 4 lose 94, 55, 93 and 60 %. Where a queue that has to give way and
+//! was not served for half a second is dropped whole, they lose 0.86, 0.94, 0.90 and 0.82 %. That
+//! SQF and longest-queue drop have two stable states is no matter of this TCP:
+//! `docs/disciplines/sqf.md`.
 //!
 //! Buffer and congestion control were chosen with this in view, among some fifteen combinations of
-//! buffer (50 to 200 packets), Reno or CUBIC, window and delayed acknowledgements, on seeds 1 to 24.
-//! Of these 22 lose nothing of the video in five minutes, two lose 27 and 37 %. Of seeds 25 to 72,
-//! which had no part in the choice, 44 of 48 lose nothing, four lose 4, 15, 43 and 44 %. Seed 1, the
-//! default, is one that loses nothing. The choice matters: with half the buffer (100 packets) and
-//! CUBIC 8 of 24 lost nothing. With cells (`pppoe-llcsnap`) the smooth flows are 0.7 of the line and
-//! not 0.6, and all 24 lose more than 80 %, more than behind a fair queue. Calls and pages, whose
-//! flows are far below their shares, do as well in all of these.
+//! buffer (50 to 200 packets), Reno or CUBIC, window and delayed acknowledgements, on seeds 1 to
+//! 24. Of these 22 lose nothing of the video in five minutes, two lose 27 and 37 %. Of seeds 25 to
+//! 72, which had no part in the choice, 44 of 48 lose nothing, four lose 4, 15, 43 and 44 %. Seed
+//! 1, the default, is one that loses nothing. The choice matters: with half the buffer (100
+//! packets) and CUBIC 8 of 24 lost nothing. With cells (`pppoe-llcsnap`) the smooth flows are 0.7
+//! of the line and not 0.6, and all 24 lose more than 80 %, more than behind a fair queue. Calls
+//! and pages, whose flows are far below their shares, do as well in all of these.
 
 mod options;
 mod report;
@@ -101,7 +103,8 @@ const UPLINK: Rate = megabits(1);
 const DOWNLINK: Rate = megabits(12);
 const DELAY: Nanos = Nanos::from_millis(20);
 const BUFFER_BYTES: u32 = 300_000;
-/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than 40 bytes.
+/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than
+/// 40 bytes.
 const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
 /// One more than fit: the arrival that overflows the limit has a buffer too.
 const BUFFERS: u32 = LIMITS.packets + 1;

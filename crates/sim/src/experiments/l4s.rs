@@ -1,8 +1,8 @@
-//! L4S inside flow and host isolation: ECT(1) in its own queue with a shallow threshold, a Prague-like sender beside
-//! CUBIC, NQB traffic beside both, and `DualPI2` for comparison.
+//! L4S inside flow and host isolation: ECT(1) in its own queue with a shallow threshold, a
+//! Prague-like sender beside CUBIC, NQB traffic beside both, and `DualPI2` for comparison.
 //!
-//! The scenario is [`crate::experiments::l4s::scenario`]. No figure of another system is compared: which sentences must
-//! hold follows from what each queue promises.
+//! The scenario is [`crate::experiments::l4s::scenario`]. No figure of another system is compared:
+//! which sentences must hold follows from what each queue promises.
 
 mod report;
 pub mod scenario;
@@ -133,7 +133,8 @@ mod tests {
     use super::*;
     use conformance::effort::effort;
 
-    /// Goal: what the whole run shows also holds of a short one. Method: all loads, 4 s, two seeds or one.
+    /// Goal: what the whole run shows also holds of a short one. Method: all loads, 4 s, two seeds
+    /// or one.
     #[test]
     fn short_runs_show_what_long_ones_do() {
         let report = run_loads(&LOADS, Nanos::from_secs(4), effort(1, 2), &Progress::hidden());

@@ -23,8 +23,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Rate of the uplink, in kbit/s.
 const UPLINK: u64 = 500;
-/// The flow that waits: a call, which sends more than a ninth of the uplink, and another and a ping,
-/// which send less.
+/// The flow that waits: a call, which sends more than a ninth of the uplink, and another and a
+/// ping, which send less.
 const QUEUES: [(Queueing, Probe); 3] = [
     (Queueing::Smart(AqmKind::Cobalt), Probe::Call),
     (Queueing::Smart(AqmKind::Cobalt), Probe::SmallCall),

@@ -10,8 +10,8 @@ use crate::notation::within;
 
 /// Makes figures of the papers again.
 ///
-/// Prints what was assumed, the table, and each sentence that must hold of it with its verdict; writes the
-/// pictures. Fails if a sentence does.
+/// Prints what was assumed, the table, and each sentence that must hold of it with its verdict;
+/// writes the pictures. Fails if a sentence does.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// What to make; without a name, everything.

@@ -1,8 +1,9 @@
-//! What a call waits for beside uploads of its own host and of others, behind FIFO, DRR, the isolated queue and
-//! shortest queue first.
+//! What a call waits for beside uploads of its own host and of others, behind FIFO, DRR, the
+//! isolated queue and shortest queue first.
 //!
-//! The scenario is [`crate::experiments::sparse::scenario`]. Beside what is simulated stands what Linux's CAKE and
-//! FQ-CoDel gave with the TCP of a kernel; the sentences ask for no more than a tenth above CAKE.
+//! The scenario is [`crate::experiments::sparse::scenario`]. Beside what is simulated stands what
+//! Linux's CAKE and FQ-CoDel gave with the TCP of a kernel; the sentences ask for no more than a
+//! tenth above CAKE.
 
 mod report;
 pub mod scenario;
@@ -92,7 +93,8 @@ const LOADS: [Load; 9] = [
     load("8 uploads of its host", 1, 8, 0, Wanted::Packets(2)),
     load("4 other hosts", 10, 0, 4, Wanted::NearCake([0.69, 1.87, 2.34])),
     load("12 other hosts", 10, 0, 12, Wanted::NearCake(CAKE_12_HOSTS)),
-    // For 30 hosts CAKE was not measured: the wait of a sparse host must not grow with the number of others.
+    // For 30 hosts CAKE was not measured: the wait of a sparse host must not grow with the number
+    // of others.
     load("30 other hosts", 10, 0, 30, Wanted::NearCake(CAKE_12_HOSTS)).without_cake(),
     load("8 uploads of its host, 3 other hosts", 10, 8, 3, Wanted::Packets(2)),
     load("8 uploads of its host, 12 other hosts", 10, 8, 12, Wanted::Packets(2)),
@@ -142,7 +144,8 @@ struct Measured {
     loss: Loss,
     /// Mbit/s of all uploads, the mean of the runs.
     goodput: f64,
-    /// The least and the most of an upload's bytes in any run, by the mean of those with as much to get.
+    /// The least and the most of an upload's bytes in any run, by the mean of those with as much
+    /// to get.
     evenness: [f64; 2],
     balanced: bool,
 }
@@ -220,8 +223,8 @@ fn measure(load: Load, row: Row, seeds: u32, progress: &Progress) -> Measured {
     }
 }
 
-/// The least and the most that an upload had of its part: of the line if flows share it, of its host's if
-/// hosts do. Hosts with a call have as many parts as others.
+/// The least and the most that an upload had of its part: of the line if flows share it, of its
+/// host's if hosts do. Hosts with a call have as many parts as others.
 fn evenness(load: Load, row: Row, outcomes: &[Outcome]) -> [f64; 2] {
     let hosts = f64::from(load.others) + if load.own > 0 { 1.0 } else { 0.0 };
     let parts = outcomes.iter().flat_map(|run| {

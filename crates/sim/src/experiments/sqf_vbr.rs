@@ -1,8 +1,9 @@
-//! The test-bed of SQF-VBR §V for as long as the paper ran it: a video above its share beside downloads.
+//! The test-bed of SQF-VBR §V for as long as the paper ran it: a video above its share beside
+//! downloads.
 //!
-//! The paper's Fig. 6 says that the video loses next to nothing behind SQF. Here some runs show this, and in
-//! others the video loses most of its packets for good: two stable states. The scenario is
-//! [`crate::experiments::sqf_vbr::scenario`].
+//! The paper's Fig. 6 says that the video loses next to nothing behind SQF. Here some runs show
+//! this, and in others the video loses most of its packets for good: two stable states. The
+//! scenario is [`crate::experiments::sqf_vbr::scenario`].
 
 pub mod scenario;
 

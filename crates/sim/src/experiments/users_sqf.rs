@@ -1,9 +1,9 @@
 //! SQF inside users: fair queueing between users and shortest queue first among the flows of each.
 //!
 //! What SQF-VBR leaves to future work. SQF alone prefers the user that
-//! splits its traffic, fair queueing alone cuts down a video that asks for more than an equal part of its user's
-//! share; one above the other does neither. The scenario is [`crate::experiments::users_sqf::scenario`], the bound is derived
-//! in `docs/guarantees.md`.
+//! splits its traffic, fair queueing alone cuts down a video that asks for more than an equal part
+//! of its user's share; one above the other does neither. The scenario is
+//! [`crate::experiments::users_sqf::scenario`], the bound is derived in `docs/guarantees.md`.
 
 mod report;
 pub mod scenario;
@@ -70,7 +70,8 @@ impl Row {
         matches!(self.inside, UserFlows::Sqf | UserFlows::SqfWithFloor(_))
     }
 
-    /// The longest time of a packet of the call, end to end; `None` where nothing bounds it. The sum of
+    /// The longest time of a packet of the call, end to end; `None` where nothing bounds it. The
+    /// sum of
     ///
     /// - what the user of the call may be behind its share;
     /// - a packet of this user on the wire;
@@ -183,9 +184,10 @@ fn measure(row: Row, bulk_of_b: u32, seeds: u32, progress: &Progress) -> Measure
 mod tests {
     use super::*;
 
-    /// By hand, in bytes of the line: DRR over two users with quanta of 1,500 is behind by 2,999 + 1,499 +
-    /// 1,500 at most; a packet of 1,500 at half the line is 3,000; the packet itself 200. SQF over all flows
-    /// waits for one packet; with a floor of an eighth for another and 1,499 / 7.
+    /// By hand, in bytes of the line: DRR over two users with quanta of 1,500 is behind by 2,999 +
+    /// 1,499 + 1,500 at most; a packet of 1,500 at half the line is 3,000; the packet itself 200.
+    /// SQF over all flows waits for one packet; with a floor of an eighth for another and 1,499 /
+    /// 7.
     #[test]
     fn the_bound_is_that_of_the_levels() {
         let bound = |name: &str| {

@@ -4,9 +4,9 @@
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
-/// The packet to be read next and the packets that want to leave. Never full: whether a packet finds
-/// room is decided by the queue at the line, packet by packet. (A device that says "full" starves
-/// all but the first socket, because smoltcp's egress begins at socket 0 each time.)
+/// The packet to be read next and the packets that want to leave. Never full: whether a packet
+/// finds room is decided by the queue at the line, packet by packet. (A device that says "full"
+/// starves all but the first socket, because smoltcp's egress begins at socket 0 each time.)
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     pub(super) arrived: Option<Vec<u8>>,

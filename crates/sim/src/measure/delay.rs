@@ -75,8 +75,8 @@ impl Delays {
         })
     }
 
-    /// The standard deviation in nanoseconds, of the samples themselves (their number is the divisor);
-    /// `None` without samples.
+    /// The standard deviation in nanoseconds, of the samples themselves (their number is the
+    /// divisor); `None` without samples.
     #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         let count = self.samples.len() as f64;

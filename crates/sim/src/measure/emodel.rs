@@ -83,8 +83,8 @@ impl Call {
     /// Judges a call from the one-way delay of each packet sent, `None` for one that was lost.
     ///
     /// Whatever is not there by its time to be played counts as lost. A call of which nothing
-    /// arrived has no delay, loss 1 and the lowest rating: the formula, made for calls that go on, would
-    /// leave some. `None` if nothing was sent.
+    /// arrived has no delay, loss 1 and the lowest rating: the formula, made for calls that go on,
+    /// would leave some. `None` if nothing was sent.
     #[must_use]
     pub fn judge(packets: &[Option<Nanos>], buffer: JitterBuffer, codec: Codec) -> Option<Self> {
         let mut arrived: Vec<Nanos> = packets.iter().copied().flatten().collect();

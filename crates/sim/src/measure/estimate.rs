@@ -5,8 +5,8 @@
 pub struct Estimate {
     /// The arithmetic mean.
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval around it, by Student's distribution; `None` of
-    /// one run, which says nothing about others.
+    /// Half the width of the 95 % confidence interval around it, by Student's distribution; `None`
+    /// of one run, which says nothing about others.
     pub margin: Option<f64>,
 }
 
@@ -44,7 +44,8 @@ mod tests {
     use super::*;
     use conformance::rng::Streams;
 
-    /// By hand: mean 4, variance (9 + 1 + 4 + 4) / 3 = 6, standard error √(6/4), 3 degrees of freedom.
+    /// By hand: mean 4, variance (9 + 1 + 4 + 4) / 3 = 6, standard error √(6/4), 3 degrees of
+    /// freedom.
     #[test]
     fn an_interval_is_students() {
         let estimate = Estimate::of(&[1.0, 3.0, 6.0, 6.0]).unwrap();
@@ -54,8 +55,9 @@ mod tests {
         assert_eq!(Estimate::of(&[]), None);
     }
 
-    /// Of many intervals from ten values each, about 95 in 100 hold the true mean. The sum of twelve
-    /// uniform numbers is near enough to normal; 10,000 intervals have a standard error of 0.22 %.
+    /// Of many intervals from ten values each, about 95 in 100 hold the true mean. The sum of
+    /// twelve uniform numbers is near enough to normal; 10,000 intervals have a standard error of
+    /// 0.22 %.
     #[test]
     fn an_interval_holds_the_mean_nineteen_times_in_twenty() {
         let mut stream = Streams::new(1).stream("estimate");

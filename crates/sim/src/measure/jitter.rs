@@ -74,9 +74,9 @@ impl DelayVariation {
 mod tests {
     use super::*;
 
-    /// Goal: the integer recurrence is that of RFC 3550 §A.8, its rounding included. Method: worked by
-    /// hand. Transits 0, 1544, 0: 16J is 1544, then 1544 + 1544 − (1544 + 8) / 16 = 2991, which is
-    /// just below 187 · 16.
+    /// Goal: the integer recurrence is that of RFC 3550 §A.8, its rounding included. Method: worked
+    /// by hand. Transits 0, 1544, 0: 16J is 1544, then 1544 + 1544 − (1544 + 8) / 16 = 2991, which
+    /// is just below 187 · 16.
     #[test]
     fn jitter_follows_the_recurrence_of_rfc_3550() {
         let mut jitter = Jitter::default();

@@ -35,7 +35,8 @@ impl Window {
         self.size < self.threshold
     }
 
-    /// Slow start takes as many of these acknowledged segments as it may; returns those that are left.
+    /// Slow start takes as many of these acknowledged segments as it may; returns those that are
+    /// left.
     pub fn slow_start(&mut self, acknowledged: f64) -> f64 {
         let taken = acknowledged.min((self.threshold - self.size).max(0.0));
         self.size += taken;
@@ -60,10 +61,11 @@ pub struct Feedback {
     pub marks: u32,
     /// `pipe`: segments in the network.
     pub in_flight: u32,
-    /// All that was in flight when the last round began has been delivered: this is the first acknowledgement of
-    /// another one.
+    /// All that was in flight when the last round began has been delivered: this is the first
+    /// acknowledgement of another one.
     pub round_begins: bool,
-    /// Segments a second at which the segment that was delivered last was, and whether the sender had less to send.
+    /// Segments a second at which the segment that was delivered last was, and whether the sender
+    /// had less to send.
     pub rate: Option<(f64, bool)>,
 }
 
@@ -86,11 +88,12 @@ pub trait Controller: Debug {
     /// Every acknowledgement, also while losses are repaired.
     fn hear(&mut self, _window: &mut Window, _feedback: &Feedback) {}
 
-    /// Segments were delivered and the window may grow: no loss is being repaired, and the window was in use.
+    /// Segments were delivered and the window may grow: no loss is being repaired, and the window
+    /// was in use.
     fn grow(&mut self, window: &mut Window, feedback: &Feedback);
 
-    /// The network is congested. `flight` is the lesser of the window and of what was in flight. Returns the new
-    /// threshold; the sender sets the window.
+    /// The network is congested. `flight` is the lesser of the window and of what was in flight.
+    /// Returns the new threshold; the sender sets the window.
     fn reduce(&mut self, now: Nanos, flight: f64, cause: Cause) -> f64;
 
     /// Segments a second, if this control paces what it sends.

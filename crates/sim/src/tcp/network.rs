@@ -5,11 +5,12 @@
 //! receivers        ◀─ delay ◀─ queue under test  :downlink ◀─ senders, sources
 //! ```
 //!
-//! The uplink may have a modem behind it ([`TcpNetwork::modem`]), with a queue, a rate and a delay of its own, all of
-//! which may change while the network runs.
+//! The uplink may have a modem behind it ([`TcpNetwork::modem`]), with a queue, a rate and a delay
+//! of its own, all of which may change while the network runs.
 //!
-//! A connection has its data on one way and its acknowledgements on the other. Hosts send without delay into their
-//! end of the line: a faster line before it would space a burst by less than the bottleneck takes for a packet.
+//! A connection has its data on one way and its acknowledgements on the other. Hosts send without
+//! delay into their end of the line: a faster line before it would space a burst by less than the
+//! bottleneck takes for a packet.
 
 use core::fmt;
 
@@ -57,12 +58,14 @@ pub enum Naming {
     Key,
     /// All packets are of flow 0: one queue with an AQM.
     One,
-    /// A connection is the flow of its number, as a table of connections has it. For networks without open-loop flows.
+    /// A connection is the flow of its number, as a table of connections has it. For networks
+    /// without open-loop flows.
     Connection,
-    /// A connection is the flow of its number, and an open-loop flow that of its own behind this many connections.
+    /// A connection is the flow of its number, and an open-loop flow that of its own behind this
+    /// many connections.
     Number(u32),
-    /// Data is flow 0 until its connection has sent this many bytes, and then flow 1: two bands, filled by a counter of
-    /// each connection. All else is flow 0.
+    /// Data is flow 0 until its connection has sent this many bytes, and then flow 1: two bands,
+    /// filled by a counter of each connection. All else is flow 0.
     Sent(u64),
 }
 
@@ -159,7 +162,8 @@ pub struct TcpNetwork {
     /// What is counted as goodput arrives within.
     measured: (Nanos, Nanos),
     modem: Option<LinkId>,
-    /// Packets that came to a gateway behind the uplink, when and of how many bytes, since they were last taken.
+    /// Packets that came to a gateway behind the uplink, when and of how many bytes, since they
+    /// were last taken.
     passed: Option<Vec<(Nanos, u32)>>,
     on_the_way: u64,
     arrived: u64,
@@ -194,15 +198,16 @@ impl TcpNetwork {
         }
     }
 
-    /// What has passed the uplink comes to this link before it arrives. Its queue is one for all: it is told flow 0.
+    /// What has passed the uplink comes to this link before it arrives. Its queue is one for all:
+    /// it is told flow 0.
     #[must_use]
     pub fn modem(mut self, link: Link<Parcel>) -> Self {
         self.modem = Some(self.links.add(link));
         self
     }
 
-    /// As [`TcpNetwork::modem`], for a gateway behind the line: its queue tells flows apart as the others do, and
-    /// [`TcpNetwork::take_passed`] says what has come to it.
+    /// As [`TcpNetwork::modem`], for a gateway behind the line: its queue tells flows apart as the
+    /// others do, and [`TcpNetwork::take_passed`] says what has come to it.
     #[must_use]
     pub fn gateway(self, link: Link<Parcel>) -> Self {
         Self { passed: Some(Vec::new()), ..self.modem(link) }
@@ -214,8 +219,8 @@ impl TcpNetwork {
         self.modem.map(|id| self.links.link(id))
     }
 
-    /// When packets came to the gateway behind the uplink, and their bytes, since the last call; nothing if there is
-    /// none.
+    /// When packets came to the gateway behind the uplink, and their bytes, since the last call;
+    /// nothing if there is none.
     pub fn take_passed(&mut self) -> Vec<(Nanos, u32)> {
         self.passed.as_mut().map(core::mem::take).unwrap_or_default()
     }
@@ -236,8 +241,8 @@ impl TcpNetwork {
         }
     }
 
-    /// Adds a connection whose data goes this way from `begins` on. `hosts` are the last bytes of the addresses at
-    /// home and on the Internet: each connection has a port of its own.
+    /// Adds a connection whose data goes this way from `begins` on. `hosts` are the last bytes of
+    /// the addresses at home and on the Internet: each connection has a port of its own.
     ///
     /// # Panics
     /// If there are 2^32 connections.
@@ -327,8 +332,8 @@ impl TcpNetwork {
         self.connections[id.0 as usize].goodput
     }
 
-    /// Bytes of a connection's packets that have left the queue of a direction, as they are on the line: data one way,
-    /// acknowledgements the other.
+    /// Bytes of a connection's packets that have left the queue of a direction, as they are on the
+    /// line: data one way, acknowledgements the other.
     #[must_use]
     pub fn left(&self, id: ConnectionId, way: Way) -> u64 {
         let connection = &self.connections[id.0 as usize];
@@ -336,7 +341,8 @@ impl TcpNetwork {
         if way == connection.way { data } else { acks }
     }
 
-    /// From now on keeps how long each segment of this connection takes, of those that are sent while it is measured.
+    /// From now on keeps how long each segment of this connection takes, of those that are sent
+    /// while it is measured.
     pub fn measure_delays(&mut self, id: ConnectionId) {
         self.connections[id.0 as usize].delays = Some(Delays::new());
     }
@@ -362,20 +368,23 @@ impl TcpNetwork {
         &self.connections[id.0 as usize].receiver
     }
 
-    /// How long a connection took until its sender knew that everything had arrived; `None` if it has not.
+    /// How long a connection took until its sender knew that everything had arrived; `None` if it
+    /// has not.
     #[must_use]
     pub fn completion(&self, id: ConnectionId) -> Option<Nanos> {
         let connection = &self.connections[id.0 as usize];
         connection.done.map(|done| done.since(connection.begins))
     }
 
-    /// The one-way delays of the datagrams that were sent while it was measured, of those that arrived.
+    /// The one-way delays of the datagrams that were sent while it was measured, of those that
+    /// arrived.
     #[must_use]
     pub fn delays(&self, id: DatagramsId) -> &Delays {
         &self.datagrams[id.0 as usize].delays
     }
 
-    /// The datagrams that were sent while it was measured; those that have not arrived count as lost.
+    /// The datagrams that were sent while it was measured; those that have not arrived count as
+    /// lost.
     #[must_use]
     pub fn loss(&self, id: DatagramsId) -> Loss {
         let Datagrams { sent, arrived, .. } = self.datagrams[id.0 as usize];
@@ -552,7 +561,8 @@ impl TcpNetwork {
         }
     }
 
-    /// Makes sure that an event comes at `due` or before: a deadline that moves away leaves the event where it is.
+    /// Makes sure that an event comes at `due` or before: a deadline that moves away leaves the
+    /// event where it is.
     fn arm(&mut self, id: u32, timer: Timer, due: Option<Nanos>) {
         let armed = &mut self.connections[id as usize].armed[timer as usize];
         if let Some(due) = due
@@ -629,8 +639,8 @@ impl fmt::Debug for TcpNetwork {
 /// What the acknowledgement of a parcel says in TCP's own words, for a queue that filters them.
 fn read(parcel: &Parcel) -> Option<flowhash::Ack> {
     let Content::Ack(ack) = parcel.content else { return None };
-    // The number of the connection stands for its addresses. A count of marks is in each acknowledgement, in bits that no
-    // filter may lose: another count counts as other data.
+    // The number of the connection stands for its addresses. A count of marks is in each
+    // acknowledgement, in bits that no filter may lose: another count counts as other data.
     let [port, rest] = [parcel.of & 0xffff, parcel.of >> 16].map(|half| half as u16);
     let transport = Transport { protocol: 6, src_port: port, dst_port: rest };
     let connection = FlowKey::V4 { src: [0; 4], dst: [0; 4], transport };

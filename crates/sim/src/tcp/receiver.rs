@@ -1,13 +1,15 @@
 //! The receiving end: order, acknowledgements and echoes of marks.
 //!
-//! **Source.** RFC 5681 §4.2: an acknowledgement for each second segment, or 40 ms after the first, and at once for a
-//! segment out of order, for one that fills a gap, and while a gap is left. RFC 2018 §4: the first SACK block has the
-//! segment that came last, the others are those that changed last. RFC 3168 §6.1.3: a mark is echoed until the
-//! sender says that it has reduced its window. RFC 8257 §3.2: an acknowledgement is not delayed when the mark differs
-//! from that of the segment before.
+//! **Source.** RFC 5681 §4.2: an acknowledgement for each second segment, or 40 ms after the first,
+//! and at once for a segment out of order, for one that fills a gap, and while a gap is left. RFC
+//! 2018 §4: the first SACK block has the segment that came last, the others are those that changed
+//! last. RFC 3168 §6.1.3: a mark is echoed until the sender says that it has reduced its window.
+//! RFC 8257 §3.2: an acknowledgement is not delayed when the mark differs from that of the segment
+//! before.
 //!
-//! **Simplifications.** No quick acknowledgements at the start, no compressed ones later, no duplicate SACK (RFC 2883).
-//! The window is no limit: as Linux tunes its buffers, which grow to 6 MB.
+//! **Simplifications.** No quick acknowledgements at the start, no compressed ones later, no
+//! duplicate SACK (RFC 2883). The window is no limit: as Linux tunes its buffers, which grow to 6
+//! MB.
 
 use freeboard::sched_core::Nanos;
 
@@ -24,7 +26,8 @@ pub struct Receiver {
     unacknowledged: u32,
     /// When an acknowledgement is sent although no second segment has come.
     due: Option<Nanos>,
-    /// `next` when the last acknowledgement was sent, and the timestamp that the next one echoes (RFC 7323 §4.3).
+    /// `next` when the last acknowledgement was sent, and the timestamp that the next one echoes
+    /// (RFC 7323 §4.3).
     acknowledged: u32,
     stamp: Nanos,
     echo: bool,
@@ -159,7 +162,8 @@ mod tests {
         assert_eq!(receiver.due(), None);
     }
 
-    /// By hand from RFC 7323 §4.3: of two segments the first is echoed; a gap holds the echo back until it is filled.
+    /// By hand from RFC 7323 §4.3: of two segments the first is echoed; a gap holds the echo back
+    /// until it is filled.
     #[test]
     fn the_timestamp_is_that_of_the_segment_that_is_answered() {
         let mut receiver = Receiver::new();

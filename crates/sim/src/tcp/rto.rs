@@ -1,14 +1,15 @@
 //! The retransmission timeout of RFC 6298.
 //!
-//! **Source.** RFC 6298 §2, in nanoseconds. The least timeout is 200 ms in place of 1 s, as in Linux. Linux keeps the
-//! *variance term* above that, not the sum (Sarolahti and Kuznetsov, "Congestion Control in Linux TCP", 2002, §3.3): in
-//! the formula of the RFC, `SRTT + max(G, 4 · RTTVAR)`, the granularity `G` is 200 ms. Without it a queue whose delay
-//! grows while an acknowledgement is delayed would cause timeouts without a loss.
+//! **Source.** RFC 6298 §2, in nanoseconds. The least timeout is 200 ms in place of 1 s, as in
+//! Linux. Linux keeps the *variance term* above that, not the sum (Sarolahti and Kuznetsov,
+//! "Congestion Control in Linux TCP", 2002, §3.3): in the formula of the RFC, `SRTT + max(G, 4 ·
+//! RTTVAR)`, the granularity `G` is 200 ms. Without it a queue whose delay grows while an
+//! acknowledgement is delayed would cause timeouts without a loss.
 //!
-//! A sample comes with every acknowledgement: of a segment that was sent once, or else by timestamp (§3). The gain of the
-//! variance, 1/4, is that of one sample a round trip. With more samples it is divided by the number expected (RFC 7323,
-//! appendix G), so that the variance remembers for as many round trips. SRTT follows with 1/8 of each sample, as in
-//! Linux.
+//! A sample comes with every acknowledgement: of a segment that was sent once, or else by timestamp
+//! (§3). The gain of the variance, 1/4, is that of one sample a round trip. With more samples it is
+//! divided by the number expected (RFC 7323, appendix G), so that the variance remembers for as
+//! many round trips. SRTT follows with 1/8 of each sample, as in Linux.
 
 use freeboard::sched_core::Nanos;
 
@@ -115,7 +116,8 @@ mod tests {
         assert_eq!(rto.variation(), Some(Nanos(36_093_750)));
     }
 
-    /// By hand, four samples a round trip: RTTVAR 50 + (80 − 50) / 16 = 51.875, SRTT 100 + 80 / 8 = 110.
+    /// By hand, four samples a round trip: RTTVAR 50 + (80 − 50) / 16 = 51.875, SRTT 100 + 80 / 8 =
+    /// 110.
     #[test]
     fn more_samples_a_round_trip_weigh_less() {
         let mut rto = Rto::new(ms(1), ms(200));

@@ -1,11 +1,13 @@
 //! What is known of each segment that was sent and not acknowledged by number.
 //!
-//! **Source.** RFC 6675 §3 and §4, with segments for octets: `IsLost` is true of a segment if [`THRESHOLD`] segments
-//! above it are known to have arrived; `pipe` counts what is thought to be in the network. A retransmission counts as
-//! lost if a segment that was sent later has arrived (RFC 8985 §6.2, with no allowance for reordering while losses are
-//! repaired): RFC 6675 leaves it to the timeout.
+//! **Source.** RFC 6675 §3 and §4, with segments for octets: `IsLost` is true of a segment if
+//! [`THRESHOLD`] segments above it are known to have arrived; `pipe` counts what is thought to be
+//! in the network. A retransmission counts as lost if a segment that was sent later has arrived
+//! (RFC 8985 §6.2, with no allowance for reordering while losses are repaired): RFC 6675 leaves it
+//! to the timeout.
 //!
-//! **Cost.** A step for each segment that is acknowledged, and one for each segment of a SACK block.
+//! **Cost.** A step for each segment that is acknowledged, and one for each segment of a SACK
+//! block.
 
 use std::collections::VecDeque;
 
@@ -161,12 +163,14 @@ impl Scoreboard {
         above == THRESHOLD && self.lose(edge, |_| true)
     }
 
-    /// Counts as lost what is below the highest sacked segment and was sent at `limit` or before (RFC 8985 §6.2).
+    /// Counts as lost what is below the highest sacked segment and was sent at `limit` or before
+    /// (RFC 8985 §6.2).
     pub(super) fn judge_by_time(&mut self, limit: Nanos) -> bool {
         self.lose(self.sacked_below, |sent| sent.at <= limit)
     }
 
-    /// The segments below `edge` are lost, unless they are sacked, were judged before or are not to be.
+    /// The segments below `edge` are lost, unless they are sacked, were judged before or are not to
+    /// be.
     fn lose(&mut self, edge: u32, is: impl Fn(&Sent) -> bool) -> bool {
         let before = self.lost;
         while self.judged_below < edge {
@@ -185,8 +189,9 @@ impl Scoreboard {
         self.lost > before
     }
 
-    /// Retransmissions that were sent before a segment that has arrived are lost: before its time, or at its time with a
-    /// lower number (RFC 8985 §6.2, step 2). Returns when the last of them was sent, if there were any.
+    /// Retransmissions that were sent before a segment that has arrived are lost: before its time,
+    /// or at its time with a lower number (RFC 8985 §6.2, step 2). Returns when the last of them
+    /// was sent, if there were any.
     pub(super) fn judge_repeats(&mut self, arrived: (Nanos, u32)) -> Option<Nanos> {
         let mut latest = None;
         while let Some(&(number, at)) = self.repeats.front()
@@ -352,8 +357,8 @@ mod tests {
         assert_eq!(board.pipe(), 4);
     }
 
-    /// The counters agree with the definition, over random losses. Every segment whose retransmission was not
-    /// overtaken is as RFC 6675 has it.
+    /// The counters agree with the definition, over random losses. Every segment whose
+    /// retransmission was not overtaken is as RFC 6675 has it.
     #[test]
     fn the_counters_are_what_a_count_finds() {
         let mut rng = Streams::new(1).stream("scoreboard");

@@ -7,15 +7,17 @@
 //! - RFC 6298 §5: the timer.
 //! - RFC 3168 §6.1.2: one reduction a window for marks.
 //! - RFC 5681 §4.3: a lost retransmission reduces the window once more.
-//! - RFC 8985: a retransmission is lost if a later segment has arrived. A gap below fewer than three segments is lost
-//!   after a quarter of the shortest round trip (§6.2). A tail is probed after two round trips (§7.3).
+//! - RFC 8985: a retransmission is lost if a later segment has arrived. A gap below fewer than
+//!   three segments is lost after a quarter of the shortest round trip (§6.2). A tail is probed
+//!   after two round trips (§7.3).
 //!
-//! **Simplifications.** Rules 3 and 4 of `NextSeg` in RFC 6675 are left out: the probe of the tail does their work. A
-//! probe that itself repairs the only loss does not reduce the window (RFC 8985 §7.4). A timeout that was in error is not
-//! undone.
+//! **Simplifications.** Rules 3 and 4 of `NextSeg` in RFC 6675 are left out: the probe of the tail
+//! does their work. A probe that itself repairs the only loss does not reduce the window (RFC 8985
+//! §7.4). A timeout that was in error is not undone.
 //!
-//! The sender has no clock and no events: [`Sender::on_ack`] and [`Sender::on_timer`] say what happened,
-//! [`Sender::poll`] hands out segments until there are none, and [`Sender::due`] says when to come back.
+//! The sender has no clock and no events: [`Sender::on_ack`] and [`Sender::on_timer`] say what
+//! happened, [`Sender::poll`] hands out segments until there are none, and [`Sender::due`] says
+//! when to come back.
 
 use freeboard::sched_core::{Ecn, Nanos};
 
@@ -45,9 +47,9 @@ pub struct Config {
     pub window: u32,
     /// How losses are repaired.
     pub recovery: Recovery,
-    /// Whether segments are paced where the control does not ask for it: twice the window a round trip in slow start,
-    /// 1.2 times later, the defaults of Linux (`tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio` in its `ip-sysctl`
-    /// document).
+    /// Whether segments are paced where the control does not ask for it: twice the window a round
+    /// trip in slow start, 1.2 times later, the defaults of Linux (`tcp_pacing_ss_ratio` and
+    /// `tcp_pacing_ca_ratio` in its `ip-sysctl` document).
     pub paced: bool,
 }
 
@@ -123,8 +125,8 @@ pub struct Sender {
     /// A round ends when a segment arrives that was sent after this count had been delivered.
     round_end: u32,
     marks: u32,
-    /// Marks are not answered before a segment above this number is acknowledged: the first new one tells the receiver
-    /// of the last reduction.
+    /// Marks are not answered before a segment above this number is acknowledged: the first new
+    /// one tells the receiver of the last reduction.
     answered_below: u32,
     /// When the window was reduced last for a loss or a mark.
     reduced_at: Nanos,
@@ -172,7 +174,8 @@ impl Sender {
         }
     }
 
-    /// The codepoint of what is sent for the first time; retransmissions are [`Ecn::NotEct`] (RFC 3168 §6.1.5).
+    /// The codepoint of what is sent for the first time; retransmissions are [`Ecn::NotEct`] (RFC
+    /// 3168 §6.1.5).
     #[must_use]
     pub fn ecn(&self) -> Ecn {
         self.config.control.ecn()
@@ -214,7 +217,8 @@ impl Sender {
         [self.expires, self.probe, self.gap].into_iter().flatten().min()
     }
 
-    /// When [`Sender::poll`] is worth a repetition though nothing arrives: the pace keeps a segment back.
+    /// When [`Sender::poll`] is worth a repetition though nothing arrives: the pace keeps a segment
+    /// back.
     #[must_use]
     pub fn paced_until(&mut self, now: Nanos) -> Option<Nanos> {
         let waits = self.paced_until > now && self.allows() && self.wants().is_some();
@@ -253,7 +257,8 @@ impl Sender {
         self.limited = false;
     }
 
-    /// Takes in what has arrived. The second value is send time and number of that segment which was sent last.
+    /// Takes in what has arrived. The second value is send time and number of that segment which
+    /// was sent last.
     fn take_in(&mut self, now: Nanos, ack: &Ack) -> (Feedback, Option<(Nanos, u32)>) {
         let before = self.board.first();
         let (mut delivered, mut rtt, mut newest) = (0, None, None::<Sent>);
@@ -265,7 +270,8 @@ impl Sender {
             if !sent.repeated {
                 rtt = Some(since);
             }
-            // What came so soon may be the answer to an earlier transmission (RFC 8985 §6.2, step 2).
+            // What came so soon may be the answer to an earlier transmission (RFC 8985 §6.2, step
+            // 2).
             if !sent.repeated || least.is_some_and(|least| since >= least) {
                 latest = latest.max(Some((sent.at, number)));
             }
@@ -278,7 +284,8 @@ impl Sender {
         self.board.acknowledge(ack.next, &mut each);
         ack.blocks().for_each(|block| self.board.sack(block, &mut each));
         if ack.next > before && rtt.is_none() {
-            // Everything was sent more than once: the timestamp tells which transmission is answered.
+            // Everything was sent more than once: the timestamp tells which transmission is
+            // answered.
             rtt = Some(now.since(ack.at));
         }
         if let Some(rtt) = rtt {
@@ -315,7 +322,8 @@ impl Sender {
         (feedback, latest)
     }
 
-    /// The delivery rate of a segment that has arrived (draft-cheng-iccrg-delivery-rate-estimation-00 §3.3).
+    /// The delivery rate of a segment that has arrived
+    /// (draft-cheng-iccrg-delivery-rate-estimation-00 §3.3).
     fn rate(&self, now: Nanos, sent: &Sent) -> Option<(f64, bool)> {
         let interval = sent.at.since(sent.first_at).max(now.since(sent.delivered_at));
         let is_long = self.least.is_some_and(|least| interval >= least) && interval > Nanos::ZERO;
@@ -323,7 +331,8 @@ impl Sender {
         is_long.then(|| (segments / (interval.0 as f64 / 1e9), sent.starved))
     }
 
-    /// A gap below fewer segments than the threshold: a timer decides, unless losses are being repaired.
+    /// A gap below fewer segments than the threshold: a timer decides, unless losses are being
+    /// repaired.
     fn look_for_gap(&mut self, now: Nanos, found: bool) {
         self.gap = None;
         let is_open =
@@ -344,7 +353,8 @@ impl Sender {
         Nanos(self.least.unwrap_or_default().0 / 4)
     }
 
-    /// Ends recovery when what was in flight at its start is acknowledged. Returns whether it has ended.
+    /// Ends recovery when what was in flight at its start is acknowledged. Returns whether it has
+    /// ended.
     fn leave_states(&mut self) -> bool {
         let first = self.board.first();
         match self.state {
@@ -378,8 +388,9 @@ impl Sender {
         }
     }
 
-    /// A retransmission was lost that was sent after the last reduction: two indications of congestion lower the
-    /// window twice (RFC 5681 §4.3). After a timeout there is nothing to lower: the window began at one segment.
+    /// A retransmission was lost that was sent after the last reduction: two indications of
+    /// congestion lower the window twice (RFC 5681 §4.3). After a timeout there is nothing to
+    /// lower: the window began at one segment.
     fn reduce_again(&mut self, now: Nanos) {
         if matches!(self.state, State::Reducing { .. }) {
             self.begin_to_reduce(now, Cause::Loss);
@@ -479,8 +490,8 @@ impl Sender {
         self.arm_probe(now);
     }
 
-    /// A tail is probed after two round trips, or later if one segment may wait for the receiver's timer
-    /// (RFC 8985 §7.2).
+    /// A tail is probed after two round trips, or later if one segment may wait for the receiver's
+    /// timer (RFC 8985 §7.2).
     fn arm_probe(&mut self, now: Nanos) {
         self.probe = None;
         let Some(smoothed) = self.rto.smoothed() else { return };
@@ -547,8 +558,8 @@ impl Sender {
         if let State::Reducing { out, .. } = &mut self.state {
             *out += 1;
         }
-        // Each retransmission starts the timer anew (RFC 6675 §6): otherwise it would expire when losses take long to
-        // repair.
+        // Each retransmission starts the timer anew (RFC 6675 §6): otherwise it would expire when
+        // losses take long to repair.
         if had_none || self.probes || !is_new {
             self.expires = Some(now.plus(self.rto.timeout()));
         }

@@ -42,8 +42,9 @@ fn slow_start_doubles_a_window_of_ten() {
     assert_eq!((sender.window().size, sender.in_flight()), (20.0, 20));
 }
 
-/// By hand: of segments 0 to 9 the first is lost. Linux's and RFC 6675's rules for the window differ in what is sent
-/// while the others arrive: half of what arrives, or nothing until half has left the network.
+/// By hand: of segments 0 to 9 the first is lost. Linux's and RFC 6675's rules for the window
+/// differ in what is sent while the others arrive: half of what arrives, or nothing until half has
+/// left the network.
 ///
 /// | arrives | pipe | RFC 6937, half of ten | RFC 6675 |
 /// |---|---|---|---|
@@ -96,8 +97,8 @@ fn a_lost_retransmission_reduces_the_window_again() {
     assert!(sender.window().threshold < 5.0, "{:?}", sender.window());
 }
 
-/// RFC 8985 §6.2: segment 0 is lost and two others arrive, too few for the threshold. It is lost a quarter of the
-/// shortest round trip after a segment that was sent with it has arrived.
+/// RFC 8985 §6.2: segment 0 is lost and two others arrive, too few for the threshold. It is lost a
+/// quarter of the shortest round trip after a segment that was sent with it has arrived.
 #[test]
 fn a_gap_below_few_segments_is_found_by_time() {
     let control = Box::new(NewReno::new(Ecn::NotEct));
@@ -109,7 +110,8 @@ fn a_gap_below_few_segments_is_found_by_time() {
     assert_eq!((numbers(&mut sender, ms(125)), sender.events().timeouts), (vec![0], 0));
 }
 
-/// RFC 8985 §7: the last segment is lost, and nothing after it shows that. A probe repeats it after two round trips.
+/// RFC 8985 §7: the last segment is lost, and nothing after it shows that. A probe repeats it after
+/// two round trips.
 #[test]
 fn a_lost_tail_is_probed() {
     let control = Box::new(NewReno::new(Ecn::NotEct));
@@ -123,7 +125,8 @@ fn a_lost_tail_is_probed() {
     assert!(sender.is_done() && sender.events().timeouts == 0);
 }
 
-/// RFC 6298 §5: without an answer the timer expires after 1, 3 and 7 seconds, and one segment is sent each time.
+/// RFC 6298 §5: without an answer the timer expires after 1, 3 and 7 seconds, and one segment is
+/// sent each time.
 #[test]
 fn timeouts_double() {
     let mut sender = reno();
@@ -176,9 +179,10 @@ enum Event {
     Timers,
 }
 
-/// Goal: all segments arrive, once in order, and no sender waits for ever. Method: segments and acknowledgements are
-/// lost, and segments marked, at random, up to a fifth of each, over 20 ms there and back. The queue of events never
-/// empties before the transfer is done, and 400 segments take less than an hour.
+/// Goal: all segments arrive, once in order, and no sender waits for ever. Method: segments and
+/// acknowledgements are lost, and segments marked, at random, up to a fifth of each, over 20 ms
+/// there and back. The queue of events never empties before the transfer is done, and 400 segments
+/// take less than an hour.
 #[test]
 fn everything_arrives_under_random_loss() {
     for seed in 0..40 {
@@ -233,8 +237,8 @@ fn everything_arrives_under_random_loss() {
     }
 }
 
-/// Goal: no connection has more than the line carries, and every packet is accounted for. Method: each control alone and
-/// all together through a short FIFO at 10 Mbit/s.
+/// Goal: no connection has more than the line carries, and every packet is accounted for. Method:
+/// each control alone and all together through a short FIFO at 10 Mbit/s.
 #[test]
 fn goodput_is_at_most_the_lines() {
     let rate = Rate::megabits_per_second(10).unwrap();
@@ -264,7 +268,8 @@ fn goodput_is_at_most_the_lines() {
     }
 }
 
-/// A short transfer over an idle line takes as many round trips as its windows: 10, 20 and 5 of 35 segments.
+/// A short transfer over an idle line takes as many round trips as its windows: 10, 20 and 5 of 35
+/// segments.
 #[test]
 fn a_transfer_ends_when_its_last_acknowledgement_arrives() {
     let link = || {

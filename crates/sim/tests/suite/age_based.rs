@@ -1,5 +1,5 @@
-//! Flows by age, by `sim reproduce age-based`: every sentence that must hold does, and the documents show what the
-//! command prints.
+//! Flows by age, by `sim reproduce age-based`: every sentence that must hold does, and the
+//! documents show what the command prints.
 
 use crate::documents::{Run, document};
 

@@ -1,5 +1,5 @@
-//! The table of attacks, made again by `sim reproduce attacks`: every sentence that must hold does, and
-//! the documents show what the command prints.
+//! The table of attacks, made again by `sim reproduce attacks`: every sentence that must hold does,
+//! and the documents show what the command prints.
 
 use crate::documents::{Run, document};
 
@@ -18,7 +18,8 @@ fn cell<'a>(text: &'a str, table: &str, row: &str, from_right: usize) -> &'a str
     line.split_whitespace().rev().nth(from_right).unwrap()
 }
 
-/// README compares hosts isolated with DRR++, by two attacks; isolation.md begins with one of these figures.
+/// README compares hosts isolated with DRR++, by two attacks; isolation.md begins with one of these
+/// figures.
 #[test]
 fn the_readme_has_the_figures_of_the_page() {
     let page = include_str!("../../../../docs/isolation.md");

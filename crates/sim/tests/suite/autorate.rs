@@ -1,5 +1,5 @@
-//! Rates that follow lines, by `sim reproduce autorate`: every sentence that must hold does, and the documents show what
-//! the command prints.
+//! Rates that follow lines, by `sim reproduce autorate`: every sentence that must hold does, and
+//! the documents show what the command prints.
 
 use crate::documents::{Run, document};
 

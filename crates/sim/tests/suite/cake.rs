@@ -1,5 +1,5 @@
-//! CAKE's figures, made again by `sim reproduce cake`: every sentence that must hold does, and the documents show what the
-//! command prints and draws.
+//! CAKE's figures, made again by `sim reproduce cake`: every sentence that must hold does, and the
+//! documents show what the command prints and draws.
 
 use crate::documents::{Run, document};
 

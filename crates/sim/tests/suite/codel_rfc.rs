@@ -1,5 +1,5 @@
-//! AQMs beside printed numbers, by `sim reproduce codel-rfc`: every sentence that must hold does, and the documents show
-//! what the command prints.
+//! AQMs beside printed numbers, by `sim reproduce codel-rfc`: every sentence that must hold does,
+//! and the documents show what the command prints.
 
 use crate::documents::{Run, document};
 

@@ -1,5 +1,5 @@
-//! The claim of SQF §3 (`docs/disciplines/sqf.md`), on the scenario of `examples/home_gateway.rs`: shortest
-//! queue first makes a home with a full uplink usable.
+//! The claim of SQF §3 (`docs/disciplines/sqf.md`), on the scenario of `examples/home_gateway.rs`:
+//! shortest queue first makes a home with a full uplink usable.
 
 use std::sync::OnceLock;
 
@@ -40,8 +40,9 @@ fn calls_are_good_behind_sqf_and_unusable_behind_a_fifo() {
     assert_eq!(sqf.call_loss().lost, 0);
 }
 
-/// SQF Table 1 has 3.7 for a small page and 1.3 to 3.1 for big ones. Here every factor is larger: the
-/// buffer is filled without a pause. What is claimed is the order, and that SQF gains at least that.
+/// SQF Table 1 has 3.7 for a small page and 1.3 to 3.1 for big ones. Here every factor is larger:
+/// the buffer is filled without a pause. What is claimed is the order, and that SQF gains at least
+/// that.
 #[test]
 fn pages_load_several_times_faster_behind_sqf() {
     for kind in 0..2 {
@@ -56,9 +57,9 @@ fn pages_load_several_times_faster_behind_sqf() {
     }
 }
 
-/// The video asks for 400 of 1,000 kbit/s. Nine flows want more than their part (eight uploads and it);
-/// what the two calls of 80 kbit/s leave is 840 / 9 = 93 kbit/s each: three quarters must go. With SQF
-/// all smooth flows together, 560 kbit/s and requests, fit, so nothing does.
+/// The video asks for 400 of 1,000 kbit/s. Nine flows want more than their part (eight uploads and
+/// it); what the two calls of 80 kbit/s leave is 840 / 9 = 93 kbit/s each: three quarters must go.
+/// With SQF all smooth flows together, 560 kbit/s and requests, fit, so nothing does.
 #[test]
 fn the_video_is_whole_behind_sqf_and_cut_to_its_share_behind_fair_queues() {
     assert_eq!(of(Discipline::Sqf).video.loss().lost, 0);
@@ -69,9 +70,10 @@ fn the_video_is_whole_behind_sqf_and_cut_to_its_share_behind_fair_queues() {
     }
 }
 
-/// Goal: a floor serves every upload and takes nothing from calls and pages. Method: the least upload has the
-/// part of the floor that its bound gives it among the flows that may be backlogged at once. These are eight
-/// uploads, two calls, the video and six connections of the browser. The part is a packet of 1,500 in `D + (k·F + 1)·L` bytes.
+/// Goal: a floor serves every upload and takes nothing from calls and pages. Method: the least
+/// upload has the part of the floor that its bound gives it among the flows that may be backlogged
+/// at once. These are eight uploads, two calls, the video and six connections of the browser. The
+/// part is a packet of 1,500 in `D + (k·F + 1)·L` bytes.
 #[test]
 fn a_floor_serves_every_upload_and_leaves_calls_and_pages_as_they_are() {
     let (plain, floor) = (of(Discipline::Sqf), of(Discipline::SqfFloor));
@@ -121,9 +123,9 @@ fn the_smart_queue_comes_first() {
     assert_eq!(*first, Discipline::Smart);
 }
 
-/// Goal: a video that has lost its preference gets it back. Method: the seed 3, and 4 at full depth, with which a floor alone
-/// loses it 92 and 93 %. Of the seeds 1 to 12, seven lose 92 to 95 % with a floor alone, and the others nothing; with
-/// flushes all lose 0.9 to 3.0 %.
+/// Goal: a video that has lost its preference gets it back. Method: the seed 3, and 4 at full
+/// depth, with which a floor alone loses it 92 and 93 %. Of the seeds 1 to 12, seven lose 92 to 95
+/// % with a floor alone, and the others nothing; with flushes all lose 0.9 to 3.0 %.
 #[test]
 fn flushes_give_the_video_its_preference_back() {
     for &seed in effort(&[3][..], &[3, 4]) {
@@ -134,8 +136,8 @@ fn flushes_give_the_video_its_preference_back() {
     }
 }
 
-/// SQF-VBR Table I has Jain's index at 0.90 and above for downloads behind SQF; shares of single flows
-/// drift for as long as a retransmission timeout, so 0.85 is asked for.
+/// SQF-VBR Table I has Jain's index at 0.90 and above for downloads behind SQF; shares of single
+/// flows drift for as long as a retransmission timeout, so 0.85 is asked for.
 #[test]
 fn uploads_share_what_is_left_and_waste_nothing_of_the_line() {
     for outcome in outcomes() {
@@ -163,8 +165,8 @@ fn every_packet_is_accounted_for() {
 }
 
 /// Goal: same seed, same bytes, also on other machines and after years; a change of any discipline
-/// shows here as a difference to look at. Method: the table of the default run is on record. All that
-/// leads to it is integers, the four operations on floats, and `libm`.
+/// shows here as a difference to look at. Method: the table of the default run is on record. All
+/// that leads to it is integers, the four operations on floats, and `libm`.
 #[test]
 fn the_table_of_the_default_run_is_the_recorded_one() {
     let text = [heading(&Setup::default()), table(outcomes())].join("\n");

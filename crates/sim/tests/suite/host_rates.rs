@@ -112,7 +112,8 @@ impl Bottleneck for Numbered {
     }
 }
 
-/// Mbit/s on the wire of each host, from `flows` TCP transfers each through a line of `line` Mbit/s.
+/// Mbit/s on the wire of each host, from `flows` TCP transfers each through a line of `line`
+/// Mbit/s.
 fn megabits(
     (rate, ceiling): (Option<TokenBucket>, Option<TokenBucket>),
     line: u64,
@@ -159,9 +160,10 @@ fn ceiling(kbit: u64) -> TokenBucket {
     TokenBucket::new(kbit * 1_000, 3_000.max((kbit * 1_000 / 400) as u32)).unwrap()
 }
 
-/// Goal: beside busy TCP flows under CoDel a host with a TCP flow has its rate where borrowing is charged, and
-/// more where it is free. Method: rates of 3 Mbit/s, and 4 at full depth, on 10 Mbit/s, 20 ms there and back, beside two flows, which
-/// seldom pause, and beside one, which often does. Lower rates are printed: there TCP has less than its rate at times.
+/// Goal: beside busy TCP flows under CoDel a host with a TCP flow has its rate where borrowing is
+/// charged, and more where it is free. Method: rates of 3 Mbit/s, and 4 at full depth, on 10
+/// Mbit/s, 20 ms there and back, beside two flows, which seldom pause, and beside one, which often
+/// does. Lower rates are printed: there TCP has less than its rate at times.
 #[test]
 fn beside_tcp_under_an_aqm_a_charged_host_has_its_rate() {
     for &kbit in effort(&[2_000, 3_000][..], &[1_000, 2_000, 3_000, 4_000]) {
@@ -180,8 +182,9 @@ fn beside_tcp_under_an_aqm_a_charged_host_has_its_rate() {
     }
 }
 
-/// Goal: alone on an idle line a host has 0.98 of its ceiling and never more, with one flow and with four. Where one
-/// TCP flow does not fill a line of that rate under the same AQM, the host has what the flow has there.
+/// Goal: alone on an idle line a host has 0.98 of its ceiling and never more, with one flow and
+/// with four. Where one TCP flow does not fill a line of that rate under the same AQM, the host has
+/// what the flow has there.
 #[test]
 fn alone_on_an_idle_line_a_host_has_its_ceiling() {
     for kbit in [500, 1_000, 2_000, 5_000, 20_000] {
@@ -196,8 +199,8 @@ fn alone_on_an_idle_line_a_host_has_its_ceiling() {
     }
 }
 
-/// Goal: a host with a rate and a ceiling has the rate at least and the ceiling at most, and a host beside it has
-/// the rest.
+/// Goal: a host with a rate and a ceiling has the rate at least and the ceiling at most, and a host
+/// beside it has the rest.
 #[test]
 fn beside_another_a_host_has_its_rate_and_less_than_its_ceiling() {
     let both = megabits((Some(rate(1_000)), Some(ceiling(2_000))), 50, [4, 4], 3);
@@ -232,7 +235,8 @@ impl Labelled for Of {
     }
 }
 
-/// Without an AQM, and so no [`SmartQueue`](freeboard::SmartQueue): the ceilings alone say when a packet leaves.
+/// Without an AQM, and so no [`SmartQueue`](freeboard::SmartQueue): the ceilings alone say when a
+/// packet leaves.
 type Limited = Isolated<Heap>;
 
 fn limited(link: Overhead) -> Limited {

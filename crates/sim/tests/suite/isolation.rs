@@ -1,5 +1,5 @@
-//! Hosts above flows keep what `docs/isolation.md` promises: under the attacks, and under random loads of
-//! hosts, flows, lengths and instants.
+//! Hosts above flows keep what `docs/isolation.md` promises: under the attacks, and under random
+//! loads of hosts, flows, lengths and instants.
 
 use conformance::rng::{Stream, Streams};
 use freeboard::flowhash::Labels;
@@ -16,9 +16,9 @@ fn short(seed: u64) -> Setup {
     }
 }
 
-/// Goal: no attack but by forged sources costs the victim more than its fair part: behind hosts by source,
-/// and by port in all of them. Method: each attack for 0.34 s; a fifth of the 1.4 s of the table, with
-/// seeds that are not in it.
+/// Goal: no attack but by forged sources costs the victim more than its fair part: behind hosts by
+/// source, and by port in all of them. Method: each attack for 0.34 s; a fifth of the 1.4 s of the
+/// table, with seeds that are not in it.
 #[test]
 fn hosts_keep_their_promises_under_every_attack() {
     for candidate in [Candidate::Isolated, Candidate::Ports] {
@@ -33,14 +33,16 @@ fn hosts_keep_their_promises_under_every_attack() {
             assert!(outcome.waits_at_most(bound), "{named}: {:?}", outcome.waits.summary());
             assert_eq!(outcome.robbed, 0, "{named}");
             let share = outcome.victim_mbit() * f64::from(hosts);
-            // J11: 0.98 is promised from 50 rounds on, and 65,535 bytes a turn make these 0.2 s two.
+            // J11: 0.98 is promised from 50 rounds on, and 65,535 bytes a turn make these 0.2 s
+            // two.
             let least = if attack.max_len() == 65_535 { 70.0 } else { 98.0 };
             assert!(attack == Attack::None || share >= least, "{named}: {share} Mbit/s");
         }
     }
 }
 
-/// Goal: the test above can fail. Method: each promise is broken by a flow scheduler that does not make it.
+/// Goal: the test above can fail. Method: each promise is broken by a flow scheduler that does not
+/// make it.
 #[test]
 fn a_flow_scheduler_that_does_not_promise_it_does_not_keep_it() {
     let bound = wait_bound(2, 1_514);
@@ -122,8 +124,8 @@ impl Trial {
     }
 }
 
-/// How much less than the most the host that gives way may hold, where that is more than 2/9 of the most: a quarter of the
-/// part of a host, or the power of two below.
+/// How much less than the most the host that gives way may hold, where that is more than 2/9 of the
+/// most: a quarter of the part of a host, or the power of two below.
 fn grain(memory: u32) -> u32 {
     let quarter = memory / 4 / ENTRIES;
     (1..=13).map(|bits| 1 << bits).filter(|power| *power <= quarter.max(2)).max().unwrap()
@@ -132,8 +134,8 @@ fn grain(memory: u32) -> u32 {
 /// What the promises came to.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
-    /// Largest wait of a packet that found its host idle, by the bound; the same of hosts whose turn is surely
-    /// not used up, by the lower bound for these.
+    /// Largest wait of a packet that found its host idle, by the bound; the same of hosts whose
+    /// turn is surely not used up, by the lower bound for these.
     wait: f64,
     wait_in_turn: f64,
     /// Largest backwardness of a host, by the bound.
@@ -260,11 +262,11 @@ fn leave(host: &mut Standing, len: u32) {
     }
 }
 
-/// Goal: G1, G2 and G4 for whatever comes. Method: random trials of 2 to 8 hosts with up to 20 flows each,
-/// packets of 64 to 1,500 bytes, alike or mixed, in bursts or alone, with memory for three packets a host
-/// or for all. Every packet that finds its host idle is one of a sparse flow; every interval in which a
-/// host stays backlogged counts, from the byte at which it was furthest ahead; every overflow is
-/// looked at. `FREEBOARD_TRIALS` sets how many.
+/// Goal: G1, G2 and G4 for whatever comes. Method: random trials of 2 to 8 hosts with up to 20
+/// flows each, packets of 64 to 1,500 bytes, alike or mixed, in bursts or alone, with memory for
+/// three packets a host or for all. Every packet that finds its host idle is one of a sparse flow;
+/// every interval in which a host stays backlogged counts, from the byte at which it was furthest
+/// ahead; every overflow is looked at. `FREEBOARD_TRIALS` sets how many.
 #[test]
 fn waits_shares_and_memory_are_as_promised_under_random_loads() {
     let trials = std::env::var("FREEBOARD_TRIALS").ok().and_then(|trials| trials.parse().ok());

@@ -1,4 +1,5 @@
-//! The simulator by known results, the guarantees under random loads, and the figures that documents show.
+//! The simulator by known results, the guarantees under random loads, and the figures that
+//! documents show.
 
 mod age_based;
 mod aqm_linux;

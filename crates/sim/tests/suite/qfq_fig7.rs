@@ -1,4 +1,5 @@
-//! QFQ Fig. 7 and Table II, made again by `sim reproduce qfq-fig7`: every sentence that must hold does.
+//! QFQ Fig. 7 and Table II, made again by `sim reproduce qfq-fig7`: every sentence that must hold
+//! does.
 
 use std::process::{Command, Output};
 
@@ -9,8 +10,8 @@ fn sim(words: &[&str]) -> Output {
 }
 
 /// Goal: a change of any discipline, source or link shows here as a difference to look at, and the
-/// documents show what the command prints. Method: `docs/disciplines/qfq.md` has its tables to the last digit,
-/// `docs/qfq-fig7.svg` is its picture, and nothing else is written.
+/// documents show what the command prints. Method: `docs/disciplines/qfq.md` has its tables to the
+/// last digit, `docs/qfq-fig7.svg` is its picture, and nothing else is written.
 #[test]
 #[ignore = "half a minute: `cargo xtask check` runs it"]
 fn every_sentence_holds_and_the_documents_show_the_tables_and_the_picture() {

@@ -98,8 +98,8 @@ fn call(report: &Report) -> &sim::replay::ReplayedFlow {
     report.flows.iter().find(|flow| is_call(flow.key)).unwrap()
 }
 
-/// The call sends 86 kbit/s into 5 Mbit/s. Behind a FIFO it loses most of its packets to the uploads;
-/// a discipline with a queue for each flow loses none of them.
+/// The call sends 86 kbit/s into 5 Mbit/s. Behind a FIFO it loses most of its packets to the
+/// uploads; a discipline with a queue for each flow loses none of them.
 #[test]
 fn a_queue_for_each_flow_keeps_a_call_whole() {
     for discipline in Discipline::ALL {

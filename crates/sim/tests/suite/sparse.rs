@@ -1,5 +1,5 @@
-//! A call beside uploads, by `sim reproduce sparse`: the documents show what the command prints, and say which
-//! sentences fail and why.
+//! A call beside uploads, by `sim reproduce sparse`: the documents show what the command prints,
+//! and say which sentences fail and why.
 
 use freeboard::Isolation;
 use freeboard::sched_core::Nanos;
@@ -7,9 +7,9 @@ use sim::experiments::sparse::scenario::{self, Queueing, Setup, run};
 
 use crate::documents::{Run, document};
 
-/// Goal: a change of any flow scheduler, transport or link shows here as a difference to look at. Method: ten seeds,
-/// those of the documented table; `docs/disciplines/sparse.md` has the tables and the sentences to the last digit, and
-/// says why some of them fail.
+/// Goal: a change of any flow scheduler, transport or link shows here as a difference to look at.
+/// Method: ten seeds, those of the documented table; `docs/disciplines/sparse.md` has the tables
+/// and the sentences to the last digit, and says why some of them fail.
 #[test]
 #[ignore = "45 seconds: `cargo xtask check` runs it"]
 fn the_document_shows_the_tables_and_which_sentences_fail() {

@@ -1,4 +1,5 @@
-//! How fast the model TCP runs: an experiment of a thousand connections is worth it only if it ends soon.
+//! How fast the model TCP runs: an experiment of a thousand connections is worth it only if it ends
+//! soon.
 
 use std::fs;
 use std::time::Instant;
@@ -23,8 +24,9 @@ fn on_processor(began: Instant) -> f64 {
     first.map_or_else(|| began.elapsed().as_secs_f64(), |nanos| nanos / 1e9)
 }
 
-/// Goal: 1,000 connections of CUBIC at more than 300,000 packets a second of processor time. Method: 10 simulated seconds of 1
-/// Gbit/s behind fair queues with CoDel, 50 ms there and back; the best of three.
+/// Goal: 1,000 connections of CUBIC at more than 300,000 packets a second of processor time.
+/// Method: 10 simulated seconds of 1 Gbit/s behind fair queues with CoDel, 50 ms there and back;
+/// the best of three.
 #[test]
 #[ignore = "seconds, and only optimised code is so fast: `cargo xtask check` runs it"]
 fn a_thousand_connections_run_at_300_000_packets_a_second() {

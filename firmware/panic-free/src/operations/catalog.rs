@@ -1,5 +1,5 @@
-//! Every entry of the catalogue, with options that the compiler does not know, in arrays and in parts of arrays whose
-//! length it does not know.
+//! Every entry of the catalogue, with options that the compiler does not know, in arrays and in
+//! parts of arrays whose length it does not know.
 
 use core::hint::black_box;
 

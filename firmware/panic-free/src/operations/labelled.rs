@@ -1,5 +1,5 @@
-//! Schedulers that choose the queue of a flow themselves, by label and by hash; and the buffers behind
-//! the handles.
+//! Schedulers that choose the queue of a flow themselves, by label and by hash; and the buffers
+//! behind the handles.
 
 use core::hint::black_box;
 

@@ -45,8 +45,8 @@ impl Labelled for WithTerms {
 }
 
 impl WithTerms {
-    /// Under the key of this number, of which number 0 leaves labels as they are. The labels that any
-    /// key makes are few: flows share tags.
+    /// Under the key of this number, of which number 0 leaves labels as they are. The labels that
+    /// any key makes are few: flows share tags.
     pub(super) fn under(self, key: u32) -> Self {
         let bits = key.wrapping_mul(0x9e37_79b1) >> 27;
         let labels = Labels {
@@ -144,8 +144,8 @@ const fn checked(link: Result<Overhead, OverheadError>) -> Overhead {
 }
 
 impl Step {
-    /// Reads a step from bytes; any bytes are one. Half of the first bytes are arrivals, more than a third
-    /// departures.
+    /// Reads a step from bytes; any bytes are one. Half of the first bytes are arrivals, more than
+    /// a third departures.
     pub(super) fn decode(next: &mut impl FnMut() -> Option<u8>) -> Option<Self> {
         Some(match next()? {
             0..=127 => Self::Enqueue { of: labels(next)?, len: pick(&LENGTHS, next()?) },

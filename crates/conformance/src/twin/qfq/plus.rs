@@ -1,5 +1,6 @@
-//! QFQ+ over the twin of QFQ: aggregates with lists of members and a queue of those that are backlogged.
-//! Written from the section "The exact order" at the head of `sched-core`'s `qfq/plus.rs`.
+//! QFQ+ over the twin of QFQ: aggregates with lists of members and a queue of those that are
+//! backlogged. Written from the section "The exact order" at the head of `sched-core`'s
+//! `qfq/plus.rs`.
 
 use std::collections::VecDeque;
 
@@ -68,8 +69,8 @@ pub struct NaiveQfqPlus {
 }
 
 impl NaiveQfqPlus {
-    /// No flow added yet, of `flows` at most; no packet is longer than `max_len` bytes, no aggregate has
-    /// more than `most_members` flows.
+    /// No flow added yet, of `flows` at most; no packet is longer than `max_len` bytes, no
+    /// aggregate has more than `most_members` flows.
     #[must_use]
     pub fn new(flows: u32, max_len: u32, most_members: u32) -> Self {
         Self {

@@ -54,7 +54,8 @@ pub(crate) struct Packet {
 /// A built packet.
 pub(crate) struct Built {
     pub(crate) bytes: Vec<u8>,
-    /// In rising order: with fewer bytes than this, the answer is this (if no smaller row applies).
+    /// In rising order: with fewer bytes than this, the answer is this (if no smaller row
+    /// applies).
     pub(crate) cuts: Vec<(usize, Parsed)>,
     /// The answer for all of it.
     pub(crate) whole: Parsed,

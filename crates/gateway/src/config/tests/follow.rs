@@ -2,8 +2,8 @@
 
 use super::{LINE, read};
 
-/// Goal: each refusal names the place, the option, its value and what is accepted. Method: the whole text of every one that
-/// words can lead to.
+/// Goal: each refusal names the place, the option, its value and what is accepted. Method: the
+/// whole text of every one that words can lead to.
 #[test]
 fn a_refusal_names_the_value_and_the_range() {
     const AUTORATE: &str = "autorate = \"9.9.9.9\"\n";

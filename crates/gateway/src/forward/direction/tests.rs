@@ -33,7 +33,8 @@ fn frames_of(limit: Limit) -> u32 {
     frames_for([limits(&share, &Treatment::default(), 1_500); 2])
 }
 
-/// Flows up in `Drr`, `packets` at the most and handles enough, another number for each limit; no line.
+/// Flows up in `Drr`, `packets` at the most and handles enough, another number for each limit; no
+/// line.
 fn drr_of_flows(packets: u32, max_len: u32) -> Plan {
     let limit = Limit::Packets(packets);
     Plan {
@@ -86,7 +87,8 @@ fn frames_without_a_place_in_the_pool_are_counted() {
     assert_eq!((outside.too_long, outside.merged, outside.no_room, held), (1, 1, 4, 3));
 }
 
-/// Goal: a frame of several packets is these packets, and what cannot be cut is one frame that was dropped.
+/// Goal: a frame of several packets is these packets, and what cannot be cut is one frame that was
+/// dropped.
 #[test]
 fn frames_of_several_packets_arrive_as_these() {
     let plan = drr_of_flows(10, 1_522);
@@ -112,10 +114,10 @@ fn frames_of_several_packets_arrive_as_these() {
     assert_eq!(arrive(&mut direction, &long), ([4, 1, 1, 1], 2));
 }
 
-/// Goal: whatever follows what, there are as many frames as the limit in force takes, what is held is as it
-/// came, under handles that there are, and nothing is unaccounted for.
-/// Method: a pool for both directions, full and with frames that wait for the device; limits that grow and
-/// shrink while the queue becomes another one or stays. Each frame says which one it is.
+/// Goal: whatever follows what, there are as many frames as the limit in force takes, what is held
+/// is as it came, under handles that there are, and nothing is unaccounted for.
+/// Method: a pool for both directions, full and with frames that wait for the device; limits that
+/// grow and shrink while the queue becomes another one or stays. Each frame says which one it is.
 #[test]
 fn limits_that_grow_and_shrink_keep_what_is_held() {
     let share = |kind, hosts, packets| share(kind, hosts, Limit::Packets(packets));
@@ -203,10 +205,11 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
     }
 }
 
-/// Goal: what moves into another queue is as old there as it was: CoDel counts what it has waited for before,
-/// and the line makes up for the time it has lost meanwhile.
-/// Method: frames wait for a second and move. One CoDel interval after the first is seen to be late it drops,
-/// an interval earlier than if all had come when they moved. At 8 Mbit/s a second is more than all of them take.
+/// Goal: what moves into another queue is as old there as it was: CoDel counts what it has waited
+/// for before, and the line makes up for the time it has lost meanwhile.
+/// Method: frames wait for a second and move. One CoDel interval after the first is seen to be late
+/// it drops, an interval earlier than if all had come when they moved. At 8 Mbit/s a second is more
+/// than all of them take.
 #[test]
 fn what_moves_into_another_queue_is_as_old_as_it_was() {
     let after_a_second = |rate, catch_up| {
@@ -245,9 +248,10 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
     assert_eq!(after_a_second(rate, Nanos::from_secs(1)).0, [BATCH; 3]);
 }
 
-/// Goal: marks are counted where they are set, and packets that came with one apart from these; both stay when
-/// what is queued moves into another queue. Method: 40 frames of IPv4 that may be marked, 60 that came marked and
-/// 10 that cannot be marked wait for a second, so that CoDel acts on them; they move twice.
+/// Goal: marks are counted where they are set, and packets that came with one apart from these;
+/// both stay when what is queued moves into another queue. Method: 40 frames of IPv4 that may be
+/// marked, 60 that came marked and 10 that cannot be marked wait for a second, so that CoDel acts
+/// on them; they move twice.
 #[test]
 fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     let mut pool = Pool::new(2_000, 1_500);
@@ -301,8 +305,9 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     assert!(set_here > 3, "{set_here}");
 }
 
-/// Goal: what was dropped keeps its reason, and its count, when what is queued moves into another queue. Method: a queue of ten
-/// packets is offered thirty, and becomes another one twice, of more packets and of fewer.
+/// Goal: what was dropped keeps its reason, and its count, when what is queued moves into another
+/// queue. Method: a queue of ten packets is offered thirty, and becomes another one twice, of more
+/// packets and of fewer.
 #[test]
 fn drops_keep_their_reasons_in_another_queue() {
     let mut pool = Pool::new(2_000, 1_500);
@@ -332,8 +337,8 @@ fn drops_keep_their_reasons_in_another_queue() {
     }
 }
 
-/// Goal: a frame that the device refused is counted with that reason, of its flow and host as of the direction.
-/// Method: a frame that waits for a device that is gone.
+/// Goal: a frame that the device refused is counted with that reason, of its flow and host as of
+/// the direction. Method: a frame that waits for a device that is gone.
 #[test]
 fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let mut pool = Pool::new(600, 1_500);

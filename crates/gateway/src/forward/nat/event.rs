@@ -1,8 +1,8 @@
 //! What the kernel tells of a connection, in attributes of netlink.
 //!
-//! Behind the family stand attributes, each of them two bytes of length, two of kind, and its value. Of a connection two are
-//! read, the packet that began it and its answer: each has attributes of its own for addresses and for ports. Numbers in
-//! values are in network order.
+//! Behind the family stand attributes, each of them two bytes of length, two of kind, and its
+//! value. Of a connection two are read, the packet that began it and its answer: each has
+//! attributes of its own for addresses and for ports. Numbers in values are in network order.
 
 use core::net::IpAddr;
 
@@ -22,8 +22,8 @@ const ADDRESSES: u16 = 1;
 const PORTS: u16 = 2;
 
 impl Connection {
-    /// What stands in an event behind its head. None if it is no connection, or its protocol has neither ports nor
-    /// echoes.
+    /// What stands in an event behind its head. None if it is no connection, or its protocol has
+    /// neither ports nor echoes.
     pub(super) fn of_event(body: &[u8]) -> Option<Self> {
         let body = body.get(FAMILY..)?;
         let (protocol, first) = tuple(value(body, FIRST)?)?;
@@ -47,8 +47,8 @@ fn tuple(of: &[u8]) -> Option<(u8, Tuple)> {
         (None, None) => return None,
     };
     let port = |kind| value(ports, kind)?.try_into().ok().map(u16::from_be_bytes);
-    // `CTA_PROTO_NUM`, then ports of source and destination, then the identifier of ICMP, kind and code of the message, and
-    // these three of ICMPv6.
+    // `CTA_PROTO_NUM`, then ports of source and destination, then the identifier of ICMP, kind and
+    // code of the message, and these three of ICMPv6.
     let [protocol] = *value(ports, 1)? else { return None };
     let (from, to) = if is_icmp(protocol) {
         let id = port(4).or_else(|| port(7))?;

@@ -1,9 +1,10 @@
 //! A line of the kernel's table of connections.
 //!
-//! After the names and numbers of both protocols come the seconds that are left and the state, then the packet that
-//! began the connection as it came, `src= dst= sport= dport=`, then its answer as it comes, and more that is not
-//! needed. Where addresses are translated, the answer does not go where the first packet came from, or does not come
-//! from where that one went. An echo has `type= code= id=` in place of ports.
+//! After the names and numbers of both protocols come the seconds that are left and the state, then
+//! the packet that began the connection as it came, `src= dst= sport= dport=`, then its answer as
+//! it comes, and more that is not needed. Where addresses are translated, the answer does not go
+//! where the first packet came from, or does not come from where that one went. An echo has `type=
+//! code= id=` in place of ports.
 
 use core::net::IpAddr;
 
@@ -17,8 +18,8 @@ pub(super) const fn is_icmp(protocol: u8) -> bool {
     matches!(protocol, ICMP | ICMPV6)
 }
 
-/// Whether a packet of this protocol is an echo, where a flow's key has this in place of the destination's port: type
-/// and code.
+/// Whether a packet of this protocol is an echo, where a flow's key has this in place of the
+/// destination's port: type and code.
 pub(super) const fn is_echo(protocol: u8, type_and_code: u16) -> bool {
     matches!((protocol, type_and_code >> 8), (ICMP, 0 | 8) | (ICMPV6, 128 | 129))
 }
@@ -49,8 +50,8 @@ impl Connection {
         Some(Self { protocol, first, answer })
     }
 
-    /// What is translated, from the outer side to the end of the host: of a connection from a host, of one to a host, of
-    /// neither or of both.
+    /// What is translated, from the outer side to the end of the host: of a connection from a host,
+    /// of one to a host, of neither or of both.
     pub(super) fn translations(&self) -> impl Iterator<Item = (Outside, End)> {
         let Self { protocol, first, answer } = *self;
         let from_host = (answer.destination, answer.source, first.source);

@@ -4,7 +4,8 @@ use freeboard::flowhash::Nat as _;
 
 use super::*;
 
-/// A connection from a host, its port kept; one whose port is another outside; an echo; a name server asked.
+/// A connection from a host, its port kept; one whose port is another outside; an echo; a name
+/// server asked.
 const TCP: &str = "ipv4     2 tcp      6 431999 ESTABLISHED src=10.8.0.1 dst=10.9.0.2 sport=40000 dport=80 \
                    src=10.9.0.2 dst=10.9.0.254 sport=80 dport=40000 [ASSURED] mark=0 zone=0 use=2";
 const OTHER_PORT: &str = "ipv4     2 tcp      6 119 SYN_SENT src=10.8.0.3 dst=10.9.0.2 sport=40000 dport=80 \
@@ -36,7 +37,8 @@ fn pass(table: &mut Translations, lines: &[&str]) {
     table.turn();
 }
 
-/// Goal: a packet on the outer side is of its host, each way, in every protocol that has ports or identifiers.
+/// Goal: a packet on the outer side is of its host, each way, in every protocol that has ports or
+/// identifiers.
 #[test]
 fn packets_outside_are_of_their_hosts() {
     let mut table = Translations::default();
@@ -67,7 +69,8 @@ fn packets_outside_are_of_their_hosts() {
     assert_eq!(table.of(Heading::Up).inner(&key("2001:db8::fe")), Some(key("fd00::1")));
 }
 
-/// Goal: what is not in the table has the address that it has: another port or way, the machine's own, a fragment.
+/// Goal: what is not in the table has the address that it has: another port or way, the machine's
+/// own, a fragment.
 #[test]
 fn other_packets_are_as_they_are() {
     let mut table = Translations::default();
@@ -106,7 +109,8 @@ fn what_goes_away_is_forgotten() {
     assert_eq!(table.len(), 0);
 }
 
-/// Goal: a table has no more than its bound, and what it has stays true: the first of a pass, whatever comes behind.
+/// Goal: a table has no more than its bound, and what it has stays true: the first of a pass,
+/// whatever comes behind.
 #[test]
 fn the_table_is_bounded() {
     let mut table = Translations::default();
@@ -129,8 +133,9 @@ fn the_table_is_bounded() {
     assert!(up(0).is_some() && up(32_767).is_some() && up(32_768).is_none());
 }
 
-/// Goal: a line that is none is left out: cut short anywhere, or with a word changed, it never is another connection.
-/// Method: each line cut after every byte, and each word behind the protocols replaced.
+/// Goal: a line that is none is left out: cut short anywhere, or with a word changed, it never is
+/// another connection. Method: each line cut after every byte, and each word behind the protocols
+/// replaced.
 #[test]
 fn malformed_lines_are_left_out() {
     for line in [TCP, OTHER_PORT, UDP, ECHO, FORWARDED, V6] {

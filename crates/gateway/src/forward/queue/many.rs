@@ -1,4 +1,5 @@
-//! A thousand busy hosts and a few that send little: what the number of hosts that are told apart is worth.
+//! A thousand busy hosts and a few that send little: what the number of hosts that are told apart
+//! is worth.
 
 use std::collections::BinaryHeap;
 
@@ -11,7 +12,8 @@ use crate::config::DEFAULT_MAX_HOSTS;
 use crate::config::handling::Late;
 use freeboard::AqmKind;
 
-/// Hosts that send as much as they get, and what they send together by the line's rate: in hundredths.
+/// Hosts that send as much as they get, and what they send together by the line's rate: in
+/// hundredths.
 const BUSY: u32 = 1_000;
 const LOAD: u64 = 150;
 /// Hosts that send a packet of 200 bytes every 20 ms.
@@ -54,7 +56,8 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
         l4s: true,
         rtt: freeboard::Rtt::INTERNET,
     };
-    // The line is the test's own. At these rates two packets take less than 5 ms: the AQM is the same.
+    // The line is the test's own. At these rates two packets take less than 5 ms: the AQM is the
+    // same.
     let rate = Rate::UNLIMITED;
     let descriptors = FRAMES + 1;
     let treatment = Treatment { late: Late::CatchUp(Nanos::ZERO), ..Treatment::default() };
@@ -123,9 +126,10 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
     calm
 }
 
-/// Goal: a thousand busy hosts do no harm to a host that sends little, if all are told apart; the page shows the
-/// figures.
-/// Method: simulation of this very queue on a line that always has something to send: virtual time, no frames.
+/// Goal: a thousand busy hosts do no harm to a host that sends little, if all are told apart; the
+/// page shows the figures.
+/// Method: simulation of this very queue on a line that always has something to send: virtual time,
+/// no frames.
 #[test]
 fn a_thousand_busy_hosts_are_told_apart() {
     println!("| line | --max-hosts | p50 | p99 | lost |");

@@ -17,7 +17,8 @@ use crate::config::keywords::{HostMode, QueueKind};
 const QUEUES_OF_HOST: u32 = 4;
 /// The fewest queues.
 const FEWEST_QUEUES: u32 = 1_024;
-/// Entries for each host that is told apart: in sets that are half full at most, few hosts find theirs full.
+/// Entries for each host that is told apart: in sets that are half full at most, few hosts find
+/// theirs full.
 const ENTRIES_OF_HOST: u32 = 2;
 /// The fewest entries of hosts.
 const FEWEST_ENTRIES: u32 = 256;
@@ -55,8 +56,8 @@ pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
     }
 }
 
-/// What the tables take of this many queues and hosts, as the sizes of small ones tell: each table is as long as
-/// the queues, the hosts or both ask for, or of one length.
+/// What the tables take of this many queues and hosts, as the sizes of small ones tell: each table
+/// is as long as the queues, the hosts or both ask for, or of one length.
 fn bytes_of_isolated(queues: usize, hosts: usize) -> usize {
     let small = |queues, hosts| {
         BYTES.set(0);
@@ -145,7 +146,8 @@ mod tests {
         assert_eq!(bytes_of_tables(&share(QueueKind::Fifo, 9)), 0);
     }
 
-    /// Goal: what is counted is what tables take. Method: tables of the usual size, with all that a direction has.
+    /// Goal: what is counted is what tables take. Method: tables of the usual size, with all that a
+    /// direction has.
     #[test]
     fn small_tables_tell_the_size_of_large_ones() {
         BYTES.set(0);

@@ -52,8 +52,9 @@ fn every() -> Vec<(QueueKind, HostMode)> {
 }
 
 /// Goal: whatever is asked for, every handle comes home once, and the books agree.
-/// Method: 3,000 calls, or 1,200 where 3,000 take too long: packets of 12 hosts with 30 flows each into a queue of
-/// 200 packets, every third call a dequeue; handles are used again once they are home. The books are recounted at every 500th call.
+/// Method: 3,000 calls, or 1,200 where 3,000 take too long: packets of 12 hosts with 30 flows each
+/// into a queue of 200 packets, every third call a dequeue; handles are used again once they are
+/// home. The books are recounted at every 500th call.
 #[test]
 fn every_queue_gives_back_every_handle_once() {
     for (kind, hosts) in every() {
@@ -154,10 +155,10 @@ fn weights_are_those_of_the_hosts() {
     assert!((38..=42).contains(&share), "{share}");
 }
 
-/// Goal: in excess of its rate a host has only what others leave, which is the whole line where no other sends. In both
-/// directions the host is the one on the LAN side.
-/// Method: a host with a rate of 1 Mbit/s against one without a rate, both backlogged at 8 Mbit/s for a second; then
-/// the first alone. What the AQM drops comes again.
+/// Goal: in excess of its rate a host has only what others leave, which is the whole line where no
+/// other sends. In both directions the host is the one on the LAN side.
+/// Method: a host with a rate of 1 Mbit/s against one without a rate, both backlogged at 8 Mbit/s
+/// for a second; then the first alone. What the AQM drops comes again.
 #[test]
 fn a_rate_is_that_of_the_host_on_the_lan_side() {
     for heading in [Heading::Up, Heading::Down] {
@@ -223,14 +224,15 @@ fn the_target_follows_the_line() {
     assert_eq!(codel(Rate::UNLIMITED, 1_500).target, Nanos::from_millis(5));
     // The interval grows with the target, so that a sender has a round trip to answer in.
     assert_eq!(codel(slow, 1_500).interval, Nanos(141_875_000));
-    // 24 s for two packets: the longest target that CoDel has. Two may stand all the same, whatever they waited.
+    // 24 s for two packets: the longest target that CoDel has. Two may stand all the same, whatever
+    // they waited.
     let longest = Nanos((1 << 32) - 1);
     assert_eq!(codel(Rate::kilobits_per_second(1).unwrap(), 1_500).target, longest);
 }
 
 /// Goal: the round-trip time sets the AQM of every queue, of its tins too, at the start and later.
-/// Method: a flow that does not react and whose packets wait up to 10 ms. CoDel for 100 ms tells it something within a second,
-/// CoDel for a second nothing, and for 1 ms often.
+/// Method: a flow that does not react and whose packets wait up to 10 ms. CoDel for 100 ms tells it
+/// something within a second, CoDel for a second nothing, and for 1 ms often.
 #[test]
 fn every_queue_has_the_round_trip_time_that_was_asked_for() {
     let rate = Rate::megabits_per_second(10).unwrap();
@@ -269,8 +271,9 @@ fn with_bulk(hosts: HostMode, flush_unserved: Option<Nanos>) -> Box<dyn Queue> {
 
 const BY_SQF: [HostMode; 2] = [HostMode::By(Isolation::Flows), HostMode::UsersSqf];
 
-/// Goal: what is offered as SQF starves no flow, whatever is preferred. Method: a flow of the same host that
-/// always has a packet of 200 bytes, and so the shortest queue; bulk that was sent comes again.
+/// Goal: what is offered as SQF starves no flow, whatever is preferred. Method: a flow of the same
+/// host that always has a packet of 200 bytes, and so the shortest queue; bulk that was sent comes
+/// again.
 #[test]
 fn a_bulk_flow_gets_an_eighth_beside_a_flow_that_is_always_shorter() {
     for hosts in BY_SQF {
@@ -286,13 +289,14 @@ fn a_bulk_flow_gets_an_eighth_beside_a_flow_that_is_always_shorter() {
             let again = Packet::new(packet.handle, packet.len);
             queue.offer(Nanos(0), &seen(0, flow, Heading::Up), again, drops).unwrap();
         }
-        // 328 packets of the short flow, 65,600 bytes, and then one of eight bytes is the bulk flow's.
+        // 328 packets of the short flow, 65,600 bytes, and then one of eight bytes is the bulk
+        // flow's.
         assert_eq!(sent, [141_800, 11_000], "{hosts:?}");
     }
 }
 
-/// Goal: the option reaches the queue, whose packets all come home with the reason. Method: bulk that has
-/// waited for a second overflows, with the option and without.
+/// Goal: the option reaches the queue, whose packets all come home with the reason. Method: bulk
+/// that has waited for a second overflows, with the option and without.
 #[test]
 fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
     for hosts in BY_SQF {
@@ -314,8 +318,9 @@ fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
     }
 }
 
-/// Goal: in `triple-isolate` hosts of the LAN are kept apart either way, and not those on the other side. Method: one
-/// host of the LAN has one packet from each of 400 others, a second one 20 from a single other; 200 have room.
+/// Goal: in `triple-isolate` hosts of the LAN are kept apart either way, and not those on the other
+/// side. Method: one host of the LAN has one packet from each of 400 others, a second one 20 from a
+/// single other; 200 have room.
 #[test]
 fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
     let hosts = HostMode::By(Isolation::TripleIsolate);
@@ -429,8 +434,9 @@ fn every_queue_has_the_aqm_that_was_asked_for() {
     }
 }
 
-/// What becomes of 12 acknowledgements of each of two connections of a host, one after the other, that wait with this
-/// filter: how many are filtered, and the numbers of those that leave, by connection.
+/// What becomes of 12 acknowledgements of each of two connections of a host, one after the other,
+/// that wait with this filter: how many are filtered, and the numbers of those that leave, by
+/// connection.
 fn acknowledged(kind: QueueKind, hosts: HostMode, filter: AckFilter) -> (u64, [Vec<u32>; 2]) {
     use freeboard::flowhash::{Ack, FlowKey, Transport};
     let connection = |src_port| FlowKey::V4 {
@@ -466,9 +472,10 @@ fn acknowledged(kind: QueueKind, hosts: HostMode, filter: AckFilter) -> (u64, [V
     (filtered, left)
 }
 
-/// Goal: every queue but the FIFO filters acknowledgements: of each connection that waits two stay, or one, the last ones,
-/// in their order. Where connections share the queue of their host the aggressive mode keeps two as well: the one that
-/// comes stands right behind one of the other connection.
+/// Goal: every queue but the FIFO filters acknowledgements: of each connection that waits two stay,
+/// or one, the last ones, in their order. Where connections share the queue of their host the
+/// aggressive mode keeps two as well: the one that comes stands right behind one of the other
+/// connection.
 #[test]
 fn every_queue_filters_acknowledgements() {
     for (kind, hosts) in every() {

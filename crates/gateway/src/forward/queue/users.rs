@@ -48,8 +48,8 @@ impl fmt::Debug for Users {
     }
 }
 
-/// The user in the high bits. What is left of the hash names the flow; mixed, since tables decide by all
-/// bits.
+/// The user in the high bits. What is left of the hash names the flow; mixed, since tables decide
+/// by all bits.
 fn classify(flow: FlowId) -> Option<Member> {
     let of_flow = flow.0 & ((1 << FLOW_BITS) - 1);
     Some(Member { class: FlowId(flow.0 >> FLOW_BITS), flow: FlowId(mix(of_flow)) })

@@ -1,4 +1,5 @@
-//! Taking in what a device has, so that one that has much leaves time for what is due and for the other.
+//! Taking in what a device has, so that one that has much leaves time for what is due and for the
+//! other.
 
 use core::mem::take;
 use std::io;
@@ -19,9 +20,9 @@ impl Gateway {
         received
     }
 
-    /// As [`Self::receive`]. Frames of several packets may be thousands of packets: what is due meanwhile is sent after each
-    /// batch of these, and the other device has its turn when they are as many as other frames can be, as far as the frames
-    /// of the batch before tell.
+    /// As [`Self::receive`]. Frames of several packets may be thousands of packets: what is due
+    /// meanwhile is sent after each batch of these, and the other device has its turn when they are
+    /// as many as other frames can be, as far as the frames of the batch before tell.
     fn receive_into(
         &mut self,
         at: usize,
@@ -66,8 +67,8 @@ impl Gateway {
     }
 }
 
-/// How many frames are received at once after `received` of `width` were `packets` packets: no more than are a turn, if they
-/// are alike.
+/// How many frames are received at once after `received` of `width` were `packets` packets: no more
+/// than are a turn, if they are alike.
 fn next_width(width: usize, received: usize, packets: usize) -> usize {
     match packets {
         0 => width,

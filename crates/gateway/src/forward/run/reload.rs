@@ -14,7 +14,8 @@ use crate::log::say;
 /// What is said of a configuration that asks for answers, of a gateway that was started without.
 const ASKING_NEEDS_A_RESTART: &str = "autorate: to ask for answers needs a restart, off until then";
 
-/// What is said of a configuration that asks for hosts behind the machine's translation, of a gateway that was started without.
+/// What is said of a configuration that asks for hosts behind the machine's translation, of a
+/// gateway that was started without.
 const TRANSLATIONS_NEED_A_RESTART: &str =
     "nat: to read the kernel's connections needs a restart, off until then";
 

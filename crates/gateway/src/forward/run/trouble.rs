@@ -1,4 +1,5 @@
-//! What is said of devices: frames that cannot be queued or sent, and what a change of a device means.
+//! What is said of devices: frames that cannot be queued or sent, and what a change of a device
+//! means.
 
 use std::os::fd::AsFd as _;
 
@@ -215,7 +216,8 @@ impl Gateway {
         again.into_iter().chain(self.look_at).min()
     }
 
-    /// Says how many frames were lost because they were merged: at once, and then every 10 s as long as more are.
+    /// Says how many frames were lost because they were merged: at once, and then every 10 s as
+    /// long as more are.
     fn say_if_merged(&mut self, at: usize, now: Nanos) {
         let outside = self.directions[at].outside();
         let said = &mut self.said[at];
@@ -247,8 +249,8 @@ fn say_down(name: &str) {
     say(&format!("{name}: is down: frames for it are dropped; to end that: ip link set {name} up"));
 }
 
-/// `count` in percent of `all`, which is not 0, rounded down to a tenth: only all of it is 100 %, and only nothing
-/// is 0 %.
+/// `count` in percent of `all`, which is not 0, rounded down to a tenth: only all of it is 100 %,
+/// and only nothing is 0 %.
 fn share(count: u64, all: u64) -> String {
     match count.saturating_mul(1_000) / all {
         0 if count > 0 => "less than 0.1 %".to_owned(),

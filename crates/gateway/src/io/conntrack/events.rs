@@ -100,7 +100,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: of messages one behind the other those that tell of a connection are given, and what is cut short is not.
+    /// Goal: of messages one behind the other those that tell of a connection are given, and what
+    /// is cut short is not.
     #[test]
     fn events_are_found_among_messages() {
         let message = |kind: u16, body: &[u8]| {
@@ -130,8 +131,9 @@ mod tests {
         }
     }
 
-    /// Goal: a socket that the kernel had more to tell than it could hold says so once, gives what it held, and hears what comes then.
-    /// Method: a namespace whose kernel tracks connections, a small socket, and 500 connections of one datagram before it is read.
+    /// Goal: a socket that the kernel had more to tell than it could hold says so once, gives what
+    /// it held, and hears what comes then. Method: a namespace whose kernel tracks connections, a
+    /// small socket, and 500 connections of one datagram before it is read.
     #[test]
     fn an_overrun_is_told_once() {
         let needs = |what: &str| eprintln!("an_overrun_is_told_once: skipped: needs {what}");
@@ -151,7 +153,8 @@ mod tests {
             };
             let sending = UdpSocket::bind("127.0.0.1:0").unwrap();
             let connect = |ports: core::ops::Range<u16>| {
-                // Closed ports are said on the socket, and the datagram behind goes out all the same.
+                // Closed ports are said on the socket, and the datagram behind goes out all the
+                // same.
                 ports.for_each(|port| drop(sending.send_to(b"datagram", ("127.0.0.1", port))));
             };
             connect(20_000..20_500);

@@ -10,7 +10,8 @@ fn ask<T>(name: &str, value: &mut T) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = core::ptr::from_mut(value).cast();
     let socket = question()?;
-    // SAFETY: `value` outlives the call and is as long as its command says: the callers' business below.
+    // SAFETY: `value` outlives the call and is as long as its command says: the callers' business
+    // below.
     checked(unsafe {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, &mut request)
     })?;

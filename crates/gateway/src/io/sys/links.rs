@@ -10,7 +10,8 @@ use super::netlink::{Request, attributes, number};
 pub(crate) struct Interface {
     pub(crate) index: c_int,
     pub(crate) name: String,
-    /// The kind of interface, such as `veth` or `bridge`; empty where the kernel has no word for it, as for network cards.
+    /// The kind of interface, such as `veth` or `bridge`; empty where the kernel has no word for
+    /// it, as for network cards.
     pub(crate) kind: String,
     pub(crate) mtu: usize,
     /// The most packets that it is handed as one to be sent.

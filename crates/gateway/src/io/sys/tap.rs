@@ -11,13 +11,13 @@ use super::{checked, ethtool, request};
 #[derive(Debug)]
 pub(crate) struct Tap {
     file: File,
-    /// What it was told before that its program takes uncut, if that is not nothing: it is told so again when
-    /// we leave.
+    /// What it was told before that its program takes uncut, if that is not nothing: it is told so
+    /// again when we leave.
     offloads: Option<libc::c_ulong>,
 }
 
-/// What a program can take uncut, by the bits of `linux/if_tun.h` and the feature that each turns on. An open
-/// checksum is among them, without which there is no other.
+/// What a program can take uncut, by the bits of `linux/if_tun.h` and the feature that each turns
+/// on. An open checksum is among them, without which there is no other.
 const OFFLOADS: [(libc::c_ulong, &str); 5] = [
     (0x01, "tx-checksum-ip-generic"),
     (0x02, "tx-tcp-segmentation"),
@@ -52,7 +52,8 @@ impl Tap {
             }
         }
         nonblocking(file.as_fd())?;
-        // The program that was attached before may have said that it can take packets that are not cut up.
+        // The program that was attached before may have said that it can take packets that are not
+        // cut up.
         let before = offloads(name);
         let tap = Self { file, offloads: before.filter(|&bits| bits != 0) };
         if before != Some(0) {

@@ -37,7 +37,8 @@ fn following() -> Following {
     Following::new(config.follow, None, Nanos::ZERO)
 }
 
-/// The code between backticks in the tables and the text of the page, where it is about the gateway.
+/// The code between backticks in the tables and the text of the page, where it is about the
+/// gateway.
 fn on_page() -> BTreeSet<&'static str> {
     let (of_gateway, _) = PAGE.split_once("\n## Of the library\n").expect("both are there");
     of_gateway.split('`').skip(1).step_by(2).collect()
@@ -97,8 +98,8 @@ fn the_page_names_what_there_is() {
     assert_eq!(named, written);
 }
 
-/// Goal: the text is one that a collector reads: each metric once, counters with their ending, every value behind
-/// its type.
+/// Goal: the text is one that a collector reads: each metric once, counters with their ending,
+/// every value behind its type.
 #[test]
 fn metrics_are_well_formed() {
     let [up, down] = directions("unlimited");

@@ -72,8 +72,8 @@ fn rates_are_those_since_the_last_report() {
     assert!(again.contains("up    1.000 Mbit/s"), "{again}");
 }
 
-/// Goal: nothing is cut, however narrow the terminal and long the names: every line has room, and all numbers and names
-/// are there.
+/// Goal: nothing is cut, however narrow the terminal and long the names: every line has room, and
+/// all numbers and names are there.
 #[test]
 fn names_and_numbers_are_whole() {
     let host = "2001:db8:1111:2222:3333:4444:5555:6666";

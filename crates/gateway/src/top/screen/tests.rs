@@ -62,8 +62,8 @@ fn a_gateway_that_is_gone_is_said_until_there_is_one() {
     assert_eq!(wrong, Err("that is no report".to_owned()));
 }
 
-/// Goal: reports that come faster than they are shown take no memory. Method: a socket that writes reports without
-/// end until a write has waited, and gives up after 64 MiB.
+/// Goal: reports that come faster than they are shown take no memory. Method: a socket that writes
+/// reports without end until a write has waited, and gives up after 64 MiB.
 #[test]
 fn a_flood_of_reports_waits_at_the_socket() {
     let folder = std::env::temp_dir().join(format!("freeboard-top-{}", std::process::id()));

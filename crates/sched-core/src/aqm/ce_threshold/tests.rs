@@ -55,7 +55,8 @@ impl Aqm for Always {
     fn swap(&mut self, _flow: FlowId, _other: FlowId) {}
 }
 
-/// Goal: what becomes of every verdict, for every codepoint, at the threshold and above it, with the option and without.
+/// Goal: what becomes of every verdict, for every codepoint, at the threshold and above it, with
+/// the option and without.
 #[test]
 fn a_mark_is_added_to_a_pass_and_to_nothing_else() {
     let verdicts = [Verdict::Pass, Verdict::Signal, Verdict::Drop, Verdict::Unclear];
@@ -82,8 +83,9 @@ fn a_mark_is_added_to_a_pass_and_to_nothing_else() {
     assert_eq!(<CeThreshold<Always> as Aqm>::MAX_DROPS, 3);
 }
 
-/// Goal: the inner AQM moves on as without the threshold, and what it says stands. Method: two AQMs, each alone and beside a
-/// threshold, over random heads, overflows and removed flows: the same states at every step.
+/// Goal: the inner AQM moves on as without the threshold, and what it says stands. Method: two
+/// AQMs, each alone and beside a threshold, over random heads, overflows and removed flows: the
+/// same states at every step.
 #[test]
 fn the_inner_aqm_moves_on_as_without_a_threshold() {
     fn lockstep<A: Aqm + Clone + core::fmt::Debug>(mut alone: A, seed: u64) -> u32 {
@@ -122,8 +124,8 @@ fn the_inner_aqm_moves_on_as_without_a_threshold() {
     assert!(lockstep(cobalt(), 2) > 200);
 }
 
-/// Five flows of 20 packets of 120 bytes, all at time 0, under DRR with 1,514 bytes a turn, so 13 packets, and a dequeue
-/// each 0.1 ms, 60 in all. Of each flow, marks and drops.
+/// Five flows of 20 packets of 120 bytes, all at time 0, under DRR with 1,514 bytes a turn, so 13
+/// packets, and a dequeue each 0.1 ms, 60 in all. Of each flow, marks and drops.
 fn five_flows<A: Aqm>(aqm: A, codepoints: [Ecn; 5]) -> [[u32; 2]; 5] {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 5], 1_514).unwrap().sparse_first();
     scheduler.add_all(1_514).unwrap();
@@ -153,9 +155,9 @@ fn five_flows<A: Aqm>(aqm: A, codepoints: [Ecn; 5]) -> [[u32; 2]; 5] {
     told
 }
 
-/// Goal: the marks of ns-3's FQ-CoDel and FQ-COBALT with a threshold of 2 ms: 0, 6 and 13 in three ECN-capable flows, none
-/// in two others. ns-3's FQ-COBALT drops one packet of the last flow, at its second packet above the target; here no
-/// queue is signalled before an interval is over.
+/// Goal: the marks of ns-3's FQ-CoDel and FQ-COBALT with a threshold of 2 ms: 0, 6 and 13 in three
+/// ECN-capable flows, none in two others. ns-3's FQ-COBALT drops one packet of the last flow, at
+/// its second packet above the target; here no queue is signalled before an interval is over.
 #[test]
 fn marks_above_a_threshold_are_those_of_ns3() {
     let ect = Ecn::Ect0;
@@ -165,7 +167,8 @@ fn marks_above_a_threshold_are_those_of_ns3() {
     assert_eq!(five_flows(threshold(cobalt(), 2), flows), expected);
 }
 
-/// Goal: with the option ECT(1) has the shallow threshold alone, and ECT(0) the inner AQM; what came with CE is not marked.
+/// Goal: with the option ECT(1) has the shallow threshold alone, and ECT(0) the inner AQM; what
+/// came with CE is not marked.
 #[test]
 fn a_threshold_for_ect1_leaves_ect0_to_the_inner_aqm() {
     let flows = [Ecn::Ect1, Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::Ect1];
@@ -179,7 +182,8 @@ fn a_threshold_for_ect1_leaves_ect0_to_the_inner_aqm() {
     );
 }
 
-/// Goal: where threshold and target are both exceeded, a packet has one mark: as many marks as packets delivered.
+/// Goal: where threshold and target are both exceeded, a packet has one mark: as many marks as
+/// packets delivered.
 #[test]
 fn a_packet_is_marked_once_above_both() {
     let mut line = {

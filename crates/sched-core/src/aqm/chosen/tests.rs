@@ -159,8 +159,9 @@ fn each_judges_as_it_does_alone() {
     assert!(seen[1..3] == [0; 2] && seen[4] > 500, "{seen:?}");
 }
 
-/// Goal: the threshold is the one that stands beside any AQM, but for packets with few bytes behind. Method: both over one
-/// history; a head has 100 bytes behind or none, and where it has none the threshold alone marks it.
+/// Goal: the threshold is the one that stands beside any AQM, but for packets with few bytes
+/// behind. Method: both over one history; a head has 100 bytes behind or none, and where it has
+/// none the threshold alone marks it.
 #[test]
 fn the_threshold_marks_as_one_beside_the_aqm_does() {
     struct ButForLast<A>(CeThreshold<A>);
@@ -225,7 +226,8 @@ fn the_threshold_marks_as_one_beside_the_aqm_does() {
     assert!(seen[1] > 2_000 && seen[2] == 0, "{seen:?}");
 }
 
-/// Goal: marks are for ECT(1), above the threshold, with more than a packet behind. Method: each condition at its edge.
+/// Goal: marks are for ECT(1), above the threshold, with more than a packet behind. Method: each
+/// condition at its edge.
 #[test]
 fn each_condition_of_a_mark_is_needed() {
     for choice in [AqmChoice::None, AqmChoice::CoDel(CoDelParams::INTERNET)] {
@@ -249,7 +251,8 @@ fn each_condition_of_a_mark_is_needed() {
     }
 }
 
-/// Goal: other parameters keep what was learned, another AQM begins anew, and a refused value changes nothing.
+/// Goal: other parameters keep what was learned, another AQM begins anew, and a refused value
+/// changes nothing.
 #[test]
 fn another_choice_begins_without_a_history() {
     let late = head(1_000 * MS, 9 * MS, 9_000, Ecn::NotEct);
@@ -313,7 +316,8 @@ fn states_come_back_from_their_words() {
             of_codel.judge(FlowId(0), head, Look::Close),
             of_cobalt.judge(FlowId(0), head, Look::Close),
         );
-        // Short and below the target, the AQM alone passes at a glance if and only if the first word is 0.
+        // Short and below the target, the AQM alone passes at a glance if and only if the first
+        // word is 0.
         let short = Head { sojourn: Nanos(0), ..head };
         let glances = [
             codel.judge(FlowId(0), short, Look::Glance),

@@ -31,8 +31,9 @@ fn overflow(aqm: &mut Four, now: u64) {
     aqm.overflowed(FlowId(0));
 }
 
-/// Goal: the instants of the published law: the first signal an interval after the queue was first above the target,
-/// each next one `100 ms / √n` later. Method: judged every microsecond, as the same test of CoDel.
+/// Goal: the instants of the published law: the first signal an interval after the queue was first
+/// above the target, each next one `100 ms / √n` later. Method: judged every microsecond, as the
+/// same test of CoDel.
 #[test]
 fn a_standing_queue_is_signalled_at_the_instants_of_the_control_law() {
     let table_us = [
@@ -54,7 +55,8 @@ fn a_standing_queue_is_signalled_at_the_instants_of_the_control_law() {
     }
 }
 
-/// Goal: a burst that drains within an interval is left alone; one packet at the target starts the interval anew.
+/// Goal: a burst that drains within an interval is left alone; one packet at the target starts the
+/// interval anew.
 #[test]
 fn a_queue_that_drains_within_an_interval_is_not_signalled() {
     let mut aqm = cobalt();
@@ -68,7 +70,8 @@ fn a_queue_that_drains_within_an_interval_is_not_signalled() {
     }
 }
 
-/// Goal: targets and intervals of a slow line, and a queue of four packets on it that is no standing queue.
+/// Goal: targets and intervals of a slow line, and a queue of four packets on it that is no
+/// standing queue.
 #[test]
 fn a_slow_line_raises_target_and_interval() {
     for (mtu_us, target_us, interval_us) in [
@@ -110,8 +113,9 @@ fn a_queue_that_no_longer_stands_forgets_on_schedule() {
     assert_eq!(aqm.states[0].phase, Phase::Quiet, "without a history");
 }
 
-/// Goal: after a pause the place in the schedule is that of the exact schedule, to two places, whatever the pause, and
-/// the next decay lies ahead. Method: the closed form against the sum, for counts and pauses of all sizes.
+/// Goal: after a pause the place in the schedule is that of the exact schedule, to two places,
+/// whatever the pause, and the next decay lies ahead. Method: the closed form against the sum, for
+/// counts and pauses of all sizes.
 #[test]
 fn a_pause_forgets_what_the_exact_schedule_forgets() {
     let law = CobaltParams::INTERNET.law().unwrap();
@@ -135,7 +139,8 @@ fn a_pause_forgets_what_the_exact_schedule_forgets() {
     }
 }
 
-/// Goal: nothing is left after hours, and of BLUE's probability as much as one step each target leaves.
+/// Goal: nothing is left after hours, and of BLUE's probability as much as one step each target
+/// leaves.
 #[test]
 fn hours_of_silence_forget_all_and_seconds_what_is_due() {
     let overflowing = || {
@@ -210,7 +215,8 @@ fn without_overflows_blue_is_silent() {
     assert_eq!(aqm.probability(FlowId(0)), Probability::NEVER);
 }
 
-/// Goal: drops that were due in a pause are made up for, and marks are not: the one that is due, and one more.
+/// Goal: drops that were due in a pause are made up for, and marks are not: the one that is due,
+/// and one more.
 #[test]
 fn drops_that_are_due_pile_up_and_marks_do_not() {
     for (ecn, told) in [(Ecn::Ect1, 2), (Ecn::NotEct, 11)] {
@@ -295,7 +301,8 @@ impl Draws {
     }
 }
 
-/// COBALT as its sources describe it, in floating point, with the departures of `docs/disciplines/cobalt.md`.
+/// COBALT as its sources describe it, in floating point, with the departures of
+/// `docs/disciplines/cobalt.md`.
 struct Twin {
     /// The queue was empty since the last packet, or it has no history.
     idle: bool,
@@ -309,7 +316,8 @@ struct Twin {
     changed: f64,
     p: f64,
     draws: Draws,
-    /// How near the integers and the floats have been to deciding differently: in ns, and in 2^-32.
+    /// How near the integers and the floats have been to deciding differently: in ns, and in
+    /// 2^-32.
     margin: f64,
 }
 
@@ -394,7 +402,8 @@ impl Twin {
                 self.changed = now - sojourn;
             }
         }
-        // Each change is rounded to 2^-32: what is left may be nothing to the one and next to nothing to the other.
+        // Each change is rounded to 2^-32: what is left may be nothing to the one and next to
+        // nothing to the other.
         if self.p > 0.0 && self.p < 1_000.0 {
             self.margin = 0.0;
         }
@@ -463,8 +472,8 @@ struct Seen {
     forgotten: u64,
 }
 
-/// One series of heads, overflows, emptied queues and pauses: COBALT beside its twin, and beside itself `shift` later.
-/// It ends where integers and floats may decide differently.
+/// One series of heads, overflows, emptied queues and pauses: COBALT beside its twin, and beside
+/// itself `shift` later. It ends where integers and floats may decide differently.
 fn series(seed: u64, shift: u64, seen: &mut Seen) {
     let mut rng = Xorshift::new(scramble(seed));
     let mtu = [0, 1_000][rng.below(2) as usize];
@@ -541,8 +550,9 @@ fn judge_one(aqm: &mut Cobalt<[CobaltState; 1]>, head: Head) -> Verdict {
     }
 }
 
-/// Goal: every packet has the fate that the description gives it, at any time of day. Method: random series against the
-/// twin in floating point, and against the same series moved by up to centuries; glances first.
+/// Goal: every packet has the fate that the description gives it, at any time of day. Method:
+/// random series against the twin in floating point, and against the same series moved by up to
+/// centuries; glances first.
 #[test]
 fn agrees_with_its_description_on_random_series() {
     let mut seen = Seen::default();
@@ -554,7 +564,8 @@ fn agrees_with_its_description_on_random_series() {
     assert!(rare > enough && seen.compared > 50 * enough, "{seen:?}");
 }
 
-/// Goal: whatever the clock does, no panic, and a wrong reading does no lasting harm: a second later all is as before.
+/// Goal: whatever the clock does, no panic, and a wrong reading does no lasting harm: a second
+/// later all is as before.
 #[test]
 fn a_clock_that_jumps_or_steps_back_is_legal() {
     let mut aqm = cobalt();
@@ -583,8 +594,8 @@ fn a_clock_that_jumps_or_steps_back_is_legal() {
     assert!(told > 20 && aqm.probability(FlowId(0)).raw() > 150 << 24, "{told}");
 }
 
-/// Goal: a look ahead says of packet after packet what judging them says, draws of chance included, and changes nothing;
-/// nor does a glance that is not enough. A queue beyond the states passes.
+/// Goal: a look ahead says of packet after packet what judging them says, draws of chance included,
+/// and changes nothing; nor does a glance that is not enough. A queue beyond the states passes.
 #[test]
 fn what_is_foreseen_is_what_is_judged() {
     let mut rng = Xorshift::new(17);
@@ -628,7 +639,8 @@ fn what_is_foreseen_is_what_is_judged() {
     }
 }
 
-/// Goal: the same seed gives the same verdicts, and another seed others; a removed flow leaves nothing.
+/// Goal: the same seed gives the same verdicts, and another seed others; a removed flow leaves
+/// nothing.
 #[test]
 fn a_seed_decides_and_a_removed_flow_is_forgotten() {
     let drops = |seed| {
@@ -699,8 +711,9 @@ fn queues<A: Aqm>(aqm: A, limit: u32) -> Queues<A> {
     FlowQueues::with_parts(scheduler, aqm, [Queue::EMPTY; 5], [Descriptor::EMPTY; 256], [], limits)
 }
 
-/// 100 s of packets of 1,250 bytes at 15 Mbit/s, whose sender is deaf, over a line of 10 Mbit/s with room for 240 packets:
-/// the sojourn times of the last 20 s, their median and 95th percentile in ms, and the packets delivered in all.
+/// 100 s of packets of 1,250 bytes at 15 Mbit/s, whose sender is deaf, over a line of 10 Mbit/s
+/// with room for 240 packets: the sojourn times of the last 20 s, their median and 95th percentile
+/// in ms, and the packets delivered in all.
 fn deaf<A: Aqm>(aqm: A, ecn: Ecn) -> ([u64; 2], u32) {
     let mut line = queues(aqm, 240);
     let mut free: Vec<u32> = (0..256).collect();
@@ -732,8 +745,8 @@ fn deaf<A: Aqm>(aqm: A, ecn: Ecn) -> ([u64; 2], u32) {
     ([50, 95].map(|percent| sojourns[sojourns.len() * percent / 100]), delivered)
 }
 
-/// Goal: traffic that does not react cannot fill the queue, ECN-capable or not, and the line stays busy. CoDel marks what
-/// is ECN-capable, and its buffer is full at all times.
+/// Goal: traffic that does not react cannot fill the queue, ECN-capable or not, and the line stays
+/// busy. CoDel marks what is ECN-capable, and its buffer is full at all times.
 #[test]
 fn deaf_traffic_does_not_fill_the_queue() {
     let codel = CoDel::new([CoDelState::EMPTY; 5], CoDelParams::INTERNET).unwrap();
@@ -748,8 +761,9 @@ fn deaf_traffic_does_not_fill_the_queue() {
     assert!(delivered > 99_900, "{delivered}");
 }
 
-/// Five flows of 20 packets of 120 bytes, all at time 0, under DRR with 1,514 bytes a turn, so 13 packets; then a dequeue
-/// each 110 ms, 60 in all. The first three flows are ECN-capable. Of each flow, marks and drops.
+/// Five flows of 20 packets of 120 bytes, all at time 0, under DRR with 1,514 bytes a turn, so 13
+/// packets; then a dequeue each 110 ms, 60 in all. The first three flows are ECN-capable. Of each
+/// flow, marks and drops.
 fn five_flows<A: Aqm>(aqm: A) -> [[u32; 2]; 5] {
     let mut line = queues(aqm, 256);
     for (flow, ecn) in (0..).zip([Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::NotEct, Ecn::NotEct]) {
@@ -769,10 +783,11 @@ fn five_flows<A: Aqm>(aqm: A) -> [[u32; 2]; 5] {
     told
 }
 
-/// Goal: marks of FQ-COBALT in the ECN test of ns-3, which has 19, 16 and 12. Its first flow has all packets marked but
-/// the first, and its third flow all of one turn but the first, as here. Its second flow has four packets more than one turn:
-/// above 400 ms ns-3 counts each packet as an overflow, so that its flows without ECN are drained in five dequeues each.
-/// Here these flows take seven each by CoDel's schedule, and nothing overflows.
+/// Goal: marks of FQ-COBALT in the ECN test of ns-3, which has 19, 16 and 12. Its first flow has
+/// all packets marked but the first, and its third flow all of one turn but the first, as here. Its
+/// second flow has four packets more than one turn: above 400 ms ns-3 counts each packet as an
+/// overflow, so that its flows without ECN are drained in five dequeues each. Here these flows take
+/// seven each by CoDel's schedule, and nothing overflows.
 #[test]
 fn fq_cobalt_marks_as_ns3_does_without_its_overflows() {
     // Its packets are short: less than a packet of 1,514 bytes would stand behind most of them.

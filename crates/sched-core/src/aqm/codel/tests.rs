@@ -27,8 +27,8 @@ fn signals(aqm: &CoDel<[CoDelState; 4]>, start: u64, count: usize) -> Vec<u64> {
 
 /// Goal: the instants of the published law, each the sum of `100 ms / √n` so far.
 /// Method: judged every microsecond, a signal comes at the first microsecond at or after it is due.
-/// The table is rounded to a microsecond, half of it to either side. Eleven roundings of a nanosecond
-/// and 10^-7 of 532 ms (53 ns) can at most tip the balance to the microsecond before.
+/// The table is rounded to a microsecond, half of it to either side. Eleven roundings of a
+/// nanosecond and 10^-7 of 532 ms (53 ns) can at most tip the balance to the microsecond before.
 #[test]
 fn a_standing_queue_is_signalled_at_the_instants_of_the_control_law() {
     let table_us = [
@@ -257,9 +257,9 @@ fn handle(got: (Option<Packet>, Vec<u32>)) -> (Option<u32>, Vec<u32>) {
     (got.0.map(|packet| packet.handle), got.1)
 }
 
-/// Goal: a sparse flow whose packets wait is not a standing queue (a deadline outlived the queue once).
-/// Method: one packet every 150 ms, delivered 20 ms later, shorter or longer than the MTU, ECN-capable
-/// or not.
+/// Goal: a sparse flow whose packets wait is not a standing queue (a deadline outlived the queue
+/// once). Method: one packet every 150 ms, delivered 20 ms later, shorter or longer than the MTU,
+/// ECN-capable or not.
 #[test]
 fn one_packet_at_a_time_is_never_signalled() {
     for (len, ecn) in [(100, Ecn::NotEct), (9_000, Ecn::NotEct), (9_000, Ecn::Ect0)] {
@@ -320,8 +320,9 @@ fn a_removed_flow_leaves_no_rate_behind() {
     assert_eq!(line.aqm().states[0], CoDelState::EMPTY);
 }
 
-/// Goal: drops by the AQM inside a dequeue leave flow and flow scheduler consistent: the flow is listed while
-/// it holds packets, is idle after the last one, and becomes backlogged once when the next arrives.
+/// Goal: drops by the AQM inside a dequeue leave flow and flow scheduler consistent: the flow is
+/// listed while it holds packets, is idle after the last one, and becomes backlogged once when the
+/// next arrives.
 #[test]
 fn drops_inside_a_dequeue_keep_the_flow_listed_until_its_last_packet_is_delivered() {
     for mtu in [1, 999] {
@@ -378,8 +379,8 @@ fn a_clock_that_jumps_costs_at_most_max_drops_a_call() {
             break;
         }
     }
-    // Ten seconds at `100 ms / √n`: 2·√n = 100 + ζ, so the law has some 2,570 signals due. One in 33
-    // finds the call's drops used up and lets its packet go.
+    // Ten seconds at `100 ms / √n`: 2·√n = 100 + ζ, so the law has some 2,570 signals due. One in
+    // 33 finds the call's drops used up and lets its packet go.
     assert!((2_450..2_550).contains(&total), "{total} in {calls} calls");
 }
 
@@ -430,8 +431,8 @@ fn marks_and_drops_are_foreseen_at_every_step_of_random_traffic() {
     );
 }
 
-/// Goal: whatever the clock does, no panic and no signal out of nothing; and after a wrong reading the next signal of a queue that stands
-/// is at most an interval away.
+/// Goal: whatever the clock does, no panic and no signal out of nothing; and after a wrong reading
+/// the next signal of a queue that stands is at most an interval away.
 #[test]
 fn a_clock_that_steps_back_or_ends_is_legal() {
     let aqm = codel(1_514);
@@ -522,8 +523,9 @@ fn parameters_change_under_load_or_not_at_all() {
     assert_eq!(aqm.params(), lax);
 }
 
-/// Goal: a look ahead says of packet after packet what judging them says, and changes nothing; nor does a glance.
-/// Method: queues in every phase, and three heads on either side of both limits; a queue beyond the states.
+/// Goal: a look ahead says of packet after packet what judging them says, and changes nothing; nor
+/// does a glance. Method: queues in every phase, and three heads on either side of both limits; a
+/// queue beyond the states.
 #[test]
 fn what_is_foreseen_is_what_is_judged() {
     let (mut seen, mut glanced) = ([0; 2], [0; 2]);

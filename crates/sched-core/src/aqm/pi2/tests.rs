@@ -14,8 +14,8 @@ fn offer(now: u64, packets: u32, ecn: Ecn) -> Offer {
     Offer { packet: Packet { ecn, ..offer.packet }, ..offer }
 }
 
-/// Goal: the controller of RFC 9332, appendix A, at its defaults, by hand: a delay of 50 ms from nothing gives
-/// 0.16·0.035 + 3.2·0.05 = 0.1656, and 0.0056 with each update from there.
+/// Goal: the controller of RFC 9332, appendix A, at its defaults, by hand: a delay of 50 ms from
+/// nothing gives 0.16·0.035 + 3.2·0.05 = 0.1656, and 0.0056 with each update from there.
 #[test]
 fn a_constant_delay_raises_the_probability_linearly() {
     let mut aqm = pi2(Pi2Params::default());
@@ -53,8 +53,8 @@ fn told(aqm: &mut Pi2<[Pi2State; 4]>, ecn: Ecn, arrivals: u32) -> [u64; 2] {
     told
 }
 
-/// Goal: classic packets are told with p'², scalable ones with k·p'; from k·p' = 1 on both are turned away with p'².
-/// Method: 200,000 arrivals at each probability; five standard deviations.
+/// Goal: classic packets are told with p'², scalable ones with k·p'; from k·p' = 1 on both are
+/// turned away with p'². Method: 200,000 arrivals at each probability; five standard deviations.
 #[test]
 fn classic_packets_meet_the_square_and_scalable_ones_the_multiple() {
     let arrivals = 200_000;
@@ -102,8 +102,9 @@ fn two_packets_are_spared() {
     assert!(!any(&mut aqm, 2) && any(&mut aqm, 3));
 }
 
-/// Goal: the probability is that of a controller with a timer, to 10^-9, in queues and silences of any length.
-/// Method: random series against floating point; a silence while packets are queued is of at most eight updates.
+/// Goal: the probability is that of a controller with a timer, to 10^-9, in queues and silences of
+/// any length. Method: random series against floating point; a silence while packets are queued is
+/// of at most eight updates.
 #[test]
 fn agrees_with_a_controller_that_has_a_timer() {
     let mut compared = 0;
@@ -185,7 +186,8 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
     assert_eq!(stuck(u64::MAX - 1).updated, Nanos(u64::MAX - 1));
 }
 
-/// Goal: a clock that steps back is one that stands still, and one reading far ahead does no lasting harm.
+/// Goal: a clock that steps back is one that stands still, and one reading far ahead does no
+/// lasting harm.
 #[test]
 fn a_wrong_clock_does_no_lasting_harm() {
     let mut aqm = at_probability(100);
@@ -202,7 +204,8 @@ fn a_wrong_clock_does_no_lasting_harm() {
     assert_eq!(aqm.states[0].pi.updated, Nanos(10 * MS));
 }
 
-/// Goal: a flow that inherits a queue inherits no probability; other parameters keep what was learned.
+/// Goal: a flow that inherits a queue inherits no probability; other parameters keep what was
+/// learned.
 #[test]
 fn what_was_learned_stays_with_its_flow() {
     let mut aqm = at_probability(200);

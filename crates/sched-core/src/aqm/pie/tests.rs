@@ -10,7 +10,8 @@ fn pie(params: PieParams) -> Pie<[PieState; 4]> {
     Pie::new([PieState::EMPTY; 4], params, 1).unwrap()
 }
 
-/// The probability after each of `updates` updates of a queue whose delay is `delay` from the first on.
+/// The probability after each of `updates` updates of a queue whose delay is `delay` from the first
+/// on.
 fn series(delay: u64, updates: usize) -> Vec<f64> {
     let mut aqm = pie(PieParams::default());
     let mut all = Vec::new();
@@ -28,8 +29,9 @@ fn series(delay: u64, updates: usize) -> Vec<f64> {
     all
 }
 
-/// Goal: the controller of RFC 8033 with its tuning, its cap and its rule for long delays, to nine digits.
-/// Method: a constant delay of 50 ms from nothing, twelve updates, computed by hand from the text.
+/// Goal: the controller of RFC 8033 with its tuning, its cap and its rule for long delays, to nine
+/// digits. Method: a constant delay of 50 ms from nothing, twelve updates, computed by hand from
+/// the text.
 #[test]
 fn a_constant_delay_raises_the_probability_as_printed() {
     let printed = [
@@ -78,8 +80,8 @@ fn line(params: PieParams, seed: u64) -> Line {
     FlowQueues::with_parts(scheduler, pie, [Queue::EMPTY; 1], descriptors, [], Limits::NONE)
 }
 
-/// What became of a series: marked, turned away, the largest rise of the probability from above 10 %, and the probabilities
-/// at which packets were turned away.
+/// What became of a series: marked, turned away, the largest rise of the probability from above 10
+/// %, and the probabilities at which packets were turned away.
 #[derive(Debug, Default)]
 struct Outcome {
     marked: u64,
@@ -125,8 +127,9 @@ fn published(target: u64, period: u64) -> PieParams {
     PieParams { period, ..PieParams::new(Nanos::from_millis(target)) }
 }
 
-/// Goal: what ns-3's tests 2 to 5 expect of its PIE: a longer target, a faster line and rarer updates drop less; nothing is
-/// forced. Method: sums over seeds, because of some 62 drops a seed may leave two runs equal.
+/// Goal: what ns-3's tests 2 to 5 expect of its PIE: a longer target, a faster line and rarer
+/// updates drop less; nothing is forced. Method: sums over seeds, because of some 62 drops a seed
+/// may leave two runs equal.
 #[test]
 fn drops_come_as_the_expectations_of_another_simulator_say() {
     let [mut of_20_ms, mut of_80_ms, mut of_slower, mut of_rare] = [0; 4];
@@ -141,8 +144,8 @@ fn drops_come_as_the_expectations_of_another_simulator_say() {
     assert!(of_slower > of_20_ms && of_rare < of_slower, "{of_slower} {of_rare}");
 }
 
-/// Goal: marks up to 30 %, then drops; no mark for what cannot be marked; steps of 2 % at most above 10 %, but for the 2 % of
-/// delays above 250 ms.
+/// Goal: marks up to 30 %, then drops; no mark for what cannot be marked; steps of 2 % at most
+/// above 10 %, but for the 2 % of delays above 250 ms.
 #[test]
 fn marks_end_at_their_threshold_and_steps_at_their_cap() {
     let mark_up_to = Probability::ratio(3, 10).unwrap();
@@ -170,8 +173,8 @@ fn at_probability(p: u64, sum: u32) -> Pie<[PieState; 4]> {
     aqm
 }
 
-/// Goal: with a sum below 0.85 no arrival is told, and with one of 8.5 each is (the simulator's two tests of
-/// de-randomisation, with a sum of 8.6, and of none).
+/// Goal: with a sum below 0.85 no arrival is told, and with one of 8.5 each is (the simulator's two
+/// tests of de-randomisation, with a sum of 8.6, and of none).
 #[test]
 fn the_sum_of_probabilities_bounds_the_distance_of_drops() {
     for seed in 0..effort(100, 1_000) {
@@ -194,19 +197,21 @@ fn the_sum_of_probabilities_bounds_the_distance_of_drops() {
     assert_eq!(SUM_MOST, 17 << 27, "8.5");
 }
 
-/// Goal: of a million arrivals as many are told as the probability says. With 1 % each is told after 0.85/p arrivals, and
-/// 1/p on from there: one in 184 ± 1.
+/// Goal: of a million arrivals as many are told as the probability says. With 1 % each is told
+/// after 0.85/p arrivals, and 1/p on from there: one in 184 ± 1.
 #[test]
 fn a_probability_of_one_percent_is_one() {
     let mut aqm = at_probability(fraction(1, 100), 0);
     let told = (0..1_000_000)
         .filter(|_| aqm.admit(FlowId(0), offer(1, 40), Look::Close) != Admission::Accept)
         .count();
-    // A wait of 84 arrivals and a geometric one of 100 (99.5 up to the 850th): a standard deviation of 100 each.
+    // A wait of 84 arrivals and a geometric one of 100 (99.5 up to the 850th): a standard deviation
+    // of 100 each.
     assert!((5_200..5_650).contains(&told), "{told}");
 }
 
-/// Goal: no drop in the first 150 ms of a queue, nor to two packets, nor below half of the target while p < 20 %.
+/// Goal: no drop in the first 150 ms of a queue, nor to two packets, nor below half of the target
+/// while p < 20 %.
 #[test]
 fn bursts_and_short_queues_are_spared() {
     let most = |aqm: &mut Pie<[PieState; 4]>, packets| {
@@ -241,7 +246,8 @@ struct Rfc {
     delay: f64,
     before: f64,
     burst: f64,
-    /// How near the integers and the floats have been to deciding differently, in parts of what they may differ by.
+    /// How near the integers and the floats have been to deciding differently, in parts of what
+    /// they may differ by.
     margin: f64,
 }
 
@@ -375,7 +381,8 @@ impl Rfc {
         self.queue.is_empty() && self.p > 0.0 && missed >= u64::from(MAX_UPDATES)
     }
 
-    /// A packet comes after such a silence, which has a test of its own: the probability is that of `state`.
+    /// A packet comes after such a silence, which has a test of its own: the probability is that of
+    /// `state`.
     fn begin_as(&mut self, state: &PieState, packet: (u64, u32)) -> Admission {
         (self.p, self.next) = (as_float(state.p), state.updated.0 + self.params.period.0);
         (self.delay, self.before) = (0.0, 0.0);
@@ -396,10 +403,11 @@ impl Rfc {
     }
 }
 
-/// Goal: every arrival has the fate that the text gives it, and the probability is that of the text to 10^-9.
-/// Method: random series of loads that change, with short silences while packets are queued and longer ones while none is,
-/// against a twin in floating point with a timer that draws the same numbers. Where integers and floats may decide
-/// differently the series ends; the count of decisions compared says that few do.
+/// Goal: every arrival has the fate that the text gives it, and the probability is that of the text
+/// to 10^-9. Method: random series of loads that change, with short silences while packets are
+/// queued and longer ones while none is, against a twin in floating point with a timer that draws
+/// the same numbers. Where integers and floats may decide differently the series ends; the count of
+/// decisions compared says that few do.
 #[test]
 fn agrees_with_the_text_of_the_rfc_on_random_series() {
     let (mut compared, mut told, mut most, mut ended, mut silences) = (0_u32, 0_u32, 0, 0, 0);
@@ -473,8 +481,8 @@ fn off(a: f64, b: f64) -> f64 {
     (a - b).abs()
 }
 
-/// Goal: hours of silence end a probability, cost at most eight updates, and no queue that was never idle so long gains by
-/// one.
+/// Goal: hours of silence end a probability, cost at most eight updates, and no queue that was
+/// never idle so long gains by one.
 #[test]
 fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
     for p in [fraction(1, 1_000_000), TENTH, ONE] {
@@ -501,8 +509,8 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
     }
 }
 
-/// Goal: of the default parameters a silence leaves at least what its updates would, and no probability of any parameters
-/// outlives 2,056 updates, half a minute.
+/// Goal: of the default parameters a silence leaves at least what its updates would, and no
+/// probability of any parameters outlives 2,056 updates, half a minute.
 #[test]
 fn a_long_silence_decays_like_its_updates() {
     for updates in [8, 20, 40, 70, 100, 130] {
@@ -532,7 +540,8 @@ fn a_long_silence_decays_like_its_updates() {
     }
 }
 
-/// Goal: a clock that steps back is one that stands still, and one reading far ahead does no lasting harm.
+/// Goal: a clock that steps back is one that stands still, and one reading far ahead does no
+/// lasting harm.
 #[test]
 fn a_wrong_clock_does_no_lasting_harm() {
     let mut aqm = at_probability(TENTH, 0);
@@ -548,7 +557,8 @@ fn a_wrong_clock_does_no_lasting_harm() {
     assert!(aqm.states[0].p > before);
 }
 
-/// Goal: a flow that inherits a queue inherits no probability; other parameters keep what was learned.
+/// Goal: a flow that inherits a queue inherits no probability; other parameters keep what was
+/// learned.
 #[test]
 fn what_was_learned_stays_with_its_flow() {
     let mut aqm = at_probability(FIFTH, 99);

@@ -57,8 +57,9 @@ fn parameters_out_of_range_are_named() {
     }
 }
 
-/// Goal: the average moves by its weight, and falls while the queue is empty. Method: by hand with a weight of 1/2. 1,000
-/// bytes make 500, then 750 of 1,000; after three packet times an eighth of that.
+/// Goal: the average moves by its weight, and falls while the queue is empty. Method: by hand with
+/// a weight of 1/2. 1,000 bytes make 500, then 750 of 1,000; after three packet times an eighth of
+/// that.
 #[test]
 fn the_average_is_the_one_computed_by_hand() {
     let mut red = red(RedParams::new(10_000, 20_000).with_weight(1).with_packet_time(Nanos(1_000)));
@@ -78,8 +79,8 @@ fn the_average_is_the_one_computed_by_hand() {
     assert_eq!(red.average(FlowId(2)), 0);
 }
 
-/// Goal: hours and centuries of silence are one step, exact to 10^-4. Method: few and many packets, and powers
-/// of two, against powers in floats; packet times from 1 ns to a second.
+/// Goal: hours and centuries of silence are one step, exact to 10^-4. Method: few and many packets,
+/// and powers of two, against powers in floats; packet times from 1 ns to a second.
 #[test]
 fn silence_is_a_power_of_the_weight() {
     for weight in 1..=RedParams::MAX_WEIGHT {
@@ -93,7 +94,8 @@ fn silence_is_a_power_of_the_weight() {
                 let idle = Nanos(packets * time + time / 2);
                 let left = law.decayed(average, idle) as f64 / average as f64;
                 let exact = (1.0 - 0.5_f64.powi(weight as i32)).powi(packets as i32);
-                // The reciprocal of the packet time is rounded up, by less than one of 2^42 in a nanosecond.
+                // The reciprocal of the packet time is rounded up, by less than one of 2^42 in a
+                // nanosecond.
                 let more =
                     (0.5 + (packets as f64 + 0.5) * time as f64 / 4_398_046_511_104.0).floor();
                 let least = exact * (1.0 - 0.5_f64.powi(weight as i32)).powf(more);
@@ -124,9 +126,10 @@ fn gaps(params: RedParams, bytes: u32, arrivals: u32) -> Vec<u32> {
     gaps.split_off(20.min(gaps.len()))
 }
 
-/// Goal: distances between signals are uniform in 1 to 1/p (Floyd and Jacobson, §7, method 2). Method: the average a hair
-/// above the middle of the thresholds, a probability of 1/5 at the second, so p = 1/10: each distance from 1 to 10 is as frequent as
-/// the others to five standard deviations, and none is longer.
+/// Goal: distances between signals are uniform in 1 to 1/p (Floyd and Jacobson, §7, method 2).
+/// Method: the average a hair above the middle of the thresholds, a probability of 1/5 at the
+/// second, so p = 1/10: each distance from 1 to 10 is as frequent as the others to five standard
+/// deviations, and none is longer.
 #[test]
 fn distances_between_signals_are_uniform() {
     let params =
@@ -174,8 +177,8 @@ fn above_the_second_threshold_arrivals_are_turned_away_and_not_marked() {
     }
 }
 
-/// Goal: the probability at the second threshold rises above 6/10 of the way and falls below 4/10, once in half a second,
-/// within 0.01 to 0.5, and silence is one step. Method: by hand from 0.02.
+/// Goal: the probability at the second threshold rises above 6/10 of the way and falls below 4/10,
+/// once in half a second, within 0.01 to 0.5, and silence is one step. Method: by hand from 0.02.
 #[test]
 fn an_adaptive_probability_follows_the_average() {
     let mut red = red(RedParams::new(10_000, 20_000).with_weight(1).adaptive());
@@ -325,9 +328,9 @@ impl Twin {
     }
 }
 
-/// Goal: the integers do what the definition says. Method: random histories beside a twin in floats that draws the
-/// same numbers; averages agree to 10^-4 and a byte, verdicts always, except where the twin itself was nearer
-/// than 10^-3 to the other one. There both begin anew, and that is rare.
+/// Goal: the integers do what the definition says. Method: random histories beside a twin in floats
+/// that draws the same numbers; averages agree to 10^-4 and a byte, verdicts always, except where
+/// the twin itself was nearer than 10^-3 to the other one. There both begin anew, and that is rare.
 #[test]
 fn it_does_as_its_twin_in_floats() {
     let mut told = 0;

@@ -19,8 +19,8 @@ use crate::{Nanos, Packet};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AgeParams {
-    /// A flow that has been served fewer bytes is on the first level; level `n` ends at `threshold · 2^n` bytes. `1..=`
-    /// [`AgeParams::MAX_THRESHOLD`].
+    /// A flow that has been served fewer bytes is on the first level; level `n` ends at `threshold
+    /// · 2^n` bytes. `1..=` [`AgeParams::MAX_THRESHOLD`].
     pub threshold: u32,
     /// How many levels there are, `2..=`[`AgeParams::MAX_LEVELS`]. The last one has no end.
     pub levels: u32,
@@ -29,7 +29,8 @@ pub struct AgeParams {
     pub floor: Option<u32>,
     /// A flow that has been idle for as long is new, to 1.05 ms. 1 ns to 1 h.
     pub renewed_after: Nanos,
-    /// Whether the threshold is learned from the flows that are seen, and in which range. It starts at `threshold`.
+    /// Whether the threshold is learned from the flows that are seen, and in which range. It
+    /// starts at `threshold`.
     pub learned: Option<ThresholdRange>,
 }
 
@@ -37,13 +38,15 @@ pub struct AgeParams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ThresholdRange {
-    /// The lowest threshold, at least 1. Flows of one packet each, however many, do not push it lower.
+    /// The lowest threshold, at least 1. Flows of one packet each, however many, do not push it
+    /// lower.
     pub least: u32,
     /// The highest threshold, at most [`AgeParams::MAX_THRESHOLD`].
     pub most: u32,
 }
 
-/// A tick is 2^20 ns, 1.05 ms: of the 2^32 of them a flow may be idle 52 days before it is taken for a shorter time.
+/// A tick is 2^20 ns, 1.05 ms: of the 2^32 of them a flow may be idle 52 days before it is taken
+/// for a shorter time.
 const TICK_SHIFT: u32 = 20;
 
 /// The ticks of a span of time, modulo 2^32.
@@ -59,22 +62,23 @@ impl AgeParams {
     pub const MAX_LEVELS: u32 = 16;
     /// The least share of a floor: one of 1,024 bytes.
     pub const MAX_FLOOR: u32 = 1 << 10;
-    /// When a flow is new unless set: a sender that was idle for longer than its retransmission timeout begins again with
-    /// a small window (RFC 5681 §4.1), and that timeout is 1 s at least (RFC 6298 §2.4).
+    /// When a flow is new unless set: a sender that was idle for longer than its retransmission
+    /// timeout begins again with a small window (RFC 5681 §4.1), and that timeout is 1 s at least
+    /// (RFC 6298 §2.4).
     pub const RENEWED_AFTER: Nanos = Nanos::from_secs(1);
     /// The longest time after which an idle flow is new.
     const MAX_RENEWAL: Nanos = Nanos::from_secs(3_600);
 
-    /// Two-level processor sharing: flows are young until they have been served `threshold` bytes. Strict priority.
-    /// [`AgeDrr::new`](crate::AgeDrr::new) checks the parameters.
+    /// Two-level processor sharing: flows are young until they have been served `threshold` bytes.
+    /// Strict priority. [`AgeDrr::new`](crate::AgeDrr::new) checks the parameters.
     #[must_use]
     pub const fn two_levels(threshold: u32) -> Self {
         let renewed_after = Self::RENEWED_AFTER;
         Self { threshold, levels: 2, floor: None, renewed_after, learned: None }
     }
 
-    /// Near to least attained service first: 16 levels, the first one up to `first` bytes, and each other up to twice the
-    /// bytes of the one before. Strict priority.
+    /// Near to least attained service first: 16 levels, the first one up to `first` bytes, and each
+    /// other up to twice the bytes of the one before. Strict priority.
     #[must_use]
     pub const fn least_attained(first: u32) -> Self {
         Self { levels: Self::MAX_LEVELS, ..Self::two_levels(first) }
@@ -98,12 +102,14 @@ impl AgeParams {
         Self { renewed_after: after, ..self }
     }
 
-    /// The same with a threshold that follows the traffic: one flow in 16 is to reach it. Each flow that begins lowers it
-    /// by 1/512, each flow that reaches it raises it by 1/32, so that it stands still where one in 16 does.
+    /// The same with a threshold that follows the traffic: one flow in 16 is to reach it. Each flow
+    /// that begins lowers it by 1/512, each flow that reaches it raises it by 1/32, so that it
+    /// stands still where one in 16 does.
     ///
-    /// The rule is ours, in the form of Robbins and Monro (*A Stochastic Approximation Method*, 1951). It
-    /// needs no sizes of flows, which are not known, and no sorted record of them. The mean time that flows take hardly
-    /// depends on the threshold near the best one; `docs/disciplines/age.md` has figures.
+    /// The rule is ours, in the form of Robbins and Monro (*A Stochastic Approximation Method*,
+    /// 1951). It needs no sizes of flows, which are not known, and no sorted record of them. The
+    /// mean time that flows take hardly depends on the threshold near the best one;
+    /// `docs/disciplines/age.md` has figures.
     #[must_use]
     pub const fn with_learned_threshold(self, range: ThresholdRange) -> Self {
         Self { learned: Some(range), ..self }
@@ -194,8 +200,8 @@ impl Learner {
         self.scaled = higher.min(self.most);
     }
 
-    /// The level of a flow that has been served `attained` bytes: 0 below the threshold `a`, `n` from `2^(n−1)·a` on, and
-    /// the last of `levels` at most.
+    /// The level of a flow that has been served `attained` bytes: 0 below the threshold `a`, `n`
+    /// from `2^(n−1)·a` on, and the last of `levels` at most.
     #[inline]
     pub(super) fn level_of(&self, attained: u32, levels: u32) -> u32 {
         let threshold = self.bytes();
@@ -216,8 +222,8 @@ const _: () = assert!(Packet::MAX_LEN <= 1 << 20);
 mod tests {
     use super::*;
 
-    /// Goal: the level is the number of thresholds reached. Method: every boundary of each level and its neighbours, for
-    /// thresholds that are powers of two and others, against a count.
+    /// Goal: the level is the number of thresholds reached. Method: every boundary of each level
+    /// and its neighbours, for thresholds that are powers of two and others, against a count.
     #[test]
     fn the_level_is_the_number_of_thresholds_reached() {
         for threshold in [1, 2, 3, 1_000, 1_024, 1_025, 99_999, AgeParams::MAX_THRESHOLD] {

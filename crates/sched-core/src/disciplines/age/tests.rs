@@ -56,8 +56,8 @@ fn flows_of_a_level_take_turns() {
     assert_eq!(get(&mut link, 10), "abcabcabc.");
 }
 
-/// Goal: levels at 100, 200, 400 and 800 bytes. Method: by hand; a flow that has been served 400 bytes yields until the
-/// other one has been.
+/// Goal: levels at 100, 200, 400 and 800 bytes. Method: by hand; a flow that has been served 400
+/// bytes yields until the other one has been.
 #[test]
 fn with_many_levels_the_flow_that_was_served_least_goes_first() {
     let mut link = link(AgeParams::least_attained(100).with_levels(5));
@@ -96,7 +96,8 @@ fn a_flow_is_new_when_it_was_idle_long_enough_or_was_removed() {
     assert_eq!(link.scheduler.attained(FlowId(1)), Some(L));
 }
 
-/// Goal: losses are no service. Method: a flow that loses all that it holds keeps its age, and is idle from then on.
+/// Goal: losses are no service. Method: a flow that loses all that it holds keeps its age, and is
+/// idle from then on.
 #[test]
 fn what_a_flow_loses_makes_it_no_older_and_no_younger() {
     let mut link = link(AgeParams::two_levels(200));
@@ -112,7 +113,8 @@ fn what_a_flow_loses_makes_it_no_older_and_no_younger() {
     assert_eq!(get(&mut link, 3), "aba");
 }
 
-/// Goal: a shift of all times, a clock that steps back and hours of silence do nothing but what is promised.
+/// Goal: a shift of all times, a clock that steps back and hours of silence do nothing but what is
+/// promised.
 #[test]
 fn a_flow_is_renewed_by_time_that_has_passed_only() {
     for epoch in [0, 1 << 40, u64::MAX - (1 << 40)] {
@@ -138,8 +140,8 @@ fn a_flow_is_renewed_by_time_that_has_passed_only() {
     }
 }
 
-/// A random life of flows with random lengths, in which `watch` sees each packet sent: its flow, the level it was served
-/// on, its length, and which levels held packets before.
+/// A random life of flows with random lengths, in which `watch` sees each packet sent: its flow,
+/// the level it was served on, its length, and which levels held packets before.
 fn live(params: AgeParams, seed: u64, mut watch: impl FnMut(u32, u32, u32, u32)) {
     const F: usize = 12;
     let mut link = link::<F>(params);
@@ -176,10 +178,11 @@ fn live(params: AgeParams, seed: u64, mut watch: impl FnMut(u32, u32, u32, u32))
     }
 }
 
-/// Goal: what a level is promised, with a floor of one in `k` bytes and `m` levels below the first: its next packet after
-/// at most `k·m·L` bytes; with two levels, `W/k − L` of `W` bytes; and a younger level waits for at most `W/k + L` bytes of
-/// the floor. Method: random lives; every interval in which the level holds packets, by the lowest and the highest value that a running difference had since
-/// the interval began.
+/// Goal: what a level is promised, with a floor of one in `k` bytes and `m` levels below the first:
+/// its next packet after at most `k·m·L` bytes; with two levels, `W/k − L` of `W` bytes; and a
+/// younger level waits for at most `W/k + L` bytes of the floor. Method: random lives; every
+/// interval in which the level holds packets, by the lowest and the highest value that a running
+/// difference had since the interval began.
 #[test]
 fn the_floor_keeps_its_promises() {
     for (seed, k, levels) in [(1, 2, 2), (2, 3, 2), (3, 8, 2), (4, 64, 2), (5, 2, 5), (6, 8, 16)] {
@@ -189,7 +192,8 @@ fn the_floor_keeps_its_promises() {
             .with_renewal(Nanos::from_millis(30));
         let (one_in, most) = (i64::from(k), i64::from(L));
         let mut waited = [0_i64; LEVELS];
-        // k times the bytes of the old level less all bytes, and its highest value, since that level began to hold packets.
+        // k times the bytes of the old level less all bytes, and its highest value, since that
+        // level began to hold packets.
         let (mut ahead, mut highest) = (0_i64, 0_i64);
         // The same since the first level began to hold packets, and its lowest value.
         let (mut floor, mut lowest) = (0_i64, 0_i64);
@@ -225,8 +229,8 @@ fn the_floor_keeps_its_promises() {
     }
 }
 
-/// Goal: strict priority serves an old flow only if no young one holds packets, and never two flows of one level out of
-/// turn. Method: random lives.
+/// Goal: strict priority serves an old flow only if no young one holds packets, and never two flows
+/// of one level out of turn. Method: random lives.
 #[test]
 fn without_a_floor_the_youngest_level_is_served() {
     for (seed, levels) in [(1, 2), (2, 7), (3, 16)] {
@@ -237,8 +241,9 @@ fn without_a_floor_the_youngest_level_is_served() {
     }
 }
 
-/// Goal: inside a level DRR's fairness holds. Method: three flows that are old and stay backlogged, with lengths of their
-/// own; in any interval any two are apart by less than the bound of DRR, `F·(1 + L̄/Q + L̄/Q)` with quanta `Q` of 100.
+/// Goal: inside a level DRR's fairness holds. Method: three flows that are old and stay backlogged,
+/// with lengths of their own; in any interval any two are apart by less than the bound of DRR,
+/// `F·(1 + L̄/Q + L̄/Q)` with quanta `Q` of 100.
 #[test]
 fn old_flows_share_as_under_drr() {
     let mut link = link::<4>(AgeParams::two_levels(100).with_floor(4));
@@ -278,8 +283,9 @@ fn old_flows_share_as_under_drr() {
     assert!(sent.iter().all(|&bytes| bytes > 10_000), "{sent:?}");
 }
 
-/// Goal: no packet of a flow overtakes another when the flow changes its level: a scheduler of flows cannot do that, since
-/// a flow is on one level at a time. Method: the recount of a random life, and packets that come out in their order.
+/// Goal: no packet of a flow overtakes another when the flow changes its level: a scheduler of
+/// flows cannot do that, since a flow is on one level at a time. Method: the recount of a random
+/// life, and packets that come out in their order.
 #[test]
 fn packets_of_a_flow_leave_in_their_order() {
     let mut link = link::<3>(AgeParams::least_attained(150).with_floor(2));
@@ -300,7 +306,8 @@ fn packets_of_a_flow_leave_in_their_order() {
     }
 }
 
-/// The threshold after `flows` flows of random sizes, where `size` makes one of a number below 2^16.
+/// The threshold after `flows` flows of random sizes, where `size` makes one of a number below
+/// 2^16.
 fn learned(start: u32, flows: u32, size: impl Fn(u32) -> u32) -> Vec<u32> {
     let range = ThresholdRange { least: 200, most: 1 << 20 };
     let params = AgeParams::two_levels(start).with_learned_threshold(range);
@@ -322,8 +329,9 @@ fn learned(start: u32, flows: u32, size: impl Fn(u32) -> u32) -> Vec<u32> {
     thresholds
 }
 
-/// Goal: the threshold comes to where one flow in 16 reaches it, from above and from below. Method: sizes uniform in
-/// 1..=65,536 bytes, so that the quantile is 15/16 of that, 61,440; the mean of the last half, within 3 %.
+/// Goal: the threshold comes to where one flow in 16 reaches it, from above and from below. Method:
+/// sizes uniform in 1..=65,536 bytes, so that the quantile is 15/16 of that, 61,440; the mean of
+/// the last half, within 3 %.
 #[test]
 fn a_learned_threshold_comes_to_its_quantile() {
     for start in [200, 61_440, 1 << 20] {
@@ -341,7 +349,8 @@ fn a_learned_threshold_stays_in_its_range() {
     assert_eq!(learned(4_000, 400, |_| 1 << 20).last(), Some(&(1 << 20)));
 }
 
-/// Goal: an endless flow reaches the threshold once, however often that moves. Method: 1,000 · 511/512 · 33/32 = 1,029.2.
+/// Goal: an endless flow reaches the threshold once, however often that moves. Method: 1,000 ·
+/// 511/512 · 33/32 = 1,029.2.
 #[test]
 fn one_flow_raises_the_threshold_once() {
     let range = ThresholdRange { least: 200, most: 1 << 20 };

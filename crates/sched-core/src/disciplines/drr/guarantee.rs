@@ -6,18 +6,19 @@ use crate::guarantee::ceil;
 use crate::{FlowId, Guarantee, Share};
 
 impl<N: Table<DrrFlow>> Drr<N> {
-    /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: O(flows), to add
-    /// up the quanta.
+    /// What is promised to `flow` as things are configured: `None` if it was not added. Cost:
+    /// O(flows), to add up the quanta.
     ///
     /// With `Q` the quantum of the flow, `F` the sum of all, `φ = Q/F`, `L` the longest packet, and
     /// `L̄ = L − 1` the most that a turn is overdrawn by:
     ///
-    /// - B-WFI `≤ (1 − φ)(Q + L̄) + φ·(n − 1)·L̄ + φL` for `n` flows. The last term is for the packet that is
-    ///   on the wire when the flow becomes backlogged: this packet may be of a turn before those that count;
+    /// - B-WFI `≤ (1 − φ)(Q + L̄) + φ·(n − 1)·L̄ + φL` for `n` flows. The last term is for the packet
+    ///   that is on the wire when the flow becomes backlogged: this packet may be of a turn before
+    ///   those that count;
     /// - fairness `ω = F/2 + L̄/φ`.
     ///
-    /// With [sparse flows first](Drr::sparse_first) flows that come and go may be a turn ahead of those that
-    /// stand: the first term is `(1 − φ)(2Q + L̄)`, and `ω = F + L̄/φ`.
+    /// With [sparse flows first](Drr::sparse_first) flows that come and go may be a turn ahead of
+    /// those that stand: the first term is `(1 − φ)(2Q + L̄)`, and `ω = F + L̄/φ`.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
         let quantum = self.node(flow)?.quantum();
@@ -55,8 +56,8 @@ mod tests {
     use super::*;
     use crate::FlowScheduler;
 
-    /// Goal: each term of the bounds as it is documented, neither tighter nor looser. Method: quanta of
-    /// 1,000, 1,000 and 2,001, `L` = 1,000; by hand.
+    /// Goal: each term of the bounds as it is documented, neither tighter nor looser. Method:
+    /// quanta of 1,000, 1,000 and 2,001, `L` = 1,000; by hand.
     #[test]
     fn the_bounds_of_three_flows_are_those_computed_by_hand() {
         let mut drr = Drr::new([DrrFlow::EMPTY; 4], 1_000).unwrap();

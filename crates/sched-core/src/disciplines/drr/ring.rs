@@ -1,21 +1,23 @@
-//! Flows that take turns on one ring: what [`Drr`](super::Drr) has one of, and an isolated queue one for
-//! each host and each tin.
+//! Flows that take turns on one ring: what [`Drr`](super::Drr) has one of, and an isolated queue
+//! one for each host and each tin.
 //!
-//! A [`Ring`] is the head only. The flows lie in a table of the caller's, which may hold the flows of
-//! other rings too: a flow is on one ring at most, and only the caller knows on which.
+//! A [`Ring`] is the head only. The flows lie in a table of the caller's, which may hold the flows
+//! of other rings too: a flow is on one ring at most, and only the caller knows on which.
 //!
-//! **One turn a round, in pieces.** With sparse flows first, a flow that empties keeps its turn: the bytes it was
-//! charged, and a ticket. The ticket is the last one drawn when the turn came on the new list, or, for a turn on the
-//! old list, when the flow emptied. The round of the turn lasts while a flow that was on the old list at that
-//! instant has not left it. A flow that returns within the round
+//! **One turn a round, in pieces.** With sparse flows first, a flow that empties keeps its turn:
+//! the bytes it was charged, and a ticket. The ticket is the last one drawn when the turn came on
+//! the new list, or, for a turn on the old list, when the flow emptied. The round of the turn lasts
+//! while a flow that was on the old list at that instant has not left it. A flow that returns
+//! within the round
 //!
 //! - goes to the new list, if something of its turn is left;
 //! - goes to the tail of the old list with its debt, if not.
 //!
 //! After the round a flow that returns has a whole turn again.
 //!
-//! **Invariant.** While a flow k stays backlogged, it ends a turn between the beginnings of any two turns of
-//! another flow in which that one is served. `docs/disciplines/drr.md` has the proof and the bounds.
+//! **Invariant.** While a flow k stays backlogged, it ends a turn between the beginnings of any two
+//! turns of another flow in which that one is served. `docs/disciplines/drr.md` has the proof and
+//! the bounds.
 
 use core::fmt;
 
@@ -30,8 +32,8 @@ pub(super) enum Place {
     Absent,
     /// Holds nothing.
     Idle,
-    /// Holds nothing. The flow has had a turn, or begun one, and gets no other while the ticket at the front
-    /// of the old list is not later than its own.
+    /// Holds nothing. The flow has had a turn, or begun one, and gets no other while the ticket at
+    /// the front of the old list is not later than its own.
     Spent,
     /// On the new list.
     New,
@@ -39,8 +41,8 @@ pub(super) enum Place {
     Old,
 }
 
-/// A [`Place`] in the low three bits, whether a turn has begun in the next, and a ticket above, so that they
-/// change with one store.
+/// A [`Place`] in the low three bits, whether a turn has begun in the next, and a ticket above, so
+/// that they change with one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing(u32);
 
@@ -202,12 +204,12 @@ pub struct RingFlow<Q: Quantum = u32> {
     pub(super) quantum: Q,
     /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it
     /// begins those by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the
-    /// quantum in a turn that was broken off. Before the turn begins below `max_len`, and then only
-    /// service has made it what it is, unless something was [charged in
+    /// quantum in a turn that was broken off. Before the turn begins below `max_len`, and then
+    /// only service has made it what it is, unless something was [charged in
     /// advance](RingFlow::charge_in_advance) or [elsewhere](RingFlow::charge_elsewhere).
     pub(super) charged: u32,
-    /// Where the flow is. On the old list the ticket is the one drawn there. Otherwise no flow that was on
-    /// the old list when the flow's turn began has a later one.
+    /// Where the flow is. On the old list the ticket is the one drawn there. Otherwise no flow
+    /// that was on the old list when the flow's turn began has a later one.
     pub(super) standing: Standing,
 }
 
@@ -352,15 +354,15 @@ impl<Q: Quantum> RingFlow<Q> {
         matches!(self.place(), Place::Idle | Place::Spent)
     }
 
-    /// What the flow, which holds nothing, owes of its turns before: credit does not outlive the round, nor debt
-    /// what is left of a turn.
+    /// What the flow, which holds nothing, owes of its turns before: credit does not outlive the
+    /// round, nor debt what is left of a turn.
     #[inline]
     const fn owed(&self) -> u32 {
         if self.standing.has_begun() { 0 } else { self.charged }
     }
 
-    /// The flow, listed till now, has sent `len` bytes and has nothing left. Its turn came when `ticket` was the last one
-    /// drawn.
+    /// The flow, listed till now, has sent `len` bytes and has nothing left. Its turn came when
+    /// `ticket` was the last one drawn.
     #[inline]
     fn stop(&mut self, ticket: u32, len: u32, terms: Q::Terms) {
         let standing = Standing::new(Place::Spent, ticket);
@@ -542,17 +544,18 @@ fn node_mut<F: OnRing>(nodes: &mut [F], flow: u32) -> Option<&mut RingFlow<F::Qu
 
 /// The head of a ring, which is the new list and behind it the old one.
 ///
-/// A flow whose turn is over goes to the tail of the old list, from whichever list: on a ring that is
-/// one step of the front, without touching a neighbour.
+/// A flow whose turn is over goes to the tail of the old list, from whichever list: on a ring that
+/// is one step of the front, without touching a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
     /// The flow served next. [`NONE`] if and only if none is listed.
     pub(super) front: u32,
     /// The last flow of the new list; [`NONE`] if and only if that is empty.
     pub(super) last_new: u32,
-    /// What the next flow that comes to the tail of the old list stands as: [`Place::Old`] with the next ticket, so that it is
-    /// stored as it is. Tickets wrap: two compare by the sign of their difference, which is right unless 2^27 turns lie
-    /// between them; a flow idle for that long may once count as not sparse.
+    /// What the next flow that comes to the tail of the old list stands as: [`Place::Old`] with
+    /// the next ticket, so that it is stored as it is. Tickets wrap: two compare by the sign of
+    /// their difference, which is right unless 2^27 turns lie between them; a flow idle for that
+    /// long may once count as not sparse.
     pub(super) next_old: Standing,
 }
 
@@ -595,8 +598,8 @@ impl Ring {
         self.last_new != NONE
     }
 
-    /// The flow served next of those at [`Place::Old`], as far as the ring says: with none there, one at
-    /// [`Place::New`], or [`NONE`].
+    /// The flow served next of those at [`Place::Old`], as far as the ring says: with none there,
+    /// one at [`Place::New`], or [`NONE`].
     #[inline]
     pub(super) fn old_front<F: OnRing>(&self, nodes: &[F]) -> u32 {
         node(nodes, self.last_new).map_or(self.front, RingFlow::next)
@@ -638,15 +641,16 @@ impl Ring {
         }
     }
 
-    /// Lists `flow` on the new list, if it is added, not listed, and has a turn of its own or the rest of one that it has
-    /// begun. Returns whether it has.
+    /// Lists `flow` on the new list, if it is added, not listed, and has a turn of its own or the
+    /// rest of one that it has begun. Returns whether it has.
     #[inline]
     fn enter_early<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
         self.come_back(nodes, flow) || self.enter_early_slow(nodes, flow)
     }
 
-    /// [`Self::enter_early`] of a flow that comes and goes: it had begun a turn, the round of that turn is over, and the new
-    /// list is not empty. Returns whether it is so; nothing has changed if not.
+    /// [`Self::enter_early`] of a flow that comes and goes: it had begun a turn, the round of that
+    /// turn is over, and the new list is not empty. Returns whether it is so; nothing has changed
+    /// if not.
     #[inline(always)]
     pub(super) fn come_back<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
         let (last_new, standing) = (self.last_new, Standing::new(Place::New, self.last_drawn()));
@@ -699,8 +703,8 @@ impl Ring {
         true
     }
 
-    /// Lists `flow` at the tail of the old list, if it is added and not listed; then `drawn` is told that it has drawn a
-    /// ticket.
+    /// Lists `flow` at the tail of the old list, if it is added and not listed; then `drawn` is
+    /// told that it has drawn a ticket.
     #[inline(always)]
     pub(crate) fn enter_last<F: OnRing>(
         &mut self,
@@ -786,9 +790,9 @@ impl Ring {
         true
     }
 
-    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it. It keeps
-    /// the rest of its turn, or what it owes: emptying a queue must neither wash a debt away nor let turns
-    /// pile up.
+    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on
+    /// it. It keeps the rest of its turn, or what it owes: emptying a queue must neither wash a
+    /// debt away nor let turns pile up.
     #[inline]
     pub(crate) fn leave<F: OnRing>(
         &mut self,
@@ -836,10 +840,12 @@ impl Ring {
         }
     }
 
-    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it.
+    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on
+    /// it.
     ///
-    /// A loss is no service. A flow that loses a turn that has not begun owes what it owed and is as sparse as
-    /// it was. In a turn that has begun a loss is as if the flow had been emptied by service.
+    /// A loss is no service. A flow that loses a turn that has not begun owes what it owed and is
+    /// as sparse as it was. In a turn that has begun a loss is as if the flow had been emptied by
+    /// service.
     pub fn lose<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, terms: Terms<F>) {
         let Some(node) = node_mut(nodes, flow) else { return };
         if node.standing.has_begun() {
@@ -859,7 +865,8 @@ impl Ring {
         let Some(node) = node(nodes, flow) else { return };
         let (next, prev) = (node.next(), node.prev());
         if flow == self.last_new {
-            // The new list is at the front of the ring: the flow before its last one is on it too, if any is.
+            // The new list is at the front of the ring: the flow before its last one is on it too,
+            // if any is.
             self.last_new = if flow == self.front { NONE } else { prev };
         }
         if flow == self.front {
@@ -889,7 +896,8 @@ impl Ring {
         core::iter::successors(at(front), behind).take(most.saturating_add(1))
     }
 
-    /// Walks the ring and checks that it holds `listed` listed flows, each once, the new ones first.
+    /// Walks the ring and checks that it holds `listed` listed flows, each once, the new ones
+    /// first.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -920,8 +928,8 @@ impl Ring {
     }
 }
 
-/// Whether every flow that was on the old list when `ticket` was the last one drawn has had a turn since, or
-/// is gone.
+/// Whether every flow that was on the old list when `ticket` was the last one drawn has had a turn
+/// since, or is gone.
 #[inline]
 fn has_passed<F: OnRing>(nodes: &[F], old_front: u32, ticket: u32) -> bool {
     match node(nodes, old_front) {
@@ -930,8 +938,8 @@ fn has_passed<F: OnRing>(nodes: &[F], old_front: u32, ticket: u32) -> bool {
     }
 }
 
-/// What a flow owes that was `charged` all of its turn: by how much that is overdrawn. More than a packet only
-/// if the quantum was lowered in the turn, and then that counts no further.
+/// What a flow owes that was `charged` all of its turn: by how much that is overdrawn. More than a
+/// packet only if the quantum was lowered in the turn, and then that counts no further.
 #[inline]
 pub(crate) const fn debt(charged: u32, quantum: u32, max_len: u32) -> u32 {
     let (debt, most) = (charged.saturating_sub(quantum), max_len.wrapping_sub(1));

@@ -129,8 +129,8 @@ fn state(scheduler: &Drr<[DrrFlow; 4]>) -> (u32, bool) {
     (flow.charged, flow.place() == Place::Spent)
 }
 
-/// Goal: a loss of the last packet neither pays a debt nor makes one. Method: what flow 0 owes after a
-/// loss, in each place that it can be in; quantum and longest packet are 100.
+/// Goal: a loss of the last packet neither pays a debt nor makes one. Method: what flow 0 owes
+/// after a loss, in each place that it can be in; quantum and longest packet are 100.
 #[test]
 fn a_loss_leaves_the_debt_as_it_was() {
     let scheduler = |sparse: bool| {
@@ -216,8 +216,9 @@ fn a_sparse_flow_goes_first_and_then_joins_the_others() {
     assert_eq!(line.get(6), "bcabab");
 }
 
-/// Goal: a flow that empties on either list and comes back at once has a turn a round, as those that stand.
-/// Method: b sends a packet whenever it holds none, while a and c stand. Each packet is a whole turn.
+/// Goal: a flow that empties on either list and comes back at once has a turn a round, as those
+/// that stand. Method: b sends a packet whenever it holds none, while a and c stand. Each packet is
+/// a whole turn.
 #[test]
 fn a_flow_that_keeps_emptying_does_not_starve_the_old_ones() {
     let mut line = Letters::sparse_first(100);
@@ -233,7 +234,8 @@ fn a_flow_that_keeps_emptying_does_not_starve_the_old_ones() {
     assert_eq!(trace, "bacbacbacbac");
 }
 
-/// Goal: the ticket of a flow that used up its turn on the new list lasts for one rotation of the old list.
+/// Goal: the ticket of a flow that used up its turn on the new list lasts for one rotation of the
+/// old list.
 #[test]
 fn a_spent_flow_is_sparse_again_after_one_rotation() {
     for (turns, served_next) in [(0, 'a'), (1, 'c'), (2, 'b'), (3, 'b')] {
@@ -345,8 +347,8 @@ fn a_removed_flow_comes_back_without_debt_or_mark() {
     assert_eq!(line.get(4), "bbab", "new, and with a whole quantum");
 }
 
-/// Goal: a new quantum of a backlogged flow counts at once, in the turn under way as well, and however low
-/// it is a turn is overdrawn by no more than a packet.
+/// Goal: a new quantum of a backlogged flow counts at once, in the turn under way as well, and
+/// however low it is a turn is overdrawn by no more than a packet.
 #[test]
 fn a_new_quantum_counts_at_once() {
     let mut line = Letters::plain(100);

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
-/// An index, and the same by sorting: of each flow its bytes, and the number of the call with which it entered its class
-/// or was served there.
+/// An index, and the same by sorting: of each flow its bytes, and the number of the call with which
+/// it entered its class or was served there.
 struct Both<const S: u32> {
     index: LengthIndex<Vec<LengthFlow>, Vec<LengthClass<S>>, S>,
     held: Vec<(u32, u64)>,
@@ -71,7 +71,8 @@ impl<const S: u32> Both<S> {
         first.map(|(flow, ..)| FlowId(flow))
     }
 
-    /// Goal: what is promised of the shortest and of the longest, and their order by the definition.
+    /// Goal: what is promised of the shortest and of the longest, and their order by the
+    /// definition.
     fn check(&self) {
         assert_eq!(self.index.shortest(), self.first(|class| class));
         assert_eq!(self.index.longest(), self.first(|class| u64::MAX - class));
@@ -150,8 +151,8 @@ fn random_changes<const S: u32>(flows: u32, range: u32, seed: u64, steps: u32) {
     }
 }
 
-/// Goal: the order and the bound of the error, whatever happens. Method: random histories of few flows and of many, of
-/// lengths that share classes and of all that a word can hold.
+/// Goal: the order and the bound of the error, whatever happens. Method: random histories of few
+/// flows and of many, of lengths that share classes and of all that a word can hold.
 #[test]
 fn the_index_is_its_definition() {
     let steps = effort(700, 200_000);
@@ -164,8 +165,9 @@ fn the_index_is_its_definition() {
     }
 }
 
-/// Goal: every state of three flows that a few changes lead to. Method: all histories of up to three changes, four at full
-/// depth, between the lengths 0, 4, 5, 6 and 70, where 4 and 5 share a class and 6 and 70 do not.
+/// Goal: every state of three flows that a few changes lead to. Method: all histories of up to
+/// three changes, four at full depth, between the lengths 0, 4, 5, 6 and 70, where 4 and 5 share a
+/// class and 6 and 70 do not.
 #[test]
 fn every_small_history_keeps_the_index() {
     const LENGTHS: [u32; 5] = [0, 4, 5, 6, 70];

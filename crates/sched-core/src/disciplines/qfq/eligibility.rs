@@ -1,8 +1,8 @@
 //! The four sets of groups, one word each, and the moves between them (QFQ §IV-3, §IV-A.3).
 //!
-//! *Eligible*: `S_i ≤ V`. *Blocked*: an eligible, ready group of higher index has a lower `F`. Within
-//! each set the index orders the groups by `F`, within `IR` and `IB` also by `S`: the lowest bit of a
-//! set is its smallest.
+//! *Eligible*: `S_i ≤ V`. *Blocked*: an eligible, ready group of higher index has a lower `F`.
+//! Within each set the index orders the groups by `F`, within `IR` and `IB` also by `S`: the lowest
+//! bit of a set is its smallest.
 
 /// The four sets; a backlogged group is in exactly one, an idle group in none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,8 +76,8 @@ impl Sets {
     /// `V` went up: `IR` to `ER` and `IB` to `EB`, for every group whose slot it has entered
     /// (`make_eligible()`, Fig. 5).
     ///
-    /// An ineligible group has `S_i = ⌊V⌋ + σ_i` (Theorem 1), so it becomes eligible exactly when `V`
-    /// enters a new slot of its width; `entered` names the groups in which `V` has done so.
+    /// An ineligible group has `S_i = ⌊V⌋ + σ_i` (Theorem 1), so it becomes eligible exactly when
+    /// `V` enters a new slot of its width; `entered` names the groups in which `V` has done so.
     pub(super) const fn make_eligible(&mut self, entered: u32) {
         // Seldom: V enters a slot of group 0 with most packets, one of a group that waits with few.
         if (self.ineligible_ready | self.ineligible_blocked) & entered != 0 {
@@ -92,12 +92,12 @@ impl Sets {
     /// early as its old one. The groups that it blocked become ready, `EB` to `ER` and `IB` to `IR`
     /// (`unblock_groups()`, Fig. 5; Theorem 6).
     ///
-    /// These are the groups between `i` and the next group below `i` in `ER`. That next group has an `F`
-    /// at most as late, so it blocks all groups below itself that `i` would block. The group just served
-    /// has no group of `ER` below it: then the rule is the paper's "all groups below `i`". The rule is
-    /// right also for groups that leave without service. A group `h` between the two had `S_h ≤ F_i` (the
-    /// invariant of `recount`), hence `F_h ≤ F_i + 2σ_h ≤ F_i + σ_i`. The next group above `i` in `ER` has
-    /// a later `F` than `F_i`, at least `σ_i` later.
+    /// These are the groups between `i` and the next group below `i` in `ER`. That next group has
+    /// an `F` at most as late, so it blocks all groups below itself that `i` would block. The group
+    /// just served has no group of `ER` below it: then the rule is the paper's "all groups below
+    /// `i`". The rule is right also for groups that leave without service. A group `h` between the
+    /// two had `S_h ≤ F_i` (the invariant of `recount`), hence `F_h ≤ F_i + 2σ_h ≤ F_i + σ_i`. The
+    /// next group above `i` in `ER` has a later `F` than `F_i`, at least `σ_i` later.
     pub(super) const fn unblock_below(&mut self, i: u32) {
         let ready_below = self.ready & below(i);
         // At most 31: the highest group below another is 30.

@@ -2,23 +2,26 @@
 //!
 //! A slot is a list of the flows with one value of `⌊S⌋_σ`, first come first served. Slots lie on a
 //! circle of 32 and are named by the low bits of `⌊S⌋/σ` itself. The front slot is the one of the
-//! group's own `S`, and a flow's slot the one of the flow's `S`. So the circle never has to be turned.
+//! group's own `S`, and a flow's slot the one of the flow's `S`. So the circle never has to be
+//! turned.
 //!
 //! # The bound on the slots
 //! With `d` the distance of a flow's slot from the front slot, `d ≤ 30` (Theorem 3):
 //! * a flow that was just served has `S = F ≤ S_old + σ` and was in the front slot: `d ≤ 1`;
-//! * a flow that becomes backlogged has at most `S = V ≤ F_i + L/Σφ` (Theorem 2). One packet moves `V` by
-//!   at most `L · inverse ≤ 28 · L_eff · inverse ≤ 28σ`, whichever weights count (`weights.rs`): `d ≤ 2 + 28`;
+//! * a flow that becomes backlogged has at most `S = V ≤ F_i + L/Σφ` (Theorem 2). One packet moves
+//!   `V` by at most `L · inverse ≤ 28 · L_eff · inverse ≤ 28σ`, whichever weights count
+//!   (`weights.rs`): `d ≤ 2 + 28`;
 //! * a front slot that steps back does so by one slot and only while no other slot is in use.
 //!
-//! Slot 31 is the spare one for the step back. The second case takes Theorem 2, which holds while flows
-//! and weights stay: a flow that is removed and added, or changed, while others are backlogged can take
-//! more than its share. Then `d` is cut to 30, which moves a start back and delays no flow.
+//! Slot 31 is the spare one for the step back. The second case takes Theorem 2, which holds while
+//! flows and weights stay: a flow that is removed and added, or changed, while others are
+//! backlogged can take more than its share. Then `d` is cut to 30, which moves a start back and
+//! delays no flow.
 //!
 //! # Flows that linger
-//! Idle flows whose weight still counts are on one list a group, in the order they became idle. They come
-//! with an `F` between `V − L·m` and `V + 2σ`: one that waits behind another with a later `F` counts longer
-//! by no more than that.
+//! Idle flows whose weight still counts are on one list a group, in the order they became idle.
+//! They come with an `F` between `V − L·m` and `V + 2σ`: one that waits behind another with a later
+//! `F` counts longer by no more than that.
 
 use super::virtual_time::{SLOTS, Virtual, Width};
 use crate::steps::look;
@@ -40,9 +43,9 @@ pub(super) enum State {
 /// What QFQ keeps of a flow: 32 bytes. Opaque; make tables of [`QfqFlow::EMPTY`].
 #[derive(Clone, Copy, Debug)]
 pub struct QfqFlow {
-    /// Backlogged: `S`, the start of its first packet. Lingering: `F` of its last one, the earliest start
-    /// of the next (eq. 2). The other one of the two is never needed: `S` of the packet behind is `F` of
-    /// the packet sent, known when that is sent. Idle: stale.
+    /// Backlogged: `S`, the start of its first packet. Lingering: `F` of its last one, the
+    /// earliest start of the next (eq. 2). The other one of the two is never needed: `S` of the
+    /// packet behind is `F` of the packet sent, known when that is sent. Idle: stale.
     pub(super) start: Virtual,
     /// `⌈2^60 / inverse⌉`: what it is in the sum.
     pub(super) share: u64,
@@ -179,8 +182,8 @@ impl Group {
         last
     }
 
-    /// Takes the first flow, behind which is `next`, out of the front slot, unless it is the last one
-    /// there; returns whether.
+    /// Takes the first flow, behind which is `next`, out of the front slot, unless it is the last
+    /// one there; returns whether.
     pub(super) fn pop_first_of_many(&mut self, width: Width, next: u32) -> bool {
         let slot = width.slot_of(self.start);
         let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
@@ -192,8 +195,8 @@ impl Group {
         others
     }
 
-    /// Takes `flow`, whose record is `k`, out of its slot, wherever in the list it is; returns whether
-    /// that leaves the front slot empty.
+    /// Takes `flow`, whose record is `k`, out of its slot, wherever in the list it is; returns
+    /// whether that leaves the front slot empty.
     pub(super) fn unlink(
         &mut self,
         width: Width,

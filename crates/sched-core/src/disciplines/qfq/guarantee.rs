@@ -13,26 +13,27 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: two
     /// divisions.
     ///
-    /// The guarantee holds while no flow is configured or removed. After such a change nothing is promised to any
-    /// flow until no flow is backlogged. From that instant on the guarantee holds again (`docs/guarantees.md`,
-    /// *When flows and weights change*). Where links stay busy and weights change, take [`Wf2q`](crate::Wf2q).
+    /// The guarantee holds while no flow is configured or removed. After such a change nothing is
+    /// promised to any flow until no flow is backlogged. From that instant on the guarantee holds
+    /// again (`docs/guarantees.md`, *When flows and weights change*). Where links stay busy and
+    /// weights change, take [`Wf2q`](crate::Wf2q).
     ///
-    /// `φ` is the share of the flow among all flows added, and `φ'` its share if only flows counted that
-    /// make `V` run fastest (at most 1). `s` is the width of the flow's slots in bytes of the flow,
-    /// `L_k` the flow's longest packet, and `L` the longest packet of the scheduler.
+    /// `φ` is the share of the flow among all flows added, and `φ'` its share if only flows counted
+    /// that make `V` run fastest (at most 1). `s` is the width of the flow's slots in bytes of the
+    /// flow, `L_k` the flow's longest packet, and `L` the longest packet of the scheduler.
     ///
     /// - B-WFI `≤ max(3s + φ'L + (1 − φ)L_k, 2s + (φ + φ')L)`,
     /// - fairness `ω = (3s + φ'L + (1 − φ)L_k)/φ`.
     ///
-    /// `s` is at least `L_k` and less than `2·L_k`, with two exceptions. If `L_k < L/28`, `⌈L/28⌉` stands in
-    /// place of `L_k`. If the weight of the flow is far above all others, its slots are the narrowest there are,
-    /// those of group 0.
+    /// `s` is at least `L_k` and less than `2·L_k`, with two exceptions. If `L_k < L/28`, `⌈L/28⌉`
+    /// stands in place of `L_k`. If the weight of the flow is far above all others, its slots are
+    /// the narrowest there are, those of group 0.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
         let k = self.flows.as_ref().get(flow.index())?;
         let inverse = u64::from(NonZeroU32::new(k.inverse)?.get());
-        // In units of virtual time. A byte of the link is at least `one` and at most `most`; φ = one /
-        // inverse, and φ' = most / inverse.
+        // In units of virtual time. A byte of the link is at least `one` and at most `most`; φ =
+        // one / inverse, and φ' = most / inverse.
         let one = NonZeroU64::new(self.core.weights.least_per_byte().into())?;
         let most = u64::from(self.core.weights.most_per_byte());
         let share = Share::new(one.get().min(inverse), inverse).ok()?;
@@ -52,8 +53,8 @@ mod tests {
     use super::*;
     use crate::{FlowScheduler, QfqConfig};
 
-    /// Latency and `ω` of the flows of weights 1, 1 and 2, by hand: `φ` is 1/4, 1/4 and 1/2. `V` may run as
-    /// if only the heaviest counted, at most twice as fast: `φ'` is 1/2, 1/2 and 1.
+    /// Latency and `ω` of the flows of weights 1, 1 and 2, by hand: `φ` is 1/4, 1/4 and 1/2. `V`
+    /// may run as if only the heaviest counted, at most twice as fast: `φ'` is 1/2, 1/2 and 1.
     fn promised(longest: u32, max_lens: [u32; 3]) -> [(u64, u64); 3] {
         let mut qfq = Qfq::new([QfqFlow::EMPTY; 3], longest).unwrap();
         for (flow, (weight, max_len)) in (0..).map(FlowId).zip([1, 1, 2].into_iter().zip(max_lens))
@@ -77,8 +78,8 @@ mod tests {
             promised(1_000, [100, 1, 100]),
             [(4_024, 3_836), (3_512, 2_771), (3_512, 2_868)]
         );
-        // L = 500, s = 128: 384 + 250 + 75 = 709, which is more than 256 + 375; s = 512 of the last:
-        // 1,536 + 500 + 250 = 2,286.
+        // L = 500, s = 128: 384 + 250 + 75 = 709, which is more than 256 + 375; s = 512 of the
+        // last: 1,536 + 500 + 250 = 2,286.
         assert_eq!(
             promised(500, [100, 100, 500]),
             [(2_836, 2_836), (2_836, 2_836), (4_572, 4_572)]

@@ -9,8 +9,8 @@ use super::{Core, LET_GO, QfqFlow};
 use crate::steps::look;
 
 impl Core {
-    /// `P = V − L·m`: no flow that is backlogged has its `F` further back (Theorem 2). A flow that stops
-    /// counting with `F ≤ P` is behind `V` by no less than its part of the bound.
+    /// `P = V − L·m`: no flow that is backlogged has its `F` further back (Theorem 2). A flow that
+    /// stops counting with `F ≤ P` is behind `V` by no less than its part of the bound.
     fn past(&self) -> Virtual {
         self.now.minus(u64::from(self.max_len) * u64::from(self.weights.most_per_byte()))
     }
@@ -70,8 +70,8 @@ impl Core {
         self.weights.discount(gone);
     }
 
-    /// Gives `flow` an inverse and a group. If the group changes, `flow` is in no slot. A lingering flow
-    /// goes to the list of its new group.
+    /// Gives `flow` an inverse and a group. If the group changes, `flow` is in no slot. A lingering
+    /// flow goes to the list of its new group.
     pub(super) fn reweigh(
         &mut self,
         flows: &mut [QfqFlow],

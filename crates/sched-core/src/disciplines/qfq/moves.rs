@@ -1,18 +1,18 @@
-//! What moves when a group's front slot empties and when `V` goes on: groups from set to set (QFQ Figs. 4
-//! and 5).
+//! What moves when a group's front slot empties and when `V` goes on: groups from set to set (QFQ
+//! Figs. 4 and 5).
 
 use super::eligibility::bit;
 use super::virtual_time::{GROUPS, Virtual, Width, entered};
 use super::{Core, QfqFlow};
 use crate::steps::look;
 
-/// What `V` steps on by when the last flow has become idle: no stored `F` is as far ahead. A flow is
-/// served with `S < ⌊V⌋ + σ` and leaves otherwise with `S < ⌊V⌋ + 2σ` (Theorem 1), so its `F` is less
-/// than `V + 2σ ≤ V + 2^47`.
+/// What `V` steps on by when the last flow has become idle: no stored `F` is as far ahead. A flow
+/// is served with `S < ⌊V⌋ + σ` and leaves otherwise with `S < ⌊V⌋ + 2σ` (Theorem 1), so its `F` is
+/// less than `V + 2σ ≤ V + 2^47`.
 const IDLE_STEP: u64 = 1 << 48;
 
-/// How far ahead of `V` the alarm is set while no flow waits: beyond every slot, and not behind `V` modulo
-/// 2^64.
+/// How far ahead of `V` the alarm is set while no flow waits: beyond every slot, and not behind `V`
+/// modulo 2^64.
 const FAR: u64 = 1 << 62;
 
 impl Core {
@@ -59,8 +59,9 @@ impl Core {
         group.map_or(Virtual(0), |group| group.finish(Width::of_group(i)))
     }
 
-    /// `V` was `before`. If nothing is eligible it jumps to the smallest `S_i` (eq. 7); then the groups
-    /// whose slots it has entered are eligible (Fig. 4, lines 38-45), and their idle flows are due.
+    /// `V` was `before`. If nothing is eligible it jumps to the smallest `S_i` (eq. 7); then the
+    /// groups whose slots it has entered are eligible (Fig. 4, lines 38-45), and their idle flows
+    /// are due.
     #[inline] // little is left to do for most packets
     pub(super) fn keep_eligible(&mut self, flows: &mut [QfqFlow], before: Virtual) {
         if self.sets.first_ready().is_none() {
@@ -71,7 +72,8 @@ impl Core {
         }
     }
 
-    /// Whether `V` may have entered a slot that a group waits for, or a group has waited long enough.
+    /// Whether `V` may have entered a slot that a group waits for, or a group has waited long
+    /// enough.
     #[inline]
     pub(super) fn is_awaited(&self) -> bool {
         !self.alarm.is_after(self.now)

@@ -1,49 +1,55 @@
 //! QFQ+: QFQ over aggregates of equal flows, deficit round robin within each.
 //!
-//! Flows of one *class*, with the same weight and the same longest packet, share *aggregates* of at most `M`
-//! members. QFQ orders the aggregates, not the flows. The aggregate that QFQ selects is *in service* until it
-//! has sent its *budget*, the longest packets of its members together, or has nothing left. Only then is it
-//! charged and sorted anew. Within an aggregate the backlogged members take turns. So groups, slots and sets
-//! are touched once in about `2M` packets of mean length, and a flow that comes or goes leaves them alone as
-//! long as its aggregate stays backlogged. After the QFQ+ of Valente, *Providing near-optimal fair-queueing
-//! guarantees at round-robin amortized cost* (`QFQ+` in `docs/disciplines/qfq.md`).
+//! Flows of one *class*, with the same weight and the same longest packet, share *aggregates* of at
+//! most `M` members. QFQ orders the aggregates, not the flows. The aggregate that QFQ selects is
+//! *in service* until it has sent its *budget*, the longest packets of its members together, or has
+//! nothing left. Only then is it charged and sorted anew. Within an aggregate the backlogged
+//! members take turns. So groups, slots and sets are touched once in about `2M` packets of mean
+//! length, and a flow that comes or goes leaves them alone as long as its aggregate stays
+//! backlogged. After the QFQ+ of Valente, *Providing near-optimal fair-queueing guarantees at
+//! round-robin amortized cost* (`QFQ+` in `docs/disciplines/qfq.md`).
 //!
-//! QFQ+ pays where many flows are alike. A flow that is the only one of its class is an aggregate of
-//! its own, and is then served as by QFQ, but at a higher cost.
+//! QFQ+ pays where many flows are alike. A flow that is the only one of its class is an aggregate
+//! of its own, and is then served as by QFQ, but at a higher cost.
 //!
-//! Cost per call: O(1), no loop but over the at most eight members of an aggregate, and that only for a
-//! flow that leaves without service; no division; configuring a flow divides. Memory: 16 bytes a flow,
-//! 48 an aggregate, and 9.6 KB. A caller that keeps the contract of [`FlowScheduler`] keeps the invariants
-//! that [`FlowScheduler::recount`] checks; one that does not loses only the guarantees.
+//! Cost per call: O(1), no loop but over the at most eight members of an aggregate, and that only
+//! for a flow that leaves without service; no division; configuring a flow divides. Memory: 16
+//! bytes a flow, 48 an aggregate, and 9.6 KB. A caller that keeps the contract of [`FlowScheduler`]
+//! keeps the invariants that [`FlowScheduler::recount`] checks; one that does not loses only the
+//! guarantees.
 //!
 //! # The aggregate in service
-//! The aggregate in service stays first of the front slot of its group, with the start it had when it
-//! was selected. So to all arrivals its service is one packet on the wire, of at most the longest
-//! budget. What holds for flows of QFQ holds for aggregates, with the longest budget in place of the
-//! longest packet. `V` runs with every packet. The sets of groups are brought up to `V` when an
-//! aggregate becomes backlogged or leaves, and when the service ends.
+//! The aggregate in service stays first of the front slot of its group, with the start it had when
+//! it was selected. So to all arrivals its service is one packet on the wire, of at most the
+//! longest budget. What holds for flows of QFQ holds for aggregates, with the longest budget in
+//! place of the longest packet. `V` runs with every packet. The sets of groups are brought up to
+//! `V` when an aggregate becomes backlogged or leaves, and when the service ends.
 //!
 //! # The exact order
 //! The order is that of QFQ (`qfq.rs`), with aggregates in place of flows, except:
-//! * A flow that is configured joins the aggregate of its class that is *open* if that has room, else a
-//!   new one, which is open from then on. There are 64 places for open aggregates; the place of a class is
-//!   the top six bits of `(inverse XOR (max_len rotated left by 16)) · 0x9E3779B9 mod 2^32`. An aggregate
-//!   that a member leaves, unless it was the last, is open too. A flow that is configured as it was stays.
-//! * `inverse = ⌊⌊2^30 / weight⌋ / n⌋` for an aggregate with `n` members; its group is the one a member
-//!   alone would have. `L` is `M` times the longest packet of the scheduler, also in `⌈L/28⌉`.
+//! * A flow that is configured joins the aggregate of its class that is *open* if that has room,
+//!   else a new one, which is open from then on. There are 64 places for open aggregates; the place
+//!   of a class is the top six bits of `(inverse XOR (max_len rotated left by 16)) · 0x9E3779B9 mod
+//!   2^32`. An aggregate that a member leaves, unless it was the last, is open too. A flow that is
+//!   configured as it was stays.
+//! * `inverse = ⌊⌊2^30 / weight⌋ / n⌋` for an aggregate with `n` members; its group is the one a
+//!   member alone would have. `L` is `M` times the longest packet of the scheduler, also in
+//!   `⌈L/28⌉`.
 //! * An aggregate is backlogged if a member is. Its backlogged members are on a ring; the first is
 //!   served. One that becomes backlogged goes to the tail of the ring.
-//! * A flow may send `max_len` bytes a turn. After a packet that uses them up the flow gets as many anew, and goes to
-//!   the tail if it is still backlogged. So a turn can be overdrawn by less than a packet. The next turn of the flow
-//!   is shorter by as much, also if the flow was idle meanwhile. A flow that has nothing left forgets the rest of its
-//!   turn. If it lost its last packet and was first of its ring, it has given up its turn and owes nothing; anywhere
-//!   else on the ring it owes what it owed.
-//! * With no aggregate in service, next is the first flow of the aggregate that QFQ selects. The service
-//!   of this aggregate begins when the packet of this flow is sent. In a service the aggregate may send
-//!   `n · max_len` bytes. The service ends after a packet that leaves less than `max_len` of these bytes,
-//!   or leaves no member backlogged, or when the last backlogged member leaves. Then the aggregate is
-//!   charged what it has sent, at most `n · max_len` for the members it has at that time. A packet is
-//!   charged at most as `max_len` bytes to its flow and to its aggregate.
+//! * A flow may send `max_len` bytes a turn. After a packet that uses them up the flow gets as many
+//!   anew, and goes to the tail if it is still backlogged. So a turn can be overdrawn by less than
+//!   a packet. The next turn of the flow is shorter by as much, also if the flow was idle
+//!   meanwhile. A flow that has nothing left forgets the rest of its turn. If it lost its last
+//!   packet and was first of its ring, it has given up its turn and owes nothing; anywhere else on
+//!   the ring it owes what it owed.
+//! * With no aggregate in service, next is the first flow of the aggregate that QFQ selects. The
+//!   service of this aggregate begins when the packet of this flow is sent. In a service the
+//!   aggregate may send `n · max_len` bytes. The service ends after a packet that leaves less than
+//!   `max_len` of these bytes, or leaves no member backlogged, or when the last backlogged member
+//!   leaves. Then the aggregate is charged what it has sent, at most `n · max_len` for the members
+//!   it has at that time. A packet is charged at most as `max_len` bytes to its flow and to its
+//!   aggregate.
 
 mod guarantee;
 mod members;
@@ -125,7 +131,8 @@ struct Service {
     ring: Ring,
     /// The longest packet of its members.
     max_len: u32,
-    /// What it may send in this service, and what is left of that: at least `max_len` while it lasts.
+    /// What it may send in this service, and what is left of that: at least `max_len` while it
+    /// lasts.
     budget: u32,
     left: u32,
     /// `V` when the sets were last told.
@@ -143,11 +150,12 @@ impl Service {
     };
 }
 
-/// Places for open aggregates. A class that loses its place to another only makes more aggregates than
-/// it needs.
+/// Places for open aggregates. A class that loses its place to another only makes more aggregates
+/// than it needs.
 const OPEN: usize = 64;
 
-/// The flow scheduler of QFQ+, over flows in the memory `N` and aggregates in the memories `A` and `Q`.
+/// The flow scheduler of QFQ+, over flows in the memory `N` and aggregates in the memories `A` and
+/// `Q`.
 ///
 /// ```
 /// use sched_core::{Aggregate, FlowId, FlowScheduler, PlusFlow, QfqConfig, QfqFlow, QfqPlus};
@@ -190,8 +198,8 @@ pub struct QfqPlus<N, A, Q> {
 crate::debug::short_debug!(QfqPlus<N, A, Q> { max_len, weight_sum });
 
 impl Core {
-    /// Charges the aggregate `at`, first of its group, what it has sent since `V` was `before`; it has
-    /// `more` if members of it are backlogged.
+    /// Charges the aggregate `at`, first of its group, what it has sent since `V` was `before`; it
+    /// has `more` if members of it are backlogged.
     fn charge(&mut self, nodes: &mut [QfqFlow], at: u32, sent: u32, more: bool, before: Virtual) {
         let Some(k) = nodes.get_mut(at as usize) else { return };
         let width = Width::of_group(k.group.into());
@@ -221,12 +229,12 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
     /// flows in an aggregate. There is room for `flows.len()` flows in as many aggregates as
     /// `aggregates` and `nodes` both have room for; as many as flows are always enough.
     ///
-    /// Flows whose own longest packet is below `most_members · max_len / 28` are sorted as if it were
-    /// that. Cost: O(flows + aggregates).
+    /// Flows whose own longest packet is below `most_members · max_len / 28` are sorted as if it
+    /// were that. Cost: O(flows + aggregates).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if `max_len` is outside `1..=`[`QfqPlus::MAX_LEN`] or `most_members`
-    /// outside `1..=`[`QfqPlus::MAX_MEMBERS`].
+    /// [`ConfigError::OutOfRange`] if `max_len` is outside `1..=`[`QfqPlus::MAX_LEN`] or
+    /// `most_members` outside `1..=`[`QfqPlus::MAX_MEMBERS`].
     pub fn new(
         mut flows: N,
         mut aggregates: A,
@@ -269,7 +277,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         }
     }
 
-    /// Ends the service: charges the aggregate, sorts it anew if members of it are backlogged, and selects.
+    /// Ends the service: charges the aggregate, sorts it anew if members of it are backlogged, and
+    /// selects.
     #[inline(never)]
     fn end(&mut self) {
         let Service { aggregate: at, ring, budget, left, told, .. } = self.service;
@@ -298,7 +307,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         self.service = Service { aggregate: at, ring, max_len, budget, left: budget, told };
     }
 
-    /// Something has changed: unless the service has begun, another aggregate may be the one to serve.
+    /// Something has changed: unless the service has begun, another aggregate may be the one to
+    /// serve.
     fn reselect(&mut self) {
         let Service { aggregate: at, ring, budget, left, .. } = self.service;
         if left != budget {
@@ -379,8 +389,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         let in_service = at == self.service.aggregate;
         let ring = if in_service { &mut self.service.ring } else { &mut aggregate.ring };
         if ring.first == flow {
-            // The flow may be in the middle of its turn. This turn is over: a flow that comes back stands
-            // behind the others.
+            // The flow may be in the middle of its turn. This turn is over: a flow that comes back
+            // stands behind the others.
             k.deficit = k.max_len.into();
         }
         if next == flow {
@@ -421,8 +431,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
     }
 
     /// A flow that is configured as it was keeps its place. One that changes its class leaves its
-    /// aggregate as if it were removed, and, if it is backlogged, joins the other one at the tail: what
-    /// it was owed is forgotten. Packets that are queued already may be longer than a lowered
+    /// aggregate as if it were removed, and, if it is backlogged, joins the other one at the tail:
+    /// what it was owed is forgotten. Packets that are queued already may be longer than a lowered
     /// `max_len`; each is charged as one of `max_len`.
     fn configure(
         &mut self,

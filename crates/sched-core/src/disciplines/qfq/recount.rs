@@ -19,13 +19,13 @@ pub(super) fn holds(what: &'static str, at: u32, truth: bool) -> Result<(), Imba
 impl<N: Table<QfqFlow>> Qfq<N> {
     /// Checks what holds while no flow is added, removed or re-configured. For tests: O(flows).
     ///
-    /// * `V ≤ F^k + L · m` for every backlogged flow, with `F^k` rounded and `m` the most that a byte
-    ///   ever adds to `V` (QFQ Theorem 2, eq. 14);
+    /// * `V ≤ F^k + L · m` for every backlogged flow, with `F^k` rounded and `m` the most that a
+    ///   byte ever adds to `V` (QFQ Theorem 2, eq. 14);
     /// * no `F` that an idle flow has left behind is beyond the `F` of a ready group above its own;
     /// * no idle flow would have its start cut if it became backlogged now (Theorem 3).
     ///
-    /// A flow that leaves, or takes more service than its new share was, can break all three. All three
-    /// hold again after a time at which no flow is backlogged.
+    /// A flow that leaves, or takes more service than its new share was, can break all three. All
+    /// three hold again after a time at which no flow is backlogged.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -69,7 +69,8 @@ impl Core {
         Ok(())
     }
 
-    /// Compares everything with the flows in `table`, for `V` as it was when the sets heard of it last.
+    /// Compares everything with the flows in `table`, for `V` as it was when the sets heard of it
+    /// last.
     pub(super) fn recount(
         &self,
         now: Virtual,
@@ -199,14 +200,16 @@ impl Core {
         holds("a lingering flow exists", here, false).map(|()| 0)
     }
 
-    /// In debug builds, after every change: no flow starts after a ready group above its own finishes.
+    /// In debug builds, after every change: no flow starts after a ready group above its own
+    /// finishes.
     ///
-    /// From this follow Lemma 4, the order of `ER` and `EB` by `F`, and Theorem 6. It holds for three reasons:
+    /// From this follow Lemma 4, the order of `ER` and `EB` by `F`, and Theorem 6. It holds for
+    /// three reasons:
     ///
     /// - The flow served is of the group with the smallest `F` of `ER`.
     /// - A flow that becomes backlogged starts no later than `F_b` (eq. 17).
-    /// - A group that becomes eligible has `F_b ≥ ⌊V⌋_b + 2σ_b`, while no rounded start of a lower group `h` is
-    ///   beyond `⌊V⌋_h + σ_h` (Theorem 1).
+    /// - A group that becomes eligible has `F_b ≥ ⌊V⌋_b + 2σ_b`, while no rounded start of a lower
+    ///   group `h` is beyond `⌊V⌋_h + σ_h` (Theorem 1).
     #[inline]
     pub(super) fn assert_order(&self) {
         #[cfg(debug_assertions)]
@@ -251,8 +254,8 @@ impl Core {
                 holds("ineligible groups are ordered by S", i, eligible || ordered)?;
             }
         }
-        // For every group b in ER and every flow of a lower group: its rounded start is at most F_b.
-        // This is what keeps ER and EB ordered; the last slot in use has the latest start.
+        // For every group b in ER and every flow of a lower group: its rounded start is at most
+        // F_b. This is what keeps ER and EB ordered; the last slot in use has the latest start.
         let width = Width::of_group(i);
         let ahead = group.full.rotate_right(width.slot_of(group.start)).checked_ilog2();
         for b in (0..GROUP_COUNT).filter(ready_above) {

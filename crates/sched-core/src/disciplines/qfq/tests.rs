@@ -27,13 +27,14 @@ impl Link {
     }
 }
 
-/// The two histories below need narrow slots beside a long longest packet, and a `V` that counts bytes
-/// over the sum of all weights.
+/// The two histories below need narrow slots beside a long longest packet, and a `V` that counts
+/// bytes over the sum of all weights.
 const NARROW: Mutant = Mutant { speed: Speed::Added, narrow_slots: true, ..HONEST };
 const PAPER: Mutant = Mutant { shifts_only_into_idle_groups: true, ..NARROW };
 
-/// The finishes of the groups of `ER`, in bytes, to which a history comes that mis-orders it under eq.
-/// 17 as the paper applies it, and as it is applied here. The recount must find the one and only it.
+/// The finishes of the groups of `ER`, in bytes, to which a history comes that mis-orders it under
+/// eq. 17 as the paper applies it, and as it is applied here. The recount must find the one and
+/// only it.
 fn ready_finishes(
     flows: &[(u32, u32)],
     arrivals: &[(u64, u32, u32)],
@@ -69,8 +70,8 @@ fn try_every_change_along(flows: &[(u32, u32)], arrivals: &[(u64, u32, u32)], pa
 }
 
 /// Goal: a flow that joins a busy group is shifted back too (eq. 17), else `ER` is mis-ordered.
-/// Method: four flows, of which two join a busy group while `V` is beyond the finish of a ready group
-/// above. The others only fill the weights up to 256, so that `V` counts whole bytes.
+/// Method: four flows, of which two join a busy group while `V` is beyond the finish of a ready
+/// group above. The others only fill the weights up to 256, so that `V` counts whole bytes.
 #[test]
 fn a_flow_that_joins_a_busy_group_is_shifted_back_as_well() {
     let mut flows = vec![(64, 64), (2, 2_000), (64, 32), (64, 32)];
@@ -83,8 +84,9 @@ fn a_flow_that_joins_a_busy_group_is_shifted_back_as_well() {
     try_every_change_along(&flows, &arrivals, 11);
 }
 
-/// Goal as above. Method: a packet of 40,000 bytes takes `V` far beyond the finish of a ready group; of
-/// the two flows that join a lower group meanwhile, the first finds it idle and the second does not.
+/// Goal as above. Method: a packet of 40,000 bytes takes `V` far beyond the finish of a ready
+/// group; of the two flows that join a lower group meanwhile, the first finds it idle and the
+/// second does not.
 #[test]
 fn the_second_flow_to_come_during_a_long_packet_is_shifted_back_as_well() {
     let flows = [(3, 44_083), (3_119, 191), (4_096, 1_024), (2_125, 74), (7_041, 44_083)];
@@ -96,8 +98,8 @@ fn the_second_flow_to_come_during_a_long_packet_is_shifted_back_as_well() {
     assert_eq!(ours, [16_384]);
 }
 
-/// Goal: `V` never outruns the flows. Method: two flows whose inverse weights are rounded, all the time
-/// backlogged; run by the sum of the rounded weights, `V` gains 13 bytes in a million on them.
+/// Goal: `V` never outruns the flows. Method: two flows whose inverse weights are rounded, all the
+/// time backlogged; run by the sum of the rounded weights, `V` gains 13 bytes in a million on them.
 #[test]
 fn virtual_time_does_not_outrun_flows_that_are_always_backlogged() {
     let flows = [(40_000, 1_500), (25_536, 1_500)];
@@ -116,8 +118,8 @@ fn virtual_time_does_not_outrun_flows_that_are_always_backlogged() {
     }
 }
 
-/// A flow leads and lags its share by at most 3 of its slots and a few packets: with slots of up to two
-/// of its packets that is 8 packets, however long the run.
+/// A flow leads and lags its share by at most 3 of its slots and a few packets: with slots of up to
+/// two of its packets that is 8 packets, however long the run.
 #[test]
 fn backlogged_flows_share_by_weight_to_within_a_few_packets() {
     let weights = [1, 2, 3, 5, 8, 100, 1_000];
@@ -139,8 +141,8 @@ fn backlogged_flows_share_by_weight_to_within_a_few_packets() {
 }
 
 /// Goal: where virtual time stands makes no difference, nor does it going through 2^63 or 2^64.
-/// Method: one random load, started at several multiples of the widest slot; 40,000 packets take `V`
-/// on by 33 such slots, and a flow idle across the seam comes back after it.
+/// Method: one random load, started at several multiples of the widest slot; 40,000 packets take
+/// `V` on by 33 such slots, and a flow idle across the seam comes back after it.
 #[test]
 fn the_order_of_service_does_not_depend_on_where_virtual_time_stands() {
     let run = |start: u64| {
@@ -188,8 +190,8 @@ pub(super) fn out_of_range(what: &'static str, value: u64, max: u64) -> ConfigEr
     ConfigError::OutOfRange { what, value, min: 1, max }
 }
 
-/// Refuses every configuration out of its range, and stays as it is. Of 257 flows all but the last are added, with packets
-/// of up to 1,500 bytes, and their weights leave no room for another.
+/// Refuses every configuration out of its range, and stays as it is. Of 257 flows all but the last
+/// are added, with packets of up to 1,500 bytes, and their weights leave no room for another.
 pub(super) fn refuses_what_is_out_of_range<O>(scheduler: &mut O)
 where
     O: FlowScheduler<Config = QfqConfig> + core::fmt::Debug,
@@ -277,7 +279,8 @@ fn a_flow_that_is_configured_all_the_time_keeps_its_share() {
     }
 }
 
-/// What is done to a backlogged flow, one thing at a time, each on a copy that then serves the rest.
+/// What is done to a backlogged flow, one thing at a time, each on a copy that then serves the
+/// rest.
 fn try_every_change(link: &Link, flow: u32) {
     let QfqConfig { weight, max_len } = link.scheduler.config(FlowId(flow)).unwrap();
     let longest = link.scheduler.core.max_len;
@@ -305,8 +308,8 @@ fn try_every_change(link: &Link, flow: u32) {
     }
 }
 
-/// Goal: a flow can leave from every place of every slot: first, middle, last, only one; front slot or
-/// not. Method: at many instants of a random load, each backlogged flow is changed in every way.
+/// Goal: a flow can leave from every place of every slot: first, middle, last, only one; front slot
+/// or not. Method: at many instants of a random load, each backlogged flow is changed in every way.
 #[test]
 fn a_flow_can_be_removed_or_changed_wherever_it_is() {
     let flows: Vec<_> =
@@ -384,9 +387,10 @@ fn a_flow_takes_32_bytes_and_the_rest_9_kilobytes() {
     assert!(size_of::<Qfq<[QfqFlow; 0]>>() <= 32 * 280 + 256);
 }
 
-/// Goal: what goes wrong if the weight of a flow leaves the sum as soon as the flow is idle. Method: a
-/// flow that stays, and waves of 2,000 others that each send a packet and go. In a wave `V` gains on the
-/// flow that stays with each flow that leaves: at the end, 5 packets more than Theorem 2 allows.
+/// Goal: what goes wrong if the weight of a flow leaves the sum as soon as the flow is idle.
+/// Method: a flow that stays, and waves of 2,000 others that each send a packet and go. In a wave
+/// `V` gains on the flow that stays with each flow that leaves: at the end, 5 packets more than
+/// Theorem 2 allows.
 #[test]
 fn idle_weights_that_leave_at_once_let_virtual_time_outrun_the_others() {
     for speed in [Speed::Counted, Speed::Backlogged] {
@@ -410,11 +414,11 @@ fn idle_weights_that_leave_at_once_let_virtual_time_outrun_the_others() {
     }
 }
 
-/// Goal: no flow takes with it, when it stops counting, what the others are behind. Method: a long packet
-/// takes `V` nearly `L` past the `F` of a group. Eight heavy flows that come then are shifted back to that
-/// `F`; they run until they have caught up with `V`, and have got seven packets of `L` bytes from the 38
-/// light flows. If they stop counting there, what is left to serve of the light ones takes `V` by 26
-/// slots of the heavy ones further than Theorem 2 allows.
+/// Goal: no flow takes with it, when it stops counting, what the others are behind. Method: a long
+/// packet takes `V` nearly `L` past the `F` of a group. Eight heavy flows that come then are
+/// shifted back to that `F`; they run until they have caught up with `V`, and have got seven
+/// packets of `L` bytes from the 38 light flows. If they stop counting there, what is left to serve
+/// of the light ones takes `V` by 26 slots of the heavy ones further than Theorem 2 allows.
 #[test]
 fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind() {
     for speed in [Speed::Counted, Speed::Reached] {
@@ -436,8 +440,8 @@ fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind()
         let mut found = [Ok(()), Ok(())];
         for sent in 1..=1 + 8 * 41 + 38 * 2 + 2 {
             assert!(link.dequeue().is_some());
-            // One heavy flow is shifted back with the last light one, the other comes when that has gone:
-            // what is between them are their slots.
+            // One heavy flow is shifted back with the last light one, the other comes when that has
+            // gone: what is between them are their slots.
             match sent {
                 404 => link.enqueue(2, 1_024),
                 405 => link.enqueue(3, 1_024),
@@ -452,9 +456,10 @@ fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind()
     }
 }
 
-/// Goal: what goes wrong if the weights of idle flows never leave the sum. Method: one flow with ten
-/// times the weight of a hundred others together, and a crowd that was added and never sends. `V` then
-/// crawls behind the crowd: every flow that may start at 0 is served before the heavy flow goes on.
+/// Goal: what goes wrong if the weights of idle flows never leave the sum. Method: one flow with
+/// ten times the weight of a hundred others together, and a crowd that was added and never sends.
+/// `V` then crawls behind the crowd: every flow that may start at 0 is served before the heavy flow
+/// goes on.
 #[test]
 fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_all_others() {
     let mut flows = vec![(1_000, 1_024)];
@@ -477,10 +482,10 @@ fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_all_others() {
     assert_eq!([longest_wait(Speed::Counted), longest_wait(Speed::Added)], [1, 100]);
 }
 
-/// Goal: `V` runs no faster than the heaviest flow alone would make it. Method: while only light flows
-/// count, a packet takes `V` on by half its length at weight 1; the heavy flow that comes then is
-/// shifted back with it (eq. 17) and would be owed 30,000 packets. Light flows stop counting as soon as
-/// `V` has reached their `F`: random loads hardly ever come to it otherwise.
+/// Goal: `V` runs no faster than the heaviest flow alone would make it. Method: while only light
+/// flows count, a packet takes `V` on by half its length at weight 1; the heavy flow that comes
+/// then is shifted back with it (eq. 17) and would be owed 30,000 packets. Light flows stop
+/// counting as soon as `V` has reached their `F`: random loads hardly ever come to it otherwise.
 #[test]
 fn virtual_time_does_not_run_ahead_of_a_heavy_flow_that_is_idle() {
     for speed in [Speed::Reached, Speed::ReachedWithoutLimit] {
@@ -524,9 +529,9 @@ fn when_the_last_flow_becomes_idle_nothing_is_owed() {
     assert_eq!(link.scheduler.core.weights.per_byte, 1 << 14);
 }
 
-/// Goal: the work of a call is constant: the numbers of flows, slots and groups that it looks at are bounded.
-/// Method: random loads with everything a caller can do, from 2 to 2,000 flows; the most steps of any
-/// call of each kind.
+/// Goal: the work of a call is constant: the numbers of flows, slots and groups that it looks at
+/// are bounded. Method: random loads with everything a caller can do, from 2 to 2,000 flows; the
+/// most steps of any call of each kind.
 #[test]
 fn the_work_of_a_call_does_not_grow_with_the_flows() {
     let most = |flows: u32| {

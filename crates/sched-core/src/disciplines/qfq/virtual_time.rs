@@ -1,16 +1,18 @@
-//! Virtual time in fixed point: wrap-safe order, rounding, weights and the slot widths of the groups.
+//! Virtual time in fixed point: wrap-safe order, rounding, weights and the slot widths of the
+//! groups.
 //!
-//! A byte of a flow of weight 1 is 2^30 units. Virtual times are `u64` modulo 2^64 and are compared by
-//! their signed difference. That is exact as long as the times compared are less than 2^63 apart. The
-//! live ones lie within a few slots and one packet of `V` (Theorems 1 and 2), and the widest slot and
-//! the longest packet are both at most 2^46. A lone flow of weight 1 with 1,500-byte packets takes `V`
-//! once around in 11.45 million packets.
+//! A byte of a flow of weight 1 is 2^30 units. Virtual times are `u64` modulo 2^64 and are compared
+//! by their signed difference. That is exact as long as the times compared are less than 2^63
+//! apart. The live ones lie within a few slots and one packet of `V` (Theorems 1 and 2), and the
+//! widest slot and the longest packet are both at most 2^46. A lone flow of weight 1 with
+//! 1,500-byte packets takes `V` once around in 11.45 million packets.
 
 use core::num::{NonZeroU32, NonZeroU64};
 
 /// Fraction bits of the inverse weights.
 const FRAC_BITS: u32 = 30;
-/// `σ_0 = 2^15`. With 32 groups the widest slot is 2^46, and the largest `L/φ` is 65,535 · 2^30 < 2^46.
+/// `σ_0 = 2^15`. With 32 groups the widest slot is 2^46, and the largest `L/φ` is 65,535 · 2^30 <
+/// 2^46.
 const MIN_SHIFT: u32 = 15;
 /// Groups, and slots in a group: a set of either is one `u32`.
 pub(super) const GROUPS: usize = 32;
@@ -85,11 +87,11 @@ impl Width {
     }
 }
 
-/// The groups of which an advance of virtual time has entered a slot: those up to the highest bit that
-/// differs, in slots of group 0 (QFQ §IV-A.3, Fig. 6).
+/// The groups of which an advance of virtual time has entered a slot: those up to the highest bit
+/// that differs, in slots of group 0 (QFQ §IV-A.3, Fig. 6).
 ///
-/// A slot of group `i` starts at a multiple of `σ_i`, so one is entered if and only if bit `15 + i` or
-/// a higher one differs. Bits above the last group's stand for all groups.
+/// A slot of group `i` starts at a multiple of `σ_i`, so one is entered if and only if bit `15 + i`
+/// or a higher one differs. Bits above the last group's stand for all groups.
 #[expect(clippy::cast_possible_truncation, reason = "there are 32 groups")]
 pub(super) fn entered(from: Virtual, to: Virtual) -> u32 {
     let changed = (from.0 ^ to.0) >> MIN_SHIFT;
@@ -103,32 +105,33 @@ pub(super) fn inverse(weight: NonZeroU32) -> NonZeroU32 {
     NonZeroU32::new((1 << FRAC_BITS) / weight).unwrap_or(NonZeroU32::MIN)
 }
 
-/// The weight that an inverse stands for, `⌊2^30 / inverse⌋`: up to 2^15 the one that was asked for,
-/// above within 2^-14 of it. Its own inverse is `inverse` again.
+/// The weight that an inverse stands for, `⌊2^30 / inverse⌋`: up to 2^15 the one that was asked
+/// for, above within 2^-14 of it. Its own inverse is `inverse` again.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
 pub(super) fn weight_of(inverse: NonZeroU32) -> u32 {
     (1 << FRAC_BITS) / inverse
 }
 
-/// The share that an inverse stands for, `⌈2^60 / inverse⌉`: the weight with 30 fraction bits, rounded
-/// up while [`reciprocal`] is rounded down.
+/// The share that an inverse stands for, `⌈2^60 / inverse⌉`: the weight with 30 fraction bits,
+/// rounded up while [`reciprocal`] is rounded down.
 ///
 /// So the shares as they are counted, `φ^k = inverse_sum / inverse^k`, never add up to more than 1.
-/// Were they more, as with the sum of the rounded weights, `V` would outrun the flows by the excess for
-/// as long as they stay backlogged, and nothing would bound `V - F`.
+/// Were they more, as with the sum of the rounded weights, `V` would outrun the flows by the excess
+/// for as long as they stay backlogged, and nothing would bound `V - F`.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
 pub(super) fn share(inverse: NonZeroU32) -> u64 {
     let inverse = NonZeroU64::from(inverse);
     ((1 << (2 * FRAC_BITS)) + (inverse.get() - 1)) / inverse
 }
 
-/// `⌊2^60 / sum⌋` for a sum of shares, exact; 0 for the empty sum. No share is below 2^30, so this is at
-/// most 2^30; the sum has to be below 2^55. That of QFQ is at most 2^54 + 2^40; QFQ+, whose inverses are
-/// rounded once more, exceeds 2^54 by less than 2^43.
+/// `⌊2^60 / sum⌋` for a sum of shares, exact; 0 for the empty sum. No share is below 2^30, so this
+/// is at most 2^30; the sum has to be below 2^55. That of QFQ is at most 2^54 + 2^40; QFQ+, whose
+/// inverses are rounded once more, exceeds 2^54 by less than 2^43.
 ///
-/// Newton's iteration instead of a division, since sums change with packets: `y` goes to `1/d`, with
-/// 30 fraction bits, for the top 32 bits of the sum read as `d` in `[1/2, 1)`. The linear start is within
-/// 1/17, each step squares the error, and after three the quotient is wrong by one at most.
+/// Newton's iteration instead of a division, since sums change with packets: `y` goes to `1/d`,
+/// with 30 fraction bits, for the top 32 bits of the sum read as `d` in `[1/2, 1)`. The linear
+/// start is within 1/17, each step squares the error, and after three the quotient is wrong by one
+/// at most.
 #[expect(clippy::cast_possible_truncation, reason = "at most 2^30")]
 pub(super) fn reciprocal(sum: u64) -> u32 {
     const ONE: u64 = 1 << FRAC_BITS;
@@ -224,8 +227,8 @@ mod tests {
         assert_eq!(reciprocal(256 * share(inverse_of(65_536))), 64);
     }
 
-    /// Goal: Newton's quotient is that of a division. Method: the ends of the range, everything near its
-    /// powers of two, and 4 million numbers of all magnitudes.
+    /// Goal: Newton's quotient is that of a division. Method: the ends of the range, everything
+    /// near its powers of two, and 4 million numbers of all magnitudes.
     #[test]
     fn the_reciprocal_is_that_of_a_division() {
         const LARGEST: u64 = (1 << 55) - 1;

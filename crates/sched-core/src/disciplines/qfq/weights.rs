@@ -1,7 +1,8 @@
 //! Whose weights count, and how fast virtual time runs (QFQ §IV-B).
 //!
-//! The sum is kept of the flows that count. What a byte adds to `V` is its reciprocal, exact and without
-//! a division: a flow that comes and goes with every packet changes the sum with every packet.
+//! The sum is kept of the flows that count. What a byte adds to `V` is its reciprocal, exact and
+//! without a division: a flow that comes and goes with every packet changes the sum with every
+//! packet.
 
 use core::num::NonZeroU32;
 
@@ -47,12 +48,12 @@ impl Weights {
         reciprocal(self.all)
     }
 
-    /// The most that a byte served ever adds to `V` while these flows stay: no inverse of a flow added
-    /// is below this value. So one packet takes `V` no further than `L · inverse` of any flow, counted
-    /// or not. The number of slots, and what eq. 17 may give a flow, rest on that.
+    /// The most that a byte served ever adds to `V` while these flows stay: no inverse of a flow
+    /// added is below this value. So one packet takes `V` no further than `L · inverse` of any
+    /// flow, counted or not. The number of slots, and what eq. 17 may give a flow, rest on that.
     ///
-    /// The value is the largest power of two that no inverse is below, or [`Self::least_per_byte`] if
-    /// that is larger.
+    /// The value is the largest power of two that no inverse is below, or [`Self::least_per_byte`]
+    /// if that is larger.
     pub(super) const fn most_per_byte(&self) -> u32 {
         self.most_per_byte
     }

@@ -1,8 +1,8 @@
 //! Which flow has waited longest: the line behind the service floor and behind flushes.
 //!
-//! Backlogged flows stand in one line. A flow joins its end when it becomes backlogged and when it is
-//! served, and leaves it when it is idle, so the front has waited longest. Cost: O(1). Memory: 16 bytes a
-//! flow.
+//! Backlogged flows stand in one line. A flow joins its end when it becomes backlogged and when it
+//! is served, and leaves it when it is idle, so the front has waited longest. Cost: O(1). Memory:
+//! 16 bytes a flow.
 
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::queues::queue::NONE;
@@ -11,8 +11,8 @@ use crate::{FlowId, Imbalance, Nanos, Packet};
 /// Room for one flow in the line of those that wait: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitingFlow {
-    /// The flow behind this one; [`NONE`] at the end of the line. Stale unless the flow is backlogged,
-    /// as are the others.
+    /// The flow behind this one; [`NONE`] at the end of the line. Stale unless the flow is
+    /// backlogged, as are the others.
     behind: u32,
     /// The flow ahead of this one; [`NONE`] at the front.
     ahead: u32,
@@ -27,8 +27,8 @@ impl WaitingFlow {
     pub const EMPTY: Self = Self { behind: 0, ahead: 0, since: 0, from: 0 };
 }
 
-/// The part of the bytes that is the [service floor's](super::ShortestQueue::service_floor), one of 2^n or none, and
-/// after how many bytes a flow may have it.
+/// The part of the bytes that is the [service floor's](super::ShortestQueue::service_floor), one of
+/// 2^n or none, and after how many bytes a flow may have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FloorShare {
     /// The n, at most [`Self::MAX_EXPONENT`]; 0 for no floor.
@@ -39,20 +39,21 @@ pub struct FloorShare {
 impl FloorShare {
     /// No floor.
     pub const NONE: Self = Self { exponent: 0, after: Self::AFTER };
-    /// One of eight bytes: enough for every TCP flow of a full line, and little enough for calls and video
-    /// that take two thirds of it.
+    /// One of eight bytes: enough for every TCP flow of a full line, and little enough for calls
+    /// and video that take two thirds of it.
     pub const EIGHTH: Self = Self { exponent: 3, after: Self::AFTER };
     /// One of 1,024 bytes is the least.
     pub const MAX_EXPONENT: u32 = 10;
-    /// What [`Self::after`] is unless set. Where bulk flows start, all queues are short: another packet ahead of a
-    /// stream's may cost the stream its preference for good, and no flow starves, since each is the shortest in turn.
+    /// What [`Self::after`] is unless set. Where bulk flows start, all queues are short: another
+    /// packet ahead of a stream's may cost the stream its preference for good, and no flow starves,
+    /// since each is the shortest in turn.
     pub const AFTER: u32 = 1 << 16;
 
     /// One of `2^exponent` bytes.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] unless `exponent` is in `1..=10`: with every byte the shortest queue
-    /// would get none.
+    /// [`ConfigError::OutOfRange`] unless `exponent` is in `1..=10`: with every byte the shortest
+    /// queue would get none.
     #[expect(clippy::cast_possible_truncation, reason = "checked: at most 10")]
     pub const fn one_of_2_to(exponent: u32) -> Result<Self, ConfigError> {
         let max = Self::MAX_EXPONENT as u64;
@@ -62,8 +63,8 @@ impl FloorShare {
         }
     }
 
-    /// The same share, which a flow may have once `bytes` bytes have been sent since it became backlogged or was
-    /// last served as the shortest. 0 is from the beginning.
+    /// The same share, which a flow may have once `bytes` bytes have been sent since it became
+    /// backlogged or was last served as the shortest. 0 is from the beginning.
     #[must_use]
     pub const fn after(self, bytes: u32) -> Self {
         Self { after: bytes, ..self }
@@ -77,15 +78,15 @@ impl Default for FloorShare {
     }
 }
 
-/// A tick is 2^20 ns, 1.05 ms: of the 2^32 of them a flow may wait 52 days before its wait is taken for a
-/// shorter one.
+/// A tick is 2^20 ns, 1.05 ms: of the 2^32 of them a flow may wait 52 days before its wait is taken
+/// for a shorter one.
 const TICK_SHIFT: u32 = 20;
 
 /// Any packet has a length below this, and a share of it fits.
 const MAX_LEN: i32 = Packet::MAX_LEN.cast_signed();
 
-/// The line of backlogged flows, and whose turn it is; without memory no flow stands in it and it is never
-/// the line's turn.
+/// The line of backlogged flows, and whose turn it is; without memory no flow stands in it and it
+/// is never the line's turn.
 #[derive(Clone, Debug)]
 pub(super) struct Floor<W> {
     waiting: W,
@@ -93,14 +94,14 @@ pub(super) struct Floor<W> {
     front: u32,
     back: u32,
     share: FloorShare,
-    /// Bytes sent, less `2^exponent` for each byte of the floor: above 0 if and only if the floor is behind
-    /// its share. The part that the floor cannot use lapses, so this is at most one packet above 0, and less than
-    /// `2^exponent` packets below.
+    /// Bytes sent, less `2^exponent` for each byte of the floor: above 0 if and only if the floor
+    /// is behind its share. The part that the floor cannot use lapses, so this is at most one
+    /// packet above 0, and less than `2^exponent` packets below.
     arrears: i32,
     /// Bytes sent, modulo 2^32; not counted without a floor.
     sent: u32,
-    /// The latest time told; [`Nanos::MAX`] before the first, so that the first counts as no time and a shift
-    /// of all times changes nothing.
+    /// The latest time told; [`Nanos::MAX`] before the first, so that the first counts as no time
+    /// and a shift of all times changes nothing.
     now: Nanos,
     /// Time that has passed: the sum of all steps forward of the clock.
     elapsed: u64,
@@ -173,7 +174,8 @@ impl<W: Table<WaitingFlow>> Floor<W> {
     /// The flow that has waited longest, if the next packet is its.
     #[inline]
     pub(super) fn due(&self) -> Option<FlowId> {
-        // Without a floor the arrears are 0; without memory, known when compiled, there is nothing to ask.
+        // Without a floor the arrears are 0; without memory, known when compiled, there is nothing
+        // to ask.
         if self.waiting.as_ref().is_empty() || self.arrears <= 0 {
             return None;
         }
@@ -181,7 +183,8 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         (self.sent.wrapping_sub(front.from) >= self.share.after).then_some(FlowId(self.front))
     }
 
-    /// `flow`, in the line, has sent `len` bytes: it leaves the line, and joins its end if it `stays` backlogged.
+    /// `flow`, in the line, has sent `len` bytes: it leaves the line, and joins its end if it
+    /// `stays` backlogged.
     #[inline]
     pub(super) fn served(&mut self, flow: FlowId, len: u32, stays: bool) {
         let Some(&WaitingFlow { from, since, .. }) = self.waiting.as_ref().get(flow.index()) else {
@@ -193,7 +196,8 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         }
         self.leave(flow);
         if stays {
-            // Service by the floor does not count: the flow goes on waiting for service as the shortest.
+            // Service by the floor does not count: the flow goes on waiting for service as the
+            // shortest.
             let (from, since) = if is_of_floor { (from, since) } else { (self.sent, self.ticks()) };
             self.join_from(flow, from, since);
         }
@@ -205,7 +209,8 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         let len = len.min(Packet::MAX_LEN);
         self.sent = self.sent.wrapping_add(len);
         let len = len.cast_signed();
-        // A length is at most 2^20, an exponent 10, and the sum of both sides of 0 below 2^31: no overflow.
+        // A length is at most 2^20, an exponent 10, and the sum of both sides of 0 below 2^31: no
+        // overflow.
         let arrears = if is_of_floor {
             self.arrears.wrapping_add(len).wrapping_sub(len << self.share.exponent)
         } else {
@@ -249,7 +254,8 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         }
     }
 
-    /// Walks the line: in it are the flows that `is_backlogged` says, `backlogged` of them. O(flows).
+    /// Walks the line: in it are the flows that `is_backlogged` says, `backlogged` of them.
+    /// O(flows).
     pub(super) fn recount(
         &self,
         is_backlogged: &dyn Fn(u32) -> bool,

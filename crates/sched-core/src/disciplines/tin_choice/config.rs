@@ -2,8 +2,8 @@
 
 use crate::{ConfigError, FiniteRate};
 
-/// What a tin has of the line: a rate up to which it goes before the tins below, and a weight for lines
-/// where no tin has a rate.
+/// What a tin has of the line: a rate up to which it goes before the tins below, and a weight for
+/// lines where no tin has a rate.
 ///
 /// ```
 /// use sched_core::TinConfig;
@@ -17,7 +17,8 @@ pub struct TinConfig {
     /// The threshold rate on the wire, in the range of [`Rate`](crate::Rate::bits_per_second).
     /// Without one a tin is always within its share, where other tins have a rate.
     pub bits_per_second: Option<u64>,
-    /// What it has beside the others where no tin has a rate, from 1 to [`TinConfig::MAX_WEIGHT`]. Without effect otherwise.
+    /// What it has beside the others where no tin has a rate, from 1 to [`TinConfig::MAX_WEIGHT`].
+    /// Without effect otherwise.
     pub weight: u32,
 }
 

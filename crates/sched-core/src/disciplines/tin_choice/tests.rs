@@ -116,7 +116,8 @@ fn shares(line: &Line) -> Vec<u64> {
     tins.map(|tin| (line.bytes(tin, 0) * 1_000 + all / 2) / all).collect()
 }
 
-/// Goal: the shares of CAKE's tins where every tin is flooded. Method: a flow in each, long packets.
+/// Goal: the shares of CAKE's tins where every tin is flooded. Method: a flow in each, long
+/// packets.
 #[test]
 fn tins_that_are_all_flooded_have_their_shares_from_the_top() {
     let mut diffserv4 = Line::of(&[share(1_000), share(62), share(500), share(250)]);
@@ -133,7 +134,8 @@ fn tins_that_are_all_flooded_have_their_shares_from_the_top() {
     assert!(shares[2] >= 480 && shares[3] == 500, "{shares:?}");
 }
 
-/// Goal: borrowing beyond the share: the tin that was first to exceed it goes first, and alone a tin has the line.
+/// Goal: borrowing beyond the share: the tin that was first to exceed it goes first, and alone a
+/// tin has the line.
 #[test]
 fn tins_that_are_all_beyond_their_shares_borrow_in_turn() {
     let mut line = Line::of(&[share(100), share(100), share(200)]);
@@ -142,8 +144,9 @@ fn tins_that_are_all_beyond_their_shares_borrow_in_turn() {
     assert_eq!(line.now, 50 * u64::from(L) * BYTE, "without a pause");
     let from = line.sent.len();
     line.flood(&[0, 1, 2], L, 10_000);
-    // What is left of the shares is lent to the tin that comes within its share first, most often that of the highest rate:
-    // a packet puts its clock ahead by 5 packets of the line, and those of the others by 10.
+    // What is left of the shares is lent to the tin that comes within its share first, most often
+    // that of the highest rate: a packet puts its clock ahead by 5 packets of the line, and those
+    // of the others by 10.
     let sent: Vec<u64> = (0..3).map(|tin| line.bytes(tin, from) / 100_000).collect();
     assert_eq!(sent, [14, 14, 71]);
 }
@@ -223,7 +226,8 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     assert_eq!((size_of::<TinState>(), size_of::<Choice>()), (72, 680));
 }
 
-/// Goal: a change of the rate gives nothing away. Method: what a clock is ahead is the same number of bytes at every rate.
+/// Goal: a change of the rate gives nothing away. Method: what a clock is ahead is the same number
+/// of bytes at every rate.
 #[test]
 fn another_rate_finds_the_clock_as_many_bytes_ahead() {
     let mut line = Line::of(&[share(1_000), share(100)]);
@@ -238,8 +242,9 @@ fn another_rate_finds_the_clock_as_many_bytes_ahead() {
     }
 }
 
-/// Goal: a line that stands still for a day gives no tin more credit than is promised. Method: all tins hold packets; then
-/// the highest sends its credit, which is that of four packets, and no more before the others.
+/// Goal: a line that stands still for a day gives no tin more credit than is promised. Method: all
+/// tins hold packets; then the highest sends its credit, which is that of four packets, and no more
+/// before the others.
 #[test]
 fn a_line_that_stood_still_gives_no_more_credit_than_is_promised() {
     for pause in [1_000_000_000, 86_400_000_000_000, 1 << 62] {
@@ -255,7 +260,8 @@ fn a_line_that_stood_still_gives_no_more_credit_than_is_promised() {
     }
 }
 
-/// Goal: time that passes is all that counts. Method: every shift of the clock, and a clock that steps back, leave the same.
+/// Goal: time that passes is all that counts. Method: every shift of the clock, and a clock that
+/// steps back, leave the same.
 #[test]
 fn a_shift_of_the_clock_and_steps_back_change_nothing() {
     let play = |epoch: u64, jitter: u64| {
@@ -288,8 +294,8 @@ fn a_shift_of_the_clock_and_steps_back_change_nothing() {
     }
 }
 
-/// Goal: the promises of the module, for random plans and random rivals. Method: one tin stays backlogged, the others come and go;
-/// all intervals between packets are looked at.
+/// Goal: the promises of the module, for random plans and random rivals. Method: one tin stays
+/// backlogged, the others come and go; all intervals between packets are looked at.
 #[test]
 fn no_tin_exceeds_its_bound_nor_falls_below_its_share() {
     let mut random = Xorshift::new(17);
@@ -392,8 +398,8 @@ impl DivCeilOf for i64 {
     }
 }
 
-/// Goal: no tin starves, whatever the rates. Method: tins that claim the whole line each are flooded; the longest time without a
-/// packet of a tin is near its bound.
+/// Goal: no tin starves, whatever the rates. Method: tins that claim the whole line each are
+/// flooded; the longest time without a packet of a tin is near its bound.
 #[test]
 fn no_tin_starves_beyond_the_floor() {
     for count in 2..=8_u32 {
@@ -414,8 +420,9 @@ fn no_tin_starves_beyond_the_floor() {
     }
 }
 
-/// Goal: no tin starves, however long the packets and the floor that is asked for: the bytes that a tin waits for are never more
-/// than are counted. Method: eight tins, of which one takes all that the floor leaves.
+/// Goal: no tin starves, however long the packets and the floor that is asked for: the bytes that a
+/// tin waits for are never more than are counted. Method: eight tins, of which one takes all that
+/// the floor leaves.
 #[test]
 fn the_floor_of_the_longest_packets_ends_at_2_to_the_28() {
     const LONGEST: u32 = Packet::MAX_LEN;
@@ -441,9 +448,9 @@ fn the_floor_of_the_longest_packets_ends_at_2_to_the_28() {
     }
 }
 
-/// Goal: the way by which most packets of a full line leave chooses as the one that does whatever there is to do. Method: two
-/// choices in step, of which one never takes the short way; steps of the clock from none to ten hours, so that what is noted of
-/// idle tins grows old.
+/// Goal: the way by which most packets of a full line leave chooses as the one that does whatever
+/// there is to do. Method: two choices in step, of which one never takes the short way; steps of
+/// the clock from none to ten hours, so that what is noted of idle tins grows old.
 #[test]
 fn the_short_way_chooses_as_the_long_one() {
     let mut random = Xorshift::new(1);
@@ -503,9 +510,9 @@ fn the_short_way_chooses_as_the_long_one() {
     assert!(short_ways[2..=4].iter().all(|ways| *ways > 1_000), "{short_ways:?}");
 }
 
-/// Goal: what is moved back in time long before its type ends chooses as before. Method: two choices in step, of which one stands a
-/// little before the time from which all is moved back; both under floods, with tins that come and go, changes of rates, and steps of up
-/// to hours.
+/// Goal: what is moved back in time long before its type ends chooses as before. Method: two
+/// choices in step, of which one stands a little before the time from which all is moved back; both
+/// under floods, with tins that come and go, changes of rates, and steps of up to hours.
 #[test]
 fn time_that_is_moved_back_changes_no_choice() {
     let mut random = Xorshift::new(3);

@@ -7,8 +7,8 @@ use crate::{FiniteRate, Nanos, Tick, Volume, Work};
 /// Room for one tin of [`TinChoice`](super::TinChoice): 72 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinState {
-    /// How many packets the tin has been sent, while there were several. Not beside their bytes: one addition each takes fewer
-    /// instructions than both in one vector.
+    /// How many packets the tin has been sent, while there were several. Not beside their bytes:
+    /// one addition each takes fewer instructions than both in one vector.
     served_packets: u64,
     /// What all tins had been sent together when this one was served last, or became backlogged.
     pub(super) served_at: u32,
@@ -19,7 +19,8 @@ pub struct TinState {
     credit: Nanos,
     /// Bytes a turn, by weight.
     pub(super) quantum: u32,
-    /// Bytes charged to the turn by weight that is under way, or before it begins those by which the last one was overdrawn.
+    /// Bytes charged to the turn by weight that is under way, or before it begins those by which
+    /// the last one was overdrawn.
     pub(super) charged: u32,
     weight: u32,
     /// The bytes of `served_packets`, as booked.
@@ -57,7 +58,8 @@ impl TinState {
         Volume { packets: self.served_packets, bytes: self.served_bytes }
     }
 
-    /// The weight is that of `config`, where the least of all tins is `least`: a turn of `max_len` bytes.
+    /// The weight is that of `config`, where the least of all tins is `least`: a turn of `max_len`
+    /// bytes.
     pub(super) fn set_config(&mut self, config: TinConfig, least: u32, max_len: u32) {
         self.weight = config.weight;
         let quantum = u64::from(max_len) * u64::from(config.weight);
@@ -66,12 +68,13 @@ impl TinState {
         self.quantum = u32::try_from(quantum).unwrap_or(most).min(most).max(max_len);
     }
 
-    /// Sets another rate, of a tin below `above` others. What it owes or has to its credit it owes or
-    /// has after the change, up to what it can.
+    /// Sets another rate, of a tin below `above` others. What it owes or has to its credit it owes
+    /// or has after the change, up to what it can.
     pub(super) fn set_rate(&mut self, rate: Option<u64>, above: u32, longest: u32, now: Nanos) {
         let rate = rate.and_then(|bits| FiniteRate::new(bits).ok());
         let before = core::mem::replace(&mut self.rate, rate);
-        // With less a tin would lose what the tins above delay it: the proof of its share. `above` is below 8.
+        // With less a tin would lose what the tins above delay it: the proof of its share. `above`
+        // is below 8.
         let packets = (4_u64 << (above & 7)).wrapping_sub(1);
         let credit = Work::NONE.plus(packets.wrapping_mul(longest.into()));
         self.credit = rate.map_or(Nanos::ZERO, |rate| rate.after(Nanos::ZERO, credit).ns);
@@ -146,7 +149,8 @@ impl TinState {
 pub(super) fn bits(mask: u32) -> impl Iterator<Item = u32> {
     let mut left = mask & ((1 << TinConfig::MAX_TINS) - 1);
     core::iter::from_fn(move || {
-        // The number is below that of tins, and is so for compilers, which then check no place of a tin.
+        // The number is below that of tins, and is so for compilers, which then check no place of a
+        // tin.
         let bit = left.trailing_zeros() & (TinConfig::MAX_TINS - 1);
         let is_set = left != 0;
         left &= left.wrapping_sub(1);

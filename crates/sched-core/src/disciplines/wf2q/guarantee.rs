@@ -11,15 +11,17 @@ impl<N: Table<Wf2qFlow>> Wf2q<N> {
     /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: three
     /// divisions.
     ///
-    /// The guarantee holds while nothing is configured or removed and no first packet of any flow is dropped. Over intervals that
-    /// begin after such a change, fairness is not promised, and `latency` is longer by at most
+    /// The guarantee holds while nothing is configured or removed and no first packet of any flow
+    /// is dropped. Over intervals that begin after such a change, fairness is not promised, and
+    /// `latency` is longer by at most
     ///
     /// - the longest packet of any flow, and
-    /// - for each change since no flow was backlogged, two longest packets `L_c` of the flow that was changed, or
-    ///   `L_c + L_c/φ` if the flow was removed.
+    /// - for each change since no flow was backlogged, two longest packets `L_c` of the flow that
+    ///   was changed, or `L_c + L_c/φ` if the flow was removed.
     ///
-    /// All bounds hold again once no flow is backlogged, or after the bytes of the link that `docs/guarantees.md`,
-    /// *When flows and weights change*, gives. A `max_len` that is lowered counts once no longer packet is left.
+    /// All bounds hold again once no flow is backlogged, or after the bytes of the link that
+    /// `docs/guarantees.md`, *When flows and weights change*, gives. A `max_len` that is lowered
+    /// counts once no longer packet is left.
     ///
     /// With `φ` the share of the flow, `L_k` its longest packet and `L` that of the scheduler
     /// (`docs/disciplines/wf2q.md`):
@@ -46,8 +48,8 @@ mod tests {
     use super::*;
     use crate::{FlowScheduler, Wf2qConfig};
 
-    /// Goal: each term of the bounds as it is documented, neither tighter nor looser. Method: weights 1 and
-    /// 3, so `φ` is 1/4 and 3/4; by hand.
+    /// Goal: each term of the bounds as it is documented, neither tighter nor looser. Method:
+    /// weights 1 and 3, so `φ` is 1/4 and 3/4; by hand.
     #[test]
     fn the_bounds_of_two_flows_are_those_computed_by_hand() {
         let promised = |longest, max_len| {
@@ -61,8 +63,8 @@ mod tests {
                 (promise.latency, promise.fairness)
             })
         };
-        // 175 + 250 = 425 and 100 + 500 = 600, of a quarter; 125 + 750 = 875 and 100 + 1,500 = 1,600, of
-        // three: 1,166.7 and 2,133.3.
+        // 175 + 250 = 425 and 100 + 500 = 600, of a quarter; 125 + 750 = 875 and 100 + 1,500 =
+        // 1,600, of three: 1,166.7 and 2,133.3.
         assert_eq!(promised(1_000, 100), [(2_400, 1_700), (2_134, 1_167)]);
         // 175 + 25 = 200, more than 150; 125 + 75 = 200, less than 250: 266.7 and 333.3.
         assert_eq!(promised(100, 100), [(800, 800), (334, 267)]);

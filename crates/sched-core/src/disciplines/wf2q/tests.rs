@@ -42,8 +42,8 @@ impl Link {
 }
 
 /// The example of Bennett and Zhang: one flow with half of the link and eleven packets, ten with a
-/// twentieth and one packet each. WFQ sends ten packets of the first flow in a row. At 18 two finish
-/// together, and the one that started first goes first.
+/// twentieth and one packet each. WFQ sends ten packets of the first flow in a row. At 18 two
+/// finish together, and the one that started first goes first.
 #[test]
 fn a_heavy_flow_with_a_burst_alternates_with_ten_light_ones() {
     let mut link = Link::new(&[10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], 1);
@@ -100,15 +100,17 @@ fn a_flow_that_is_configured_again_and_again_keeps_its_share() {
             sent[flow.index()] += 1;
             assert_eq!(link.recount(), Ok(()));
         }
-        // Between the shares of its two weights; which of the two a packet meets is up to the turns.
+        // Between the shares of its two weights; which of the two a packet meets is up to the
+        // turns.
         let share = |weight| 8_000 * weight / (15 + weight);
         assert!(share(weights[0]) <= sent[0] && sent[0] <= share(weights[1]) + 1, "{sent:?}");
     }
 }
 
-/// Goal: a new weight tells also when the next packet starts, not only when it finishes. Method: a flow of weight
-/// 1 has sent a packet, which is far ahead at its share, and has the weight of the other, once with more packets
-/// and once idle. At its old start it would wait for 98,298,000 bytes.
+/// Goal: a new weight tells also when the next packet starts, not only when it finishes. Method: a
+/// flow of weight 1 has sent a packet, which is far ahead at its share, and has the weight of the
+/// other, once with more packets and once idle. At its old start it would wait for 98,298,000
+/// bytes.
 #[test]
 fn a_flow_that_gets_a_larger_weight_waits_no_longer_than_is_promised() {
     for stays in [true, false] {
@@ -135,10 +137,10 @@ fn a_flow_that_gets_a_larger_weight_waits_no_longer_than_is_promised() {
     }
 }
 
-/// Goal: flows that are removed leave no time behind that the others have to make up for. Method: half of 64 flows
-/// of weight 1 have sent a packet and are removed; the others stay, and all rounds later, in the middle of one, a
-/// flow of weight 64 comes. Were `V` left as it is, the others would be behind it for good, and the flow would
-/// wait for 16 packets of them.
+/// Goal: flows that are removed leave no time behind that the others have to make up for. Method:
+/// half of 64 flows of weight 1 have sent a packet and are removed; the others stay, and all rounds
+/// later, in the middle of one, a flow of weight 64 comes. Were `V` left as it is, the others would
+/// be behind it for good, and the flow would wait for 16 packets of them.
 #[test]
 fn flows_that_are_removed_put_no_flow_behind() {
     let mut link = Link::new(&[1; 65], 1_500);
@@ -162,8 +164,8 @@ fn flows_that_are_removed_put_no_flow_behind() {
     assert!(waited <= 4, "{waited} packets");
 }
 
-/// Flow 0 has sent ten packets alone, and `F` of the last is 20; without the reset it would be served
-/// ten packets after flow 1.
+/// Flow 0 has sent ten packets alone, and `F` of the last is 20; without the reset it would be
+/// served ten packets after flow 1.
 #[test]
 fn flows_that_meet_in_an_idle_system_owe_each_other_nothing() {
     let mut link = Link::new(&[1, 1], 1);
@@ -328,8 +330,9 @@ fn the_books_balance_while_flows_come_and_go_and_change() {
     }
 }
 
-/// Goal: the work of a call is bounded by the height, which is that of an AVL tree. Method: starts that
-/// rise, fall, and all the same; each flow is then removed, in an order that unbalances one side.
+/// Goal: the work of a call is bounded by the height, which is that of an AVL tree. Method: starts
+/// that rise, fall, and all the same; each flow is then removed, in an order that unbalances one
+/// side.
 #[test]
 fn the_tree_is_never_higher_than_an_avl_tree_of_its_flows() {
     const FLOWS: u32 = 4_096;

@@ -1,13 +1,13 @@
 //! Backlogged flows sorted by start, with the earliest finish of every subtree.
 //!
-//! An AVL tree through the caller's table: each node knows which flow of its subtree finishes first. So
-//! the earliest finish among all starts up to an instant is found on one way down (Stoica and
-//! Abdel-Wahab, EEVDF, 1995). With one heap of eligible and one of ineligible flows instead, all flows
-//! may have to change heaps at one packet: flows of one weight and one packet length become eligible
-//! together.
+//! An AVL tree through the caller's table: each node knows which flow of its subtree finishes
+//! first. So the earliest finish among all starts up to an instant is found on one way down (Stoica
+//! and Abdel-Wahab, EEVDF, 1995). With one heap of eligible and one of ineligible flows instead,
+//! all flows may have to change heaps at one packet: flows of one weight and one packet length
+//! become eligible together.
 //!
-//! Cost: every loop goes up or down the tree, whose height is at most 1.44 · log2(flows + 2) (Adelson-
-//! Velsky and Landis 1962): 29 for 2^20 flows, below 47 for all that can be numbered.
+//! Cost: every loop goes up or down the tree, whose height is at most 1.44 · log2(flows + 2)
+//! (Adelson- Velsky and Landis 1962): 29 for 2^20 flows, below 47 for all that can be numbered.
 
 use super::Wf2qFlow;
 
@@ -115,8 +115,8 @@ impl Tree {
             if above != flow {
                 self.retrace(flows, above);
             }
-            // The way up from `above` may have ended below the new place. Then the books of the new place are still
-            // the old ones.
+            // The way up from `above` may have ended below the new place. Then the books of the new
+            // place are still the old ones.
             self.retrace(flows, next);
         }
         if let Some(node) = flows.get_mut(flow as usize) {
@@ -124,7 +124,8 @@ impl Tree {
         }
     }
 
-    /// Brings height, balance and earliest finish up to date from `at` upwards, as far as they change.
+    /// Brings height, balance and earliest finish up to date from `at` upwards, as far as they
+    /// change.
     fn retrace(&mut self, flows: &mut [Wf2qFlow], mut at: u32) {
         while let Some(node) = flows.get(at as usize) {
             crate::steps::step();
@@ -142,8 +143,8 @@ impl Tree {
         }
     }
 
-    /// Rotates where the children of `at` differ by two; returns the flow that stands there then, whose own
-    /// height and earliest are left to the caller.
+    /// Rotates where the children of `at` differ by two; returns the flow that stands there then,
+    /// whose own height and earliest are left to the caller.
     #[inline(never)] // rare
     fn balance(&mut self, flows: &mut [Wf2qFlow], at: u32) -> u32 {
         let of = |side| height(flows, child(flows, at, side));
@@ -233,7 +234,8 @@ fn leftmost(flows: &[Wf2qFlow], mut at: u32) -> u32 {
     }
 }
 
-/// The flow that finishes first: of equal finishes the one that starts first, then the one of the lower number.
+/// The flow that finishes first: of equal finishes the one that starts first, then the one of the
+/// lower number.
 pub(super) fn earlier(flows: &[Wf2qFlow], a: u32, b: u32) -> u32 {
     let (Some(first), Some(second)) = (flows.get(a as usize), flows.get(b as usize)) else {
         return if a == NIL { b } else { a };

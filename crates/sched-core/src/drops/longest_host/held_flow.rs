@@ -1,10 +1,12 @@
 //! The backlogged flows of a host, in classes by powers of four of the bytes they hold.
 //!
-//! A flow comes to class 0 with fewer than `2^9` bytes, to class `c` with `2^(7 + 2c)` or more. It stays there while it holds at
-//! least `2^(6 + 2c)` bytes, in class 0 whatever it holds, and less than `2^(9 + 2c)`. The last class, 7, has no upper mark.
+//! A flow comes to class 0 with fewer than `2^9` bytes, to class `c` with `2^(7 + 2c)` or more. It
+//! stays there while it holds at least `2^(6 + 2c)` bytes, in class 0 whatever it holds, and less
+//! than `2^(9 + 2c)`. The last class, 7, has no upper mark.
 //!
-//! So of a host's flows in the highest class in use, each holds more than an eighth of what the host's longest flow holds, unless
-//! the longest holds fewer than `2^9` bytes, or the flow `2^20` or more.
+//! So of a host's flows in the highest class in use, each holds more than an eighth of what the
+//! host's longest flow holds, unless the longest holds fewer than `2^9` bytes, or the flow `2^20`
+//! or more.
 
 use super::ring::{Linked, Links};
 use crate::disciplines::drr::ring::short;
@@ -25,10 +27,11 @@ const UNKEPT_BITS: u32 = 8;
 /// is in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldFlow {
-    /// The upper mark of the flow's class, in units of `2^8` bytes; zero if and only if the flow is
-    /// idle.
+    /// The upper mark of the flow's class, in units of `2^8` bytes; zero if and only if the flow
+    /// is idle.
     high: u16,
-    /// The host for which the flow counts while it is backlogged; [`Self::NO_HOST`] while it is idle.
+    /// The host for which the flow counts while it is backlogged; [`Self::NO_HOST`] while it is
+    /// idle.
     host: u16,
     pub(super) links: Links,
 }
@@ -79,15 +82,16 @@ impl HeldFlow {
         (self.high as u32) << UNKEPT_BITS
     }
 
-    /// Whether `bytes`, which the flow holds, are as many as the upper mark of its class. True too of a flow in the last class
-    /// from 8 MiB on, and of an idle one.
+    /// Whether `bytes`, which the flow holds, are as many as the upper mark of its class. True too
+    /// of a flow in the last class from 8 MiB on, and of an idle one.
     #[inline]
     pub(super) const fn is_above(self, bytes: u32) -> bool {
         bytes >= self.high()
     }
 
-    /// Whether `bytes`, which the flow holds, are fewer than the lower mark of its class, which is an eighth of the upper one.
-    /// True too of a flow in class 0 below 64 bytes; never true of an idle one.
+    /// Whether `bytes`, which the flow holds, are fewer than the lower mark of its class, which is
+    /// an eighth of the upper one. True too of a flow in class 0 below 64 bytes; never true of an
+    /// idle one.
     #[inline]
     pub(super) const fn is_below(self, bytes: u32) -> bool {
         bytes < self.high() >> 3

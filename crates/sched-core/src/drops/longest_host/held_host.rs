@@ -1,30 +1,33 @@
 //! The hosts that hold packets, in classes of the bytes they hold.
 //!
-//! **Classes.** From one *unit* on, which is a power of two, a class is one unit wide. A class is an eighth of a power of two
-//! wide where that is more. Below one unit, each class reaches four times as far as the one before it.
+//! **Classes.** From one *unit* on, which is a power of two, a class is one unit wide. A class is
+//! an eighth of a power of two wide where that is more. Below one unit, each class reaches four
+//! times as far as the one before it.
 //!
 //! **Short hosts.** A host comes to a class when it holds the *least* bytes: two units, or less
 //! where the number of packets is limited. While it holds less it is in none, so that a short queue
 //! costs an addition and a comparison.
 //!
-//! **Marks.** A host comes to the class of the bytes it holds. It stays there while it holds at least its lower mark and less
-//! than its upper mark. The upper mark is the end of the class. The lower mark is below the beginning `b` of the class, so that a
-//! few packets to and fro do not move the host. It is the larger of `b/4` and `b` less the width of the class; below one unit it
+//! **Marks.** A host comes to the class of the bytes it holds. It stays there while it holds at
+//! least its lower mark and less than its upper mark. The upper mark is the end of the class. The
+//! lower mark is below the beginning `b` of the class, so that a few packets to and fro do not move
+//! the host. It is the larger of `b/4` and `b` less the width of the class; below one unit it
 //! is `b/2`.
 //!
 //! **What is promised.** Let the host `v` be of the highest class in use, and `max` be the most
 //! that a host holds. Then `max` is below the upper mark of `v`, because no host is of a higher
 //! class, or below two units. So `v` holds
 //!
-//! - more than `max` less the larger of two units and `2/9·max`: a lower mark is two widths below the upper one at most. A
-//!   width above one unit is a ninth of the upper mark at most;
+//! - more than `max` less the larger of two units and `2/9·max`: a lower mark is two widths below
+//!   the upper one at most. A width above one unit is a ninth of the upper mark at most;
 //! - more than `max/8`: a short host holds less than the least, and every lower mark is more than
 //!   an eighth of that.
 //!
-//! **Order within a class.** The host comes first that came to the class, or lost a packet without service there, least recently. So
-//! alike hosts give way in turn.
+//! **Order within a class.** The host comes first that came to the class, or lost a packet without
+//! service there, least recently. So alike hosts give way in turn.
 //!
-//! Cost: constant. A packet that leaves its host between its marks costs an addition and a comparison.
+//! Cost: constant. A packet that leaves its host between its marks costs an addition and a
+//! comparison.
 
 use super::held_flow::{FLOW_CLASSES, HeldFlow};
 use super::ring::{Head, Linked, Links};
@@ -117,7 +120,8 @@ impl HostClasses {
     }
 }
 
-/// The marks of the class that a host of `bytes` bytes, more than 0, comes to, where a unit is `2^unit_bits` bytes.
+/// The marks of the class that a host of `bytes` bytes, more than 0, comes to, where a unit is
+/// `2^unit_bits` bytes.
 #[inline]
 const fn marks_of(bytes: u32, unit_bits: u32) -> (u32, u32) {
     // As for a byte if there is none: no caller asks for that.
@@ -136,7 +140,8 @@ const fn marks_of(bytes: u32, unit_bits: u32) -> (u32, u32) {
     (if low == 0 { 1 } else { low }, from.saturating_add(1 << width))
 }
 
-/// The number of the class that ends at the mark `high`. The classes of any unit are of different numbers.
+/// The number of the class that ends at the mark `high`. The classes of any unit are of different
+/// numbers.
 #[inline]
 const fn class_at(high: u32) -> u32 {
     class_of::<SUB_CLASS_BITS>(high.wrapping_sub(1))
@@ -150,8 +155,8 @@ const fn word_of(class: u32) -> usize {
 
 /// Hosts in the memory `H`, those that hold packets in classes in the memory `C`.
 ///
-/// In this order, so that neither table is at the address of the whole: compilers keep an address that they also hand to a
-/// call, and then read what lies there in two instructions.
+/// In this order, so that neither table is at the address of the whole: compilers keep an address
+/// that they also hand to a call, and then read what lies there in two instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct HostIndex<H, C> {
@@ -243,8 +248,8 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         self.lists_of(flow.host()).get_mut(flow.class() as usize)
     }
 
-    /// Host `at`, if there is such a host, holds `len` bytes more. No sum overflows: all hosts together hold at most
-    /// `Limits::MAX_BYTES` and a packet.
+    /// Host `at`, if there is such a host, holds `len` bytes more. No sum overflows: all hosts
+    /// together hold at most `Limits::MAX_BYTES` and a packet.
     #[inline]
     pub(super) fn raise(&mut self, at: u32, len: u32) {
         let Some(host) = self.hosts.as_mut().get_mut(at as usize) else { return };
@@ -317,7 +322,8 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         }
     }
 
-    /// The host of the highest class in use that came to it, or lost a packet there, least recently.
+    /// The host of the highest class in use that came to it, or lost a packet there, least
+    /// recently.
     pub(super) fn first(&self) -> Option<&HeldHost> {
         self.get(self.first_number()?)
     }
@@ -327,8 +333,8 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         self.classes.as_ref().first()?.first()
     }
 
-    /// Walks all classes, and checks that the marks of each host are those of its class, with the bytes of the host between
-    /// them. O(hosts + classes).
+    /// Walks all classes, and checks that the marks of each host are those of its class, with the
+    /// bytes of the host between them. O(hosts + classes).
     pub(super) fn recount(&self) -> Result<(), Imbalance> {
         let mut found = 0_u64;
         let Some(classes) = self.classes.as_ref().first() else { return Ok(()) };
@@ -386,8 +392,8 @@ mod tests {
         lengths
     }
 
-    /// Goal: the marks of every class, whatever the unit, are what the promise needs. Method: the definition, for all short lengths and
-    /// the corners of the long ones.
+    /// Goal: the marks of every class, whatever the unit, are what the promise needs. Method: the
+    /// definition, for all short lengths and the corners of the long ones.
     #[test]
     fn the_marks_of_every_class_are_what_the_promise_needs() {
         for bits in 0..=MOST_UNIT_BITS {
@@ -430,8 +436,9 @@ mod tests {
         assert_eq!([least(0, 16), least(60, 16), least(u32::MAX, 16)], [1, 75, 8_192]);
     }
 
-    /// Goal: `recount` sees every kind of damage to what it compares: classes in use, marks, links, heads, and hosts in no class.
-    /// Method: three hosts, two of them in one class; one field broken at a time.
+    /// Goal: `recount` sees every kind of damage to what it compares: classes in use, marks, links,
+    /// heads, and hosts in no class. Method: three hosts, two of them in one class; one field
+    /// broken at a time.
     #[test]
     fn a_recount_sees_damage() {
         type Index = HostIndex<Vec<HeldHost>, [HostClasses; 1]>;

@@ -23,7 +23,8 @@ fn bytes_of(policy: &Longest, host: u32) -> u32 {
     policy.hosts.get(host).map_or(0, |host| host.bytes)
 }
 
-/// What a host must hold more of than `most`, the most that a host holds, less what the promise allows.
+/// What a host must hold more of than `most`, the most that a host holds, less what the promise
+/// allows.
 fn least(most: u32, grain: u32) -> u32 {
     most.saturating_sub(grain.max((2 * u64::from(most)).div_ceil(9) as u32))
 }
@@ -138,9 +139,9 @@ impl World {
     }
 }
 
-/// Goal: the promises hold after every short history. Method: three flows of two hosts; each step is one of: a packet of 1 or 7
-/// bytes to one of the flows, a service, the loss of the victim's last packet. All histories of six steps, with units of 1, 2 and 4
-/// bytes.
+/// Goal: the promises hold after every short history. Method: three flows of two hosts; each step
+/// is one of: a packet of 1 or 7 bytes to one of the flows, a service, the loss of the victim's
+/// last packet. All histories of six steps, with units of 1, 2 and 4 bytes.
 #[test]
 fn the_promises_hold_after_every_short_history() {
     fn go(world: &World, depth: u32) {
@@ -162,8 +163,8 @@ fn the_promises_hold_after_every_short_history() {
     }
 }
 
-/// Goal: the same in long histories, with more flows, all magnitudes of bytes, flows that are removed and change their hosts, and
-/// limits that change.
+/// Goal: the same in long histories, with more flows, all magnitudes of bytes, flows that are
+/// removed and change their hosts, and limits that change.
 #[test]
 fn the_promises_hold_whatever_happened() {
     for seed in 1..5 {
@@ -190,9 +191,10 @@ fn the_promises_hold_whatever_happened() {
     }
 }
 
-/// Goal: a host that holds no more than its share of a limit in bytes, less what the grain allows, loses nothing to another's
-/// overflow. So it keeps three quarters of its share. Method: four hosts with one, two, three and ten flows send more than the link takes, with
-/// bursts; each packet that is dropped is judged by what its host held.
+/// Goal: a host that holds no more than its share of a limit in bytes, less what the grain allows,
+/// loses nothing to another's overflow. So it keeps three quarters of its share. Method: four hosts
+/// with one, two, three and ten flows send more than the link takes, with bursts; each packet that
+/// is dropped is judged by what its host held.
 #[test]
 fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     const LIMIT: u32 = 20_000;
@@ -229,7 +231,8 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     assert!(lowest < 100, "a host below its part loses a packet: at least {lowest} percent");
 }
 
-/// Goal: what the module is for. Method: one host holds one queue of three packets, another 31 of one each.
+/// Goal: what the module is for. Method: one host holds one queue of three packets, another 31 of
+/// one each.
 #[test]
 fn many_short_queues_do_not_push_out_a_longer_one() {
     let mut hosts = [1; 32];
@@ -266,8 +269,9 @@ fn the_victim_holds_more_than_an_eighth_of_the_longest() {
     assert_eq!(world.victim(), Some((FlowId(1), DropFrom::Tail)), "of its old class no more");
 }
 
-/// Goal: alike flows of a host give way in turn. Method: three flows of 3,000 bytes in packets of 500; the victim loses a packet,
-/// six times. Without the rule flow 0 loses four in a row, until it leaves its class.
+/// Goal: alike flows of a host give way in turn. Method: three flows of 3,000 bytes in packets of
+/// 500; the victim loses a packet, six times. Without the rule flow 0 loses four in a row, until it
+/// leaves its class.
 #[test]
 fn alike_flows_of_a_host_give_way_in_turn() {
     let mut world = World::of(&[0, 0, 0, 1], 1 << 17);
@@ -331,8 +335,9 @@ fn a_host_below_the_least_is_no_victim() {
     assert_eq!(world.victim(), Some((FlowId(0), DropFrom::Head)), "320 are enough");
 }
 
-/// Goal: other limits leave alike hosts their turns. Method: two hosts of one class; the one that has just lost a packet is behind the
-/// other, and stays there with the same limits, with others of the same unit, and with those of another unit.
+/// Goal: other limits leave alike hosts their turns. Method: two hosts of one class; the one that
+/// has just lost a packet is behind the other, and stays there with the same limits, with others of
+/// the same unit, and with those of another unit.
 #[test]
 fn other_limits_leave_hosts_their_turns() {
     let mut world = World::of(&[0, 1], 3_200);
@@ -348,7 +353,8 @@ fn other_limits_leave_hosts_their_turns() {
         world.limits_changed(Limits::bytes(limit));
         assert_eq!(victim(&world), Some(1));
     }
-    // A unit of half the size: hosts are listed anew, in the order in which they would have given way.
+    // A unit of half the size: hosts are listed anew, in the order in which they would have given
+    // way.
     world.limits_changed(Limits::bytes(1_600));
     assert_eq!(victim(&world), Some(1));
 }
@@ -442,8 +448,8 @@ fn a_flow_is_8_bytes_and_a_host_32() {
     );
 }
 
-/// Goal: `recount` sees damage to the lists of flows without a host. Method: three flows that the flow scheduler does not know, in two
-/// classes; one list broken at a time.
+/// Goal: `recount` sees damage to the lists of flows without a host. Method: three flows that the
+/// flow scheduler does not know, in two classes; one list broken at a time.
 #[test]
 fn a_recount_sees_damage_to_flows_without_a_host() {
     let (scheduler, held) = (Houses(Vec::new()), [40, 50, 3_000]);

@@ -1,12 +1,13 @@
 //! Classes of length, and the marks between which a flow stays in its class.
 //!
-//! **Classes.** Each class has a *centre*. From one *unit* on, 2 KiB, the centres are one unit apart, or a part of `2^5` of a power of two
-//! where that is more. Below one unit they are the powers of two. The *width* of a class is how far the next centre above is.
+//! **Classes.** Each class has a *centre*. From one *unit* on, 2 KiB, the centres are one unit
+//! apart, or a part of `2^5` of a power of two where that is more. Below one unit they are the
+//! powers of two. The *width* of a class is how far the next centre above is.
 //!
-//! **Marks.** A flow comes to a class whose centre is near the bytes it holds. It stays there while it holds at least the lower
-//! mark and less than the upper mark. The upper mark is one width above the centre. The lower mark is one width below it, or at
-//! half of the centre where that is higher. So a flow that comes to a class is not near a mark, and a few packets to and fro do
-//! not move it.
+//! **Marks.** A flow comes to a class whose centre is near the bytes it holds. It stays there while
+//! it holds at least the lower mark and less than the upper mark. The upper mark is one width above
+//! the centre. The lower mark is one width below it, or at half of the centre where that is higher.
+//! So a flow that comes to a class is not near a mark, and a few packets to and fro do not move it.
 
 /// From some length on, a power of two is cut into `2^5` classes.
 const SUB_CLASS_BITS: u32 = 5;
@@ -90,7 +91,8 @@ const fn number_of_long(bytes: u32) -> u32 {
     wider.wrapping_add(UNIT_BITS - 1).wrapping_add(bytes >> bits)
 }
 
-/// The width of the class with the centre `bytes`, [`LONG`] or more, or with the centre next below: `2` to the power of this.
+/// The width of the class with the centre `bytes`, [`LONG`] or more, or with the centre next below:
+/// `2` to the power of this.
 #[inline(always)]
 const fn width_bits_of_long(bytes: u32) -> u32 {
     (bytes | LONG).ilog2().wrapping_sub(SUB_CLASS_BITS) % u32::BITS
@@ -114,8 +116,8 @@ mod tests {
         lengths
     }
 
-    /// Goal: the marks of every class are what the promise needs. Method: the definition, for all short lengths and the corners of
-    /// the long ones.
+    /// Goal: the marks of every class are what the promise needs. Method: the definition, for all
+    /// short lengths and the corners of the long ones.
     #[test]
     fn the_marks_of_every_class_are_what_the_promise_needs() {
         let mut before = Class::of(1);

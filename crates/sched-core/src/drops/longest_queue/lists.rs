@@ -17,18 +17,21 @@ const fn word_of(class: u32) -> u32 {
 /// Single flows that are looked at for a victim.
 const SINGLES: usize = 8;
 
-/// Room for one flow of [`LongestQueueDrop`](super::LongestQueueDrop): 16 bytes, all zero before the flow is backlogged.
+/// Room for one flow of [`LongestQueueDrop`](super::LongestQueueDrop): 16 bytes, all zero before
+/// the flow is backlogged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongestFlow {
-    /// With less than these bytes the flow moves to a lower class. The length of its packet while the flow is single. Zero if
-    /// and only if the flow is idle.
+    /// With less than these bytes the flow moves to a lower class. The length of its packet while
+    /// the flow is single. Zero if and only if the flow is idle.
     low: u32,
-    /// With these bytes or more the flow moves to a higher class. Zero if and only if the flow is idle or single.
+    /// With these bytes or more the flow moves to a higher class. Zero if and only if the flow is
+    /// idle or single.
     high: u32,
-    /// The flow that came to the list next before this one; [`NONE`] for the oldest of the list. Stale while the flow is idle.
+    /// The flow that came to the list next before this one; [`NONE`] for the oldest of the list.
+    /// Stale while the flow is idle.
     older: u32,
-    /// The flow that came to the list next after this one. For the newest of a class it is the oldest; for the newest single
-    /// flow, and for an idle one, it is stale.
+    /// The flow that came to the list next after this one. For the newest of a class it is the
+    /// oldest; for the newest single flow, and for an idle one, it is stale.
     newer: u32,
 }
 
@@ -36,8 +39,8 @@ impl LongestFlow {
     /// What a table is filled with.
     pub const EMPTY: Self = Self { low: 0, high: 0, older: 0, newer: 0 };
 
-    /// Whether [`Lists::relist`] is to be asked, now that the flow has grown to `held` bytes: as for every flow that was single
-    /// or idle.
+    /// Whether [`Lists::relist`] is to be asked, now that the flow has grown to `held` bytes: as
+    /// for every flow that was single or idle.
     #[inline(always)]
     pub(super) const fn is_reached_by(&self, held: u32) -> bool {
         held >= self.high
@@ -65,7 +68,8 @@ impl LongestFlow {
     }
 }
 
-/// Which flows are on which list; the links are in a table of [`LongestFlow`]s that every call is given.
+/// Which flows are on which list; the links are in a table of [`LongestFlow`]s that every call is
+/// given.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
     /// The single flow that came last; [`NONE`] if and only if no flow is single.
@@ -74,7 +78,8 @@ pub(super) struct Lists {
     used_words: u32,
     /// Bit `c` of word `w` is set if and only if a flow is in class `32·w + c`.
     used: [u32; WORDS as usize],
-    /// One more than the number of the flow that entered each class last; 0 if and only if no flow is in it.
+    /// One more than the number of the flow that entered each class last; 0 if and only if no flow
+    /// is in it.
     newest: [u32; CLASSES as usize],
 }
 
@@ -117,8 +122,8 @@ impl Lists {
         }
     }
 
-    /// Moves `flow`, if it is backlogged, to the class of the `held` bytes that it holds now, as the newest there; off all lists
-    /// if these are none.
+    /// Moves `flow`, if it is backlogged, to the class of the `held` bytes that it holds now, as
+    /// the newest there; off all lists if these are none.
     #[inline(always)]
     pub(super) fn relist(&mut self, flows: &mut [LongestFlow], flow: FlowId, held: u32) {
         let Some(entry) = flows.get_mut(flow.index()).filter(|entry| entry.is_backlogged()) else {
@@ -155,7 +160,8 @@ impl Lists {
         }
     }
 
-    /// Takes `flow` from the class that the marks of `before` name, from between the neighbours that `before` names.
+    /// Takes `flow` from the class that the marks of `before` name, from between the neighbours
+    /// that `before` names.
     #[inline(always)]
     fn leave(&mut self, flows: &mut [LongestFlow], flow: FlowId, before: LongestFlow) {
         let LongestFlow { high, older, newer, .. } = before;
@@ -166,7 +172,8 @@ impl Lists {
             if let Some(other) = flows.get_mut(newer as usize) {
                 other.older = older;
             }
-            // The oldest flow is named by the newest; every other flow is named by the one that is next older.
+            // The oldest flow is named by the newest; every other flow is named by the one that is
+            // next older.
             let names_it = if older == NONE { newest } else { older };
             if let Some(other) = flows.get_mut(names_it as usize) {
                 other.newer = newer;
@@ -199,7 +206,8 @@ impl Lists {
         }
     }
 
-    /// The first of these that holds the most: the oldest flow of the highest class in use, then the newest single flows.
+    /// The first of these that holds the most: the oldest flow of the highest class in use, then
+    /// the newest single flows.
     pub(super) fn longest(
         &self,
         flows: &[LongestFlow],
@@ -286,8 +294,8 @@ impl Lists {
     }
 }
 
-/// Walks from `newest` to the oldest flow of a list and asks `check` of each; counts them in `found`, up to one more than
-/// `most`. Returns the oldest.
+/// Walks from `newest` to the oldest flow of a list and asks `check` of each; counts them in
+/// `found`, up to one more than `most`. Returns the oldest.
 fn walk(
     flows: &[LongestFlow],
     newest: u32,
@@ -313,7 +321,8 @@ fn walk(
 
 #[cfg(test)]
 impl Lists {
-    /// One field broken each, where flows 0 and 1 are single, 2 to 4 in one class, 5 in a higher one and 6 idle.
+    /// One field broken each, where flows 0 and 1 are single, 2 to 4 in one class, 5 in a higher
+    /// one and 6 idle.
     pub(super) fn damages() -> [fn(&mut Self, &mut [LongestFlow]); 14] {
         [
             |_, flows| flows[0].low = 0,

@@ -109,10 +109,10 @@ fn promises_hold(held: &[(u32, bool)], victim: Option<FlowId>) {
     assert!(held.len() > 8 || single.is_none_or(|single| bytes >= single));
 }
 
-/// Goal: the victim holds more than a quarter of what each flow in a class holds, and as much as each single flow if there
-/// are no more than eight, whatever happened; the flow scheduler beside it hears everything.
-/// Method: 100,000 random operations on a full buffer; byte counts come from the queues, and the recount of the flow
-/// scheduler is part of the recount.
+/// Goal: the victim holds more than a quarter of what each flow in a class holds, and as much as
+/// each single flow if there are no more than eight, whatever happened; the flow scheduler beside
+/// it hears everything. Method: 100,000 random operations on a full buffer; byte counts come from
+/// the queues, and the recount of the flow scheduler is part of the recount.
 #[test]
 fn the_victim_is_about_the_longest_queue_whatever_happened() {
     let limits = Limits { packets: 24, bytes: 4_000 };
@@ -171,9 +171,10 @@ fn the_victim_is_about_the_longest_queue_whatever_happened() {
     }
 }
 
-/// Goal: where a fair part of the limit is a longest packet or more, a flow that holds what is promised or less loses nothing
-/// to an arrival of another flow: a quarter of it, and the part less 4 KiB or a sixteenth. Method: random arrivals and departures
-/// of 2 to 40 flows, of which some send much, at limits of 1 to 12 longest packets a flow; each packet that gives way is looked at,
+/// Goal: where a fair part of the limit is a longest packet or more, a flow that holds what is
+/// promised or less loses nothing to an arrival of another flow: a quarter of it, and the part less
+/// 4 KiB or a sixteenth. Method: random arrivals and departures of 2 to 40 flows, of which some
+/// send much, at limits of 1 to 12 longest packets a flow; each packet that gives way is looked at,
 /// and the flows are counted then.
 #[test]
 fn a_flow_that_holds_what_is_promised_loses_nothing() {
@@ -183,7 +184,8 @@ fn a_flow_that_holds_what_is_promised_loses_nothing() {
     fair_parts(4_000);
 }
 
-/// With packets of up to `longest` bytes: the most that a fair part was, in tenths of what a victim held.
+/// With packets of up to `longest` bytes: the most that a fair part was, in tenths of what a victim
+/// held.
 fn fair_parts(longest: u32) -> u32 {
     let (mut lost, mut closest) = (0_u32, 0);
     for seed in 1..=effort(24_u32, 2_000) {
@@ -243,13 +245,15 @@ fn fair_parts(longest: u32) -> u32 {
     closest
 }
 
-/// Goal: the victim is as close to the longest flow as promised at any length. Method: random arrivals, services and losses of 12
-/// flows, with packets of up to 64 bytes to 16 MiB; the promises after each.
+/// Goal: the victim is as close to the longest flow as promised at any length. Method: random
+/// arrivals, services and losses of 12 flows, with packets of up to 64 bytes to 16 MiB; the
+/// promises after each.
 #[test]
 fn the_victim_is_close_to_the_longest_at_any_length() {
     const FLOWS: u32 = 12;
     let scheduler = lowest();
-    // How far off the victim was: the longest in tenths of the victim, in bytes, in thousandths of the longest.
+    // How far off the victim was: the longest in tenths of the victim, in bytes, in thousandths of
+    // the longest.
     let (mut short, mut middle, mut long) = (0_u64, 0_u32, 0_u64);
     for seed in 1..=effort(100_u32, 4_000) {
         let mut random = Xorshift::new(seed.into());
@@ -313,7 +317,8 @@ fn the_victim_is_close_to_the_longest_at_any_length() {
     assert!(short > 30 && middle > 3_500 && long > 30, "{short} {middle} {long}");
 }
 
-/// Goal: with nothing to move, a packet leaves all lists as they are; at the marks it moves its flow, and no sooner.
+/// Goal: with nothing to move, a packet leaves all lists as they are; at the marks it moves its
+/// flow, and no sooner.
 #[test]
 fn a_flow_moves_at_the_marks_of_its_class_and_no_sooner() {
     let mut both = Beside::new(lowest(), longest());
@@ -345,7 +350,8 @@ fn a_flow_moves_at_the_marks_of_its_class_and_no_sooner() {
     assert_eq!((marks(&both), both.victim()), ((0, 0), None));
 }
 
-/// Goal: flows of one class give way in turn, and a flow that is served in its class keeps its place.
+/// Goal: flows of one class give way in turn, and a flow that is served in its class keeps its
+/// place.
 #[test]
 fn the_flows_of_a_class_give_way_in_turn() {
     let mut both = Beside::new(lowest(), longest());
@@ -364,7 +370,8 @@ fn the_flows_of_a_class_give_way_in_turn() {
     assert_eq!(victims, [0, 1, 2, 0, 1, 2]);
 }
 
-/// Goal: a single flow is the victim if it holds more than the flow of the highest class and is one of the newest eight.
+/// Goal: a single flow is the victim if it holds more than the flow of the highest class and is one
+/// of the newest eight.
 #[test]
 fn the_newest_single_flows_are_looked_at() {
     let mut policy = LongestQueueDrop::new([LongestFlow::EMPTY; 12]);
@@ -391,8 +398,8 @@ fn the_newest_single_flows_are_looked_at() {
     assert_eq!(victim(policy), Some(9), "of equals the newest");
 }
 
-/// Goal: `recount` sees every kind of damage. Method: two single flows, three of one class and one of another; one field broken
-/// at a time.
+/// Goal: `recount` sees every kind of damage. Method: two single flows, three of one class and one
+/// of another; one field broken at a time.
 #[test]
 fn a_recount_sees_damage() {
     let (lens, scheduler) = ([40, 50, 3_000, 3_000, 3_000, 70_000, 0], lowest());
@@ -505,7 +512,8 @@ impl DropPolicy<Lowest> for Hears {
     }
 }
 
-/// Goal: a policy knows the limits from the beginning, and lower ones before it names a victim because of them.
+/// Goal: a policy knows the limits from the beginning, and lower ones before it names a victim
+/// because of them.
 #[test]
 fn a_policy_hears_of_limits_before_packets_give_way_to_them() {
     let (queues, descriptors) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);

@@ -14,8 +14,8 @@ pub struct Member {
 
 /// Says which class a flow belongs to, and what number it has there.
 ///
-/// The same number must always give the same answer, or the packets of a flow may overtake each other.
-/// Any `Fn(FlowId) -> Option<Member>` is one; `None` rejects the packet.
+/// The same number must always give the same answer, or the packets of a flow may overtake each
+/// other. Any `Fn(FlowId) -> Option<Member>` is one; `None` rejects the packet.
 pub trait Classify {
     /// The class of `flow` and its number there; `None` if it belongs to none.
     fn classify(&self, flow: FlowId) -> Option<Member>;

@@ -1,4 +1,5 @@
-//! Which class may send: classes are idle, open or closed, and the flow scheduler holds the open ones.
+//! Which class may send: classes are idle, open or closed, and the flow scheduler holds the open
+//! ones.
 
 use super::{ClassTables, Classes, Classify};
 use crate::disciplines::tournament::{Ranked, Tournament};
@@ -6,8 +7,8 @@ use crate::flow_scheduler::FlowScheduler;
 use crate::scheduler::{Backlog, Scheduler};
 use crate::{FlowId, Nanos};
 
-/// Among the closed classes the one that opens first. Of a [`ClassState`] the key says whether the class
-/// is closed, and the stamp when it opens; of the others the stamp is [`IDLE`] or [`OPEN`].
+/// Among the closed classes the one that opens first. Of a [`ClassState`] the key says whether the
+/// class is closed, and the stamp when it opens; of the others the stamp is [`IDLE`] or [`OPEN`].
 pub(super) type Opening = Tournament<false>;
 
 const IDLE: u64 = 0;
@@ -38,8 +39,8 @@ impl Status {
     }
 }
 
-/// The most closed classes that a call puts back. More than one, because a call closes at most one: every
-/// class that is due gets its turn.
+/// The most closed classes that a call puts back. More than one, because a call closes at most one:
+/// every class that is due gets its turn.
 const OPENED_A_CALL: u32 = 2;
 
 impl<O, S, R, M> Classes<O, S, R, M>
@@ -107,8 +108,8 @@ where
         next.map_or(scheduler.backlog().bytes, |packet| packet.len)
     }
 
-    /// Brings flow scheduler and class together after a call in which `arrived` bytes came to `class` and
-    /// `lost` bytes were dropped there; either may be 0.
+    /// Brings flow scheduler and class together after a call in which `arrived` bytes came to
+    /// `class` and `lost` bytes were dropped there; either may be 0.
     pub(super) fn settle(&mut self, class: FlowId, arrived: u32, lost: u32) {
         let Some(scheduler) = self.class(class) else { return };
         let status = Status::of(scheduler, scheduler.backlog(), self.now);
@@ -119,7 +120,8 @@ where
         let Some(held) = self.class(class).map(Scheduler::backlog) else { return };
         let before = self.status(class);
         if before == Status::Open {
-            // Arrivals come first: a class whose only packet gave way to a new one stays in its place.
+            // Arrivals come first: a class whose only packet gave way to a new one stays in its
+            // place.
             if arrived != 0 {
                 self.scheduler.grew(class, arrived);
             }

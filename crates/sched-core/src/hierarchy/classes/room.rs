@@ -55,8 +55,8 @@ where
         self.ledger.backlog().packets < before
     }
 
-    /// Makes the class that is to give way drop a packet of its choice; false if none does. A class that
-    /// keeps what it is told to drop is broken: recount says so.
+    /// Makes the class that is to give way drop a packet of its choice; false if none does. A class
+    /// that keeps what it is told to drop is broken: recount says so.
     pub(super) fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let longest = Longest::first(self.ranks.as_ref());
         let next = || self.scheduler.select().or_else(|| Opening::first(self.states.as_ref()));
@@ -143,8 +143,8 @@ where
         Err(self.reject(packet, RejectReason::Full { limits: self.ledger.limits() }))
     }
 
-    /// Offers `packet`, for which the node has no room, to its class, which may for the moment hold no
-    /// more than it does and what room the node has left.
+    /// Offers `packet`, for which the node has no room, to its class, which may for the moment hold
+    /// no more than it does and what room the node has left.
     pub(super) fn offer_within(
         &mut self,
         now: Nanos,
@@ -157,7 +157,8 @@ where
             return Err(self.unknown(member.class, packet));
         };
         let (own, holds) = (scheduler.limits(), scheduler.backlog());
-        // What the class holds is part of what the node holds, which is within the limits: no overflow.
+        // What the class holds is part of what the node holds, which is within the limits: no
+        // overflow.
         let packets = holds.packets.wrapping_add(limits.packets.saturating_sub(held.packets));
         let bytes = holds.bytes.wrapping_add(limits.bytes.saturating_sub(held.bytes));
         let within = Limits { packets: own.packets.min(packets), bytes: own.bytes.min(bytes) };

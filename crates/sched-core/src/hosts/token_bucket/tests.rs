@@ -183,8 +183,8 @@ fn a_reading_at_the_end_of_time_fills_the_buckets_once() {
     assert_eq!(late.clock_at(bucket.full_at(), Nanos(u64::MAX - 1)), None);
 }
 
-/// Goal: a reading that was there before is no time, up to a second back; and an instant to come is told by the clock
-/// that has to come again.
+/// Goal: a reading that was there before is no time, up to a second back; and an instant to come is
+/// told by the clock that has to come again.
 #[test]
 fn a_clock_that_comes_again_does_not_go_on() {
     let (mut clock, bucket) = overdrawn(Nanos::ZERO, 5_002_000);
@@ -202,8 +202,8 @@ fn a_clock_that_comes_again_does_not_go_on() {
     assert_eq!(lacks(&clock, &bucket), Nanos::ZERO);
 }
 
-/// Goal: however often the clock leaps to its end and back, a bucket that was full stays full, and one that is not
-/// lacks what was taken out since.
+/// Goal: however often the clock leaps to its end and back, a bucket that was full stays full, and
+/// one that is not lacks what was taken out since.
 #[test]
 fn leaps_of_the_clock_never_bring_it_to_its_end() {
     let (mut clock, once) = overdrawn(Nanos::ZERO, 1);

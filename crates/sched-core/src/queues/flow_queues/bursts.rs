@@ -1,8 +1,9 @@
 //! Packets of a burst that simply leave their queues go in *runs*.
 //!
-//! A run does what [`Scheduler::dequeue`](crate::Scheduler::dequeue) does in line, packet by packet and in the same order. It
-//! books how many have left once, at its end. A packet that the AQM signals or drops ends the run,
-//! and the next one begins behind the packet that leaves in its place.
+//! A run does what [`Scheduler::dequeue`](crate::Scheduler::dequeue) does in line, packet by packet
+//! and in the same order. It books how many have left once, at its end. A packet that the AQM
+//! signals or drops ends the run, and the next one begins behind the packet that leaves in its
+//! place.
 
 use super::dequeue::{is_told, verdict};
 use super::{FlowQueues, Tables};

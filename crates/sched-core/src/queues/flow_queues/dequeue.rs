@@ -1,4 +1,5 @@
-//! Packets that leave: what the AQM says of the first of a queue, its delivery, and queues that become empty.
+//! Packets that leave: what the AQM says of the first of a queue, its delivery, and queues that
+//! become empty.
 
 use super::{FlowQueues, PACED_ROUNDS, Tables};
 use crate::aqm::{Aqm, Head, Look, Verdict};
@@ -51,7 +52,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     /// A service of `len` bytes has left nothing of `flow`.
     #[inline(always)]
     pub(super) fn close(&mut self, flow: FlowId, len: u32) {
-        // A flow scheduler that counts bytes does for the last packet what it does for each: one piece of code in line.
+        // A flow scheduler that counts bytes does for the last packet what it does for each: one
+        // piece of code in line.
         if self.scheduler.needs().counts_bytes && size_of::<M::Directory>() == 0 {
             self.tell_idle(flow, len);
         } else {
@@ -59,7 +61,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// [`Self::close`], with registers of its own: packets that leave others behind do not pay for them.
+    /// [`Self::close`], with registers of its own: packets that leave others behind do not pay for
+    /// them.
     #[inline(never)]
     fn close_apart(&mut self, flow: FlowId, len: u32) {
         self.tell_idle(flow, len);
@@ -70,7 +73,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     fn tell_idle(&mut self, flow: FlowId, len: u32) {
         self.scheduler.served(flow, len, None);
         self.directory.emptied(&self.scheduler, flow);
-        // Last: what the drop policy has in a function of its own is jumped to then, and no register is saved for what follows.
+        // Last: what the drop policy has in a function of its own is jumped to then, and no
+        // register is saved for what follows.
         self.policy.served(flow, len, 0);
     }
 
@@ -100,9 +104,10 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         look_closely(&mut self.aqm, flow, head)
     }
 
-    /// Tells the sender of the packet at the head of the queue of `flow`, of which the AQM said `verdict`: marks the
-    /// packet, or drops it and as many behind it as the AQM says, but never the last packet and at most
-    /// [`Aqm::MAX_DROPS`]. Returns whether the packet that is at the head then is to be marked.
+    /// Tells the sender of the packet at the head of the queue of `flow`, of which the AQM said
+    /// `verdict`: marks the packet, or drops it and as many behind it as the AQM says, but never
+    /// the last packet and at most [`Aqm::MAX_DROPS`]. Returns whether the packet that is at the
+    /// head then is to be marked.
     fn signal(
         &mut self,
         now: Nanos,
@@ -207,7 +212,8 @@ pub(super) fn verdict<A: Aqm>(
     queue: &Queue,
 ) -> Verdict {
     let head = || head_of(scheduler, now, flow, descriptor, queue.backlog());
-    // A clock that stepped back is looked at closely: then a sojourn time is one here, and need not be asked again.
+    // A clock that stepped back is looked at closely: then a sojourn time is one here, and need not
+    // be asked again.
     if size_of::<A>() == 0 || descriptor.has_sojourn(now) {
         let glance = aqm.judge(flow, head(), Look::Glance);
         if glance != Verdict::Unclear {

@@ -1,4 +1,5 @@
-//! Packets that come: what [`Scheduler::enqueue`](crate::Scheduler::enqueue) does beyond joining a queue that stands.
+//! Packets that come: what [`Scheduler::enqueue`](crate::Scheduler::enqueue) does beyond joining a
+//! queue that stands.
 
 use super::{FlowQueues, Tables, longest};
 use crate::aqm::{Admission, Aqm, Look, Offer};
@@ -55,8 +56,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Rejected { packet, reason }
     }
 
-    /// Tells the flow scheduler and the drop policy that `flow`, which was idle, holds `len` bytes. In a function of its own
-    /// for all but [`Self::enqueue_to_idle`].
+    /// Tells the flow scheduler and the drop policy that `flow`, which was idle, holds `len` bytes.
+    /// In a function of its own for all but [`Self::enqueue_to_idle`].
     #[cold]
     #[inline(never)]
     pub(super) fn tell_backlogged(&mut self, flow: FlowId, len: u32) {
@@ -64,7 +65,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         self.policy.backlogged(&self.scheduler, flow, len);
     }
 
-    /// Appends `packet`, books it as accepted and tells the flow scheduler; `None` if there is no queue for it.
+    /// Appends `packet`, books it as accepted and tells the flow scheduler; `None` if there is no
+    /// queue for it.
     pub(super) fn admit(&mut self, now: Nanos, flow: FlowId, packet: Packet) -> Option<()> {
         let descriptors = self.descriptors.as_mut();
         let queue = self.queues.as_mut().get_mut(flow.index())?;
@@ -81,8 +83,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Some(())
     }
 
-    /// [`Scheduler::enqueue`] to a flow that holds nothing, or does not exist. In line as well: of traffic that comes and
-    /// goes, every packet comes here.
+    /// [`Scheduler::enqueue`] to a flow that holds nothing, or does not exist. In line as well: of
+    /// traffic that comes and goes, every packet comes here.
     #[inline(always)]
     pub(super) fn enqueue_to_idle(
         &mut self,
@@ -121,8 +123,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Ok(())
     }
 
-    /// The rest of [`Scheduler::enqueue`]: to a flow that does not exist; where more is queued than ever before; where the
-    /// packet does not simply fit.
+    /// The rest of [`Scheduler::enqueue`]: to a flow that does not exist; where more is queued than
+    /// ever before; where the packet does not simply fit.
     #[inline(never)]
     pub(super) fn enqueue_slow(
         &mut self,
@@ -248,8 +250,9 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     }
 }
 
-/// A packet in parts, for functions out of line: handle and length, and ECN. As a whole a packet has a place in
-/// memory if it goes to such a function, and is written there even where it does not go. That costs a packet 5 instructions.
+/// A packet in parts, for functions out of line: handle and length, and ECN. As a whole a packet
+/// has a place in memory if it goes to such a function, and is written there even where it does not
+/// go. That costs a packet 5 instructions.
 pub(super) type Parts = ((u32, u32), Ecn);
 
 /// The parts of a packet.
@@ -269,7 +272,8 @@ pub(super) fn takes(max_len: Option<u32>, len: u32) -> bool {
     max_len.is_some_and(|max| len <= max)
 }
 
-/// Appends `packet`, which fits, to the queue of `flow` and books it. Returns what the queue holds then.
+/// Appends `packet`, which fits, to the queue of `flow` and books it. Returns what the queue holds
+/// then.
 #[inline(always)]
 fn append(
     queue: &mut Queue,
@@ -283,7 +287,8 @@ fn append(
     queue.backlog()
 }
 
-/// Tells the flow scheduler and the drop policy of a packet of `len` bytes that was accepted, with which `flow` holds `held`.
+/// Tells the flow scheduler and the drop policy of a packet of `len` bytes that was accepted, with
+/// which `flow` holds `held`.
 #[inline(always)]
 pub(super) fn tell_grown<O: FlowScheduler>(
     scheduler: &mut O,

@@ -82,8 +82,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Some(packet)
     }
 
-    /// Tells the four parts that `len` bytes left the queue of `flow` without service; `head` is the length
-    /// of the first packet that is left.
+    /// Tells the four parts that `len` bytes left the queue of `flow` without service; `head` is
+    /// the length of the first packet that is left.
     fn tell_lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
         self.scheduler.lost(flow, len, head);
         self.policy.lost(flow, len, self.flow_backlog(flow).bytes);
@@ -158,8 +158,9 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     }
 
     /// Drops the packet of `flow` that `younger` others came after, 0 for the newest, with
-    /// [`DropReason::Filtered`]; the others stay in their order. Returns whether there was one. The flow scheduler and
-    /// the drop policy are told of a loss; the AQM is not told of an overflow. Cost: O(`younger`) beside the parts.
+    /// [`DropReason::Filtered`]; the others stay in their order. Returns whether there was one. The
+    /// flow scheduler and the drop policy are told of a loss; the AQM is not told of an overflow.
+    /// Cost: O(`younger`) beside the parts.
     pub fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> bool {
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return false };
         let descriptors = self.descriptors.as_mut();

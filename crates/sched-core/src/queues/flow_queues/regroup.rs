@@ -16,9 +16,9 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     /// 2. `home` is asked about the oldest packet of each of the first `owned` queues, in their
     ///    order. If it claims a queue for the packet, the state of the AQM goes there. A state for
     ///    which no queue is claimed is forgotten.
-    /// 3. `home` is asked about every packet: those of queues from `owned` on first, then those
-    ///    of the queues of step 2 that were not claimed, then the others. The packets of a queue
-    ///    keep their order.
+    /// 3. `home` is asked about every packet: those of queues from `owned` on first, then those of
+    ///    the queues of step 2 that were not claimed, then the others. The packets of a queue keep
+    ///    their order.
     ///
     /// `home` returns the queue for a packet, and whether it claimed this with the call, which it
     /// does at most once for each queue, and only for the first `owned`. Asked again about the

@@ -1,4 +1,5 @@
-//! The contract with packets. In line is what every packet pays for; the rest is in functions of their own.
+//! The contract with packets. In line is what every packet pays for; the rest is in functions of
+//! their own.
 
 use super::dequeue::{deliver, is_told, verdict};
 use super::enqueue::{parts_of, takes, tell_grown};
@@ -35,7 +36,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         let Some((queue, tail)) = standing else {
             return self.enqueue_to_idle(now, flow, packet, drops);
         };
-        // A backlogged flow was added. Most lengths are within the common one, and no other limit is asked then.
+        // A backlogged flow was added. Most lengths are within the common one, and no other limit
+        // is asked then.
         let common = self.scheduler.needs().common_max_len;
         let is_long =
             || is_length(len, Packet::MAX_LEN) && takes(self.scheduler.max_len(flow), len);
@@ -76,7 +78,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         let parts = (&self.scheduler, &mut self.aqm);
         let verdict = verdict(parts, now, flow, descriptor, queue);
         if is_told(verdict) {
-            // In parts: a packet that is returned as a whole has a place in memory, on the way in line too.
+            // In parts: a packet that is returned as a whole has a place in memory, on the way in
+            // line too.
             let Packet { handle, len, ecn } = self.deliver_signalled(now, flow, verdict, drops)?;
             return Some(Packet { handle, len, ecn });
         }

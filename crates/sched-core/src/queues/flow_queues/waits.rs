@@ -7,10 +7,11 @@ use crate::flow_scheduler::FlowScheduler;
 use crate::{FlowId, Nanos, Packet};
 
 impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
-    /// How long the packet with this handle has waited at `now`, to 1.024 µs, if it is queued; if it left, how long it
-    /// has been since it came, until the handle is queued again. So the wait of a packet that was just dequeued is asked
-    /// with the `now` at which it was, for a [`DelayHistogram`](crate::DelayHistogram). Zero for a handle without a
-    /// descriptor, for a clock that stepped back, and above 9 minutes; of a handle that was never queued it says
+    /// How long the packet with this handle has waited at `now`, to 1.024 µs, if it is queued; if
+    /// it left, how long it has been since it came, until the handle is queued again. So the wait
+    /// of a packet that was just dequeued is asked with the `now` at which it was, for a
+    /// [`DelayHistogram`](crate::DelayHistogram). Zero for a handle without a descriptor, for a
+    /// clock that stepped back, and above 9 minutes; of a handle that was never queued it says
     /// nothing. Cost: O(1).
     ///
     /// ```
@@ -41,7 +42,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         descriptor.map_or(Nanos::ZERO, |descriptor| descriptor.sojourn(now))
     }
 
-    /// The oldest packet of `flow`, and how long it has waited at `now`; `None` if nothing of it is queued. Cost: O(1).
+    /// The oldest packet of `flow`, and how long it has waited at `now`; `None` if nothing of it is
+    /// queued. Cost: O(1).
     #[must_use]
     pub fn oldest(&self, flow: FlowId, now: Nanos) -> Option<(Packet, Nanos)> {
         let handle = self.queues.as_ref().get(flow.index())?.head();

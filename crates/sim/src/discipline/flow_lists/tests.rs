@@ -7,12 +7,14 @@ use freeboard::flowhash::Transport;
 const MTU: u32 = 1_514;
 const NONE: Limits = Limits { packets: u32::MAX, bytes: u32::MAX };
 
-/// A queue, and what becomes of packets. The handle of a packet is its flow × 10,000 and how many came before it.
+/// A queue, and what becomes of packets. The handle of a packet is its flow × 10,000 and how many
+/// came before it.
 struct Bench {
     lists: FlowLists,
     came: [u32; 8],
     dropped: Vec<(u32, DropReason)>,
-    /// The connection of acknowledgements is the flow, the number that of the packet, unless it is data.
+    /// The connection of acknowledgements is the flow, the number that of the packet, unless it is
+    /// data.
     data: Vec<u32>,
 }
 
@@ -76,8 +78,8 @@ impl Bench {
     }
 }
 
-/// RFC 8290 §4.1.2: deficit round robin by bytes. Flows that stay backlogged are never further apart than the longest packet
-/// and a turn, whatever their packets are.
+/// RFC 8290 §4.1.2: deficit round robin by bytes. Flows that stay backlogged are never further
+/// apart than the longest packet and a turn, whatever their packets are.
 #[test]
 fn flows_that_stay_have_the_same_bytes() {
     let mut bench = Bench::new(10_000, NONE, AckFilter::Off);
@@ -95,8 +97,9 @@ fn flows_that_stay_have_the_same_bytes() {
     }
 }
 
-/// RFC 8290 §4.2: a flow that begins is served first, for one quantum, and is one of the old ones then. 20 Mbit/s has a quantum of
-/// 610 bytes, which is 305 for each of two flows that keep sending: two packets of 200.
+/// RFC 8290 §4.2: a flow that begins is served first, for one quantum, and is one of the old ones
+/// then. 20 Mbit/s has a quantum of 610 bytes, which is 305 for each of two flows that keep
+/// sending: two packets of 200.
 #[test]
 fn a_flow_that_begins_is_first_for_a_quantum() {
     let mut bench = Bench::new(20_000, NONE, AckFilter::Off);
@@ -109,8 +112,8 @@ fn a_flow_that_begins_is_first_for_a_quantum() {
     assert_eq!(bench.lists.flows[2].place, Place::Bulk);
 }
 
-/// Algorithm 2: the quantum is divided by the flows of the host that keep sending. One that empties before its turn ends does
-/// not count, until it comes back while it waits.
+/// Algorithm 2: the quantum is divided by the flows of the host that keep sending. One that empties
+/// before its turn ends does not count, until it comes back while it waits.
 #[test]
 fn the_quantum_is_divided_by_flows_that_keep_sending() {
     let mut bench = Bench::new(10_000, NONE, AckFilter::Off);
@@ -139,9 +142,10 @@ fn the_quantum_is_that_of_the_rate() {
     }
 }
 
-/// Goal: COBALT as at 1 Mbit/s. Method: a frame takes 12.112 ms, so that four are 48.448 ms, and the interval is 100 ms and
-/// what the target has grown by: 1.5 frames less 5 ms, 113.168 ms. The law of RFC 8289 §5.5 divides it by √1, √2, √3, √4: a queue that is first
-/// above at 100 ms has drops from 213.168 on, 80.022, 65.337 and 56.584 ms apart. Packets leave each millisecond.
+/// Goal: COBALT as at 1 Mbit/s. Method: a frame takes 12.112 ms, so that four are 48.448 ms, and
+/// the interval is 100 ms and what the target has grown by: 1.5 frames less 5 ms, 113.168 ms. The
+/// law of RFC 8289 §5.5 divides it by √1, √2, √3, √4: a queue that is first above at 100 ms has
+/// drops from 213.168 on, 80.022, 65.337 and 56.584 ms apart. Packets leave each millisecond.
 #[test]
 fn drops_come_closer_by_the_square_root() {
     for (ecn, is_marked) in [(Ecn::NotEct, false), (Ecn::Ect0, true)] {
@@ -163,7 +167,8 @@ fn drops_come_closer_by_the_square_root() {
     }
 }
 
-/// Goal: a queue of up to four frames' time is left alone, as CAKE's is. Method: 1 Mbit/s, packets that wait 48 or 49 ms.
+/// Goal: a queue of up to four frames' time is left alone, as CAKE's is. Method: 1 Mbit/s, packets
+/// that wait 48 or 49 ms.
 #[test]
 fn four_frames_may_wait() {
     for (waits, drops) in [(48, false), (49, true)] {
@@ -189,8 +194,8 @@ fn the_last_packet_of_a_queue_is_never_dropped() {
     assert_eq!(bench.dropped, []);
 }
 
-/// Goal: a flow that empties is forgotten only when COBALT has nothing to remember. Method: a flow with drops empties; another one is served
-/// once a second, for a minute.
+/// Goal: a flow that empties is forgotten only when COBALT has nothing to remember. Method: a flow
+/// with drops empties; another one is served once a second, for a minute.
 #[test]
 fn what_cobalt_remembers_is_forgotten_with_time() {
     let mut bench = Bench::new(1_000, NONE, AckFilter::Off);
@@ -214,8 +219,8 @@ fn what_cobalt_remembers_is_forgotten_with_time() {
     assert_eq!((counts.last(), places.last()), (Some(&0), Some(&Place::None)));
 }
 
-/// §III, ACK filtering: the conservative mode leaves two acknowledgements, the aggressive one the last. One behind data goes
-/// in neither mode before there is another one.
+/// §III, ACK filtering: the conservative mode leaves two acknowledgements, the aggressive one the
+/// last. One behind data goes in neither mode before there is another one.
 #[test]
 fn superfluous_acknowledgements_go() {
     let gone = |filter, data: &[u32]| {
@@ -237,8 +242,8 @@ fn superfluous_acknowledgements_go() {
     assert_eq!(gone(AckFilter::Conservative, &[1, 2, 3]), []);
 }
 
-/// Goal: books are right after every call, packets of a flow keep their order, and limits hold. Method: random packets of
-/// eight flows, departures, new limits, a drain at the end.
+/// Goal: books are right after every call, packets of a flow keep their order, and limits hold.
+/// Method: random packets of eight flows, departures, new limits, a drain at the end.
 #[test]
 fn every_packet_is_accounted_for() {
     for seed in 1..=8 {

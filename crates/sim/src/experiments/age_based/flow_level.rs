@@ -1,8 +1,8 @@
-//! One line without round-trip times: a flow's bytes are all there when it begins, and the flow scheduler alone says who
-//! sends next. What queueing theory computes for flows of random sizes.
+//! One line without round-trip times: a flow's bytes are all there when it begins, and the flow
+//! scheduler alone says who sends next. What queueing theory computes for flows of random sizes.
 //!
-//! The flow schedulers are those of the library, with packets of a tenth of the shortest flow: near enough to a fluid,
-//! since a turn is a packet.
+//! The flow schedulers are those of the library, with packets of a tenth of the shortest flow: near
+//! enough to a fluid, since a turn is a packet.
 
 use super::sizes::Sizes;
 use conformance::rng::Streams;
@@ -20,8 +20,8 @@ const SHAPE: f64 = 1.5;
 const PACKETS: Sizes = Sizes { shape: SHAPE, shortest: UNIT as f64, range: LONGEST };
 /// Sizes in units.
 const UNITS: Sizes = Sizes { shortest: 1.0, ..PACKETS };
-/// Flows that may be there at once. The number of flows under processor sharing is geometric: at a load of 0.9 there
-/// are 4,096 with a probability of 10^-187.
+/// Flows that may be there at once. The number of flows under processor sharing is geometric: at a
+/// load of 0.9 there are 4,096 with a probability of 10^-187.
 const ROOM: usize = 4_096;
 
 /// How flows share the line.
@@ -50,8 +50,8 @@ pub(super) struct Outcome {
     pub(super) threshold: f64,
 }
 
-/// Lets `flows` flows begin, with exponential distances at this load, and waits until all have ended. The first tenth
-/// does not count.
+/// Lets `flows` flows begin, with exponential distances at this load, and waits until all have
+/// ended. The first tenth does not count.
 pub(super) fn run(sharing: Sharing, load: f64, flows: u32, seed: u64) -> Outcome {
     let one = |params| {
         let mut scheduler = AgeDrr::new(vec![AgeFlow::EMPTY; ROOM], 1, params).expect("in range");
@@ -186,7 +186,8 @@ pub(super) fn least(load: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Goal: the mean of the distribution, and the truncated moments, against sums over its quantiles.
+    /// Goal: the mean of the distribution, and the truncated moments, against sums over its
+    /// quantiles.
     #[test]
     fn moments_are_those_of_the_distribution() {
         let parts = conformance::effort::effort(200_000, 1_000_000);
@@ -203,8 +204,9 @@ mod tests {
         assert!((mean_size() - 2.970).abs() < 0.001);
     }
 
-    /// Goal: a short version of the experiment: processor sharing and least attained service come near to theory, and two
-    /// levels lie between them. Method: 40,000 flows at a load of 0.5, within 5 %.
+    /// Goal: a short version of the experiment: processor sharing and least attained service come
+    /// near to theory, and two levels lie between them. Method: 40,000 flows at a load of 0.5,
+    /// within 5 %.
     #[test]
     fn few_flows_come_near_to_theory() {
         let mean = |sharing| run(sharing, 0.5, 40_000, 1).mean;

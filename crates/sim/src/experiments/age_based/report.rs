@@ -9,7 +9,8 @@ use crate::plot::{Column, TextTable, fixed, percent};
 /// How near a mean is to be to what it is compared with.
 const NEAR: f64 = 0.05;
 
-/// Mean times of a flow-level simulation of one sample of 400,000 flows, for the first seven of [`SHARINGS`], by load.
+/// Mean times of a flow-level simulation of one sample of 400,000 flows, for the first seven of
+/// [`SHARINGS`], by load.
 const REFERENCE: [[f64; 7]; 3] = [
     [6.08, 5.32, 5.29, 5.36, 5.47, 5.65, 5.19],
     [15.8, 11.0, 10.6, 10.6, 11.1, 12.1, 9.62],

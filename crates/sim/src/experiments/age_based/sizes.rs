@@ -31,9 +31,9 @@ impl Sizes {
         self.shortest * libm::pow(tail, -1.0 / self.shape)
     }
 
-    /// The sizes of `flows` flows, rounded: one of each of as many equal parts of the distribution, in random order. With
-    /// independent draws few runs have their part of the longest flows, and the load of a run is off by a percent, which
-    /// is a tenth of the mean time at a load of 0.9.
+    /// The sizes of `flows` flows, rounded: one of each of as many equal parts of the distribution,
+    /// in random order. With independent draws few runs have their part of the longest flows, and
+    /// the load of a run is off by a percent, which is a tenth of the mean time at a load of 0.9.
     pub(super) fn draw(self, random: &mut Stream, flows: u32) -> Vec<u64> {
         let one = |part: u32, unit: f64| {
             libm::round(self.quantile((f64::from(part) + unit) / f64::from(flows))) as u64

@@ -16,7 +16,8 @@ const FLOOR: u32 = 8;
 const BANDS: Form = Form::Bands(YOUNG, None);
 const LEVELS: Form = Form::Levels(YOUNG, None);
 
-/// What the first table compares, but for the learned threshold and 16 levels, which are beside CoDel only.
+/// What the first table compares, but for the learned threshold and 16 levels, which are beside
+/// CoDel only.
 const FORMS: [Form; 6] = [
     Form::One,
     BANDS,

@@ -1,15 +1,17 @@
-//! Transfers of model TCP over one line, with sizes of which a few are long: how long each takes behind one queue, behind a
-//! queue for each flow, and where the flows that were served least go first. With CoDel or PIE in each queue.
+//! Transfers of model TCP over one line, with sizes of which a few are long: how long each takes
+//! behind one queue, behind a queue for each flow, and where the flows that were served least go
+//! first. With CoDel or PIE in each queue.
 //!
 //! ```text
 //! servers ─▶ queue under test ─▶ line of 1 or 10 Gbit/s, half the round trip ─▶ clients
 //!         ◀─ FIFO ◀─ the same line, for acknowledgements ◀─
 //! ```
 //!
-//! A connection is a flow of its own, as in a table of connections: flows that share a queue by hash would share its age.
-//! Bands are two queues for all connections, told apart by a counter of bytes that each connection has.
-//! The time of a transfer ends when its sender knows that all has arrived. Transfers have an even number of segments, so that no
-//! acknowledgement of the last one waits for another segment.
+//! A connection is a flow of its own, as in a table of connections: flows that share a queue by
+//! hash would share its age. Bands are two queues for all connections, told apart by a counter of
+//! bytes that each connection has. The time of a transfer ends when its sender knows that all has
+//! arrived. Transfers have an even number of segments, so that no acknowledgement of the last one
+//! waits for another segment.
 
 use freeboard::sched_core::{
     AgeDrr, AgeFlow, AgeParams, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, Ecn,
@@ -39,13 +41,14 @@ pub(super) enum Told {
 pub(super) enum Form {
     /// One queue.
     One,
-    /// Two queues, for transfers that have sent fewer bytes than the first number and for the others. The second one has
-    /// one byte in the other number; without that number the first goes before it.
+    /// Two queues, for transfers that have sent fewer bytes than the first number and for the
+    /// others. The second one has one byte in the other number; without that number the first goes
+    /// before it.
     Bands(u32, Option<u32>),
     /// A queue for each flow, sparse flows first.
     Fair,
-    /// A queue for each flow, on two levels with this threshold in bytes, and one byte in the other number for the old
-    /// level.
+    /// A queue for each flow, on two levels with this threshold in bytes, and one byte in the other
+    /// number for the old level.
     Levels(u32, Option<u32>),
     /// The same with a threshold that is learned, strict.
     Learned,
@@ -105,8 +108,8 @@ pub(super) struct Outcome {
     pub(super) fairness: f64,
     /// Transfers that did not end.
     pub(super) left: u32,
-    /// Packets of data that were lost in the queue, and segments that were sent again, over the packets of data: all
-    /// transfers.
+    /// Packets of data that were lost in the queue, and segments that were sent again, over the
+    /// packets of data: all transfers.
     pub(super) lost: f64,
     pub(super) resent: f64,
 }
@@ -256,8 +259,9 @@ mod tests {
         room: ROOM,
     };
 
-    /// Goal: a short version of the experiment: every transfer ends, and with two levels short ones take less time than
-    /// behind one queue. Method: one seed at a load of 0.9 on 1 Gbit/s, both AQMs, bands and levels.
+    /// Goal: a short version of the experiment: every transfer ends, and with two levels short ones
+    /// take less time than behind one queue. Method: one seed at a load of 0.9 on 1 Gbit/s, both
+    /// AQMs, bands and levels.
     #[test]
     fn short_transfers_gain_by_two_levels() {
         for told in [Told::CoDel, Told::Pie] {

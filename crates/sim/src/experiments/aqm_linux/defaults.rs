@@ -1,4 +1,5 @@
-//! Which AQM the isolated queue has unless another is asked for: the same loads behind each, and a flow that does not react.
+//! Which AQM the isolated queue has unless another is asked for: the same loads behind each, and a
+//! flow that does not react.
 
 use core::fmt::Write as _;
 

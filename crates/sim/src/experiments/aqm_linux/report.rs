@@ -103,7 +103,8 @@ fn sentence(m: &Measured) -> Sentence {
     }
 }
 
-/// What is between the two rows of CoDel with traffic both ways, which differ in their bursts alone.
+/// What is between the two rows of CoDel with traffic both ways, which differ in their bursts
+/// alone.
 fn bursts(measured: &[Measured]) -> Option<Sentence> {
     let of = |load| {
         let mut rows = measured.iter();

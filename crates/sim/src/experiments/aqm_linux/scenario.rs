@@ -1,13 +1,14 @@
-//! CUBIC behind a queue under test, both ways, with a probe: the scenarios that Linux was measured in.
+//! CUBIC behind a queue under test, both ways, with a probe: the scenarios that Linux was measured
+//! in.
 //!
 //! ```text
 //! uploads, probe ─▶ queue ─▶ 10 or 1 Mbit/s, 25 ms ─▶ server
 //!        client  ◀─ queue ◀─ 10 or 1 Mbit/s, 25 ms ◀─ downloads, video, probe
 //! ```
 //!
-//! The probe is 160 bytes every 20 ms with its headers. The video is 5 Mbit/s in packets of 1,428 bytes, spaced
-//! evenly. A packet takes 14 bytes more on the line, the header of an Ethernet frame. Connections begin within the first
-//! second, at random.
+//! The probe is 160 bytes every 20 ms with its headers. The video is 5 Mbit/s in packets of 1,428
+//! bytes, spaced evenly. A packet takes 14 bytes more on the line, the header of an Ethernet frame.
+//! Connections begin within the first second, at random.
 
 use core::fmt;
 use core::num::{NonZeroU32, NonZeroU64};
@@ -46,7 +47,8 @@ pub enum Queueing {
     FqPie,
     /// A queue for each flow, sparse flows first, with COBALT in each.
     FqCobalt,
-    /// The isolated queue in the mode `triple-isolate`, with COBALT in each queue: the form of CAKE.
+    /// The isolated queue in the mode `triple-isolate`, with COBALT in each queue: the form of
+    /// CAKE.
     Isolated,
     /// The same with this AQM, as [`freeboard::SmartQueue`] sets it.
     Smart(AqmKind),
@@ -87,7 +89,8 @@ pub struct Setup {
     pub video: bool,
     /// Whether segments are paced.
     pub paced: bool,
-    /// The codepoint of a flow that is sent up at one and a half times the rate of the line, if there is one.
+    /// The codepoint of a flow that is sent up at one and a half times the rate of the line, if
+    /// there is one.
     pub deaf: Option<Ecn>,
     /// How long is measured.
     pub measured: Nanos,

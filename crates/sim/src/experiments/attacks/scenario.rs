@@ -1,15 +1,17 @@
 //! A host under attack: packets at a bottleneck, no host reacts.
 //!
-//! A victim host has two flows on a link of 100 Mbit/s. The bulk flow always has packets waiting, and sends as fast
-//! as the link is. The sparse flow sends a packet of 200 bytes in every ten milliseconds, at a random instant.
-//! Beside the victim, attackers send what [`Attack`] says. Every packet has the flow and host labels that a keyed hash
-//! gives its header, and comes in by a port. Measured, behind each [`Candidate`], are
+//! A victim host has two flows on a link of 100 Mbit/s. The bulk flow always has packets waiting,
+//! and sends as fast as the link is. The sparse flow sends a packet of 200 bytes in every ten
+//! milliseconds, at a random instant. Beside the victim, attackers send what [`Attack`] says. Every
+//! packet has the flow and host labels that a keyed hash gives its header, and comes in by a port.
+//! Measured, behind each [`Candidate`], are
 //!
 //! - how fast the victim's bulk flow is, how late its packets are, and how many are lost;
-//! - whether the victim lost a packet to another host's overflow while it held less than 7/9 of its share of the memory.
+//! - whether the victim lost a packet to another host's overflow while it held less than 7/9 of its
+//!   share of the memory.
 //!
-//! Nothing reacts: a transport protocol would only give way, so these are the worst that senders can do
-//! and not what they would.
+//! Nothing reacts: a transport protocol would only give way, so these are the worst that senders
+//! can do and not what they would.
 
 mod candidate;
 mod traffic;
@@ -42,15 +44,16 @@ pub struct Setup {
     pub seed: u64,
     /// Measured from here: queues are full and tables are settled.
     pub from: Nanos,
-    /// Sparse packets that come from then on, one in ten milliseconds. All else is measured as long.
+    /// Sparse packets that come from then on, one in ten milliseconds. All else is measured as
+    /// long.
     pub sparse: u32,
     /// How long all hosts go on sending afterwards, so that late packets can arrive.
     pub after: Nanos,
 }
 
 impl Setup {
-    /// The run of the table: 100 sparse packets in a second, with a fifth of a second before, in which queues
-    /// fill, and after, in which the last arrive: each twice what the memory holds.
+    /// The run of the table: 100 sparse packets in a second, with a fifth of a second before, in
+    /// which queues fill, and after, in which the last arrive: each twice what the memory holds.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         let fifth = Nanos::from_millis(200);
@@ -108,8 +111,9 @@ pub struct Outcome {
     pub waits: Delays,
     /// Packets of the victim that were rejected or dropped in the time measured.
     pub lost: u64,
-    /// Packets of the victim that were lost for want of room while the victim held less than what is promised of its share: 7/9 of
-    /// the memory by the number of hosts that held packets, less a longest packet.
+    /// Packets of the victim that were lost for want of room while the victim held less than what
+    /// is promised of its share: 7/9 of the memory by the number of hosts that held packets, less
+    /// a longest packet.
     pub robbed: u64,
     /// Attackers' packets that the AQM dropped.
     pub aqm_drops: u64,
@@ -252,8 +256,8 @@ impl Books {
 /// Plays `attack` against `candidate`.
 ///
 /// # Panics
-/// If the candidate's books are wrong at the end, or it refuses a packet for another reason than that it
-/// is full.
+/// If the candidate's books are wrong at the end, or it refuses a packet for another reason than
+/// that it is full.
 #[must_use]
 pub fn run(candidate: Candidate, attack: Attack, setup: &Setup) -> Outcome {
     let max_len = attack.max_len();

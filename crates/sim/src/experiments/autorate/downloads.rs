@@ -205,13 +205,15 @@ mod tests {
         }
     }
 
-    /// At full depth two of those with which the steps were chosen, and four others; one of the others else.
+    /// At full depth two of those with which the steps were chosen, and four others; one of the
+    /// others else.
     fn seeds() -> impl Iterator<Item = u64> {
         (1..=effort(0, 2)).chain(101..=effort(101, 104))
     }
 
-    /// Goal: four downloads have the line, which a rate that is only a part of what arrives takes from them, and what waits before the line is
-    /// little. Method: 40 Mbit/s, paths of 10 to 100 ms, Reno and CUBIC; what counts is from 30 s on.
+    /// Goal: four downloads have the line, which a rate that is only a part of what arrives takes
+    /// from them, and what waits before the line is little. Method: 40 Mbit/s, paths of 10 to 100
+    /// ms, Reno and CUBIC; what counts is from 30 s on.
     #[test]
     fn downloads_have_the_line() {
         for seed in seeds() {
@@ -234,7 +236,8 @@ mod tests {
         }
     }
 
-    /// Goal: a line that becomes slower and faster again is followed within the time that the page states. Method: 40, 10 and 40 Mbit/s, 30 s each.
+    /// Goal: a line that becomes slower and faster again is followed within the time that the page
+    /// states. Method: 40, 10 and 40 Mbit/s, 30 s each.
     #[test]
     fn a_line_that_changes_is_followed() {
         for seed in seeds() {

@@ -6,8 +6,8 @@
 //!                        └──── Autorate ◀── delay, 20 ms later ◀──────────────┘
 //! ```
 //!
-//! The modem takes what the shaper sends at once and holds it until the line is free. So only the shaper can keep the
-//! queue where CoDel is.
+//! The modem takes what the shaper sends at once and holds it until the line is free. So only the
+//! shaper can keep the queue where CoDel is.
 
 use core::num::NonZeroU64;
 use std::collections::VecDeque;

@@ -56,7 +56,8 @@ impl Trace {
         }
     }
 
-    /// Floor, base and ceiling of the controller in Mbit/s. The ceiling is the best that the line has.
+    /// Floor, base and ceiling of the controller in Mbit/s. The ceiling is the best that the line
+    /// has.
     #[must_use]
     pub const fn megabits(self) -> [u64; 3] {
         match self {
@@ -75,7 +76,8 @@ impl Trace {
         }
     }
 
-    /// What must hold: the part of the delay with the best rate fixed that may be left, and what must be used.
+    /// What must hold: the part of the delay with the best rate fixed that may be left, and what
+    /// must be used.
     #[must_use]
     pub const fn demands(self) -> (f64, f64) {
         match self {

@@ -1,4 +1,5 @@
-//! The five columns of the figure, with what the paper had: CUBIC, and CAKE with COBALT beside FQ-CoDel.
+//! The five columns of the figure, with what the paper had: CUBIC, and CAKE with COBALT beside
+//! FQ-CoDel.
 //!
 //! ```text
 //! a ─▶ A, a ─▶ B, a ─▶ C twice, b ─▶ C, b ─▶ D     10 Mbit/s both ways, 50 ms there and back, the same queue both ways

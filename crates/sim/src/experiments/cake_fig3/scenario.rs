@@ -5,19 +5,20 @@
 //! ```
 //!
 //! The scenario of CAKE §IV-B: what shares the line, flows, source hosts, destination hosts
-//! or both, is read from their goodputs. Packets are real, and the queue learns of flows and hosts from
-//! their bytes alone. All flows of a host are sockets of one stack.
+//! or both, is read from their goodputs. Packets are real, and the queue learns of flows and hosts
+//! from their bytes alone. All flows of a host are sockets of one stack.
 //!
 //! What the source does not say is assumed:
 //!
-//! - The line carries IP packets without framing, both ways at the same rate; acknowledgements wait in a FIFO.
+//! - The line carries IP packets without framing, both ways at the same rate; acknowledgements wait
+//!   in a FIFO.
 //! - Flows start within a second, and what arrives in the first ten seconds does not count.
 //! - The queue holds 300,000 bytes, nearly five times what the line holds. Windows are no limit.
 //!
-//! A scheduler divides the line among queues that hold packets. A TCP that halves a window of no more than
-//! what the line holds leaves its queue empty for a while, and the other flows take what it leaves. So the shares speak
-//! of TCP as well where [`Drops::CoDel`] keeps queues much shorter than a round trip, and where several flows share a
-//! queue.
+//! A scheduler divides the line among queues that hold packets. A TCP that halves a window of no
+//! more than what the line holds leaves its queue empty for a while, and the other flows take what
+//! it leaves. So the shares speak of TCP as well where [`Drops::CoDel`] keeps queues much shorter
+//! than a round trip, and where several flows share a queue.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -64,7 +65,8 @@ const RATE: Rate = match Rate::megabits_per_second(10) {
 /// One way.
 const DELAY: Nanos = Nanos::from_millis(25);
 const BUFFER_BYTES: u32 = 300_000;
-/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than 40 bytes.
+/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than
+/// 40 bytes.
 const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
 /// One more than fit: the arrival that overflows the limit has a buffer too.
 const BUFFERS: u32 = LIMITS.packets + 1;

@@ -1,11 +1,13 @@
-//! Four uploads and four downloads, each of the four with another code point, behind tins both ways.
+//! Four uploads and four downloads, each of the four with another code point, behind tins both
+//! ways.
 //!
 //! ```text
 //! uploads BE, BK, CS5, EF   ─▶ tins ─▶ 10 Mbit/s, 25 ms ─▶ server
 //! client                    ◀─ tins ◀─ 10 Mbit/s, 25 ms ◀─ downloads BE, BK, CS5, EF
 //! ```
 //!
-//! Acknowledgements have the code point of their data. Connections begin within the first second, at random.
+//! Acknowledgements have the code point of their data. Connections begin within the first second,
+//! at random.
 
 use freeboard::sched_core::{Ecn, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate};
@@ -46,10 +48,11 @@ pub struct Setup {
 pub struct Outcome {
     /// Bytes of each upload and of each download that arrived in order.
     pub bytes: [[u64; FLOWS]; 2],
-    /// What EF and CS5 together were sent beyond a quarter of the line, in any span in which best effort was backlogged,
-    /// up and down: the most, in longest packets.
+    /// What EF and CS5 together were sent beyond a quarter of the line, in any span in which best
+    /// effort was backlogged, up and down: the most, in longest packets.
     pub beyond: [f64; 2],
-    /// The part of the time in which the tin of best effort was backlogged, with the acknowledgements in it.
+    /// The part of the time in which the tin of best effort was backlogged, with the
+    /// acknowledgements in it.
     pub backlogged: [f64; 2],
     /// Whether every packet is accounted for.
     pub recount: Result<(), Imbalance>,

@@ -5,7 +5,8 @@
 //! client                  ◀─ queue ◀─ 10 Mbit/s, 25 ms ◀─ acknowledgements
 //! ```
 //!
-//! The flow of fixed rate has 1,400 bytes in each packet and takes no feedback. Uploads begin within a tenth of a second.
+//! The flow of fixed rate has 1,400 bytes in each packet and takes no feedback. Uploads begin
+//! within a tenth of a second.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -63,8 +64,8 @@ pub struct Setup {
 /// What a run has shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What each packet of the flow waited, its own bits and the propagation left out, by the [`STEP`] in which it
-    /// arrived.
+    /// What each packet of the flow waited, its own bits and the propagation left out, by the
+    /// [`STEP`] in which it arrived.
     pub added: Vec<Vec<Nanos>>,
     /// The part of its packets that were lost.
     pub lost: f64,

@@ -6,11 +6,12 @@
 //!         client  ◀─ SmartQueue         ◀─ 30 Mbit/s, 25 ms ◀─ downloads, probe
 //! ```
 //!
-//! The paper does not say what its measurement flow sent. Its tool, Flent, sends a ping each 200 ms unless told otherwise; the runs
-//! of Linux have a probe like a call, which takes 7 % of the uplink. Both are run.
+//! The paper does not say what its measurement flow sent. Its tool, Flent, sends a ping each 200 ms
+//! unless told otherwise; the runs of Linux have a probe like a call, which takes 7 % of the
+//! uplink. Both are run.
 //!
-//! The paper does not say which code points its flows had. Flent's test RRUL has as many flows, with four code points, so
-//! the scenario is run without marks and with those of RRUL.
+//! The paper does not say which code points its flows had. Flent's test RRUL has as many flows,
+//! with four code points, so the scenario is run without marks and with those of RRUL.
 
 use freeboard::sched_core::{DropReason, Ecn, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
@@ -31,8 +32,8 @@ use conformance::rng::Streams;
 pub enum Queueing {
     /// The assembled queue with this AQM; CUBIC of RFC 9438.
     Smart(AqmKind),
-    /// The same in CAKE's default mode `diffserv3`. The flows have the [marks of RRUL](MARKS), on acknowledgements too; the
-    /// probe has none.
+    /// The same in CAKE's default mode `diffserv3`. The flows have the [marks of RRUL](MARKS), on
+    /// acknowledgements too; the probe has none.
     Marked(AqmKind),
     /// [CAKE as it is published](FlowLists), and CUBIC of RFC 8312, as kernels of its time had it.
     Published,
@@ -118,8 +119,8 @@ const DOWNLINK: u64 = 30_000;
 const ROUND_TRIP: Nanos = Nanos::from_millis(50);
 /// The longest packet, in bytes.
 const MTU: u32 = 1_500;
-/// With what a packet is booked, and what it has on the line: the header of an Ethernet frame, as in Linux. A share of the
-/// line counts it, which is a fifth of an acknowledgement.
+/// With what a packet is booked, and what it has on the line: the header of an Ethernet frame, as
+/// in Linux. A share of the line counts it, which is a fifth of an acknowledgement.
 const HEADER: u32 = 14;
 const LIMITS: Limits = Limits { packets: 4_096, bytes: 4 << 20 };
 

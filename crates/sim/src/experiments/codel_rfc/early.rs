@@ -43,7 +43,8 @@ pub(super) fn lines() -> Vec<Line> {
         let holds = (ours - exact).abs() <= 0.005;
         lines.push(Line::judged(Source::Red, what, &fixed(exact, 2), fixed(ours, 2), holds));
     }
-    // The average stays where it is, in the middle between the thresholds: half of the largest probability.
+    // The average stays where it is, in the middle between the thresholds: half of the largest
+    // probability.
     let params = RedParams::new(10_000, 30_000)
         .with_weight(1)
         .with_max_probability(Probability::ratio(1, 50).expect("a probability"));

@@ -8,7 +8,8 @@ use freeboard::sched_core::{
 use super::{Line, MS, Source};
 use crate::plot::{Column, TextTable, fixed, percent};
 
-/// When the signals of a standing queue come, in ms after the first of them: the sums of `100 ms / √n`.
+/// When the signals of a standing queue come, in ms after the first of them: the sums of `100 ms /
+/// √n`.
 const INSTANTS: [f64; 12] = [
     0.0, 100.0, 170.711, 228.446, 278.446, 323.167, 363.992, 401.788, 437.144, 470.477, 502.1,
     532.251,
@@ -72,7 +73,8 @@ fn cobalt(interval: u64) -> Cobalt<[CobaltState; 1]> {
     Cobalt::new([CobaltState::EMPTY], params, 1).expect("in range")
 }
 
-/// The largest distance from the exact spacing, as a part of it: the n-th distance of `instants` is that of `n`.
+/// The largest distance from the exact spacing, as a part of it: the n-th distance of `instants` is
+/// that of `n`.
 fn error(instants: &[u64], interval: u64) -> f64 {
     let distances = (1_u32..).zip(instants.windows(2));
     let off = distances.map(|(n, pair)| {
@@ -89,8 +91,9 @@ fn off_the_table(instants: &[u64]) -> f64 {
     off.fold(0.0, f64::max)
 }
 
-/// CoDel's instants from its first signal on, and COBALT's from the instant at which the queue stands: the signals that
-/// the table is about. A signal of CoDel begins its schedule, one interval after the queue began to stand.
+/// CoDel's instants from its first signal on, and COBALT's from the instant at which the queue
+/// stands: the signals that the table is about. A signal of CoDel begins its schedule, one interval
+/// after the queue began to stand.
 fn both() -> [Vec<u64>; 2] {
     let interval = 100 * MS;
     [instants(codel(interval), 12).split_off(1), instants(cobalt(interval), 11)]

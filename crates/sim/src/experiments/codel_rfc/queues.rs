@@ -68,7 +68,8 @@ fn one_queue() -> Vec<Line> {
 
     let mut marking = queues(1, codel(1), Limits::NONE);
     fill(&mut marking, 0, 20, 1_000, Ecn::Ect0);
-    // Above the target; after two intervals; before the next instant of the schedule, twice; at that instant.
+    // Above the target; after two intervals; before the next instant of the schedule, twice; at
+    // that instant.
     let instants = [10, 210, 250, 309, 310].map(|ms| ms * MS);
     let marks = instants.map(|at| u32::from(take(&mut marking, at).0).to_string()).join(" ");
 
@@ -95,7 +96,8 @@ fn one_queue() -> Vec<Line> {
     ]
 }
 
-/// Five flows of 20 packets of 120 bytes, and 60 dequeues `each` ns apart. Of each flow, marks and drops.
+/// Five flows of 20 packets of 120 bytes, and 60 dequeues `each` ns apart. Of each flow, marks and
+/// drops.
 fn five_flows<A: Aqm>(aqm: A, each: u64, codepoints: [Ecn; 5]) -> [[u32; 2]; 5] {
     let mut line = queues(5, aqm, Limits::NONE);
     for (flow, ecn) in (0..).zip(codepoints) {
@@ -229,7 +231,8 @@ fn probing() -> Line {
             .expect("there is room");
         handle += 1;
     };
-    // Eight flows of the set of queue 0, all with that queue as their own way; then a ninth, and one of the next set.
+    // Eight flows of the set of queue 0, all with that queue as their own way; then a ninth, and
+    // one of the next set.
     for flow in [0, 0, 1, 1, 2, 3, 4, 4, 5, 6, 7] {
         offer(1_024 * flow);
     }

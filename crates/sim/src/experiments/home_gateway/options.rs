@@ -12,8 +12,8 @@ use crate::notation::{self, Seed, within};
 
 /// Eight uploads fill the uplink of a home while web pages load.
 ///
-/// Beside them two people are on the phone and one sends video. The uplink has one queue after another; one
-/// table compares them.
+/// Beside them two people are on the phone and one sends video. The uplink has one queue after
+/// another; one table compares them.
 #[derive(Clone, Debug, Parser, PartialEq, Eq)]
 #[command(name = "home_gateway", max_term_width = 80)]
 pub struct Options {
@@ -40,8 +40,8 @@ pub struct Options {
     /// Where the delays of the calls are drawn.
     #[arg(long, value_name = "FILE", default_value = "home_gateway.svg")]
     pub svg: PathBuf,
-    /// Where the packets go that leave the uplink's queue; with several queues the name of each is put
-    /// before the extension: FILE-sqf.pcap.
+    /// Where the packets go that leave the uplink's queue; with several queues the name of each is
+    /// put before the extension: FILE-sqf.pcap.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
 }

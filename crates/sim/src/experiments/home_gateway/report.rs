@@ -36,8 +36,8 @@ pub fn heading(setup: &Setup) -> String {
 /// Columns of the table: what is measured, and one for each discipline.
 const COLUMNS: usize = 1 + Discipline::ALL.len();
 
-/// The discipline of each column: those of [`Discipline::ALL`], but in the place of plain SQF, if that was not
-/// run, one with other options that was.
+/// The discipline of each column: those of [`Discipline::ALL`], but in the place of plain SQF, if
+/// that was not run, one with other options that was.
 fn compared(outcomes: &[Outcome]) -> [Discipline; Discipline::ALL.len()] {
     let ran = |discipline| outcomes.iter().any(|outcome| outcome.discipline == discipline);
     Discipline::ALL.map(|column| match column {

@@ -84,7 +84,8 @@ fn table(rows: &[Measured]) -> String {
 const FAIR: f64 = 0.05;
 /// What the threshold may cost a sender that is alone, as a part of its goodput.
 const COST: f64 = 0.03;
-/// What the call may wait behind isolated queues, in ms: a packet of each other flow and one on the line.
+/// What the call may wait behind isolated queues, in ms: a packet of each other flow and one on the
+/// line.
 const SHORT: f64 = 3.0;
 
 fn sentences(rows: &[Measured]) -> Vec<Sentence> {

@@ -5,8 +5,9 @@
 //!                  ◀─ FIFO ◀─ 1 Gbit/s, 10 ms, for acknowledgements ◀─
 //! ```
 //!
-//! The call is NQB traffic (RFC 9956, DSCP 45): 160 bytes every 20 ms with its headers, from host A. Its code point says
-//! nothing to queues without tins, and behind a queue that isolates flows it needs none. RFC 9956 has it share the queue of L4S where there are two; `DualPi2` tells its
+//! The call is NQB traffic (RFC 9956, DSCP 45): 160 bytes every 20 ms with its headers, from host
+//! A. Its code point says nothing to queues without tins, and behind a queue that isolates flows it
+//! needs none. RFC 9956 has it share the queue of L4S where there are two; `DualPi2` tells its
 //! queues apart by ECN, so the call has ECT(1) there.
 
 use core::fmt;
@@ -90,7 +91,8 @@ pub struct Load {
     pub cubic: u8,
     /// Whether these are of host A too; otherwise they are of host B.
     pub shares_host: bool,
-    /// Whether host C sends ECT(1) at one and a half times the rate of the line, and does not react.
+    /// Whether host C sends ECT(1) at one and a half times the rate of the line, and does not
+    /// react.
     pub deaf: bool,
 }
 

@@ -6,7 +6,8 @@ use crate::experiments::{Picture, Report, Sentence};
 use crate::measure::estimate::Estimate;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
-/// An empty 22 ms of way, two packets of 200 bytes at 10 Mbit/s and two at 100: what F1 takes alone.
+/// An empty 22 ms of way, two packets of 200 bytes at 10 Mbit/s and two at 100: what F1 takes
+/// alone.
 const BASE_MS: f64 = 22.352;
 
 /// A row of the table, F0, F1.

@@ -12,24 +12,27 @@
 //! | fifty | 160 kbit/s each | constant rate |
 //! | two | 2 Mbit/s each in the mean | best effort: Pareto on–off, 100 ms on and 100 ms off in the mean |
 //!
-//! 20 s are simulated; what arrives in the first five does not count. Reserved are 9.056 Mbit/s, and
-//! best effort asks for four times what is left, so the first 10-Mbit/s link is nearly always busy.
+//! 20 s are simulated; what arrives in the first five does not count. Reserved are 9.056 Mbit/s,
+//! and best effort asks for four times what is left, so the first 10-Mbit/s link is nearly always
+//! busy.
 //!
 //! The paper leaves open, and this is what is assumed here:
 //!
 //! - All packets have one length, 200 bytes unless [`Setup::packet`] says otherwise.
 //! - All flows cross both links between routers, unless [`Setup::crossing`] says otherwise. Each of
-//!   the kinds of flow in the table comes from a host of its own (the fifty share one) and goes to one.
-//! - The weight of a flow is its rate, and the two best-effort flows have half of what is left each, so
-//!   that the shares add up to the line.
-//! - Periods of best effort have shape 1.5, with 4 Mbit/s while on, and start at random within 200 ms.
-//!   All flows of constant rate start at once, unless [`Setup::starts`] says otherwise.
-//! - At a router a best-effort flow has 50 packets queued at most, unless [`Setup::best_effort_queue`]
-//!   says otherwise, and the others have all the room they need. A FIFO holds 2,000 packets.
+//!   the kinds of flow in the table comes from a host of its own (the fifty share one) and goes to
+//!   one.
+//! - The weight of a flow is its rate, and the two best-effort flows have half of what is left
+//!   each, so that the shares add up to the line.
+//! - Periods of best effort have shape 1.5, with 4 Mbit/s while on, and start at random within 200
+//!   ms. All flows of constant rate start at once, unless [`Setup::starts`] says otherwise.
+//! - At a router a best-effort flow has 50 packets queued at most, unless
+//!   [`Setup::best_effort_queue`] says otherwise, and the others have all the room they need. A
+//!   FIFO holds 2,000 packets.
 //!
-//! The last two matter. With flows that start at random the fifty do not come in bursts of fifty, and
-//! F0 waits a third less behind QFQ. With a longer queue best effort does not run dry while it is off,
-//! and rounds of DRR grow to their full length, the sum of all quanta.
+//! The last two matter. With flows that start at random the fifty do not come in bursts of fifty,
+//! and F0 waits a third less behind QFQ. With a longer queue best effort does not run dry while it
+//! is off, and rounds of DRR grow to their full length, the sum of all quanta.
 
 mod lag;
 
@@ -54,9 +57,10 @@ pub struct Setup {
     pub discipline: Weighted,
     /// Length of all packets in bytes.
     pub packet: u32,
-    /// The weight that the whole line would have; a flow has its part of it, rounded to the nearest.
-    /// Ratios of weights do not depend on it. QFQ rounds `packet / weight` up to a power of two, so
-    /// it does: with a power of two here, slots are powers of two in bytes, as in the paper.
+    /// The weight that the whole line would have; a flow has its part of it, rounded to the
+    /// nearest. Ratios of weights do not depend on it. QFQ rounds `packet / weight` up to a power
+    /// of two, so it does: with a power of two here, slots are powers of two in bytes, as in the
+    /// paper.
     pub line_weight: u32,
     /// Where best effort goes.
     pub crossing: Crossing,
@@ -102,7 +106,8 @@ impl Setup {
         }
     }
 
-    /// What each flow is to have, by its number: F0, F1, the other 512 kbit/s, the fifty, best effort.
+    /// What each flow is to have, by its number: F0, F1, the other 512 kbit/s, the fifty, best
+    /// effort.
     #[must_use]
     pub fn flows(&self) -> Vec<WeightedFlow> {
         let weight = |rate: NonZeroU64| {
@@ -114,8 +119,8 @@ impl Setup {
         KINDS.iter().flat_map(|kind| vec![flow(kind); kind.flows]).collect()
     }
 
-    /// The T-WFI of a flow at a link between routers, rounded up: what bounds its [`Lag`]; `None` where
-    /// nothing does.
+    /// The T-WFI of a flow at a link between routers, rounded up: what bounds its [`Lag`]; `None`
+    /// where nothing does.
     #[must_use]
     pub fn t_wfi(&self, flow: FlowId) -> Option<Nanos> {
         let bytes = self.discipline.t_wfi(&self.flows(), flow, self.packet)?;
@@ -168,12 +173,12 @@ const KINDS: [Kind; 6] = [
 pub struct Outcome {
     /// End-to-end delays of F0 and F1.
     pub delays: [Delays; OBSERVED],
-    /// For each flow of constant rate by its number, over both links between routers: the longest time
-    /// that a packet took beyond what its flow had queued when it came at the reserved rate. This is
-    /// what the T-WFI bounds.
+    /// For each flow of constant rate by its number, over both links between routers: the longest
+    /// time that a packet took beyond what its flow had queued when it came at the reserved rate.
+    /// This is what the T-WFI bounds.
     pub lags: Vec<Lag>,
-    /// For each flow of constant rate by its number: of the packets up to the last that arrived, how
-    /// many did not.
+    /// For each flow of constant rate by its number: of the packets up to the last that arrived,
+    /// how many did not.
     pub losses: Vec<Loss>,
     /// Whether every packet is accounted for.
     pub recount: Result<(), Imbalance>,
@@ -262,7 +267,8 @@ struct Watcher {
     delays: [Delays; OBSERVED],
     /// One for each flow of constant rate.
     meters: Vec<Meter>,
-    /// One for each flow of constant rate; `sent` is the number of the packet that is to come next.
+    /// One for each flow of constant rate; `sent` is the number of the packet that is to come
+    /// next.
     losses: Vec<Loss>,
 }
 
@@ -329,8 +335,8 @@ mod tests {
         assert!(sum(&flows(1 << 20)).abs_diff(1 << 20) <= 27);
     }
 
-    /// Best effort asks for 2 Mbit/s in the mean: 1.8 to 2.2 over 24 seeds of 200 s, since with shape
-    /// 1.5 the mean converges slowly.
+    /// Best effort asks for 2 Mbit/s in the mean: 1.8 to 2.2 over 24 seeds of 200 s, since with
+    /// shape 1.5 the mean converges slowly.
     #[test]
     fn best_effort_sends_two_megabits_per_second_in_the_mean() {
         let end = Nanos::from_secs(200);

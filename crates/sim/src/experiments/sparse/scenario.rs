@@ -4,14 +4,14 @@
 //! call, uploads of its host, other hosts with an upload each ─▶ 10 or 1 Mbit/s, 50 or 1 ms there and back
 //! ```
 //!
-//! The call is 160 bytes every 20 ms (G.711), packets of 200 bytes with their headers. Uploads are TCP
-//! connections without end whose windows are no limit. All go to one server, so that for an isolation that
-//! counts both ends everything shares a destination. Acknowledgements come back over 100 Mbit/s. A packet
-//! takes 14 bytes more on the line, the header of an Ethernet frame.
+//! The call is 160 bytes every 20 ms (G.711), packets of 200 bytes with their headers. Uploads are
+//! TCP connections without end whose windows are no limit. All go to one server, so that for an
+//! isolation that counts both ends everything shares a destination. Acknowledgements come back over
+//! 100 Mbit/s. A packet takes 14 bytes more on the line, the header of an Ethernet frame.
 //!
-//! Queues are those of the gateway: 1,024 of flows, CoDel in each as [`Rtt::codel`] sets it for the line. The target
-//! is 5 ms, or two packets of the line and a longer interval where that is more. The FIFO has room for 1,000 packets
-//! and no CoDel.
+//! Queues are those of the gateway: 1,024 of flows, CoDel in each as [`Rtt::codel`] sets it for the
+//! line. The target is 5 ms, or two packets of the line and a longer interval where that is more.
+//! The FIFO has room for 1,000 packets and no CoDel.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -43,8 +43,8 @@ pub enum Queueing {
     Isolated(Isolation),
     /// Shortest queue first over flows, with this floor.
     Sqf(FloorShare),
-    /// Deficit round robin over hosts, and shortest queue first with this floor over the flows of each. A
-    /// host has at most [`PerUser::FLOWS`] flows.
+    /// Deficit round robin over hosts, and shortest queue first with this floor over the flows of
+    /// each. A host has at most [`PerUser::FLOWS`] flows.
     UsersSqf(FloorShare),
 }
 

@@ -1,7 +1,8 @@
 //! What shortest queue first leaves the uploads beside the call, with a floor and without.
 //!
-//! The longest queue is served last: with a short round trip one upload has the line and the others nothing. The
-//! floor gives an eighth of the bytes to the queue that has waited longest, so each upload has its part of that.
+//! The longest queue is served last: with a short round trip one upload has the line and the others
+//! nothing. The floor gives an eighth of the bytes to the queue that has waited longest, so each
+//! upload has its part of that.
 
 use freeboard::sched_core::{FloorShare, Nanos};
 
@@ -43,7 +44,8 @@ const fn row(name: &'static str, queueing: Queueing) -> Row {
     Row { name, queueing, has_hosts: matches!(queueing, Queueing::UsersSqf(_)), protects: false }
 }
 
-/// What an upload has of its part at least: a floor of an eighth alone, shared by all that have a part of the rest.
+/// What an upload has of its part at least: a floor of an eighth alone, shared by all that have a
+/// part of the rest.
 const FLOOR: f64 = 0.125;
 
 pub(super) fn sentences(measured: &[Measured]) -> Vec<Sentence> {

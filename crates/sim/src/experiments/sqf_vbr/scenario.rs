@@ -1,4 +1,5 @@
-//! A video with its sound beside downloads, behind a buffer of 50 packets: the test-bed of SQF-VBR §V.
+//! A video with its sound beside downloads, behind a buffer of 50 packets: the test-bed of SQF-VBR
+//! §V.
 //!
 //! | | |
 //! |---|---|
@@ -8,9 +9,9 @@
 //! | sound | 64 kbit/s, 160 bytes every 20 ms |
 //! | downloads | TCP connections without end, of a host each |
 //!
-//! The paper's streams are MPEG-2 of variable rate, whose frames it does not describe; here both have a constant
-//! rate. It does not give the round-trip time either. Direction does not matter to a queue: here the hosts of
-//! the line's near end send.
+//! The paper's streams are MPEG-2 of variable rate, whose frames it does not describe; here both
+//! have a constant rate. It does not give the round-trip time either. Direction does not matter to
+//! a queue: here the hosts of the line's near end send.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -161,7 +162,8 @@ impl Site {
 mod tests {
     use super::*;
 
-    /// Goal: a stream that locked in is rare in a short run, sound never loses, and a run is named by its seed.
+    /// Goal: a stream that locked in is rare in a short run, sound never loses, and a run is named
+    /// by its seed.
     #[test]
     fn a_seed_names_a_run_and_sound_is_protected() {
         let run = |seed| {

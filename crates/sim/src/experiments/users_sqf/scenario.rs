@@ -7,12 +7,14 @@
 //! | user A | [`BULK_OF_A`] transfers without end, a video of 2 Mbit/s, a call (G.711) |
 //! | user B | one transfer without end, or as many as [`Setup`] says |
 //!
-//! All transfers are TCP connections with windows of 64 KiB. The video is 1,000 bytes of picture every 4 ms,
-//! 1,040 with headers, and does not slow down. Its rate is more than a sixth of user A's half of the line, which is its
-//! share by fair queueing among the six flows of A, and less than that half.
+//! All transfers are TCP connections with windows of 64 KiB. The video is 1,000 bytes of picture
+//! every 4 ms, 1,040 with headers, and does not slow down. Its rate is more than a sixth of user
+//! A's half of the line, which is its share by fair queueing among the six flows of A, and less
+//! than that half.
 //!
-//! Each flow has a host at either end. The number of its user is in the third byte of both addresses and
-//! that of the flow in the fourth; this is how queues tell them apart, without a hash.
+//! Each flow has a host at either end. The number of its user is in the third byte of both
+//! addresses and that of the flow in the fourth; this is how queues tell them apart, without a
+//! hash.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -60,7 +62,8 @@ pub const WARM_UP: Nanos = Nanos::from_secs(5);
 pub const DURATION: Nanos = Nanos::from_secs(35);
 
 const BUFFER_BYTES: u32 = 600_000;
-/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than 40 bytes.
+/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than
+/// 40 bytes.
 const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
 const BUFFERS: Buffers = Buffers { send: 1 << 16, receive: 65_535 };
 const PORT: u16 = 5_004;

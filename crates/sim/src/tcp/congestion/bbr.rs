@@ -1,13 +1,15 @@
-//! A control like BBR's: it sends at the rate at which the path delivers, and holds about two products of that rate and
-//! the shortest round trip.
+//! A control like BBR's: it sends at the rate at which the path delivers, and holds about two
+//! products of that rate and the shortest round trip.
 //!
-//! **Source.** draft-cardwell-iccrg-bbr-congestion-control-00: the largest delivery rate of ten round trips and the
-//! shortest round trip of ten seconds (§4.1); Startup at 2/ln 2 until three rounds have grown by less than a quarter,
-//! Drain, ProbeBW with the eight gains 1.25, 0.75, 1, …, ProbeRTT with four segments for 200 ms (§4.3). The delivery
-//! rate is that of draft-cheng-iccrg-delivery-rate-estimation-00.
+//! **Source.** draft-cardwell-iccrg-bbr-congestion-control-00: the largest delivery rate of ten
+//! round trips and the shortest round trip of ten seconds (§4.1); Startup at 2/ln 2 until three
+//! rounds have grown by less than a quarter, Drain, ProbeBW with the eight gains 1.25, 0.75, 1, …,
+//! ProbeRTT with four segments for 200 ms (§4.3). The delivery rate is that of
+//! draft-cheng-iccrg-delivery-rate-estimation-00.
 //!
-//! **Simplifications.** The first phase of ProbeBW is 1.25, not one by chance. No policer is looked for. A loss changes
-//! nothing but the phase of ProbeBW; a timeout begins again with one segment. Segments are not sent in bursts of several.
+//! **Simplifications.** The first phase of ProbeBW is 1.25, not one by chance. No policer is looked
+//! for. A loss changes nothing but the phase of ProbeBW; a timeout begins again with one segment.
+//! Segments are not sent in bursts of several.
 
 use freeboard::sched_core::{Ecn, Nanos};
 

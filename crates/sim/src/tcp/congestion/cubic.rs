@@ -1,10 +1,12 @@
 //! CUBIC: a window that grows by the cube of the time since it was reduced.
 //!
-//! **Source.** RFC 9438: the window of equation 1 one round trip ahead, at most half as much again (§4.2); the
-//! Reno-friendly region (§4.3); 0.7 after a congestion event (§4.6); fast convergence (§4.7); a timeout (§4.8). Slow
-//! start ends early by HyStart's rule of delay (Ha and Rhee, "Taming the Elephants", 2011): a round of at least eight
-//! samples whose shortest round trip is an eighth above the shortest of all, at least 4 ms and at most 16 ms, in a window
-//! of 16 segments or more. RFC 8312, which RFC 9438 replaced in 2023, has one slope in the Reno-friendly region (§4.2 there).
+//! **Source.** RFC 9438: the window of equation 1 one round trip ahead, at most half as much again
+//! (§4.2); the Reno-friendly region (§4.3); 0.7 after a congestion event (§4.6); fast convergence
+//! (§4.7); a timeout (§4.8). Slow start ends early by HyStart's rule of delay (Ha and Rhee, "Taming
+//! the Elephants", 2011): a round of at least eight samples whose shortest round trip is an eighth
+//! above the shortest of all, at least 4 ms and at most 16 ms, in a window of 16 segments or more.
+//! RFC 8312, which RFC 9438 replaced in 2023, has one slope in the Reno-friendly region (§4.2
+//! there).
 //!
 //! **Simplifications.** HyStart's rule of ACK trains is left out. Linux has both.
 
@@ -15,7 +17,8 @@ use super::{Cause, Controller, Feedback, Window};
 /// Segments per second cubed.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// What the Reno-friendly window grows by in a round trip: 3 · (1 − β) / (1 + β), equal to Reno on average (§4.3).
+/// What the Reno-friendly window grows by in a round trip: 3 · (1 − β) / (1 + β), equal to Reno on
+/// average (§4.3).
 const FRIENDLY: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// The growth since the last congestion event.
@@ -36,7 +39,8 @@ pub struct Cubic {
     ecn: Ecn,
     /// The slope of the Reno-friendly region above `cwnd_prior`.
     steepest: f64,
-    /// W_max: the window before it was reduced last, less after fast convergence; none after a timeout.
+    /// W_max: the window before it was reduced last, less after fast convergence; none after a
+    /// timeout.
     highest: Option<f64>,
     /// `cwnd_prior`.
     before: f64,
@@ -79,8 +83,8 @@ impl Cubic {
         Self { ecn, steepest: 1.0, highest, before, epoch, slow_start }
     }
 
-    /// The same by RFC 8312 §4.2, as kernels of 2018 had it: in the Reno-friendly region a window never grows by a whole
-    /// segment a round trip.
+    /// The same by RFC 8312 §4.2, as kernels of 2018 had it: in the Reno-friendly region a window
+    /// never grows by a whole segment a round trip.
     #[must_use]
     pub fn rfc_8312(ecn: Ecn) -> Self {
         Self { steepest: FRIENDLY, ..Self::new(ecn) }
@@ -180,8 +184,8 @@ mod tests {
         }
     }
 
-    /// A window that is acknowledged a round trip at a time follows the equation: a round trip behind where it
-    /// aims, so it lies between the curve and the curve a round trip ahead.
+    /// A window that is acknowledged a round trip at a time follows the equation: a round trip
+    /// behind where it aims, so it lies between the curve and the curve a round trip ahead.
     #[test]
     fn acknowledgements_take_the_window_along_the_curve() {
         let mut cubic = Cubic::new(Ecn::NotEct);
@@ -214,8 +218,9 @@ mod tests {
         assert_eq!((epoch.k, epoch.origin), (0.0, 20.0), "§4.8");
     }
 
-    /// §4.3: a small window grows as Reno's would, by 9/17 of a segment a round trip up to the window before and by
-    /// a whole one above it. By hand, from 7 segments: 7 + 9/17/7 = 7.075630, then 9/17/7.075630 more, and so on.
+    /// §4.3: a small window grows as Reno's would, by 9/17 of a segment a round trip up to the
+    /// window before and by a whole one above it. By hand, from 7 segments: 7 + 9/17/7 = 7.075630,
+    /// then 9/17/7.075630 more, and so on.
     #[test]
     fn a_small_window_grows_as_renos() {
         let mut cubic = Cubic::new(Ecn::NotEct);

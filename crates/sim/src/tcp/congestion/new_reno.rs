@@ -1,7 +1,8 @@
 //! NewReno: a segment a round trip, half of it after a loss.
 //!
-//! **Source.** RFC 5681 §3.1: slow start by the segments that are acknowledged, a segment a round trip above the
-//! threshold, half of what was in flight after a loss. RFC 3168 §6.1.2: a mark as a loss.
+//! **Source.** RFC 5681 §3.1: slow start by the segments that are acknowledged, a segment a round
+//! trip above the threshold, half of what was in flight after a loss. RFC 3168 §6.1.2: a mark as a
+//! loss.
 
 use freeboard::sched_core::{Ecn, Nanos};
 

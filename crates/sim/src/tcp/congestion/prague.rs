@@ -1,13 +1,15 @@
-//! A scalable control like Prague's: the window is reduced by half the part of segments that carried a mark.
+//! A scalable control like Prague's: the window is reduced by half the part of segments that
+//! carried a mark.
 //!
-//! **Source.** RFC 9331 §4.3, what a scalable control must do, and draft-briscoe-iccrg-prague-congestion-control:
-//! ECT(1); α, the moving average of the marked part with a gain of 1/16 once a round trip (§2.4.2, as RFC 8257 §3.3);
-//! a window that is 1 − α/2 of what it was, at most once a round trip, at the first mark; a segment a round trip for
-//! those without a mark; growth as of a round trip of at least 25 ms (§2.4.4); half after a loss; pacing at the window a
-//! round trip, twice that in slow start (§2.4.5).
+//! **Source.** RFC 9331 §4.3, what a scalable control must do, and
+//! draft-briscoe-iccrg-prague-congestion-control: ECT(1); α, the moving average of the marked part
+//! with a gain of 1/16 once a round trip (§2.4.2, as RFC 8257 §3.3); a window that is 1 − α/2 of
+//! what it was, at most once a round trip, at the first mark; a segment a round trip for
+//! those without a mark; growth as of a round trip of at least 25 ms (§2.4.4); half after a loss;
+//! pacing at the window a round trip, twice that in slow start (§2.4.5).
 //!
-//! **Simplifications.** α begins at 1. Slow start ends at the first mark or loss. No fall-back for queues that mark as
-//! for a loss (RFC 9331 §4.3, a SHOULD), and no window below two segments.
+//! **Simplifications.** α begins at 1. Slow start ends at the first mark or loss. No fall-back for
+//! queues that mark as for a loss (RFC 9331 §4.3, a SHOULD), and no window below two segments.
 
 use freeboard::sched_core::{Ecn, Nanos};
 
@@ -105,9 +107,9 @@ mod tests {
         }
     }
 
-    /// By hand: α is 1 at first, so the first mark halves the window. A round in which a quarter is marked gives
-    /// α = 1 + (0.25 − 1) / 16 = 0.953125; the next mark takes 0.4765625 of the window, and no other one of
-    /// that round does.
+    /// By hand: α is 1 at first, so the first mark halves the window. A round in which a quarter is
+    /// marked gives α = 1 + (0.25 − 1) / 16 = 0.953125; the next mark takes 0.4765625 of the
+    /// window, and no other one of that round does.
     #[test]
     fn a_window_is_reduced_by_half_of_the_marked_part() {
         let mut prague = Prague::new();

@@ -1,4 +1,5 @@
-//! Tests of what the kernel tells of connections, on events of a kernel (Linux 6.18) and on what is none.
+//! Tests of what the kernel tells of connections, on events of a kernel (Linux 6.18) and on what is
+//! none.
 
 use freeboard::flowhash::{FlowKey, Nat as _, Transport};
 use proptest::prelude::*;
@@ -8,7 +9,8 @@ use super::*;
 use crate::forward::queue::Heading;
 use freeboard::sched_core::Nanos;
 
-/// Events as they were read, head included, each beside the line that the table of the same kernel had for the connection.
+/// Events as they were read, head included, each beside the line that the table of the same kernel
+/// had for the connection.
 const GOLDEN: [(&str, &str); 5] = [
     // An echo.
     (
@@ -52,7 +54,8 @@ const GOLDEN: [(&str, &str); 5] = [
          src=2001:0db8:0000:0000:0000:0000:0000:0002 dst=2001:0db8:0000:0000:0000:0000:0000:00fe \
          sport=53 dport=2005 mark=0 zone=0 use=2",
     ),
-    // A connection of TCP to a port that is forwarded, with the state of the protocol behind the rest.
+    // A connection of TCP to a port that is forwarded, with the state of the protocol behind the
+    // rest.
     (
         "c4000000000100060000000000000000020000003400018014000180080001000a090002080002000a0900fe\
          1c00028005000100060000000600020015b30000060003001f9000003400028014000180080001000a080001\
@@ -115,7 +118,8 @@ fn an_event_that_is_cut_is_none() {
     }
 }
 
-/// Goal: a tuple in a tuple, values of another length, two protocols and addresses of two families are no connection.
+/// Goal: a tuple in a tuple, values of another length, two protocols and addresses of two families
+/// are no connection.
 #[test]
 fn what_is_nested_wrongly_is_none() {
     let addresses = |family: usize| match family {
@@ -189,8 +193,8 @@ proptest! {
     }
 }
 
-/// Goal: a connection of which the kernel tells is known at once, also while a pass is on that has it not, and is
-/// forgotten by a pass that begins later.
+/// Goal: a connection of which the kernel tells is known at once, also while a pass is on that has
+/// it not, and is forgotten by a pass that begins later.
 #[test]
 fn what_is_told_is_known_at_once() {
     let transport = Transport { protocol: 17, src_port: 46_490, dst_port: 99 };
@@ -214,8 +218,8 @@ fn what_is_told_is_known_at_once() {
     assert_eq!(table.len(), GOLDEN.len());
 }
 
-/// Goal: the table is read seldom while the kernel tells of connections, and often where it does not, where it has told
-/// more than was read, and where the table has no room.
+/// Goal: the table is read seldom while the kernel tells of connections, and often where it does
+/// not, where it has told more than was read, and where the table has no room.
 #[test]
 fn the_table_is_read_often_where_the_kernel_does_not_tell() {
     let ms = Nanos::from_millis;

@@ -14,8 +14,9 @@ fn sparse_first(quanta: &[u32]) -> Link<Drr<Vec<DrrFlow>>> {
     Link::over(scheduler, quanta.len())
 }
 
-/// Goal: a flow that sends less than its share waits for one packet, not for a round, however many flows
-/// stand. Method: 24 flows stand; one sends 10 bytes after each third packet, a third of its share.
+/// Goal: a flow that sends less than its share waits for one packet, not for a round, however many
+/// flows stand. Method: 24 flows stand; one sends 10 bytes after each third packet, a third of its
+/// share.
 #[test]
 fn a_sparse_flow_waits_for_no_round() {
     let mut link = sparse_first(&[100; 25]);
@@ -63,9 +64,10 @@ fn state_of_b(line: &Letters) -> u32 {
     line.queues.scheduler().nodes[1].flow.charged
 }
 
-/// What flow 1 gets beside flow 0. Flow 0 stays backlogged, and each of its packets is a turn. Returns all bytes
-/// of flow 1, and the most that flow 1 has in any interval beyond a quantum for each turn of flow 0 in the
-/// interval. `len` says what flow 1 sends next, and whether flow 1 first waits until it holds nothing.
+/// What flow 1 gets beside flow 0. Flow 0 stays backlogged, and each of its packets is a turn.
+/// Returns all bytes of flow 1, and the most that flow 1 has in any interval beyond a quantum for
+/// each turn of flow 0 in the interval. `len` says what flow 1 sends next, and whether flow 1 first
+/// waits until it holds nothing.
 fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Xorshift) -> (u32, bool)) -> (u64, i64) {
     let (mut link, mut random) = (sparse_first(quanta), Xorshift::new(5));
     let (mut bytes, mut ahead, mut least, mut most) = (0, 0, 0, 0);
@@ -109,10 +111,11 @@ fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Xorshift) -> (u32, bool)
 /// The length of the next packet, and whether the flow waits with it until it holds nothing.
 type NextPacket = fn(&mut Xorshift) -> (u32, bool);
 
-/// Goal: a flow that empties and returns as it likes gets at most k + 2 quanta and a packet less a byte in any k
-/// turns of a flow that stands. In the long run it gets no more than its share. Method: flow 1 sends in the ways that
-/// gain most where a flow that empties on the old list is new at once. It sends a packet whenever it holds none, of a
-/// quantum, of a byte less, or at random; beside one flow or four, with quanta of 100 to 250.
+/// Goal: a flow that empties and returns as it likes gets at most k + 2 quanta and a packet less a
+/// byte in any k turns of a flow that stands. In the long run it gets no more than its share.
+/// Method: flow 1 sends in the ways that gain most where a flow that empties on the old list is new
+/// at once. It sends a packet whenever it holds none, of a quantum, of a byte less, or at random;
+/// beside one flow or four, with quanta of 100 to 250.
 #[test]
 fn a_flow_that_keeps_returning_has_a_turn_a_round() {
     let ways: [(&str, NextPacket); 5] = [
@@ -138,8 +141,9 @@ fn a_flow_that_keeps_returning_has_a_turn_a_round() {
     assert_eq!(bytes, 2_000_000, "its share, and all of it");
 }
 
-/// Goal: flows that send one byte less than the quantum leave a flow that stands its share. Method: eight of
-/// them beside one, every packet when the last one is gone. Two packets a round would leave it 1/17.
+/// Goal: flows that send one byte less than the quantum leave a flow that stands its share. Method:
+/// eight of them beside one, every packet when the last one is gone. Two packets a round would
+/// leave it 1/17.
 #[test]
 fn flows_of_a_byte_less_than_the_quantum_have_no_two_turns() {
     let mut link = sparse_first(&[100; 9]);

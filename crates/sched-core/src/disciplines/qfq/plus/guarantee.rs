@@ -12,23 +12,27 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
     /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: two
     /// divisions.
     ///
-    /// As that of [`Qfq`](crate::Qfq::guarantee), the guarantee holds while no flow is configured or removed,
-    /// and after a change from an instant on at which no flow is backlogged.
+    /// As that of [`Qfq`](crate::Qfq::guarantee), the guarantee holds while no flow is configured
+    /// or removed, and after a change from an instant on at which no flow is backlogged.
     ///
-    /// `φ` is the share of the flow among all flows added, and `φ'` is as in [`Qfq`](crate::Qfq::guarantee). `s`
-    /// is the width of the flow's slots in bytes of the flow, `L_k` the flow's longest packet, `n` the members
-    /// of its aggregate, and `B` the longest budget: `M` longest packets of the scheduler.
+    /// `φ` is the share of the flow among all flows added, and `φ'` is as in
+    /// [`Qfq`](crate::Qfq::guarantee). `s` is the width of the flow's slots in bytes of the flow,
+    /// `L_k` the flow's longest packet, `n` the members of its aggregate, and `B` the longest
+    /// budget: `M` longest packets of the scheduler.
     ///
-    /// - B-WFI `≤ max(3s + φ'B + (1 − nφ)L_k, 2s + (φ + φ')B) + ((n − 1)(3L_k − 2) + L_k)/n`. The first term is
-    ///   that of QFQ with `B` for the longest packet, and the rest is for the turns of the others;
-    /// - fairness: none, [`Guarantee::fairness`] is `u64::MAX`. A flow whose fellows are idle has what they
-    ///   would have besides its own, up to `n` times as much as a flow of another aggregate.
+    /// - B-WFI `≤ max(3s + φ'B + (1 − nφ)L_k, 2s + (φ + φ')B) + ((n − 1)(3L_k − 2) + L_k)/n`. The
+    ///   first term is that of QFQ with `B` for the longest packet, and the rest is for the turns
+    ///   of the others;
+    /// - fairness: none, [`Guarantee::fairness`] is `u64::MAX`. A flow whose fellows are idle has
+    ///   what they would have besides its own, up to `n` times as much as a flow of another
+    ///   aggregate.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
         let k = self.flows.as_ref().get(flow.index())?;
         let members = u64::from(self.aggregates.as_ref().get(k.aggregate as usize)?.members);
         let node = self.nodes.as_ref().get(k.aggregate as usize)?;
-        // Of virtual time, for a byte of the aggregate; for one of the link at least `one`, at most `most`.
+        // Of virtual time, for a byte of the aggregate; for one of the link at least `one`, at most
+        // `most`.
         let inverse = u64::from(node.inverse);
         let one = NonZeroU64::new(self.core.weights.least_per_byte().into())?;
         let most = u64::from(self.core.weights.most_per_byte());

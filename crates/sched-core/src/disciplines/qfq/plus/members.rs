@@ -46,7 +46,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         let others = self.weight_sum.wrapping_sub(old.map_or(0, |old| weight_of(old.inverse)));
         let sum = others.wrapping_add(weight_of(inverse));
         in_range("sum of the weights", sum, Self::MAX_WEIGHT_SUM)?;
-        // Unless it stays, it needs room in an aggregate, a new one, or the one that it leaves empty.
+        // Unless it stays, it needs room in an aggregate, a new one, or the one that it leaves
+        // empty.
         let has_place = old == Some(class)
             || self.open_to(class).is_some()
             || self.free != NONE

@@ -1,4 +1,5 @@
-//! The invariants of QFQ+: those of QFQ over the aggregates, and which flow is a member of which. For tests.
+//! The invariants of QFQ+: those of QFQ over the aggregates, and which flow is a member of which.
+//! For tests.
 
 use core::num::NonZeroU32;
 
@@ -11,9 +12,9 @@ use crate::queues::queue::NONE;
 use crate::{Backlog, FlowId, Imbalance};
 
 impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q> {
-    /// Checks for aggregates what [`Qfq::check_lag`](crate::Qfq::check_lag) checks for flows, with the longest
-    /// budget there can be in place of the longest packet. What is checked holds while no flow is added, removed
-    /// or re-configured. For tests: O(aggregates).
+    /// Checks for aggregates what [`Qfq::check_lag`](crate::Qfq::check_lag) checks for flows, with
+    /// the longest budget there can be in place of the longest packet. What is checked holds while
+    /// no flow is added, removed or re-configured. For tests: O(aggregates).
     ///
     /// # Errors
     /// The first [`Imbalance`] found.

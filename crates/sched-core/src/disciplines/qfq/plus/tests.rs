@@ -22,8 +22,8 @@ fn classes(random: &mut Xorshift, longest: u32) -> Vec<(u32, u32)> {
     (0..count).map(class).collect()
 }
 
-/// Goal: with one member an aggregate is its flow, and the order of packets that of QFQ. Method: the
-/// same random load on both; what is compared is every flow served.
+/// Goal: with one member an aggregate is its flow, and the order of packets that of QFQ. Method:
+/// the same random load on both; what is compared is every flow served.
 #[test]
 fn with_aggregates_of_one_flow_it_is_qfq() {
     for seed in 1..=effort(5, 100) {
@@ -59,7 +59,8 @@ fn with_aggregates_of_one_flow_it_is_qfq() {
     }
 }
 
-/// Random classes, lengths, arrivals, losses; with `churn` also flows that come, go and change class.
+/// Random classes, lengths, arrivals, losses; with `churn` also flows that come, go and change
+/// class.
 fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> {
     let mut random = Xorshift::new(seed);
     let (count, members) = (2 + random.below(40), 1 + random.below(8));
@@ -130,9 +131,9 @@ fn what_is_out_of_range_is_refused_with_its_range_and_changes_nothing() {
     refuses_what_is_out_of_range(&mut plus);
 }
 
-/// Goal: what relative fairness costs. Method: two full aggregates of equal flows, all of one backlogged
-/// and one flow of the other: by QFQ each has a ninth, here that one has half and each of the others,
-/// as promised, a sixteenth.
+/// Goal: what relative fairness costs. Method: two full aggregates of equal flows, all of one
+/// backlogged and one flow of the other: by QFQ each has a ninth, here that one has half and each
+/// of the others, as promised, a sixteenth.
 #[test]
 fn a_flow_whose_fellows_are_idle_has_their_share_as_well() {
     let mut link = Link::with(plus(16, 1_500, 8), &[(1, 1_500); 16]);

@@ -1,7 +1,8 @@
-//! QFQ with one of its rules replaced by another that is wrong or worse, to show what the rule is for.
+//! QFQ with one of its rules replaced by another that is wrong or worse, to show what the rule is
+//! for.
 //!
-//! The algorithm knows no mutants. A mutant changes what QFQ has stored: once before the first call, and again
-//! before or after each call.
+//! The algorithm knows no mutants. A mutant changes what QFQ has stored: once before the first
+//! call, and again before or after each call.
 
 use super::super::eligibility::bit;
 use super::super::virtual_time::reciprocal;
@@ -129,8 +130,8 @@ impl Mutated {
         self.mutant.set_speed(&mut self.link.scheduler);
     }
 
-    /// Sends at one byte per unit of time; `(time, flow, len)` arrive on the way, those of the instant
-    /// of a dequeue before it. Stops after `packets`, or with the first imbalance.
+    /// Sends at one byte per unit of time; `(time, flow, len)` arrive on the way, those of the
+    /// instant of a dequeue before it. Stops after `packets`, or with the first imbalance.
     pub(super) fn play(
         &mut self,
         arrivals: &[(u64, u32, u32)],

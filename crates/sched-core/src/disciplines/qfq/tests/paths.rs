@@ -1,7 +1,8 @@
-//! Which paths of QFQ the workloads of the paper's harness take, beside those that dummynet's takes.
+//! Which paths of QFQ the workloads of the paper's harness take, beside those that dummynet's
+//! takes.
 //!
-//! The flow scheduler is watched from outside: what a call did is told from the state before and after it, so
-//! that nothing is counted in the code that users run.
+//! The flow scheduler is watched from outside: what a call did is told from the state before and
+//! after it, so that nothing is counted in the code that users run.
 
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -15,8 +16,8 @@ use conformance::paper::{
     Controller, Load, MTU, NONE, Pool, Sizes, Subject, Traffic, Weights as Mix,
 };
 
-/// The columns of the peer's table. The first seven are fractions of the enqueues, the others of the
-/// dequeues.
+/// The columns of the peer's table. The first seven are fractions of the enqueues, the others of
+/// the dequeues.
 const COLUMNS: [&str; 17] = [
     "idle",       // the flow was idle
     "S=V",        // and starts at V,
@@ -38,14 +39,15 @@ const COLUMNS: [&str; 17] = [
 ];
 const DEQUEUES: usize = 7;
 
-/// The columns that must be the peer's, to within [`SAME`] thousandths: how flows move between slots and groups.
+/// The columns that must be the peer's, to within [`SAME`] thousandths: how flows move between
+/// slots and groups.
 const SHAPE: [usize; 9] = [0, 4, 5, 9, 10, 12, 13, 7, 11];
 const JUMPS: usize = 15;
 const SAME: u32 = 10;
-/// The limit in two cases. First, where flows of different weights come and go with packets that do not fill a
-/// slot: the place in a slot at which a flow starts decides how many of its five packets stay in the slot. This
-/// place differs, as the columns `S=V` and `S=F` do. Second, where the column says which group blocks which: this
-/// follows from how far `V` is.
+/// The limit in two cases. First, where flows of different weights come and go with packets that do
+/// not fill a slot: the place in a slot at which a flow starts decides how many of its five packets
+/// stay in the slot. This place differs, as the columns `S=V` and `S=F` do. Second, where the
+/// column says which group blocks which: this follows from how far `V` is.
 const ALIKE: u32 = 60;
 
 /// Flows, load, sizes, weights, and dummynet's fractions in thousandths.
@@ -146,7 +148,8 @@ impl Watched {
         self.note(0, &seen);
     }
 
-    /// `sets` are those before; `V` went to `stepped` for the packet, before anything else moved it.
+    /// `sets` are those before; `V` went to `stepped` for the packet, before anything else moved
+    /// it.
     fn saw_dequeue(&mut self, flow: u32, before: Look, sets: Sets, stepped: Virtual) {
         let after = self.look(flow);
         let i = u32::from(after.k.group);
@@ -218,8 +221,8 @@ impl Subject for Watched {
     }
 }
 
-/// What is seen from the first packet on: as many cycles as 200,000 iterations take, at least two, and as
-/// many again.
+/// What is seen from the first packet on: as many cycles as 200,000 iterations take, at least two,
+/// and as many again.
 fn watch(traffic: &Traffic) -> Watched {
     let mut watched = Watched::new(traffic);
     let cycles = 2 * 200_000_u64.div_ceil(traffic.cycle()).max(2);
@@ -235,16 +238,16 @@ fn watch(traffic: &Traffic) -> Watched {
     watched
 }
 
-/// Goal: QFQ does the same work as the one the paper's authors measured: under the same controller its
-/// flows change slots and groups as often. Method: the fractions of calls that take each path, beside
-/// dummynet's in its own harness, as gcov counts them.
+/// Goal: QFQ does the same work as the one the paper's authors measured: under the same controller
+/// its flows change slots and groups as often. Method: the fractions of calls that take each path,
+/// beside dummynet's in its own harness, as gcov counts them.
 ///
-/// What differs, and must: the weights in `V` are those that count, not the constant 2^17. So with little
-/// weight in all `V` does not lag and need not jump (732 of 1,000 dequeues of a lone flow there, none
-/// here). And `V` steps so far with each packet that it nearly always enters another of the narrowest
-/// slots. When all is idle `V` passes every stamp, so in SMALL flows start at `V` and not at their `F`. How
-/// many groups `V` has not reached follows from both. Slots are first come, first served, which changes
-/// which flow is next, and no fraction.
+/// What differs, and must: the weights in `V` are those that count, not the constant 2^17. So with
+/// little weight in all `V` does not lag and need not jump (732 of 1,000 dequeues of a lone flow
+/// there, none here). And `V` steps so far with each packet that it nearly always enters another of
+/// the narrowest slots. When all is idle `V` passes every stamp, so in SMALL flows start at `V` and
+/// not at their `F`. How many groups `V` has not reached follows from both. Slots are first come,
+/// first served, which changes which flow is next, and no fraction.
 #[test]
 fn the_workloads_of_the_paper_take_the_paths_of_the_papers_own_harness() {
     println!("flows\tload\tsizes\tweights\twhose\t{}", COLUMNS.join("\t"));

@@ -28,8 +28,8 @@ fn floored_after(flows: usize, exponent: u32, after: u32) -> Floored {
     plain(flows).service_floor(share, vec![WaitingFlow::EMPTY; flows]).unwrap()
 }
 
-/// Of `packets` packets of 100 bytes, which were those of the last flow: all others hold one packet at any
-/// time, it holds a hundred to begin with.
+/// Of `packets` packets of 100 bytes, which were those of the last flow: all others hold one packet
+/// at any time, it holds a hundred to begin with.
 fn of_the_longest<O: FlowScheduler>(scheduler: O, flows: u32, packets: u32) -> Vec<u32> {
     let mut link = Link::over(scheduler, flows as usize);
     let longest = flows - 1;
@@ -49,29 +49,32 @@ fn of_the_longest<O: FlowScheduler>(scheduler: O, flows: u32, packets: u32) -> V
 }
 
 /// Goal: plain SQF starves the longest queue for ever; with a floor it is served as the bound says.
-/// Method: of three flows the two with one packet each are refilled at once; the longest is last in line at
-/// the start, and again whenever it was served.
+/// Method: of three flows the two with one packet each are refilled at once; the longest is last in
+/// line at the start, and again whenever it was served.
 #[test]
 fn the_longest_queue_starves_without_a_floor_and_waits_for_its_bound_with_one() {
     assert_eq!(of_the_longest(plain(3), 3, 10_000), []);
     for exponent in [1, 2, 3, 7] {
         let part = 1 << exponent;
         let its = of_the_longest(floored(3, exponent), 3, 90 * part);
-        // Two others between two turns of the floor, and it would be the third in line; but services as
-        // the shortest send the others behind it, so it is first in line at once if there are two.
+        // Two others between two turns of the floor, and it would be the third in line; but
+        // services as the shortest send the others behind it, so it is first in line at once if
+        // there are two.
         let turns = if exponent > 1 { 90 } else { 45 };
         assert!(its.len().abs_diff(turns) <= 1, "{part}: {}", its.len());
         let gaps = its.windows(2).map(|pair| pair[1] - pair[0]).max();
         assert!(gaps.unwrap() <= part * 3, "{part}: {gaps:?}");
-        // A flow that was served as the shortest a moment ago is none that starves, and its turn is left out.
+        // A flow that was served as the shortest a moment ago is none that starves, and its turn is
+        // left out.
         let its = of_the_longest(floored_after(3, exponent, 20_000), 3, 200 + 90 * part);
         assert_eq!(its[0], 201, "{part}");
         assert!(its.len() as u32 >= 60, "{part}: {}", its.len());
     }
 }
 
-/// Goal: bytes are counted, and not packets. Method: a voice of 200 bytes that is always the shortest, beside
-/// four uploads of 1,500: the uploads get an eighth of the bytes, each a fourth of it, in turn.
+/// Goal: bytes are counted, and not packets. Method: a voice of 200 bytes that is always the
+/// shortest, beside four uploads of 1,500: the uploads get an eighth of the bytes, each a fourth of
+/// it, in turn.
 #[test]
 fn the_floor_is_an_eighth_of_the_bytes_and_goes_round_those_that_starve() {
     let flows = 5;
@@ -95,14 +98,16 @@ fn the_floor_is_an_eighth_of_the_bytes_and_goes_round_those_that_starve() {
 }
 
 /// Goal, whatever arrives, is dropped, removed or added meanwhile:
-/// - a backlogged flow that was last served, or became backlogged, with F flows backlogged is served again before
-///   `k·F·L` bytes have been sent, and with a wait of `D` bytes before `D + L` more; that is nearly reached;
+/// - a backlogged flow that was last served, or became backlogged, with F flows backlogged is
+///   served again before `k·F·L` bytes have been sent, and with a wait of `D` bytes before `D + L`
+///   more; that is nearly reached;
 /// - the floor has its part of the bytes of any interval, to within a packet;
 /// - packets of the floor in a row are less than `L + L/(k − 1)`.
 ///
-/// Method: 400,000 random operations, or half of them, for each of four sizes, with `D` of 0 and of 5,000, in which few flows are kept
-/// short and get most of the service. The service that is due to each flow is booked when it begins to wait. The
-/// account of the floor is kept anew from the bytes that are sent.
+/// Method: 400,000 random operations, or half of them, for each of four sizes, with `D` of 0 and of
+/// 5,000, in which few flows are kept short and get most of the service. The service that is due to
+/// each flow is booked when it begins to wait. The account of the floor is kept anew from the bytes
+/// that are sent.
 #[test]
 fn no_flow_waits_for_more_bytes_than_the_bound() {
     let sizes = [(1, 1), (2, 1), (5, 2), (16, 3)];
@@ -176,8 +181,8 @@ fn no_flow_waits_for_more_bytes_than_the_bound() {
     }
 }
 
-/// Goal: the bound is tight. Method: of equal packets of `L` bytes, the floor has just been served when the
-/// last of F flows joins the line.
+/// Goal: the bound is tight. Method: of equal packets of `L` bytes, the floor has just been served
+/// when the last of F flows joins the line.
 #[test]
 fn the_bound_is_reached_but_for_a_packet() {
     let (flows, len) = (4, 1_000);
@@ -238,7 +243,8 @@ fn a_floor_that_leaves_nothing_or_has_no_room_is_refused() {
     assert_eq!((refused(2), refused(3), refused(9)), (Some(error), None, None));
 }
 
-/// Lengths that no packet has and services of flows that were not selected leave the account in its range.
+/// Lengths that no packet has and services of flows that were not selected leave the account in its
+/// range.
 #[test]
 fn the_account_of_the_floor_cannot_run_away() {
     let mut scheduler = floored(2, 10);

@@ -11,10 +11,10 @@ use std::vec::Vec;
 const FLOWS: usize = 100;
 const DESCRIPTORS: usize = FROM_DESCRIPTORS;
 
-/// Goal: a burst is its packets one by one: same packets out, same drops, same rejections, in the same
-/// order, also where memory is touched first.
-/// Method: two copies of a scheduler with enough descriptors to be touched get the same random bursts of up to
-/// 100 packets, good and bad, one copy in bursts and the other in single calls.
+/// Goal: a burst is its packets one by one: same packets out, same drops, same rejections, in the
+/// same order, also where memory is touched first.
+/// Method: two copies of a scheduler with enough descriptors to be touched get the same random
+/// bursts of up to 100 packets, good and bad, one copy in bursts and the other in single calls.
 fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, steps: usize) {
     let random = &mut Xorshift::new(0);
     for step in 0..steps {
@@ -135,10 +135,10 @@ fn drr_knows_which_flows_are_next() {
     }
 }
 
-/// Goal: what QFQ says of the next flows is what comes, while no flow comes or goes and all are of one
-/// group: those of the slot that is served.
-/// Method: 50 of 100 flows stand with packets of any length. The flows as they are served, each turn
-/// once, are those foretold; together they are all.
+/// Goal: what QFQ says of the next flows is what comes, while no flow comes or goes and all are of
+/// one group: those of the slot that is served.
+/// Method: 50 of 100 flows stand with packets of any length. The flows as they are served, each
+/// turn once, are those foretold; together they are all.
 #[test]
 fn qfq_knows_which_flows_are_next() {
     let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; FLOWS], 1_500).unwrap();

@@ -22,9 +22,9 @@ pub enum Candidate {
     SparseFirst,
     /// The shortest queue first.
     Sqf,
-    /// [`Isolated`] by source and flow: hosts above flows with sparse flows first, the longest host gives
-    /// way. A part of a [`SmartQueue`](freeboard::SmartQueue), and not the whole: all candidates have the AQM of the attack,
-    /// mostly none, and no line.
+    /// [`Isolated`] by source and flow: hosts above flows with sparse flows first, the longest host
+    /// gives way. A part of a [`SmartQueue`](freeboard::SmartQueue), and not the whole: all
+    /// candidates have the AQM of the attack, mostly none, and no line.
     Isolated,
     /// The same with the port that a packet comes in by for its host.
     Ports,

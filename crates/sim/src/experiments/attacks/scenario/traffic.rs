@@ -18,18 +18,19 @@ const SPARSE_PORT: u16 = 5_060;
 /// A key that is not the one in use.
 const GUESSED_KEY: u128 = 0x6120_6775_6573_7320_6f66_2068_6973_2e2e;
 
-/// What the attackers do. Where nothing else is said it is one host, and it sends one and a half times what
-/// the link carries.
+/// What the attackers do. Where nothing else is said it is one host, and it sends one and a half
+/// times what the link carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attack {
     /// Nothing.
     None,
     /// Every packet, of this length in bytes, is the first of a flow (J01, J02).
     FreshFlows(u32),
-    /// A thousand flows in turn, all of this many hosts, packets of 1,514 bytes (J03, J05: they fill the
-    /// sets of the table at random).
+    /// A thousand flows in turn, all of this many hosts, packets of 1,514 bytes (J03, J05: they
+    /// fill the sets of the table at random).
     ThousandFlows(u32),
-    /// Sixteen flows whose labels lie in the set of the victim's sparse flow: the key is known (J04).
+    /// Sixteen flows whose labels lie in the set of the victim's sparse flow: the key is known
+    /// (J04).
     KnownKey,
     /// The same headers, with labels from another key (J04).
     SecretKey,
@@ -47,11 +48,11 @@ pub enum Attack {
     TimedBursts,
     /// Packets of one byte and of 65,535 in turn, in one flow (J11).
     OneByteAndLongest,
-    /// Fragments of packets with ever new identifications, ever new protocol numbers, and headers of zeros,
-    /// read by the parser: two hosts, one of them zero (J12).
+    /// Fragments of packets with ever new identifications, ever new protocol numbers, and headers
+    /// of zeros, read by the parser: two hosts, one of them zero (J12).
     OddHeaders,
-    /// Two hundred flows that send a packet of 1,513 bytes each time they are empty, as much as the link
-    /// carries.
+    /// Two hundred flows that send a packet of 1,513 bytes each time they are empty, as much as the
+    /// link carries.
     UnderQuantum,
     /// A hundred flows that come in turn with three packets, as much as the link carries.
     OnOff,
@@ -223,8 +224,8 @@ fn udp(src: [u8; 4], flow: u32) -> FlowKey {
     FlowKey::V4 { src, dst: [198, 51, 100, third], transport }
 }
 
-/// Packet after packet at `hundredths` of the link's rate, each of a flow and a host, a port and a length
-/// that its number decides.
+/// Packet after packet at `hundredths` of the link's rate, each of a flow and a host, a port and a
+/// length that its number decides.
 fn paced(
     hundredths: u64,
     mut packet: impl FnMut(u32) -> ((Labels, u32), u32) + 'static,
@@ -302,8 +303,8 @@ mod tests {
     use conformance::rng::Streams;
     use freeboard::flowhash::Ending;
 
-    /// Goal: the odd headers are what they are called, and each kind has one defined flow or one for each
-    /// protocol number, and one host. Method: the parser's own word for each.
+    /// Goal: the odd headers are what they are called, and each kind has one defined flow or one
+    /// for each protocol number, and one host. Method: the parser's own word for each.
     #[test]
     fn odd_headers_end_where_they_should() {
         for n in 0..600 {

@@ -10,9 +10,9 @@ use super::CORE_RATE;
 pub type Lag = i64;
 
 /// Measures `t_c − t_a − Q/(φ·R)` for every packet of one flow at each of two links, and keeps the
-/// largest. `t_a` is when the packet came, `t_c` when its last bit left, `Q` what the flow had at the
-/// link right after `t_a`, the untransmitted rest of a packet on the line included. The worst that
-/// can be is the flow's T-WFI (QFQ §VI). The flow must not lose packets.
+/// largest. `t_a` is when the packet came, `t_c` when its last bit left, `Q` what the flow had at
+/// the link right after `t_a`, the untransmitted rest of a packet on the line included. The worst
+/// that can be is the flow's T-WFI (QFQ §VI). The flow must not lose packets.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     weight: u64,
@@ -42,8 +42,8 @@ impl Meter {
         let Some(hop) = self.hops.get_mut(hop) else { return };
         hop.queued_bytes += u64::from(len);
         let at_line_rate = hop.queued_bytes * NANOS_PER_BYTE + hop.line_until.since(now).0;
-        // 2,000 packets of 1,500 bytes are 2^32 ns, and no sum of weights exceeds 2^24. Rounded down:
-        // a lag is never understated.
+        // 2,000 packets of 1,500 bytes are 2^32 ns, and no sum of weights exceeds 2^24. Rounded
+        // down: a lag is never understated.
         let at_own_rate = at_line_rate * self.sum / self.weight;
         hop.due.push_back((now.0 + at_own_rate).cast_signed());
     }
@@ -66,7 +66,8 @@ impl Meter {
 mod tests {
     use super::*;
 
-    /// At 10 Mbit/s 200 bytes take 160 µs; a flow with a quarter of the line is to have 640 µs each.
+    /// At 10 Mbit/s 200 bytes take 160 µs; a flow with a quarter of the line is to have 640 µs
+    /// each.
     #[test]
     fn a_lag_is_what_a_packet_takes_beyond_its_flows_backlog_at_the_reserved_rate() {
         let micros = Nanos::from_micros;
