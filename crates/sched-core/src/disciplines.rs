@@ -1,4 +1,4 @@
-//! Which flow is next, and the indices that say so.
+//! Flow schedulers and the indices they select flows with.
 
 pub(crate) mod age;
 pub(crate) mod drr;

@@ -1,49 +1,54 @@
-//! Which flow holds the fewest bytes, and which the most, to within one part in 2^S.
+//! An index of flows by queued bytes, which finds the shortest and the longest to within one part
+//! in 2^S.
 //!
-//! Flows are listed by *classes of length*. A length below `2^(S + 1)` has a class of its own. From
-//! there on, each power of two is cut into `2^S` classes of equal width. One bit a class says
-//! whether a flow is in it. One bit a word of 32 classes says whether any of these 32 is used. So
-//! two searches for a set bit find the lowest class in use, and two the highest.
+//! Flows are listed by *length class*. Each length below `2^(S + 1)` has a class of its own. Above,
+//! each power of two is divided into `2^S` classes of equal width. One bit per class is set if the
+//! class contains a flow. One bit per word of 32 classes is set if any of the 32 is in use. So two
+//! find-first-set operations find the lowest class in use, and two find-last-set operations the
+//! highest.
 //!
-//! **What is promised.** Let `min` and `max` be the fewest and the most bytes that a listed flow
-//! holds. Then [`LengthIndex::shortest`] holds less than `(1 + 2^-S)·min` bytes, and
-//! [`LengthIndex::longest`] more than `max/(1 + 2^-S)`. The reason: a class of more than one length
-//! is `m·2^k..(m + 1)·2^k`, with `m` at least `2^S`. Two lengths in it differ by less than `2^k`,
-//! and `2^k` is at most one part in `2^S` of either.
+//! **Guarantees.** Let `min` and `max` be the fewest and the most bytes of any listed flow. Then
+//! [`LengthIndex::shortest`] holds less than `(1 + 2^-S)·min` bytes, and [`LengthIndex::longest`]
+//! more than `max/(1 + 2^-S)`. Reason: a class of more than one length is `m·2^k..(m + 1)·2^k`,
+//! with `m` at least `2^S`. Two lengths in it differ by less than `2^k`, and `2^k` is at most one
+//! part in `2^S` of either.
 //!
-//! **Order within a class.** The flow comes first that entered the class or was served in it least
-//! recently. A flow that loses packets without service, and stays in its class, keeps its place.
+//! **Order within a class.** The flow that entered the class or was served in it least recently
+//! comes first. A flow that loses packets without service, and stays in its class, keeps its
+//! position.
 //!
-//! Cost: constant, whatever is listed: a change touches the flow, three neighbours and two classes.
-//! Memory: 16 bytes a flow, 132 bytes of bits, and 4 bytes a class: 3,584 with `S` = 5, 1,856 with
-//! 4, 960 with 3. Source: search by bitmaps, Saeed et al., Eiffel, NSDI 2019; the classes are ours.
+//! Cost: constant, independent of the number of flows: a change touches the flow, three neighbours
+//! and two classes. Memory: 16 bytes per flow, 132 bytes of bits, and 4 bytes per class: 3,584 with
+//! `S` = 5, 1,856 with 4, 960 with 3. Source: search by bitmaps, Saeed et al., Eiffel, NSDI 2019;
+//! the classes are ours.
 
 use crate::flow_scheduler::{ConfigError, FlowState, Table};
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance};
 
-/// A power of two is cut into `2^5` classes of length, unless another number is given: lengths are
-/// told apart to 1/32.
+/// Default number of bits `S`: a power of two is divided into `2^5` length classes, which
+/// distinguish lengths to 1/32.
 pub const SUB_CLASS_BITS: u32 = 5;
 
-/// Room for one flow in an index of lengths: 16 bytes, all zero while the flow was not added.
+/// Memory for one flow in an index of lengths: 16 bytes, all zero until the flow is added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LengthFlow {
-    /// What the flow holds; zero if and only if it is idle.
+    /// Bytes that the flow holds; zero if and only if it is idle.
     bytes: u32,
-    /// The class of `bytes`. Stale while the flow is idle, as are `older` and `newer`.
+    /// The class of `bytes`. Like `older` and `newer`, stale while the flow is idle.
     class: u16,
-    /// Whether the owner of the index knows the flow.
+    /// True if the flow has been added to the scheduler.
     is_added: bool,
-    /// The flow that entered the class next before this one; for the oldest of the class, the
-    /// newest.
+    /// The flow that entered the class immediately before this one; for the oldest of the class,
+    /// the newest.
     older: u32,
-    /// The flow that entered the class next after this one; [`NONE`] for the newest of the class.
+    /// The flow that entered the class immediately after this one; [`NONE`] for the newest of the
+    /// class.
     newer: u32,
 }
 
 impl LengthFlow {
-    /// What a table is filled with.
+    /// A flow that has not been added, to fill a table with.
     pub const EMPTY: Self = Self { bytes: 0, class: 0, is_added: false, older: 0, newer: 0 };
 
     #[inline]
@@ -57,12 +62,12 @@ impl LengthFlow {
     }
 }
 
-/// Room for one class of length, where a power of two has `2^S` of them: 4 bytes, all zero while no
-/// flow is in the class.
+/// Memory for one length class, of which a power of two has `2^S`: 4 bytes, all zero while the
+/// class is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LengthClass<const S: u32 = SUB_CLASS_BITS> {
-    /// One more than the number of the flow that entered the class first; 0 if and only if no flow
-    /// is in it.
+    /// The number of the flow that entered the class first, plus 1; 0 if and only if the class is
+    /// empty.
     oldest: u32,
 }
 
@@ -70,31 +75,31 @@ impl<const S: u32> LengthClass<S> {
     /// A class without flows.
     pub const EMPTY: Self = Self { oldest: 0 };
 
-    /// How many classes all lengths have: 896 with `S` = 5, 464 with 4, 240 with 3. `S` is in 1 to
-    /// 5.
+    /// Number of classes that cover all lengths: 896 with `S` = 5, 464 with 4, 240 with 3. `S` must
+    /// be in 1 to 5.
     pub const COUNT: usize = {
         assert!(S >= 1 && S <= 5, "S is in 1 to 5: 32 words have a bit for each class");
         ((33 - S) << S) as usize
     };
 }
 
-/// The class of a flow that holds `bytes` bytes; 0 is the class of no flow.
+/// Returns the class of a flow that holds `bytes` bytes. No flow is in class 0.
 #[inline]
 pub(crate) const fn class_of<const S: u32>(bytes: u32) -> u32 {
     let shift = 31_u32.wrapping_sub((bytes | 1 << S).leading_zeros()).wrapping_sub(S);
     (shift << S).wrapping_add(bytes >> (shift % 32))
 }
 
-/// Words that hold a bit for each class.
+/// Number of words with one bit per class.
 const WORDS: usize = 32;
 
-/// The word that has the bit of `class`, and this bit.
+/// Returns the index of the word that contains the bit of `class`, and the bit.
 #[inline]
 const fn place_of(class: u32) -> (u32, u32) {
     (class >> u32::BITS.ilog2(), 1 << (class % u32::BITS))
 }
 
-/// The flows in the memory `N`, by the bytes they hold, in classes in the memory `C`.
+/// An index of the flows in `N` by queued bytes, with length classes in `C`.
 #[derive(Clone, Debug)]
 pub(crate) struct LengthIndex<N, C, const S: u32> {
     flows: N,
@@ -106,48 +111,49 @@ pub(crate) struct LengthIndex<N, C, const S: u32> {
 }
 
 impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N, C, S> {
-    /// An index of as many flows as `flows` is long, none of them added.
+    /// Creates an index for `flows.len()` flows, none of them added.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if there are fewer than [`LengthClass::COUNT`] classes.
+    /// [`ConfigError::OutOfRange`] if `classes` is shorter than [`LengthClass::COUNT`].
     pub(crate) fn new(flows: N, classes: C) -> Result<Self, ConfigError> {
         let (count, least) = (classes.as_ref().len() as u64, LengthClass::<S>::COUNT as u64);
         ConfigError::check_range("classes of length", count, least, u64::MAX)?;
         Ok(Self::with_all_classes(flows, classes))
     }
 
-    /// As [`Self::new`], where the type of `classes` has room for [`LengthClass::COUNT`] or more.
-    /// With fewer, a flow whose class is missing would be neither the shortest nor the longest.
+    /// Creates an index without checking the number of classes: the type of `classes` must have at
+    /// least [`LengthClass::COUNT`]. With fewer, a flow whose class is missing would be neither the
+    /// shortest nor the longest.
     pub(crate) fn with_all_classes(mut flows: N, mut classes: C) -> Self {
         flows.as_mut().fill(LengthFlow::EMPTY);
         classes.as_mut().fill(LengthClass::EMPTY);
         Self { flows, classes, used: [0; WORDS], used_words: 0 }
     }
 
-    /// Flows there is room for.
+    /// Capacity in flows.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
         u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// What is known of `flow`.
+    /// Returns the entry of `flow`.
     #[inline]
     pub(crate) fn flow(&self, flow: FlowId) -> Option<&LengthFlow> {
         self.flows.as_ref().get(flow.index())
     }
 
-    /// Flows by their numbers.
+    /// Iterates over all entries by flow number.
     pub(crate) fn flows(&self) -> impl Iterator<Item = (FlowId, &LengthFlow)> {
         (0..).map(FlowId).zip(self.flows.as_ref())
     }
 
-    /// Notes that `flow` is known. `false` if there is no room for it.
+    /// Marks `flow` as added. Returns false if its number is out of range.
     pub(crate) fn add(&mut self, flow: FlowId) -> bool {
         let entry = self.flows.as_mut().get_mut(flow.index());
         entry.map(|entry| entry.is_added = true).is_some()
     }
 
-    /// Forgets `flow`, listed or not. Returns whether it was listed.
+    /// Removes `flow`, listed or not. Returns true if it was listed.
     pub(crate) fn remove(&mut self, flow: FlowId) -> bool {
         let was_listed = self.lost(flow, 0, true);
         if let Some(entry) = self.flows.as_mut().get_mut(flow.index()) {
@@ -156,20 +162,20 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         was_listed
     }
 
-    /// Lists `flow`, idle, with `bytes`, more than 0. Returns whether it was idle and there is room
-    /// for it.
+    /// Lists the idle `flow` with `bytes`, more than 0. Returns true if it was idle and its number
+    /// is in range.
     #[inline]
     pub(crate) fn list(&mut self, flow: FlowId, bytes: u32) -> bool {
         let entry = self.flows.as_mut().get_mut(flow.index());
         let Some(entry) = entry.filter(|entry| !entry.is_backlogged()) else { return false };
-        // A flow that is not idle holds a byte.
+        // A flow that is not idle holds at least one byte.
         let bytes = bytes.max(1);
         entry.bytes = bytes;
         self.enter(flow, class_of::<S>(bytes));
         true
     }
 
-    /// `flow` holds `len` bytes more, if it is listed.
+    /// Adds `len` bytes to `flow`, if it is listed.
     #[inline]
     pub(crate) fn grew(&mut self, flow: FlowId, len: u32) {
         let entry = self.flows.as_mut().get_mut(flow.index());
@@ -182,8 +188,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         }
     }
 
-    /// `flow`, if it is listed, has `len` bytes fewer, and was not served. `is_idle` says that it
-    /// holds nothing more. Returns whether it was listed.
+    /// Subtracts `len` bytes that `flow` lost without service, if it is listed. If `is_idle`,
+    /// nothing is left of it. Returns true if it was listed.
     pub(crate) fn lost(&mut self, flow: FlowId, len: u32, is_idle: bool) -> bool {
         let Some(entry) = self.shrink(flow, len, is_idle) else { return false };
         let before = *entry;
@@ -199,8 +205,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         true
     }
 
-    /// As [`Self::lost`], by service: also in the class in which the flow stays, the flow is the
-    /// newest now.
+    /// Subtracts `len` bytes that `flow` sent, if it is listed. Like [`Self::lost`], except that
+    /// the flow becomes the newest of its class even if the class does not change.
     #[inline]
     pub(crate) fn served(&mut self, flow: FlowId, len: u32, is_idle: bool) -> bool {
         let Some(entry) = self.shrink(flow, len, is_idle) else { return false };
@@ -212,18 +218,18 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         true
     }
 
-    /// Takes `len` bytes, or all, from what `flow` holds, if it is listed. Returns the entry with
-    /// the new bytes, and still with the old class and neighbours.
+    /// Subtracts `len` bytes, or all, from `flow`, if it is listed. Returns the entry with the new
+    /// bytes and still with the old class and neighbours.
     #[inline]
     fn shrink(&mut self, flow: FlowId, len: u32, is_idle: bool) -> Option<&LengthFlow> {
         let entry = self.flows.as_mut().get_mut(flow.index());
         let entry = entry.filter(|entry| entry.is_backlogged())?;
-        // A flow that is not idle holds a byte.
+        // A flow that is not idle holds at least one byte.
         entry.bytes = if is_idle { 0 } else { entry.bytes.saturating_sub(len).max(1) };
         Some(entry)
     }
 
-    /// Puts `flow`, in no class, into `class` as the newest.
+    /// Appends `flow`, which is in no class, to `class` as the newest.
     #[inline]
     fn enter(&mut self, flow: FlowId, class: u32) {
         let Some(place) = self.classes.as_mut().get_mut(class as usize) else { return };
@@ -254,8 +260,7 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         }
     }
 
-    /// Takes `flow` out of the class that `before` names, from between the neighbours that `before`
-    /// names.
+    /// Removes `flow` from its class; `before` is its entry with class and neighbours.
     #[inline]
     fn leave(&mut self, flow: FlowId, before: LengthFlow) {
         let LengthFlow { older, newer, .. } = before;
@@ -266,8 +271,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
             if let Some(other) = flows.get_mut(older as usize) {
                 other.newer = newer;
             }
-            // The newest flow is named by the oldest; every other flow is named by the one that is
-            // next newer.
+            // The oldest flow links to the newest; every other flow is linked to by the next newer
+            // one.
             let names_it = if newer == NONE { oldest } else { newer };
             if let Some(other) = flows.get_mut(names_it as usize) {
                 other.older = older;
@@ -287,13 +292,14 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         }
     }
 
-    /// The flow that entered `class`, which is in use, or was served in it least recently.
+    /// Returns the flow of `class`, which is in use, that entered it or was served in it least
+    /// recently.
     #[inline]
     fn oldest(&self, class: u32) -> Option<FlowId> {
         self.classes.as_ref().get(class as usize).map(|place| FlowId(place.oldest.wrapping_sub(1)))
     }
 
-    /// Of the flows in the lowest class in use, the first.
+    /// Returns the first flow of the lowest class in use.
     #[inline]
     pub(crate) fn shortest(&self) -> Option<FlowId> {
         let word = self.used_words.trailing_zeros();
@@ -301,13 +307,13 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         self.oldest((word * u32::BITS).wrapping_add(used.trailing_zeros()))
     }
 
-    /// Of the flows in the highest class in use, the first.
+    /// Returns the first flow of the highest class in use.
     #[inline]
     pub(crate) fn longest(&self) -> Option<FlowId> {
         self.oldest(self.highest()?)
     }
 
-    /// The highest class in use.
+    /// Returns the highest class in use.
     #[inline]
     fn highest(&self) -> Option<u32> {
         let word = self.used_words.checked_ilog2()?;
@@ -315,7 +321,7 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         Some((word * u32::BITS).wrapping_add(used.checked_ilog2()?))
     }
 
-    /// Compares bytes with the truth about the flows, and walks all classes. O(flows + classes).
+    /// Compares bytes with `truth`, and walks all classes. O(flows + classes).
     pub(crate) fn recount(&self, truth: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let mut listed = 0_usize;
         for (flow, entry) in self.flows() {
@@ -344,7 +350,7 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
                 }
                 found = found.wrapping_add(1);
                 if found > listed {
-                    break; // a cycle, or a miscount: either way the last check says so
+                    break; // a cycle, or a miscount: in both cases the last check fails
                 }
                 older = here;
                 here = entry.newer;

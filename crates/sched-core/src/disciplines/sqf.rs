@@ -1,31 +1,31 @@
-//! Shortest queue first: the flow that holds the fewest bytes is served.
+//! Shortest queue first (SQF): serves the flow with the fewest queued bytes.
 //!
-//! Smooth flows (voice, acknowledgements, requests) hold little and so come first, without being
-//! identified; a flow that sends well below its share waits for at most one packet of another. On
-//! overflow the flow that holds the most bytes gives way (longest-queue drop), so that those flows
-//! lose nothing either.
+//! Smooth flows (voice, acknowledgements, requests) keep short queues and so are served first,
+//! without being classified. A flow that sends well below its share waits for at most one packet of
+//! another flow. On overflow, packets are dropped from the longest queue (longest-queue drop), so
+//! those flows lose nothing either.
 //!
-//! **What is promised.** Flows well below their share are protected; a stream above its share is
-//! preferred while its queue is the shortest. That is all. A queue that stays longest may starve,
-//! and a sender that splits its traffic over many flows is preferred (`docs/disciplines/sqf.md`).
-//! For a stream above its share there are two stable states. Once some bulk flow holds less than
-//! the stream, the stream piles up: packets are dropped from its queue and none is served. Bulk
-//! flows then slow down and the stream does not, so it may lose everything for good. Two options
-//! answer that, each off unless asked for:
+//! **Guarantees.** Flows well below their share are protected; a stream above its share is
+//! preferred while its queue is the shortest. Nothing else is guaranteed: the longest queue may
+//! starve, and a sender that splits its traffic over many flows is preferred
+//! (`docs/disciplines/sqf.md`). A stream above its share has two stable states. Once some bulk flow
+//! has a shorter queue than the stream, the stream's queue grows: packets are dropped from it and
+//! none is served. Bulk flows then slow down and the stream does not, so it may stay starved
+//! indefinitely. Two options address this, both off by default:
 //!
-//! - a [service floor](ShortestQueue::service_floor): a part of the bytes, by default one of eight,
-//!   is that of the flow that has waited longest. No flow starves, and preferred flows have that
+//! - A [service floor](ShortestQueue::service_floor) reserves a share of the bytes, by default one
+//!   eighth, for the flow that has waited longest. No flow starves, and preferred flows get that
 //!   much less.
-//! - a [flush](ShortestQueue::flush_unserved): when the flow that has to give way has not been
-//!   served for a time, it loses its whole queue. It then holds least, and is preferred again.
+//! - A [flush](ShortestQueue::flush_unserved) drops the victim's whole queue if the victim has not
+//!   been served for a configured time. Its queue is then the shortest, and it is preferred again.
 //!
-//! **To within 1/32.** Lengths are told apart by classes ([`LengthClass`]). The flow that is served
-//! holds less than 33/32 of the fewest bytes, the flow that gives way more than 32/33 of the most.
-//! A flow that holds less than 32/33 of what every other flow holds is always served first.
+//! **Precision: 1/32.** Lengths are compared by length class ([`LengthClass`]). The flow served
+//! holds less than 33/32 of the fewest bytes, and the victim more than 32/33 of the most. A flow
+//! that holds less than 32/33 of what every other flow holds is always served first.
 //!
-//! Cost: O(1) per call, whatever is queued. Memory: 16 bytes a flow, 32 with its
-//! [`Queue`](crate::Queue), 16 more with an option, and 3.7 KB of classes. Source: SQF §2; SQF-VBR
-//! §III-B, Algorithm 1; the options and the classes are ours.
+//! Cost: O(1) per call, independent of the number of flows. Memory: 16 bytes per flow, 32 with its
+//! [`Queue`](crate::Queue), 16 more with either option, and 3.7 KB of length classes. Source: SQF
+//! §2; SQF-VBR §III-B, Algorithm 1. The options and the classes are this crate's own.
 
 mod floor;
 
@@ -36,19 +36,21 @@ use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Nee
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use floor::Floor;
 
-/// The flow scheduler of SQF with longest-queue drop, over the flows in the memory `N`; `W` is the
-/// memory of the [service floor](Self::service_floor) and of [flushes](Self::flush_unserved), if
-/// there is any. `C` is the memory of the classes of length, of which a power of two has `2^S`.
+/// A flow scheduler for SQF with longest-queue drop.
 ///
-/// A flow of the lowest class in use is served, and a flow of the highest gives way. So the flow
-/// that is served holds less than `1 + 2^-S` times the fewest bytes, and `1 + 2^-S` times the bytes
-/// of the flow that gives way are more than the most. Among flows of one class the flow comes first
-/// that was served least recently, where entering the class counts as service. So equal queues
-/// alternate, and numbers decide nothing.
+/// `N` is the memory of the flows, `W` the memory of the optional [service
+/// floor](Self::service_floor) and [flushes](Self::flush_unserved), and `C` the memory of the
+/// length classes, of which each power of two has `2^S`.
 ///
-/// Of three flows that each send half of what the line carries, two have the line and the third
-/// starves, under any rule for ties. The third queue is the longest after the first packets, and
-/// only a floor serves it.
+/// A flow of the lowest class in use is served, and a flow of the highest is dropped from. So the
+/// flow served holds less than `1 + 2^-S` times the fewest bytes, and the victim more than the most
+/// bytes divided by `1 + 2^-S`. Within a class, the flow that was served least recently comes
+/// first, where entering the class counts as service. So equal queues alternate, independent of
+/// flow numbers.
+///
+/// If three flows each send half of the link's rate, two of them get the whole link and the third
+/// starves, under any tie-breaking rule: its queue is the longest after the first packets. Only a
+/// service floor serves it.
 ///
 /// ```
 /// use sched_core::{FlowId, FlowScheduler, LengthFlow, ShortestQueue};
@@ -68,14 +70,14 @@ pub struct ShortestQueue<
     C = [LengthClass; LengthClass::<SUB_CLASS_BITS>::COUNT],
     const S: u32 = SUB_CLASS_BITS,
 > {
-    /// Listed are the backlogged flows.
+    /// Lists exactly the backlogged flows.
     index: LengthIndex<N, C, S>,
     drop_from: DropFrom,
-    /// In its line are the backlogged flows.
+    /// Its waiting list contains exactly the backlogged flows.
     floor: Floor<W>,
 }
 
-/// Without the tables.
+/// Omits the tables.
 impl<N, W, C, const S: u32> core::fmt::Debug for ShortestQueue<N, W, C, S> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("ShortestQueue").field("drop_from", &self.drop_from).finish_non_exhaustive()
@@ -83,9 +85,10 @@ impl<N, W, C, const S: u32> core::fmt::Debug for ShortestQueue<N, W, C, S> {
 }
 
 impl<N: Table<LengthFlow>> ShortestQueue<N> {
-    /// A flow scheduler of as many flows as `flows` is long, none of them added; packets give way
-    /// at the head. It contains its classes of length, 3.7 KB, and tells lengths apart to 1/32.
-    /// Cost: O(flows).
+    /// Creates a flow scheduler for `flows.len()` flows, none of them added.
+    ///
+    /// It drops from the head, contains its own length classes (3.7 KB) and distinguishes lengths
+    /// to 1/32. Cost: O(flows).
     #[must_use]
     pub fn new(flows: N) -> Self {
         let classes = [LengthClass::EMPTY; LengthClass::<SUB_CLASS_BITS>::COUNT];
@@ -97,9 +100,11 @@ impl<N: Table<LengthFlow>> ShortestQueue<N> {
 impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32>
     ShortestQueue<N, [WaitingFlow; 0], C, S>
 {
-    /// As [`ShortestQueue::new`], with the classes of length in `classes`, which may be elsewhere,
-    /// or fewer for a coarser order. A class takes 4 bytes; 132 bytes are always part of the flow
-    /// scheduler. With `S` = 3 the classes take 960 bytes, and lengths are told apart to 1/8.
+    /// Creates a flow scheduler with length classes in the caller's memory.
+    ///
+    /// Use it to store the classes elsewhere, or to use fewer classes for a coarser order. A class
+    /// takes 4 bytes; 132 bytes are always part of the flow scheduler. With `S` = 3 the classes
+    /// take 960 bytes, and lengths are distinguished to 1/8. Otherwise like [`ShortestQueue::new`].
     ///
     /// ```
     /// use sched_core::{LengthClass, LengthFlow, ShortestQueue};
@@ -111,7 +116,7 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32>
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if there are fewer than [`LengthClass::COUNT`] classes.
+    /// [`ConfigError::OutOfRange`] if `classes` is shorter than [`LengthClass::COUNT`].
     pub fn with_classes(flows: N, classes: C) -> Result<Self, ConfigError> {
         let index = LengthIndex::new(flows, classes)?;
         Ok(Self { index, drop_from: DropFrom::Head, floor: Floor::OFF })
@@ -124,31 +129,32 @@ where
     W: Table<WaitingFlow>,
     C: Table<LengthClass<S>>,
 {
-    /// This flow scheduler with a floor under the service of each flow. The next packet is that of
-    /// the backlogged flow served least recently, where becoming backlogged counts as service, if
+    /// Adds a service floor, a guaranteed minimum service for every flow.
     ///
-    /// - the floor has been sent less than `share` of all bytes, and
+    /// The next packet is taken from the backlogged flow served least recently, where becoming
+    /// backlogged counts as service, if
+    ///
+    /// - the floor has sent less than `share` of all bytes, and
     /// - [`FloorShare::after`] bytes have been sent since the flow became backlogged or was last
     ///   served as the shortest.
     ///
-    /// `waiting` has room for every flow, 16 bytes each. Cost: O(flows), here; O(1) per call.
+    /// `waiting` needs one entry per flow, 16 bytes each. Flows that are already backlogged enter
+    /// the waiting list in order of their numbers. Cost: O(flows) for this call; O(1) per packet.
     /// Source: ours.
     ///
-    /// **The bound.** Let `share` be one of `k` bytes after `D`, and `L` the longest packet. A flow
+    /// **Bound.** Let `share` be one in `k` bytes after `D`, and `L` the longest packet. A flow
     /// that is served, or becomes backlogged, with `F` flows backlogged, itself included, sends its
     /// next packet after less than `D + (k·F + 1)·L` bytes, whatever arrives meanwhile. The flow
-    /// joins a waiting line of `F` at its end, no flow gets ahead there, and one of `k` bytes is
-    /// that of the front. So a backlogged flow has a least service, where plain SQF lets the
-    /// longest queue starve. The floor is sent at most one of `k` bytes in any interval, to within
-    /// one longest packet.
+    /// joins the end of a waiting list of `F` flows, no flow overtakes it there, and one in `k`
+    /// bytes goes to the front. So every backlogged flow has a minimum service, where plain SQF
+    /// lets the longest queue starve. In any interval the floor sends at most one in `k` bytes, to
+    /// within one longest packet.
     ///
-    /// **The price.** Take a packet that waits for at most `L` bytes of another flow without a
-    /// floor. With a floor it waits for less than `(2 + 1/(k − 1))·L` bytes: for the packet on the
-    /// wire, and for packets of the floor. The packets of the floor are together less than `L +
-    /// L/(k − 1)`. The flows with the shortest queues have `(k − 1)/k` of the line. The derivation
-    /// is in `docs/guarantees.md`.
-    ///
-    /// Flows that are backlogged now stand in line by their number.
+    /// **Cost to preferred flows.** Take a packet that, without a floor, waits for at most `L`
+    /// bytes of other flows. With a floor it waits for less than `(2 + 1/(k − 1))·L` bytes: for the
+    /// packet in transmission, and for floor packets, which are together less than `L + L/(k − 1)`.
+    /// The flows with the shortest queues get `(k − 1)/k` of the link. For the derivation see
+    /// `docs/guarantees.md`.
     ///
     /// ```
     /// use sched_core::{FloorShare, FlowId, FlowScheduler, LengthFlow, ShortestQueue, WaitingFlow};
@@ -175,7 +181,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if there is not room for every flow.
+    /// [`ConfigError::OutOfRange`] if `waiting` has fewer entries than there are flows.
     pub fn service_floor<V: Table<WaitingFlow>>(
         self,
         share: FloorShare,
@@ -190,29 +196,31 @@ where
         Ok(ShortestQueue { index, drop_from, floor })
     }
 
-    /// This flow scheduler, in which a flow that has to give way for an arrival loses all it holds
-    /// ([`FlowScheduler::gives_up`]) if it has been backlogged for `after` and was not served in
-    /// that time. Service by the floor does not count. It needs the memory of a
-    /// [floor](Self::service_floor), whose share may be [`FloorShare::NONE`]. Times are told by
-    /// [`FlowScheduler::advance`] and counted in 2^20 ns, `after` is rounded up. Cost: O(1).
-    /// Source: ours.
+    /// Drops a victim's whole queue if the flow has not been served for `after`.
     ///
-    /// **What for.** A stream above its share that does not slow down loses its preference when
-    /// some bulk flow holds less than the stream. From then on the stream's queue is the longest:
-    /// packets are dropped from it and none is served. Bulk flows slow down and stay shorter, so
-    /// that may last for good. A queue that was dropped whole is the shortest again.
+    /// When an arrival needs buffer space, a victim that has been backlogged for `after` without
+    /// service loses its whole queue ([`FlowScheduler::gives_up`]). Service by the floor does not
+    /// count. This option uses the memory of a [floor](Self::service_floor), whose share may be
+    /// [`FloorShare::NONE`]. Time comes from [`FlowScheduler::advance`] and is counted in units of
+    /// 2^20 ns; `after` is rounded up. Cost: O(1). Source: ours.
     ///
-    /// **The price.** All that waited is lost at once, up to
-    /// [`FlowQueues::MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) packets a call, or as many as
+    /// **Purpose.** A stream above its share that does not slow down loses its preference when some
+    /// bulk flow has a shorter queue. From then on the stream's queue is the longest: packets are
+    /// dropped from it and none is served. Bulk flows slow down and keep shorter queues, so this
+    /// may last indefinitely. After its whole queue is dropped, the stream's queue is the shortest
+    /// again.
+    ///
+    /// **Cost.** All queued packets are lost at once, up to
+    /// [`FlowQueues::MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) packets per call, or as many as
     /// the arrival has bytes. A bulk flow that is starved for as long loses its queue in the same
-    /// way, and learns of the loss by a timeout. A flow above its share takes its part of the line
+    /// way, and detects the loss by a timeout. A flow above its share takes its part of the link
     /// for longer: only a service floor bounds how much it takes from others.
     ///
-    /// `docs/disciplines/sqf.md` has figures, measured with 0.5 s.
+    /// For figures with 0.5 s see `docs/disciplines/sqf.md`.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if there is not room for every flow, or unless `after` is in 1
-    /// ns to 1 h.
+    /// [`ConfigError::OutOfRange`] if the waiting list has fewer entries than there are flows, or
+    /// if `after` is not in 1 ns to 1 h.
     pub fn flush_unserved(self, after: Nanos) -> Result<Self, ConfigError> {
         let flows = self.flows();
         let mut floor = self.floor;
@@ -220,7 +228,7 @@ where
         Ok(Self { floor, ..self })
     }
 
-    /// Which packet of the longest queue gives way.
+    /// Sets the end of the longest queue at which packets are dropped.
     #[must_use]
     pub fn drop_from(self, drop_from: DropFrom) -> Self {
         Self { drop_from, ..self }

@@ -1,37 +1,38 @@
-//! Which flow has waited longest: the line behind the service floor and behind flushes.
+//! The waiting list behind the service floor and flushes: backlogged flows by time without service.
 //!
-//! Backlogged flows stand in one line. A flow joins its end when it becomes backlogged and when it
-//! is served, and leaves it when it is idle, so the front has waited longest. Cost: O(1). Memory:
-//! 16 bytes a flow.
+//! A flow is appended when it becomes backlogged and when it is served, and removed when it becomes
+//! idle, so the front has waited longest. Cost: O(1). Memory: 16 bytes per flow.
 
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance, Nanos, Packet};
 
-/// Room for one flow in the line of those that wait: 16 bytes.
+/// Memory for one flow in the waiting list: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitingFlow {
-    /// The flow behind this one; [`NONE`] at the end of the line. Stale unless the flow is
-    /// backlogged, as are the others.
+    /// The flow behind this one; [`NONE`] at the end of the list. Like the other fields, stale
+    /// unless the flow is backlogged.
     behind: u32,
     /// The flow ahead of this one; [`NONE`] at the front.
     ahead: u32,
-    /// When the flow became backlogged or was last served as the shortest, in ticks.
+    /// Time at which the flow became backlogged or was last served as the shortest, in ticks.
     since: u32,
-    /// The bytes that had been sent then, modulo 2^32.
+    /// Value of [`Floor::sent`] at that time.
     from: u32,
 }
 
 impl WaitingFlow {
-    /// A flow that does not wait.
+    /// An entry that is not in the list.
     pub const EMPTY: Self = Self { behind: 0, ahead: 0, since: 0, from: 0 };
 }
 
-/// The part of the bytes that is the [service floor's](super::ShortestQueue::service_floor), one of
-/// 2^n or none, and after how many bytes a flow may have it.
+/// The share of the bytes for the [service floor](super::ShortestQueue::service_floor), and the
+/// number of bytes after which a flow may use it.
+///
+/// The share is one in 2^n bytes, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FloorShare {
-    /// The n, at most [`Self::MAX_EXPONENT`]; 0 for no floor.
+    /// The exponent n, at most [`Self::MAX_EXPONENT`]; 0 for no floor.
     exponent: u8,
     after: u32,
 }
@@ -39,21 +40,23 @@ pub struct FloorShare {
 impl FloorShare {
     /// No floor.
     pub const NONE: Self = Self { exponent: 0, after: Self::AFTER };
-    /// One of eight bytes: enough for every TCP flow of a full line, and little enough for calls
-    /// and video that take two thirds of it.
+    /// One in eight bytes: enough for every TCP flow of a saturated link, and small enough for
+    /// calls and video that take two thirds of it.
     pub const EIGHTH: Self = Self { exponent: 3, after: Self::AFTER };
-    /// One of 1,024 bytes is the least.
+    /// Exponent of the smallest share, one in 1,024 bytes.
     pub const MAX_EXPONENT: u32 = 10;
-    /// What [`Self::after`] is unless set. Where bulk flows start, all queues are short: another
-    /// packet ahead of a stream's may cost the stream its preference for good, and no flow starves,
-    /// since each is the shortest in turn.
+    /// Default of [`Self::after`], in bytes.
+    ///
+    /// When bulk flows start, all queues are short: one more packet ahead of a stream's may cost
+    /// the stream its preference permanently. No flow starves meanwhile, since each in turn is the
+    /// shortest.
     pub const AFTER: u32 = 1 << 16;
 
-    /// One of `2^exponent` bytes.
+    /// Creates a share of one in `2^exponent` bytes.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] unless `exponent` is in `1..=10`: with every byte the shortest
-    /// queue would get none.
+    /// [`ConfigError::OutOfRange`] unless `exponent` is in `1..=10`: an exponent of 0 would leave
+    /// no bytes for the shortest queue.
     #[expect(clippy::cast_possible_truncation, reason = "checked: at most 10")]
     pub const fn one_of_2_to(exponent: u32) -> Result<Self, ConfigError> {
         let max = Self::MAX_EXPONENT as u64;
@@ -63,8 +66,10 @@ impl FloorShare {
         }
     }
 
-    /// The same share, which a flow may have once `bytes` bytes have been sent since it became
-    /// backlogged or was last served as the shortest. 0 is from the beginning.
+    /// Sets the number of bytes that must have been sent before a flow may use the share.
+    ///
+    /// Bytes are counted from when the flow became backlogged or was last served as the shortest.
+    /// With 0 the share is available at once.
     #[must_use]
     pub const fn after(self, bytes: u32) -> Self {
         Self { after: bytes, ..self }
@@ -72,21 +77,20 @@ impl FloorShare {
 }
 
 impl Default for FloorShare {
-    /// [`FloorShare::EIGHTH`].
+    /// Returns [`FloorShare::EIGHTH`].
     fn default() -> Self {
         Self::EIGHTH
     }
 }
 
-/// A tick is 2^20 ns, 1.05 ms: of the 2^32 of them a flow may wait 52 days before its wait is taken
-/// for a shorter one.
+/// A tick is 2^20 ns, 1.05 ms: a 32-bit wait in ticks wraps after 52 days.
 const TICK_SHIFT: u32 = 20;
 
-/// Any packet has a length below this, and a share of it fits.
+/// Upper bound of a packet's length; a share of it fits into 31 bits.
 const MAX_LEN: i32 = Packet::MAX_LEN.cast_signed();
 
-/// The line of backlogged flows, and whose turn it is; without memory no flow stands in it and it
-/// is never the line's turn.
+/// The waiting list of backlogged flows and the accounting of the floor. Without memory the list
+/// stays empty and the floor serves nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Floor<W> {
     waiting: W,
@@ -94,26 +98,26 @@ pub(super) struct Floor<W> {
     front: u32,
     back: u32,
     share: FloorShare,
-    /// Bytes sent, less `2^exponent` for each byte of the floor: above 0 if and only if the floor
-    /// is behind its share. The part that the floor cannot use lapses, so this is at most one
-    /// packet above 0, and less than `2^exponent` packets below.
+    /// Bytes sent, minus `2^exponent` for each byte sent by the floor: above 0 if and only if the
+    /// floor is behind its share. Any part that the floor cannot use expires, so this is at most
+    /// one packet above 0, and less than `2^exponent` packets below.
     arrears: i32,
     /// Bytes sent, modulo 2^32; not counted without a floor.
     sent: u32,
-    /// The latest time told; [`Nanos::MAX`] before the first, so that the first counts as no time
-    /// and a shift of all times changes nothing.
+    /// The latest timestamp. Initially [`Nanos::MAX`], so that the first call counts as no time
+    /// passing and a shift of all timestamps changes nothing.
     now: Nanos,
-    /// Time that has passed: the sum of all steps forward of the clock.
+    /// Time that has passed: the sum of all forward steps of the clock.
     elapsed: u64,
-    /// The longest wait in ticks after which a flow is not too late; 0 if no wait is too long.
+    /// Shortest wait in ticks that is too long; 0 if no wait is too long.
     patience: u32,
 }
 
 impl<W: Table<WaitingFlow>> Floor<W> {
-    /// The longest time without service that is not too long.
+    /// Largest accepted time without service.
     const MAX_PATIENCE: Nanos = Nanos::from_secs(3_600);
 
-    /// An empty line with room for `flows`.
+    /// Creates an empty list for `flows` flows.
     pub(super) fn new(share: FloorShare, waiting: W, flows: u32) -> Result<Self, ConfigError> {
         let line = Self {
             waiting,
@@ -134,7 +138,7 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         ConfigError::check_range("line of waiting flows", room, flows.into(), u64::MAX)
     }
 
-    /// A wait of `after`, rounded up to ticks, is too long.
+    /// Sets the wait after which a flow counts as neglected: `after`, rounded up to ticks.
     #[expect(clippy::cast_possible_truncation, reason = "checked: an hour is 2^22 ticks")]
     pub(super) fn set_patience(&mut self, after: Nanos, flows: u32) -> Result<(), ConfigError> {
         self.has_room(flows)?;
@@ -144,13 +148,13 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         Ok(())
     }
 
-    /// Takes over what `other`, whose memory this line's replaces, knows of time.
+    /// Takes over the time state of `other`, whose memory this list replaces.
     pub(super) fn of_patience_of<V>(self, other: &Floor<V>) -> Self {
         let Floor { now, elapsed, patience, .. } = *other;
         Self { now, elapsed, patience, ..self }
     }
 
-    /// Tells the floor the time; a step back is no time.
+    /// Sets the current time. A step back counts as no time passing.
     #[inline]
     pub(super) fn advance(&mut self, now: Nanos) {
         if !self.waiting.as_ref().is_empty() {
@@ -164,18 +168,17 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         (self.elapsed >> TICK_SHIFT) as u32
     }
 
-    /// Whether `flow`, backlogged, has waited too long.
+    /// Returns true if `flow`, which is backlogged, has waited too long.
     pub(super) fn is_neglected(&self, flow: FlowId) -> bool {
         let waiting = self.waiting.as_ref().get(flow.index());
         let waited = waiting.map_or(0, |entry| self.ticks().wrapping_sub(entry.since));
         self.patience != 0 && waited >= self.patience
     }
 
-    /// The flow that has waited longest, if the next packet is its.
+    /// Returns the flow that has waited longest, if the next packet belongs to the floor.
     #[inline]
     pub(super) fn due(&self) -> Option<FlowId> {
-        // Without a floor the arrears are 0; without memory, known when compiled, there is nothing
-        // to ask.
+        // Without a floor `arrears` is 0; the check for memory is decided at compile time.
         if self.waiting.as_ref().is_empty() || self.arrears <= 0 {
             return None;
         }
@@ -183,8 +186,8 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         (self.sent.wrapping_sub(front.from) >= self.share.after).then_some(FlowId(self.front))
     }
 
-    /// `flow`, in the line, has sent `len` bytes: it leaves the line, and joins its end if it
-    /// `stays` backlogged.
+    /// Accounts `len` bytes sent by `flow`, which is in the list, and moves it to the end, or
+    /// removes it unless it `stays` backlogged.
     #[inline]
     pub(super) fn served(&mut self, flow: FlowId, len: u32, stays: bool) {
         let Some(&WaitingFlow { from, since, .. }) = self.waiting.as_ref().get(flow.index()) else {
@@ -196,21 +199,21 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         }
         self.leave(flow);
         if stays {
-            // Service by the floor does not count: the flow goes on waiting for service as the
+            // Service by the floor does not count: the flow still waits for service as the
             // shortest.
             let (from, since) = if is_of_floor { (from, since) } else { (self.sent, self.ticks()) };
             self.join_from(flow, from, since);
         }
     }
 
-    /// `len` bytes were sent, by the floor or not.
+    /// Accounts `len` bytes sent, by the floor or not.
     #[inline]
     fn charge(&mut self, len: u32, is_of_floor: bool) {
         let len = len.min(Packet::MAX_LEN);
         self.sent = self.sent.wrapping_add(len);
         let len = len.cast_signed();
-        // A length is at most 2^20, an exponent 10, and the sum of both sides of 0 below 2^31: no
-        // overflow.
+        // No overflow: a length is at most 2^20, an exponent at most 10, and the sum of both bounds
+        // of `arrears` is below 2^31.
         let arrears = if is_of_floor {
             self.arrears.wrapping_add(len).wrapping_sub(len << self.share.exponent)
         } else {
@@ -219,7 +222,7 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         self.arrears = arrears;
     }
 
-    /// `flow`, not in the line, has become backlogged and joins its end.
+    /// Appends `flow`, which has become backlogged and is not in the list.
     #[inline]
     pub(super) fn join(&mut self, flow: FlowId) {
         self.join_from(flow, self.sent, self.ticks());
@@ -237,7 +240,7 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         }
     }
 
-    /// `flow`, in the line, leaves it.
+    /// Removes `flow`, which is in the list.
     #[inline]
     pub(super) fn leave(&mut self, flow: FlowId) {
         let Some(&WaitingFlow { behind, ahead, .. }) = self.waiting.as_ref().get(flow.index())
@@ -254,8 +257,8 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         }
     }
 
-    /// Walks the line: in it are the flows that `is_backlogged` says, `backlogged` of them.
-    /// O(flows).
+    /// Checks that the list contains exactly the flows for which `is_backlogged` holds,
+    /// `backlogged` of them. O(flows).
     pub(super) fn recount(
         &self,
         is_backlogged: &dyn Fn(u32) -> bool,
@@ -293,7 +296,7 @@ impl<W: Table<WaitingFlow>> Floor<W> {
     }
 }
 
-/// No line: the flow scheduler without a floor and without flushes.
+/// No list: for a flow scheduler without a floor and without flushes.
 impl Floor<[WaitingFlow; 0]> {
     pub(super) const OFF: Self = Self {
         waiting: [],
