@@ -1,37 +1,37 @@
-//! Deficit round robin: flows take turns, and each turn is worth a quantum of bytes.
+//! Deficit round robin (DRR): flows take turns, and each turn is worth a quantum of bytes.
 //!
-//! The form of FQ-CoDel: a flow may overdraw its deficit and pays the debt back in later turns, so
-//! a turn never has to know the length of a packet before it is sent. With [sparse flows
-//! first](Drr::sparse_first), a flow that becomes backlogged is served before the flows that stand,
-//! for one turn in each of their rounds. The flow may take its turn in pieces, and no piece waits
-//! for a round.
+//! As in FQ-CoDel, a flow may overdraw its deficit and pays the debt back in later turns, so the
+//! scheduler need not know a packet's length before it is sent. With [sparse flows
+//! first](Drr::sparse_first), a flow that becomes backlogged is served before the other backlogged
+//! flows, for one turn in each of their rounds. It may use that turn in several pieces, none of
+//! which waits for a round.
 //!
-//! **Promises.** A flow is on a list if and only if it is backlogged. In any interval two flows
-//! that stay backlogged are served in the ratio of their quanta, up to a constant. `Q` is the
+//! **Guarantees.** A flow is on a list if and only if it is backlogged. In any interval two flows
+//! that stay backlogged are served in the ratio of their quanta, up to a constant. Let `Q` be the
 //! quantum and `L` the longest packet of a flow, `L̄ = L − 1`, `F` the sum of all quanta and `φ =
-//! Q/F`. The plain scheduler keeps
+//! Q/F`. Without sparse flows first:
 //!
 //! - relative fairness: `|W_a/φ_a − W_b/φ_b| ≤ F·(1 + L̄_a/Q_a + L̄_b/Q_b)` bytes;
-//! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the others, so it grows with the
-//!   number of flows, which is the price of O(1);
+//! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the other flows, so it grows with
+//!   the number of flows, which is the price of O(1);
 //! - latency of flow k at rate `R`: `((F − Q)(1 + L̄/Q) + Σ L̄_j + L)/R`.
 //!
-//! The last `L` is for a packet that is on the wire when the flow becomes backlogged; service
-//! charged at the dequeue needs none. [`Drr::guarantee`] gives the bounds of a flow in bytes.
+//! The last `L` is for a packet in transmission when the flow becomes backlogged; service charged
+//! at the dequeue does not need it. [`Drr::guarantee`] returns the bounds of a flow in bytes.
 //!
-//! The bounds follow from the accounting of visits. In `n` turns of k every other flow has at most
-//! `n + 1`. What a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most
-//! `L̄`. `docs/disciplines/drr.md` has the derivation.
+//! The bounds follow from the accounting of turns. In `n` turns of k every other flow has at most
+//! `n + 1`. The bytes a flow sends in `n` turns differ from `n·Q` by the change of its debt, at
+//! most `L̄`. For the derivation see `docs/disciplines/drr.md`.
 //!
-//! A flow's packets may be dropped meanwhile, the last one too: only service changes what a flow
-//! owes, and whether it is sparse. A flow that loses its last packet in its turn is like a flow
-//! that has sent it.
+//! A flow's packets may be dropped at any time, including the last one: only service changes a
+//! flow's debt and whether it is sparse. A flow that loses its last packet within its turn is
+//! treated as if it had sent it.
 //!
 //! **Cost.** O(1) per call without a loop: a quantum is at least the longest packet, so a turn is
-//! always worth a byte, however much the last was overdrawn. Memory: 24 bytes a flow.
+//! always worth at least one byte, however much the last was overdrawn. Memory: 24 bytes per flow.
 //!
 //! **Source.** Shreedhar & Varghese, *Efficient fair queuing using deficit round robin*, 1996; RFC
-//! 8290 §4 for debt and the two lists. Where and why this departs from them:
+//! 8290 §4 for debt and the two lists. For departures and their reasons see
 //! `docs/disciplines/drr.md`.
 
 pub(crate) mod guarantee;
@@ -41,18 +41,20 @@ use crate::flow_scheduler::{ConfigError, FlowScheduler, FlowState, Needs, Table}
 use crate::{FlowId, Imbalance, Packet};
 use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 
-/// What [`Drr`] knows of one flow: 24 bytes.
+/// State of one flow of [`Drr`]: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrrFlow {
     flow: RingFlow,
-    /// Which flow drew the ticket that was noted at this place, which has nothing to do with this
-    /// flow. The notes of all places are a guess at the order of the old list, which can be read
-    /// without following links. A note may be out of date.
+    /// The flow that drew the ticket noted in this table entry, which is unrelated to the entry's
+    /// own flow.
+    ///
+    /// Together, the notes of all entries are a hint of the order of the old list that can be read
+    /// without following links. A note may be stale.
     noted: u32,
 }
 
 impl DrrFlow {
-    /// A flow that was not added.
+    /// A flow that has not been added.
     pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, noted: 0 };
 }
 
@@ -70,7 +72,7 @@ impl OnRing for DrrFlow {
     }
 }
 
-/// Deficit round robin over the flows in the memory `N`.
+/// A deficit round robin scheduler over the flows in the memory `N`.
 ///
 /// [`FlowScheduler::Config`] is the quantum in bytes: how much a flow may send in its turn.
 /// Bandwidth is shared in the ratio of the quanta.
@@ -92,7 +94,7 @@ impl OnRing for DrrFlow {
 pub struct Drr<N> {
     nodes: N,
     ring: Ring,
-    /// Where the next ticket is noted; the length of `nodes` stands for 0.
+    /// Index at which the next ticket is noted; `nodes.len()` means 0.
     note_at: u32,
     max_len: u32,
     sparse_first: bool,
@@ -101,11 +103,11 @@ pub struct Drr<N> {
 crate::debug::short_debug!(Drr<N> { max_len, sparse_first });
 
 impl<N: Table<DrrFlow>> Drr<N> {
-    /// The largest quantum, in bytes. With it what is charged to a turn stays below 2^29.
+    /// The largest quantum, in bytes. It keeps the bytes charged to a turn below 2^29.
     pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
 
-    /// A flow scheduler of `nodes.len()` flows, none added, for packets of at most `max_len` bytes.
-    /// Cost: O(flows).
+    /// Creates a flow scheduler for `nodes.len()` flows, none added, and packets of at most
+    /// `max_len` bytes. Cost: O(flows).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`].
@@ -116,24 +118,25 @@ impl<N: Table<DrrFlow>> Drr<N> {
         Ok(Self { nodes, ring: Ring::IDLE, note_at: 0, max_len, sparse_first: false })
     }
 
-    /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its turn before
-    /// the standing flows, or the rest of its turn. A flow whose turn is used up has no other turn
-    /// before all standing flows have had theirs.
+    /// Enables sparse flows first (RFC 8290 §4.2).
     ///
-    /// Take a flow that empties and returns as it likes. In any interval in which a standing flow
-    /// has `n` whole turns, this flow gets at most `n + 2` quanta and a packet less a byte; in the
-    /// long run it gets its share.
+    /// A flow that becomes backlogged has its turn, or the rest of its turn, before the flows on
+    /// the old list. A flow whose turn is used up has no other turn until all flows on the old list
+    /// have had theirs.
+    ///
+    /// Take a flow that empties and returns in any pattern. In any interval in which a flow that
+    /// stays backlogged has `n` whole turns, this flow gets at most `n + 2` quanta and a packet
+    /// less one byte; in the long run it gets its share.
     #[must_use]
     pub fn sparse_first(mut self) -> Self {
         self.sparse_first = true;
         self
     }
 
-    /// Adds every flow there is room for, or changes it, with the same quantum in bytes.
-    /// Cost: O(flows).
+    /// Adds every flow of the table, or changes it, with the same quantum in bytes. Cost: O(flows).
     ///
     /// # Errors
-    /// As [`FlowScheduler::configure`]; nothing has changed then.
+    /// See [`FlowScheduler::configure`]; nothing has changed then.
     pub fn add_all(&mut self, quantum: u32) -> Result<(), ConfigError> {
         ring::add_all(self.nodes.as_mut(), quantum, self.max_len)
     }
@@ -142,8 +145,8 @@ impl<N: Table<DrrFlow>> Drr<N> {
         self.nodes.as_ref().get(flow.index()).map(OnRing::on_ring).filter(|flow| flow.is_added())
     }
 
-    /// Lists `flow`, which holds its first packet, with sparse flows first. In line here is what a
-    /// flow that comes and goes needs, which is little enough that no register is saved.
+    /// Lists `flow`, which holds its first packet, with sparse flows first. Only the case of a flow
+    /// that comes and goes is inlined; it is small enough that no register is saved.
     #[inline(never)]
     fn enter_early(&mut self, flow: FlowId) {
         if !self.ring.come_back(self.nodes.as_mut(), flow.0) {
@@ -151,7 +154,7 @@ impl<N: Table<DrrFlow>> Drr<N> {
         }
     }
 
-    /// [`Self::enter_early`] of a flow that does not simply come back.
+    /// Handles the other cases of [`Self::enter_early`].
     #[inline(never)]
     fn enter_early_apart(&mut self, flow: FlowId) {
         if !self.ring.enter_early_slow(self.nodes.as_mut(), flow.0) {
@@ -159,7 +162,7 @@ impl<N: Table<DrrFlow>> Drr<N> {
         }
     }
 
-    /// [`Self::enter_last`], with registers of its own.
+    /// [`Self::enter_last`], out of line so that its registers are not saved in the callers.
     #[inline(never)]
     fn enter_last_apart(&mut self, flow: FlowId) {
         self.enter_last(flow);
@@ -172,14 +175,13 @@ impl<N: Table<DrrFlow>> Drr<N> {
         self.ring.enter_last(self.nodes.as_mut(), flow.0, drawn);
     }
 
-    /// Takes the flow served, which has nothing left since it sent `len` bytes, off the ring.
+    /// Removes the served flow, which has sent `len` bytes and is empty, from the ring.
     #[inline(always)]
     fn become_idle(&mut self, len: u32) {
         self.ring.leave_front(self.nodes.as_mut(), len, self.max_len);
     }
 
-    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on
-    /// it.
+    /// Removes `flow`, which has lost its last packet, from the ring, if it is listed.
     #[inline(never)]
     fn lose_last(&mut self, flow: FlowId) {
         self.ring.lose(self.nodes.as_mut(), flow.0, self.max_len);
@@ -194,7 +196,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         u32::try_from(self.nodes.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// Of a backlogged flow the new quantum counts at once, for a turn under way as well.
+    /// The new quantum of a backlogged flow applies at once, including to a turn in progress.
     fn configure(
         &mut self,
         flow: FlowId,
@@ -210,7 +212,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
             self.ring.unlist(self.nodes.as_mut(), flow.0);
         }
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            // The note in this row is of another flow.
+            // `noted` is kept: it belongs to another flow.
             node.flow = RingFlow::EMPTY;
         }
     }
@@ -234,8 +236,8 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         if self.sparse_first { self.enter_early(flow) } else { self.enter_last(flow) }
     }
 
-    /// The old list as it was noted, without the flows that have left it since. Flows of the new
-    /// list are not named: their packets have just come.
+    /// Returns the old list as it was noted, without the flows that have left it since. Flows of
+    /// the new list are left out: their packets have just arrived.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         upcoming(&self.ring, self.nodes.as_ref(), self.note_at, ahead)
     }
@@ -245,8 +247,8 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        // No flow has the number of an empty ring. Asked in this way, the answer is still known
-        // when the flow is charged.
+        // The number of an empty ring is out of range. With this comparison the compiler still
+        // knows the bound when the flow is charged.
         let front = FlowId(self.ring.front());
         (front.index() < self.nodes.as_ref().len()).then_some(front)
     }
@@ -285,7 +287,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
     }
 }
 
-/// `flow` has drawn a ticket, which is noted at `note_at`.
+/// Notes at `note_at` that `flow` has drawn a ticket.
 #[inline]
 fn note(nodes: &mut [DrrFlow], note_at: &mut u32, flow: u32) {
     if let Some(node) = nodes.get_mut(*note_at as usize) {
@@ -297,8 +299,8 @@ fn note(nodes: &mut [DrrFlow], note_at: &mut u32, flow: u32) {
     }
 }
 
-/// The old list of `ring` as it was noted up to `note_at`, without the flows that have left it
-/// since.
+/// Returns the old list of `ring` as it was noted up to `note_at`, without the flows that have left
+/// it since.
 fn upcoming(ring: &Ring, nodes: &[DrrFlow], note_at: u32, ahead: &mut [FlowId]) -> usize {
     let Some(front) = nodes.get(ring.old_front(nodes) as usize).map(OnRing::on_ring) else {
         return 0;
@@ -306,7 +308,7 @@ fn upcoming(ring: &Ring, nodes: &[DrrFlow], note_at: u32, ahead: &mut [FlowId]) 
     let (place, mut expected) = (front.place(), front.standing.ticket());
     let age = (ring.ticket().wrapping_sub(expected) >> TICKET_SHIFT) as usize;
     if place != Place::Old || age > nodes.len() {
-        return 0; // not noted, or no longer
+        return 0; // not noted, or overwritten
     }
     let mut at = (note_at as usize).wrapping_sub(age);
     if at >= nodes.len() {

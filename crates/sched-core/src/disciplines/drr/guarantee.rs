@@ -1,4 +1,4 @@
-//! What DRR promises a flow (`docs/guarantees.md` has the derivations).
+//! Bounds that DRR guarantees to a flow (for the derivations see `docs/guarantees.md`).
 
 use super::{Drr, DrrFlow};
 use crate::flow_scheduler::Table;
@@ -6,19 +6,19 @@ use crate::guarantee::ceil;
 use crate::{FlowId, Guarantee, Share};
 
 impl<N: Table<DrrFlow>> Drr<N> {
-    /// What is promised to `flow` as things are configured: `None` if it was not added. Cost:
-    /// O(flows), to add up the quanta.
+    /// Returns the bounds guaranteed to `flow` in the current configuration, or `None` if it was
+    /// not added. Cost: O(flows), to sum the quanta.
     ///
-    /// With `Q` the quantum of the flow, `F` the sum of all, `φ = Q/F`, `L` the longest packet, and
-    /// `L̄ = L − 1` the most that a turn is overdrawn by:
+    /// Let `Q` be the quantum of the flow, `F` the sum of all quanta, `φ = Q/F`, `L` the longest
+    /// packet, and `L̄ = L − 1` the most by which a turn is overdrawn:
     ///
-    /// - B-WFI `≤ (1 − φ)(Q + L̄) + φ·(n − 1)·L̄ + φL` for `n` flows. The last term is for the packet
-    ///   that is on the wire when the flow becomes backlogged: this packet may be of a turn before
+    /// - B-WFI `≤ (1 − φ)(Q + L̄) + φ·(n − 1)·L̄ + φL` for `n` flows. The last term is for the
+    ///   packet in transmission when the flow becomes backlogged, which may belong to a turn before
     ///   those that count;
     /// - fairness `ω = F/2 + L̄/φ`.
     ///
-    /// With [sparse flows first](Drr::sparse_first) flows that come and go may be a turn ahead of
-    /// those that stand: the first term is `(1 − φ)(2Q + L̄)`, and `ω = F + L̄/φ`.
+    /// With [sparse flows first](Drr::sparse_first), flows that come and go may be a turn ahead of
+    /// flows that stay backlogged: the first term is `(1 − φ)(2Q + L̄)`, and `ω = F + L̄/φ`.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
         let quantum = self.node(flow)?.quantum();
@@ -27,7 +27,7 @@ impl<N: Table<DrrFlow>> Drr<N> {
     }
 }
 
-/// What is promised to a flow with this quantum among flows with these, itself included.
+/// Returns the bounds for a flow with `quantum` among flows with `quanta`, itself included.
 pub(crate) fn of_ring(
     quantum: u32,
     quanta: impl Iterator<Item = u32>,
@@ -56,8 +56,8 @@ mod tests {
     use super::*;
     use crate::FlowScheduler;
 
-    /// Goal: each term of the bounds as it is documented, neither tighter nor looser. Method:
-    /// quanta of 1,000, 1,000 and 2,001, `L` = 1,000; by hand.
+    /// Goal: each term of the bounds is as documented, neither tighter nor looser. Method: quanta
+    /// of 1,000, 1,000 and 2,001, `L` = 1,000; expected values computed manually.
     #[test]
     fn the_bounds_of_three_flows_are_those_computed_by_hand() {
         let mut drr = Drr::new([DrrFlow::EMPTY; 4], 1_000).unwrap();

@@ -1,23 +1,23 @@
-//! Flows that take turns on one ring: what [`Drr`](super::Drr) has one of, and an isolated queue
-//! one for each host and each tin.
+//! Rings of flows that take turns: [`Drr`](super::Drr) has one, an isolated queue one for each host
+//! and each tin.
 //!
-//! A [`Ring`] is the head only. The flows lie in a table of the caller's, which may hold the flows
-//! of other rings too: a flow is on one ring at most, and only the caller knows on which.
+//! A [`Ring`] is only the list head. The flows are in a table of the caller's, which may contain
+//! the flows of other rings too: a flow is on at most one ring, and only the caller knows on which.
 //!
-//! **One turn a round, in pieces.** With sparse flows first, a flow that empties keeps its turn:
-//! the bytes it was charged, and a ticket. The ticket is the last one drawn when the turn came on
-//! the new list, or, for a turn on the old list, when the flow emptied. The round of the turn lasts
-//! while a flow that was on the old list at that instant has not left it. A flow that returns
-//! within the round
+//! **One turn per round, in pieces.** With sparse flows first, a flow that empties keeps its turn:
+//! the bytes charged to it, and a ticket. Tickets number the appends to the old list. The flow's
+//! ticket is the last one drawn when the turn came on the new list, or, for a turn on the old list,
+//! when the flow emptied. The round of the turn lasts until every flow that was on the old list at
+//! that instant has left it or had its turn. A flow that returns within the round
 //!
-//! - goes to the new list, if something of its turn is left;
+//! - goes to the new list, if part of its turn is left;
 //! - goes to the tail of the old list with its debt, if not.
 //!
-//! After the round a flow that returns has a whole turn again.
+//! A flow that returns after the round has a whole turn again.
 //!
 //! **Invariant.** While a flow k stays backlogged, it ends a turn between the beginnings of any two
-//! turns of another flow in which that one is served. `docs/disciplines/drr.md` has the proof and
-//! the bounds.
+//! turns of another flow in which that flow is served. For the proof and the bounds see
+//! `docs/disciplines/drr.md`.
 
 use core::fmt;
 
@@ -25,15 +25,15 @@ use crate::flow_scheduler::ConfigError;
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance};
 
-/// Where a flow is. The one truth about membership: links mean nothing unless this says so.
+/// State of a flow. It alone determines membership: links are valid only if it says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Not added.
     Absent,
-    /// Holds nothing.
+    /// Empty; a turn may start at once.
     Idle,
-    /// Holds nothing. The flow has had a turn, or begun one, and gets no other while the ticket at
-    /// the front of the old list is not later than its own.
+    /// Empty. The flow has had or begun a turn, and gets no other until the ticket at the front of
+    /// the old list is later than its own.
     Spent,
     /// On the new list.
     New,
@@ -41,21 +41,21 @@ pub(super) enum Place {
     Old,
 }
 
-/// A [`Place`] in the low three bits, whether a turn has begun in the next, and a ticket above, so
-/// that they change with one store.
+/// A [`Place`] in the low three bits, the bit [`BEGUN`], and a ticket above, so that one store
+/// changes all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing(u32);
 
 const PLACES: u32 = 0b0111;
-/// Set if and only if the flow has been served in its turn and something of that is left.
+/// Set if and only if the flow has been served in its turn and part of the turn is left.
 const BEGUN: u32 = 0b1000;
-/// The low bits of a [`Standing`], which are no ticket's.
+/// Number of low bits of a [`Standing`] below the ticket.
 pub(super) const TICKET_SHIFT: u32 = 4;
-/// What one ticket has more than the last.
+/// Difference of two consecutive tickets.
 pub(super) const TICKET: u32 = 1 << TICKET_SHIFT;
 
 impl Standing {
-    /// Of a flow whose turn has not begun.
+    /// The state of a flow whose turn has not begun.
     pub(super) const fn new(place: Place, ticket: u32) -> Self {
         Self(ticket | place as u32)
     }
@@ -74,12 +74,12 @@ impl Standing {
         self.0 & !(TICKET - 1)
     }
 
-    /// Whether the flow is on the old list, with this ticket.
+    /// Returns true if the flow is on the old list with this ticket.
     pub(super) const fn is_old_since(self, ticket: u32) -> bool {
         self.0 & !BEGUN == Self::new(Place::Old, ticket).0
     }
 
-    /// Whether the flow emptied in a turn that it had begun.
+    /// Returns true if the flow emptied in a turn that it had begun.
     const fn is_broken_off(self) -> bool {
         self.0 & (TICKET - 1) == Self::new(Place::Spent, 0).begun().0
     }
@@ -93,20 +93,20 @@ impl Standing {
     }
 }
 
-/// The quantum of a [`RingFlow`], kept there or shared by all, and the width of its links.
+/// The quantum of a [`RingFlow`], stored per flow or shared by all, and the width of its links.
 pub trait Quantum: Copy + fmt::Debug {
-    /// The number of a flow, as it is kept.
+    /// Type in which a flow number is stored.
     type Link: Copy + fmt::Debug + Into<u32>;
-    /// The longest packet in bytes, and the quantum where it is shared.
+    /// Parameters that are not stored per flow: the longest packet in bytes, and a shared quantum.
     type Terms: Copy;
-    /// The quantum of a flow that was not added.
+    /// The quantum of a flow that has not been added.
     const NONE: Self;
-    /// The number 0.
+    /// The flow number 0.
     const FIRST: Self::Link;
 
-    /// Returns the number of `flow`, which is below the length of a table, as it is kept.
+    /// Converts the number of `flow`, which is below the length of a table, for storage.
     fn link(flow: u32) -> Self::Link;
-    /// Returns the quantum in bytes, if it is kept.
+    /// Returns the quantum in bytes, if it is stored per flow.
     fn kept(self) -> Option<u32>;
     /// Returns the quantum in bytes.
     fn of(self, terms: Self::Terms) -> u32;
@@ -114,7 +114,7 @@ pub trait Quantum: Copy + fmt::Debug {
     fn max_len(terms: Self::Terms) -> u32;
 }
 
-/// A quantum of each flow's own, and links of 32 bits.
+/// A quantum per flow, and links of 32 bits.
 impl Quantum for u32 {
     type Link = u32;
     type Terms = u32;
@@ -142,21 +142,21 @@ impl Quantum for u32 {
     }
 }
 
-/// One quantum for all flows of a table, which none of them keeps, and links of 16 bits: there are
-/// 65,536 flows at most.
+/// One quantum shared by all flows of a table, not stored per flow, and links of 16 bits: at most
+/// 65,536 flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedQuantum;
 
-/// The quantum of flows with a [`SharedQuantum`], and their longest packet.
+/// The quantum and the longest packet of flows with a [`SharedQuantum`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedTerms {
-    /// Bytes a turn: `max_len..=`[`RingFlow::MAX_QUANTUM`].
+    /// Bytes per turn: `max_len..=`[`RingFlow::MAX_QUANTUM`].
     pub quantum: u32,
     /// The longest packet in bytes.
     pub max_len: u32,
 }
 
-/// Returns `number`, which is below 65,536, in 16 bits.
+/// Converts `number`, which is below 65,536, to 16 bits.
 #[inline(always)]
 pub(crate) const fn short(number: u32) -> u16 {
     debug_assert!(number <= u16::MAX as u32, "the caller limits its table");
@@ -191,49 +191,52 @@ impl Quantum for SharedQuantum {
     }
 }
 
-/// A flow's place on a [`Ring`], its quantum and what it was charged: 20 bytes, and 12 with a
+/// State of a flow on a [`Ring`], with its quantum and charged bytes: 20 bytes, or 12 with a
 /// [`SharedQuantum`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFlow<Q: Quantum = u32> {
-    /// The flow behind this one on its list, which is a ring, unless the flow is on a
-    /// [list](Self::enlist) of its owner's; stale unless listed.
+    /// The next flow on the ring, or on a [list](Self::enlist) of the owner's; stale unless listed.
     pub(super) next: Q::Link,
-    /// The flow before this one; stale unless listed.
+    /// The previous flow; stale unless listed.
     pub(super) prev: Q::Link,
-    /// Bytes a turn: the flow scheduler's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
+    /// Bytes per turn: the flow scheduler's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
     pub(super) quantum: Q,
-    /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it
-    /// begins those by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the
-    /// quantum in a turn that was broken off. Before the turn begins below `max_len`, and then
-    /// only service has made it what it is, unless something was [charged in
+    /// Bytes charged to the current turn, or to the next one: those sent in it, and before it
+    /// begins the overdraft of earlier turns.
+    ///
+    /// Below `MAX_QUANTUM`, and below the quantum in a turn that was interrupted. Before the turn
+    /// begins it is below `max_len` and changed only by service, except for bytes [charged in
     /// advance](RingFlow::charge_in_advance) or [elsewhere](RingFlow::charge_elsewhere).
     pub(super) charged: u32,
-    /// Where the flow is. On the old list the ticket is the one drawn there. Otherwise no flow
-    /// that was on the old list when the flow's turn began has a later one.
+    /// Place and ticket. On the old list the ticket is the one drawn on entry. Otherwise no flow
+    /// that was on the old list when this flow's turn began has a later one.
     pub(super) standing: Standing,
 }
 
 impl RingFlow {
-    /// The largest quantum, in bytes. With it what is charged stays below 2^29.
+    /// The largest quantum, in bytes. It keeps the charged bytes below 2^29.
     pub const MAX_QUANTUM: u32 = MAX_QUANTUM;
 
+    /// Checks that a turn is worth at least the longest packet, so that no turn is worth nothing.
+    ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] unless `quantum` is in `max_len..=`[`RingFlow::MAX_QUANTUM`]: a turn is worth
-    /// the longest packet, so that it is never worth nothing.
+    /// [`ConfigError::OutOfRange`] unless `quantum` is in `max_len..=`[`RingFlow::MAX_QUANTUM`].
     pub(crate) fn check_quantum(quantum: u32, max_len: u32) -> Result<(), ConfigError> {
         let (min, max) = (max_len.into(), Self::MAX_QUANTUM.into());
         ConfigError::check_range("quantum in bytes", quantum.into(), min, max)
     }
 
-    /// Returns the bytes a turn is worth; 0 if the flow was not added.
+    /// Returns the bytes per turn; 0 if the flow was not added.
     #[inline]
     #[must_use]
     pub const fn quantum(&self) -> u32 {
         self.quantum
     }
 
-    /// Adds the flow, or changes its quantum, from `max_len` to [`RingFlow::MAX_QUANTUM`], which
-    /// the caller checks. What was sent in a turn under way counts.
+    /// Adds the flow, or changes its quantum.
+    ///
+    /// The caller checks that `quantum` is in `max_len..=`[`RingFlow::MAX_QUANTUM`]. Bytes already
+    /// sent in the current turn count against the new quantum.
     pub fn set_quantum(&mut self, quantum: u32, max_len: u32) {
         self.quantum = quantum;
         if !self.is_added() {
@@ -244,8 +247,8 @@ impl RingFlow {
         }
     }
 
-    /// Charges `len` bytes that were sent for the flow elsewhere to its turn under way or its next
-    /// one, but leaves it one packet of that turn. Nothing if it is not listed.
+    /// Charges `len` bytes that were sent for the flow elsewhere to its current or next turn, but
+    /// leaves at least one packet of that turn. Does nothing if the flow is not listed.
     pub fn charge_elsewhere(&mut self, len: u32) {
         let most = self.quantum.saturating_sub(1);
         let charged = self.charged.saturating_add(len).min(most);
@@ -254,8 +257,7 @@ impl RingFlow {
         }
     }
 
-    /// Returns whether nothing is left of the turn under way or, before that begins, of the next
-    /// one.
+    /// Returns true if nothing is left of the current turn or, before it begins, of the next one.
     #[inline]
     #[must_use]
     pub const fn is_used_up(&self) -> bool {
@@ -263,7 +265,7 @@ impl RingFlow {
     }
 
     /// Charges `len` bytes that the flow, which [awaits its turn](Self::awaits_its_turn), has sent
-    /// in advance of that turn. It owes less than a turn and `max_len` bytes then.
+    /// in advance of that turn. Its debt stays below a quantum plus `max_len`.
     #[inline]
     pub fn charge_in_advance(&mut self, len: u32, max_len: u32) {
         let most = self.quantum.saturating_add(max_len).saturating_sub(1);
@@ -275,7 +277,7 @@ impl RingFlow {
 const MAX_QUANTUM: u32 = 1 << 28;
 
 impl<Q: Quantum> RingFlow<Q> {
-    /// A flow that was not added: all zero.
+    /// A flow that has not been added: all zero.
     pub const EMPTY: Self = Self {
         next: Q::FIRST,
         prev: Q::FIRST,
@@ -284,32 +286,32 @@ impl<Q: Quantum> RingFlow<Q> {
         standing: Standing::new(Place::Absent, 0),
     };
 
-    /// Adds the flow, which was not, where it keeps no quantum.
+    /// Adds a flow that was not added and stores no quantum.
     pub const fn add(&mut self) {
         self.standing = Standing::new(Place::Idle, 0);
     }
 
-    /// Returns the flow behind this one on its list; stale unless listed.
+    /// Returns the next flow on the list; stale unless listed.
     #[inline]
     #[must_use]
     pub fn next(&self) -> u32 {
         self.next.into()
     }
 
-    /// Returns the flow before this one; stale unless listed.
+    /// Returns the previous flow on the list; stale unless listed.
     #[inline]
     #[must_use]
     pub fn prev(&self) -> u32 {
         self.prev.into()
     }
 
-    /// Sets the flow behind this one.
+    /// Sets the next flow.
     #[inline]
     pub fn set_next(&mut self, flow: u32) {
         self.next = Q::link(flow);
     }
 
-    /// Sets the flow before this one.
+    /// Sets the previous flow.
     #[inline]
     pub fn set_prev(&mut self, flow: u32) {
         self.prev = Q::link(flow);
@@ -320,49 +322,49 @@ impl<Q: Quantum> RingFlow<Q> {
         self.standing.place()
     }
 
-    /// Returns whether the flow is on a ring.
+    /// Returns true if the flow is on a ring.
     #[inline]
     #[must_use]
     pub const fn is_listed(&self) -> bool {
         matches!(self.place(), Place::New | Place::Old)
     }
 
-    /// Returns whether the flow is among the sparse ones, which are served first.
+    /// Returns true if the flow is on the new list, whose sparse flows are served first.
     #[must_use]
     pub const fn is_new(&self) -> bool {
         matches!(self.place(), Place::New)
     }
 
-    /// Returns whether the flow has been served in its turn and something of that is left, also if
-    /// the flow is on no ring.
+    /// Returns true if the flow has been served in its turn and part of the turn is left, even if
+    /// it is on no ring.
     #[inline]
     #[must_use]
     pub const fn has_begun(&self) -> bool {
         self.standing.has_begun()
     }
 
-    /// Returns whether the flow was added.
+    /// Returns true if the flow was added.
     #[inline]
     #[must_use]
     pub const fn is_added(&self) -> bool {
         !matches!(self.place(), Place::Absent)
     }
 
-    /// Whether the flow was added and is on no list.
+    /// Returns true if the flow was added and is on no list.
     #[inline]
     const fn may_enter(&self) -> bool {
         matches!(self.place(), Place::Idle | Place::Spent)
     }
 
-    /// What the flow, which holds nothing, owes of its turns before: credit does not outlive the
-    /// round, nor debt what is left of a turn.
+    /// Returns the debt of an empty flow from earlier turns. Credit does not outlive the round, and
+    /// a begun turn that has something left is no debt.
     #[inline]
     const fn owed(&self) -> u32 {
         if self.standing.has_begun() { 0 } else { self.charged }
     }
 
-    /// The flow, listed till now, has sent `len` bytes and has nothing left. Its turn came when
-    /// `ticket` was the last one drawn.
+    /// Records that the flow, listed until now, has sent `len` bytes and is empty. `ticket` was the
+    /// last one drawn when its turn came.
     #[inline]
     fn stop(&mut self, ticket: u32, len: u32, terms: Q::Terms) {
         let standing = Standing::new(Place::Spent, ticket);
@@ -377,9 +379,10 @@ impl<Q: Quantum> RingFlow<Q> {
         }
     }
 
-    /// Lists the flow, which is added and not listed, on a list of its owner's that is no ring: as
-    /// a new one or one that stands, with the rest of the turn that it has begun if it `goes_on`,
-    /// or else with a turn of its own. The links are the owner's.
+    /// Lists the flow, which is added and not listed, on a list of the owner's that is no ring.
+    ///
+    /// The flow is new or old, and continues its begun turn if it `goes_on`, else starts one. The
+    /// owner maintains the links.
     #[inline]
     pub fn enlist(&mut self, is_new: bool, goes_on: bool) {
         let standing = Standing::new(if is_new { Place::New } else { Place::Old }, 0);
@@ -390,8 +393,10 @@ impl<Q: Quantum> RingFlow<Q> {
         }
     }
 
-    /// Charges the flow, which is on a [list](Self::enlist) of its owner's, `len` bytes that it has
-    /// sent. Returns whether the turn is over: then the flow stands, with a turn of its own.
+    /// Charges the flow, which is on a [list](Self::enlist) of the owner's, `len` bytes that it has
+    /// sent.
+    ///
+    /// Returns true if the turn is over: then the flow is old, and its next turn has not begun.
     #[inline]
     pub fn charge(&mut self, len: u32, terms: Q::Terms) -> bool {
         let charged = self.charged.wrapping_add(len);
@@ -407,9 +412,8 @@ impl<Q: Quantum> RingFlow<Q> {
         is_over
     }
 
-    /// Notes that the flow is on its owner's [list](Self::enlist) no more: it has `sent` so many
-    /// bytes and has nothing left, or lost what it held. A turn that has not begun is as if it had
-    /// not come then.
+    /// Records that the flow has left its owner's [list](Self::enlist): it has `sent` that many
+    /// bytes and is empty, or it lost what it held. A turn that has not begun is kept for later.
     #[inline]
     pub fn unlist(&mut self, sent: Option<u32>, terms: Q::Terms) {
         if sent.is_some() || self.has_begun() {
@@ -419,29 +423,29 @@ impl<Q: Quantum> RingFlow<Q> {
         }
     }
 
-    /// Returns the flow, which is idle, as if it had just been added; or not added, if it was not.
+    /// Returns a copy of the idle flow as if it had just been added, or not added if it was not.
     #[must_use]
     pub const fn renewed(&self) -> Self {
         let place = if self.is_added() { Place::Idle } else { Place::Absent };
         Self { quantum: self.quantum, standing: Standing::new(place, 0), ..Self::EMPTY }
     }
 
-    /// Limits the debt of a flow whose turn has not begun to less than `most` bytes: the turn that
-    /// was charged elsewhere does not come, or is worth less.
+    /// Limits the debt of a flow whose turn has not begun to less than `most` bytes, when the turn
+    /// charged elsewhere does not come or is worth less.
     pub fn forgive(&mut self, most: u32) {
         if !self.standing.has_begun() {
             self.charged = self.charged.min(most.saturating_sub(1));
         }
     }
 
-    /// Returns whether the flow is on the old list and has yet to begin the turn that it has there.
+    /// Returns true if the flow is on the old list and has not begun its turn there.
     #[inline]
     #[must_use]
     pub const fn awaits_its_turn(&self) -> bool {
         matches!(self.place(), Place::Old) && !self.standing.has_begun()
     }
 
-    /// Checks the place of flow `at`, to which nothing is charged elsewhere.
+    /// Checks the state of flow `at`, to which nothing is charged elsewhere.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -449,8 +453,8 @@ impl<Q: Quantum> RingFlow<Q> {
         self.recount_charged(at, is_backlogged, terms, [Q::max_len(terms); 2])
     }
 
-    /// Checks the place of flow `at`, where less than `most` bytes are charged to a turn before it
-    /// begins: while the flow is listed, and while it is not.
+    /// Checks the state of flow `at`, where less than `most` bytes are charged before a turn
+    /// begins: first while the flow is listed, second while it is not.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -482,14 +486,14 @@ impl<Q: Quantum> RingFlow<Q> {
     }
 }
 
-/// An element of a table of flows: a [`RingFlow`], and what its owner keeps beside it.
+/// An element of a table of flows that contains a [`RingFlow`].
 pub trait OnRing {
-    /// The kind of quantum: each flow's own, or one shared by all.
+    /// The kind of quantum: per flow, or shared by all.
     type Quantum: Quantum;
 
-    /// Returns the place of the flow.
+    /// Returns the ring state of the flow.
     fn on_ring(&self) -> &RingFlow<Self::Quantum>;
-    /// Returns the place of the flow, to be changed.
+    /// Returns the ring state of the flow, mutably.
     fn on_ring_mut(&mut self) -> &mut RingFlow<Self::Quantum>;
 }
 
@@ -499,7 +503,7 @@ type Terms<F> = <<F as OnRing>::Quantum as Quantum>::Terms;
 /// Adds every flow of `nodes`, or changes it, with the same quantum.
 ///
 /// # Errors
-/// As [`RingFlow::check_quantum`]; nothing has changed then.
+/// See [`RingFlow::check_quantum`]; nothing has changed then.
 pub(crate) fn add_all<F: OnRing<Quantum = u32>>(
     nodes: &mut [F],
     quantum: u32,
@@ -512,10 +516,10 @@ pub(crate) fn add_all<F: OnRing<Quantum = u32>>(
     Ok(())
 }
 
-/// Adds `flow`, or changes it.
+/// Adds `flow`, or changes its quantum.
 ///
 /// # Errors
-/// As [`RingFlow::check_quantum`], and [`ConfigError::UnknownFlow`]; nothing has changed then.
+/// See [`RingFlow::check_quantum`], and [`ConfigError::UnknownFlow`]; nothing has changed then.
 pub(crate) fn configure<F: OnRing<Quantum = u32>>(
     nodes: &mut [F],
     flow: FlowId,
@@ -531,7 +535,7 @@ pub(crate) fn configure<F: OnRing<Quantum = u32>>(
     Ok(())
 }
 
-/// The element `flow` of `nodes`.
+/// Returns element `flow` of `nodes`.
 #[inline]
 fn node<F: OnRing>(nodes: &[F], flow: u32) -> Option<&RingFlow<F::Quantum>> {
     nodes.get(flow as usize).map(F::on_ring)
@@ -542,47 +546,48 @@ fn node_mut<F: OnRing>(nodes: &mut [F], flow: u32) -> Option<&mut RingFlow<F::Qu
     nodes.get_mut(flow as usize).map(F::on_ring_mut)
 }
 
-/// The head of a ring, which is the new list and behind it the old one.
+/// The head of a ring that consists of the new list followed by the old list.
 ///
-/// A flow whose turn is over goes to the tail of the old list, from whichever list: on a ring that
-/// is one step of the front, without touching a neighbour.
+/// A flow whose turn is over, on either list, goes to the tail of the old list: on a ring this
+/// advances the front by one, without touching a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// The flow served next. [`NONE`] if and only if none is listed.
+    /// The flow served next; [`NONE`] if and only if no flow is listed.
     pub(super) front: u32,
-    /// The last flow of the new list; [`NONE`] if and only if that is empty.
+    /// The last flow of the new list; [`NONE`] if and only if the new list is empty.
     pub(super) last_new: u32,
-    /// What the next flow that comes to the tail of the old list stands as: [`Place::Old`] with
-    /// the next ticket, so that it is stored as it is. Tickets wrap: two compare by the sign of
-    /// their difference, which is right unless 2^27 turns lie between them; a flow idle for that
-    /// long may once count as not sparse.
+    /// State of the next flow appended to the old list: [`Place::Old`] with the next ticket, stored
+    /// as is.
+    ///
+    /// Tickets wrap and are compared by the sign of their difference, which is correct unless 2^27
+    /// turns lie between them; a flow idle for that long may once count as not sparse.
     pub(super) next_old: Standing,
 }
 
 impl Ring {
-    /// Room for a ring: all zero, and no ring until it is [`Ring::IDLE`].
+    /// Memory for a ring: all zero, and not a ring until set to [`Ring::IDLE`].
     pub const EMPTY: Self = Self { front: 0, last_new: 0, next_old: Standing(0) };
 
     /// A ring without flows.
     pub const IDLE: Self =
         Self { front: NONE, last_new: NONE, next_old: Standing::new(Place::Old, 0) };
 
-    /// Returns the flow served next, the number of [`FlowId::NONE`](crate::FlowId::NONE) if none is
-    /// listed.
+    /// Returns the flow served next, or the number of [`FlowId::NONE`](crate::FlowId::NONE) if no
+    /// flow is listed.
     #[inline]
     #[must_use]
     pub const fn front(&self) -> u32 {
         self.front
     }
 
-    /// Returns the ticket that was drawn last, for [`Self::stands_behind`].
+    /// Returns the ticket drawn last, for [`Self::stands_behind`].
     #[inline]
     #[must_use]
     pub const fn mark(&self) -> u32 {
         self.last_drawn()
     }
 
-    /// Returns whether the front is on the old list, and came there after `mark` was the ticket
+    /// Returns true if the front is on the old list and was appended after `mark` was the ticket
     /// drawn last.
     #[inline]
     #[must_use]
@@ -591,27 +596,27 @@ impl Ring {
         standing.place() == Place::Old && is_later(standing.ticket(), mark)
     }
 
-    /// Returns whether a flow is on the new list.
+    /// Returns true if the new list contains a flow.
     #[inline]
     #[must_use]
     pub const fn has_new(&self) -> bool {
         self.last_new != NONE
     }
 
-    /// The flow served next of those at [`Place::Old`], as far as the ring says: with none there,
-    /// one at [`Place::New`], or [`NONE`].
+    /// Returns the first flow of the old list; if that is empty, a flow of the new list, or
+    /// [`NONE`].
     #[inline]
     pub(super) fn old_front<F: OnRing>(&self, nodes: &[F]) -> u32 {
         node(nodes, self.last_new).map_or(self.front, RingFlow::next)
     }
 
-    /// The next ticket.
+    /// Returns the next ticket.
     #[inline]
     pub(super) const fn ticket(&self) -> u32 {
         self.next_old.ticket()
     }
 
-    /// Draws a ticket for a flow that comes to the tail of the old list.
+    /// Draws a ticket for a flow that is appended to the old list.
     #[inline]
     const fn draw(&mut self) -> Standing {
         let drawn = self.next_old;
@@ -619,15 +624,15 @@ impl Ring {
         drawn
     }
 
-    /// The ticket that was drawn last: no flow on the old list has a later one.
+    /// Returns the ticket drawn last: no flow on the old list has a later one.
     #[inline]
     const fn last_drawn(&self) -> u32 {
-        // The place goes with the step back.
+        // Subtracting the place as well clears the low bits.
         self.next_old.0.wrapping_sub(Standing::new(Place::Old, TICKET).0)
     }
 
-    /// Lists `flow`, if it is added and not listed. With sparse flows first the flow comes
-    /// to the new list if it may; otherwise it comes last, and `drawn` is called.
+    /// Lists `flow`, if it is added and not listed. With `sparse_first` the flow goes to the new
+    /// list if it may; otherwise it is appended to the old list, and `drawn` is called.
     #[inline]
     pub fn enter<F: OnRing>(
         &mut self,
@@ -641,16 +646,16 @@ impl Ring {
         }
     }
 
-    /// Lists `flow` on the new list, if it is added, not listed, and has a turn of its own or the
-    /// rest of one that it has begun. Returns whether it has.
+    /// Lists `flow` on the new list, if it is added, not listed, and has a turn or the rest of one.
+    /// Returns true if so.
     #[inline]
     fn enter_early<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
         self.come_back(nodes, flow) || self.enter_early_slow(nodes, flow)
     }
 
-    /// [`Self::enter_early`] of a flow that comes and goes: it had begun a turn, the round of that
-    /// turn is over, and the new list is not empty. Returns whether it is so; nothing has changed
-    /// if not.
+    /// Fast path of [`Self::enter_early`] for a flow that comes and goes: it had begun a turn whose
+    /// round is over, and the new list is not empty. Returns false, with nothing changed, in other
+    /// cases.
     #[inline(always)]
     pub(super) fn come_back<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
         let (last_new, standing) = (self.last_new, Standing::new(Place::New, self.last_drawn()));
@@ -676,7 +681,7 @@ impl Ring {
         true
     }
 
-    /// [`Self::enter_early`], wherever flows are.
+    /// [`Self::enter_early`] for all other cases.
     #[inline]
     pub(super) fn enter_early_slow<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
         let old_front = self.old_front(nodes);
@@ -703,8 +708,7 @@ impl Ring {
         true
     }
 
-    /// Lists `flow` at the tail of the old list, if it is added and not listed; then `drawn` is
-    /// told that it has drawn a ticket.
+    /// Appends `flow` to the old list, if it is added and not listed, and then calls `drawn`.
     #[inline(always)]
     pub(crate) fn enter_last<F: OnRing>(
         &mut self,
@@ -719,7 +723,7 @@ impl Ring {
         self.insert_before(nodes, self.front, flow);
     }
 
-    /// Puts `flow`, on no ring, before `at`, or on the ring alone.
+    /// Inserts `flow`, which is on no ring, before `at`, or as the only one.
     #[inline(always)]
     fn insert_before<F: OnRing>(&mut self, nodes: &mut [F], at: u32, flow: u32) {
         let Some(behind) = node_mut(nodes, at) else { return self.begin(nodes, flow) };
@@ -734,7 +738,7 @@ impl Ring {
         }
     }
 
-    /// Puts `flow` on the ring, which has no other.
+    /// Inserts `flow` into an empty ring.
     #[cold]
     #[inline(never)]
     fn begin<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) {
@@ -745,9 +749,9 @@ impl Ring {
         }
     }
 
-    /// Charges the front, which has more, `len` bytes that it has sent. If its turn is over it
-    /// draws a ticket, and `drawn` is called. No length, however wrong, makes a debt of more than
-    /// `max_len` less a byte.
+    /// Charges the front, which stays backlogged, `len` bytes that it has sent. If its turn is over
+    /// it draws a ticket, and `drawn` is called. No `len`, even an invalid one, makes a debt above
+    /// `max_len − 1`.
     #[inline]
     pub fn charge<F: OnRing>(
         &mut self,
@@ -763,8 +767,8 @@ impl Ring {
         }
     }
 
-    /// Charges `node`, which is that of the `front` and has more, `len` bytes, as [`Self::charge`]
-    /// does. Returns whether the turn is over.
+    /// Charges `node`, the entry of the `front`, `len` bytes like [`Self::charge`]. Returns true if
+    /// the turn is over.
     #[inline(always)]
     pub fn charge_front<F: OnRing>(
         &mut self,
@@ -790,9 +794,9 @@ impl Ring {
         true
     }
 
-    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on
-    /// it. It keeps the rest of its turn, or what it owes: emptying a queue must neither wash a
-    /// debt away nor let turns pile up.
+    /// Removes `flow`, which has sent `len` bytes and is empty, from the ring, if it is listed. It
+    /// keeps the rest of its turn, or its debt: emptying a queue must neither cancel a debt nor
+    /// accumulate turns.
     #[inline]
     pub(crate) fn leave<F: OnRing>(
         &mut self,
@@ -812,8 +816,8 @@ impl Ring {
         self.unlist(nodes, flow);
     }
 
-    /// Takes the front, which has sent `len` bytes and has nothing left, off the ring. It keeps the
-    /// rest of its turn, or what it owes.
+    /// Removes the front, which has sent `len` bytes and is empty, from the ring. It keeps the rest
+    /// of its turn, or its debt.
     #[inline]
     pub fn leave_front<F: OnRing>(&mut self, nodes: &mut [F], len: u32, terms: Terms<F>) {
         let (front, last_drawn) = (self.front, self.last_drawn());
@@ -840,12 +844,10 @@ impl Ring {
         }
     }
 
-    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on
-    /// it.
+    /// Removes `flow`, which has lost its last packet, from the ring, if it is listed.
     ///
-    /// A loss is no service. A flow that loses a turn that has not begun owes what it owed and is
-    /// as sparse as it was. In a turn that has begun a loss is as if the flow had been emptied by
-    /// service.
+    /// A loss is not service. A flow that loses a turn that has not begun keeps its debt and stays
+    /// as sparse as before. In a begun turn a loss has the effect of service that empties the flow.
     pub fn lose<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, terms: Terms<F>) {
         let Some(node) = node_mut(nodes, flow) else { return };
         if node.standing.has_begun() {
@@ -853,20 +855,20 @@ impl Ring {
         }
         node.standing = match node.place() {
             Place::New => Standing::new(Place::Idle, 0),
-            // The flow keeps its ticket: the flows before it on the old list still go before it.
+            // The flow keeps its ticket: the flows before it on the old list still come before it.
             Place::Old => Standing::new(Place::Spent, node.standing.ticket()),
             _ => return,
         };
         self.unlist(nodes, flow);
     }
 
-    /// Takes `flow`, which is listed, off the ring; what it says of itself stays.
+    /// Removes `flow`, which is listed, from the ring; its own state does not change.
     pub(crate) fn unlist<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) {
         let Some(node) = node(nodes, flow) else { return };
         let (next, prev) = (node.next(), node.prev());
         if flow == self.last_new {
-            // The new list is at the front of the ring: the flow before its last one is on it too,
-            // if any is.
+            // The new list is at the front of the ring, so the flow before its last one is new too,
+            // if any.
             self.last_new = if flow == self.front { NONE } else { prev };
         }
         if flow == self.front {
@@ -880,8 +882,8 @@ impl Ring {
         }
     }
 
-    /// Returns the flows on the ring from the front on, and no more than `most + 1`, however
-    /// damaged it is.
+    /// Returns the flows on the ring from the front, at most `most + 1` even if the ring is
+    /// corrupt.
     pub fn walk<'a, F: OnRing>(
         &self,
         nodes: &'a [F],
@@ -896,8 +898,7 @@ impl Ring {
         core::iter::successors(at(front), behind).take(most.saturating_add(1))
     }
 
-    /// Walks the ring and checks that it holds `listed` listed flows, each once, the new ones
-    /// first.
+    /// Checks that the ring contains `listed` listed flows, each once, the new ones first.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -928,8 +929,8 @@ impl Ring {
     }
 }
 
-/// Whether every flow that was on the old list when `ticket` was the last one drawn has had a turn
-/// since, or is gone.
+/// Returns true if every flow that was on the old list when `ticket` was the last one drawn has had
+/// a turn since, or has left.
 #[inline]
 fn has_passed<F: OnRing>(nodes: &[F], old_front: u32, ticket: u32) -> bool {
     match node(nodes, old_front) {
@@ -938,15 +939,15 @@ fn has_passed<F: OnRing>(nodes: &[F], old_front: u32, ticket: u32) -> bool {
     }
 }
 
-/// What a flow owes that was `charged` all of its turn: by how much that is overdrawn. More than a
-/// packet only if the quantum was lowered in the turn, and then that counts no further.
+/// Returns the debt of a flow that was `charged` all of its turn: the overdraft, at most `max_len −
+/// 1`. It exceeds that only if the quantum was lowered during the turn, and the excess is forgiven.
 #[inline]
 pub(crate) const fn debt(charged: u32, quantum: u32, max_len: u32) -> u32 {
     let (debt, most) = (charged.saturating_sub(quantum), max_len.wrapping_sub(1));
     if debt < most { debt } else { most }
 }
 
-/// Whether ticket `a` was drawn after ticket `b`.
+/// Returns true if ticket `a` was drawn after ticket `b`.
 const fn is_later(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
 }

@@ -9,7 +9,7 @@ const NOW: Nanos = Nanos::ZERO;
 
 type Tables = ([Queue; 4], [Descriptor; 256]);
 
-/// Four flows under queues, with a letter for each flow and the handles counted up.
+/// Queues of four flows; each flow is named by a letter and handles are numbered consecutively.
 struct Letters {
     queues: FlowQueues<Drr<[DrrFlow; 4]>, Tables>,
     sent: u32,
@@ -102,9 +102,9 @@ fn a_debt_is_paid_back_in_later_turns() {
     assert_eq!(line.get(14), "aababaababaaba");
 }
 
-/// Goal: emptying the queue does not wash the debt away.
-/// Method: a has sent 10 + 100 of a quantum of 100 and is idle, 10 in debt. Its next turn is worth
-/// 90, and one packet of 90 ends it; a flow without debt sends a second.
+/// Goal: emptying the queue does not cancel the debt. Method: a has sent 10 + 100 of a quantum of
+/// 100 and is idle, 10 in debt. Its next turn is worth 90, and one packet of 90 ends it; a flow
+/// without debt sends a second.
 #[test]
 fn a_flow_that_empties_in_debt_comes_back_in_debt() {
     for (before, expected) in [(10, "abaab"), (0, "aabab")] {
@@ -123,13 +123,13 @@ fn a_flow_that_empties_in_debt_comes_back_in_debt() {
     }
 }
 
-/// What flow 0 is charged, and whether it holds nothing and keeps a place or a turn.
+/// Bytes charged to flow 0, and whether it is empty and keeps its turn or debt.
 fn state(scheduler: &Drr<[DrrFlow; 4]>) -> (u32, bool) {
     let flow = scheduler.nodes[0].flow;
     (flow.charged, flow.place() == Place::Spent)
 }
 
-/// Goal: a loss of the last packet neither pays a debt nor makes one. Method: what flow 0 owes
+/// Goal: a loss of the last packet neither pays a debt nor creates one. Method: the debt of flow 0
 /// after a loss, in each place that it can be in; quantum and longest packet are 100.
 #[test]
 fn a_loss_leaves_the_debt_as_it_was() {
@@ -148,7 +148,7 @@ fn a_loss_leaves_the_debt_as_it_was() {
         assert_eq!((drr.select(), state(&drr)), (Some(FlowId(1)), (40, false)));
         drr.lost(FlowId(0), 70, None);
         assert_eq!(state(&drr), (40, true), "its turn had not come");
-        // Flow 0 comes and loses again: as often as it likes, and in front as well as behind.
+        // Flow 0 returns and loses again, any number of times, at the front as well as behind.
         drr.backlogged(FlowId(0), 70);
         drr.lost(FlowId(0), 70, None);
         assert_eq!(state(&drr).0, 40);
@@ -170,7 +170,7 @@ fn a_loss_leaves_the_debt_as_it_was() {
     }
 }
 
-/// Goal: to lose a packet makes no flow sparse that was not, and takes it from none that was.
+/// Goal: the loss of a packet changes no flow's sparse status.
 #[test]
 fn a_loss_leaves_a_flow_as_sparse_as_it_was() {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 3], 100).unwrap().sparse_first();
@@ -212,13 +212,13 @@ fn a_sparse_flow_goes_first_and_then_joins_the_others() {
     assert_eq!(line.get(1), "a", "new, and now old");
     line.put("bbbb", 100);
     line.put("bbc", 100);
-    // b and c are new and each has one turn; then b stands behind a, and c is gone.
+    // b and c are new and each has one turn; then b is behind a, and c is gone.
     assert_eq!(line.get(6), "bcabab");
 }
 
-/// Goal: a flow that empties on either list and comes back at once has a turn a round, as those
-/// that stand. Method: b sends a packet whenever it holds none, while a and c stand. Each packet is
-/// a whole turn.
+/// Goal: a flow that empties on either list and returns at once has one turn per round, like flows
+/// that stay backlogged. Method: b sends a packet whenever it is empty, while a and c stay
+/// backlogged. Each packet is a whole turn.
 #[test]
 fn a_flow_that_keeps_emptying_does_not_starve_the_old_ones() {
     let mut line = Letters::sparse_first(100);
@@ -261,7 +261,7 @@ fn a_spent_flow_is_sparse_again_where_no_flow_stands() {
     assert_eq!(line.get(3), "bab");
 }
 
-/// Goal: tickets compare right across their wrap-around.
+/// Goal: tickets compare correctly across their wrap-around.
 #[test]
 fn tickets_may_wrap() {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
@@ -310,8 +310,8 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
     assert_eq!(line.queues.config(FlowId(0)), Some(1 << 28));
 }
 
-/// Goal: whichever place of a list a flow has, it can be removed and the rest keeps its order.
-/// Method: four flows on the old list, or on the new one; remove each in turn; twice is once.
+/// Goal: a flow can be removed from any position of a list, and the other flows keep their order.
+/// Method: four flows on the old list, or on the new one; remove each in turn, twice.
 #[test]
 fn a_flow_can_be_removed_from_every_place_of_a_list() {
     for make in [Letters::plain as fn(u32) -> Letters, Letters::sparse_first] {
@@ -347,8 +347,8 @@ fn a_removed_flow_comes_back_without_debt_or_mark() {
     assert_eq!(line.get(4), "bbab", "new, and with a whole quantum");
 }
 
-/// Goal: a new quantum of a backlogged flow counts at once, in the turn under way as well, and
-/// however low it is a turn is overdrawn by no more than a packet.
+/// Goal: a new quantum of a backlogged flow applies at once, even to the current turn, and a turn
+/// is overdrawn by at most a packet however low the quantum is.
 #[test]
 fn a_new_quantum_counts_at_once() {
     let mut line = Letters::plain(100);
@@ -400,7 +400,7 @@ fn calls_that_contradict_the_books_change_nothing() {
     assert_eq!(scheduler.recount(&truth), Ok(()));
 }
 
-/// Goal: `recount` sees every kind of damage. Method: break one field at a time.
+/// Goal: `recount` detects every kind of damage. Method: corrupt one field at a time.
 #[test]
 fn a_recount_sees_damage() {
     let mut line = Letters::sparse_first(100);
@@ -443,7 +443,7 @@ fn a_flow_is_twenty_four_bytes() {
 
 mod pieces;
 
-/// Goal: notes are of places, and not of the flow in whose row they stand.
+/// Goal: a note belongs to its table entry, not to the flow of that entry.
 #[test]
 fn a_flow_that_is_removed_takes_no_note_with_it() {
     let mut drr = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap();
@@ -451,7 +451,7 @@ fn a_flow_that_is_removed_takes_no_note_with_it() {
     for flow in [2, 3, 0] {
         drr.backlogged(FlowId(flow), 100);
     }
-    // Flow 1 is idle, and that flow 3 is second is noted in its row.
+    // Flow 1 is idle; its entry notes that flow 3 is second.
     drr.remove(FlowId(1));
     let mut ahead = [FlowId(9); 4];
     assert_eq!(drr.upcoming(&mut ahead), 3);

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
-/// An index, and the same by sorting: of each flow its bytes, and the number of the call with which
+/// An index and its reference model: for each flow its bytes, and the number of the call with which
 /// it entered its class or was served there.
 struct Both<const S: u32> {
     index: LengthIndex<Vec<LengthFlow>, Vec<LengthClass<S>>, S>,
@@ -14,7 +14,7 @@ struct Both<const S: u32> {
     calls: u64,
 }
 
-/// The least length of the class of `bytes`, by looking at one class after another.
+/// Returns the least length of the class of `bytes`, by searching the classes one by one.
 fn least_of_class<const S: u32>(bytes: u64) -> u64 {
     let (mut least, mut width) = (0, 1);
     loop {
@@ -65,14 +65,13 @@ impl<const S: u32> Both<S> {
         flows.map(|(flow, &(bytes, since))| (flow, least_of_class::<S>(bytes.into()), since))
     }
 
-    /// The flow that `ranks` puts first.
+    /// Returns the flow of the lowest `rank`.
     fn first(&self, rank: impl Fn(u64) -> u64) -> Option<FlowId> {
         let first = self.backlogged().min_by_key(|&(_, class, since)| (rank(class), since));
         first.map(|(flow, ..)| FlowId(flow))
     }
 
-    /// Goal: what is promised of the shortest and of the longest, and their order by the
-    /// definition.
+    /// Checks the guarantees for the shortest and the longest, and their order by the definition.
     fn check(&self) {
         assert_eq!(self.index.shortest(), self.first(|class| class));
         assert_eq!(self.index.longest(), self.first(|class| u64::MAX - class));
@@ -151,8 +150,9 @@ fn random_changes<const S: u32>(flows: u32, range: u32, seed: u64, steps: u32) {
     }
 }
 
-/// Goal: the order and the bound of the error, whatever happens. Method: random histories of few
-/// flows and of many, of lengths that share classes and of all that a word can hold.
+/// Goal: the order and the error bound hold for all operations. Method: random sequences of
+/// operations on few flows and on many, with lengths that share classes and with lengths up to 32
+/// bits.
 #[test]
 fn the_index_is_its_definition() {
     let steps = effort(700, 200_000);
@@ -165,9 +165,9 @@ fn the_index_is_its_definition() {
     }
 }
 
-/// Goal: every state of three flows that a few changes lead to. Method: all histories of up to
-/// three changes, four at full depth, between the lengths 0, 4, 5, 6 and 70, where 4 and 5 share a
-/// class and 6 and 70 do not.
+/// Goal: every state of three flows that a few changes lead to is correct. Method: all sequences of
+/// up to three changes, four at full depth, between the lengths 0, 4, 5, 6 and 70, where 4 and 5
+/// share a class and 6 and 70 do not.
 #[test]
 fn every_small_history_keeps_the_index() {
     const LENGTHS: [u32; 5] = [0, 4, 5, 6, 70];
@@ -190,7 +190,7 @@ fn every_small_history_keeps_the_index() {
     }
 }
 
-/// Goal: the worst error comes near its bound, so the bound is not merely large.
+/// Goal: the worst error comes near its bound, so the bound is tight.
 #[test]
 fn a_class_is_as_wide_as_its_bound_says() {
     let mut both = Both::<5>::new(2);

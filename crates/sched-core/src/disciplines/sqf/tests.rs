@@ -22,7 +22,7 @@ fn queues(drop_from: DropFrom, limits: Limits) -> Queues {
     queues
 }
 
-/// Enqueues `(flow, length)` with handles from `first` on; returns the handles dropped meanwhile.
+/// Enqueues `(flow, length)` with handles from `first`; returns the handles dropped meanwhile.
 fn fill(queues: &mut Queues, first: u32, packets: &[(u32, u32)]) -> Vec<u32> {
     let mut dropped = Vec::new();
     for (handle, &(flow, len)) in (first..).zip(packets) {
@@ -52,8 +52,8 @@ fn bytes_decide_and_not_packets() {
     assert_eq!(order, [1, 2, 3, 4, 5, 0]);
 }
 
-/// Three flows that are refilled as soon as they are served: the one served least recently is next,
-/// in the order in which they came to begin with, so that none captures the link.
+/// Goal: no flow captures the link. Method: three flows that are refilled as soon as they are
+/// served; the one served least recently is next, initially in order of arrival.
 #[test]
 fn equal_queues_take_turns() {
     let mut queues = queues(DropFrom::Head, Limits::NONE);
@@ -68,8 +68,8 @@ fn equal_queues_take_turns() {
     assert_eq!(flows, [2, 1, 0, 2, 1, 0, 2]);
 }
 
-/// Flow 1 holds 500 bytes, flow 0 400, and flow 2 sends 300 more into room for 1,000. Flow 1 is the
-/// longest. Then it holds 400 too, but flow 0 has been in that class for longer.
+/// Flow 1 holds 500 bytes, flow 0 400, and flow 2 sends 300 more into a limit of 1,000. Flow 1 is
+/// the longest. Then it holds 400 too, but flow 0 has been in that class for longer.
 #[test]
 fn the_longest_queue_makes_room_until_the_arrival_fits() {
     let filled =
@@ -82,14 +82,15 @@ fn the_longest_queue_makes_room_until_the_arrival_fits() {
     }
 }
 
-/// Among equally long queues the one served least recently gives way, and service while another
-/// flow was longest counts too.
+/// Goal: of equally long queues, the victim is the one served least recently, and service while
+/// another flow was longest counts too.
 #[test]
 fn equal_queues_give_way_in_turn() {
     let mut queues = queues(DropFrom::Head, Limits::packets(4));
     fill(&mut queues, 0, &[(0, 100), (0, 100), (1, 100), (1, 100)]);
     assert_eq!(next(&mut queues), Some(0));
-    // Both hold 200 again, flow 0 was served: flow 1 gives way, and flow 0 when it is longer.
+    // Both hold 200 again and flow 0 was served: flow 1 is dropped from, and then flow 0, which is
+    // longer.
     fill(&mut queues, 4, &[(0, 100)]);
     assert_eq!(fill(&mut queues, 5, &[(2, 100)]), [2]);
     assert_eq!(fill(&mut queues, 6, &[(3, 100)]), [1]);
@@ -159,8 +160,8 @@ fn a_flow_is_32_bytes_with_its_queue() {
     assert_eq!(size_of::<LengthFlow>() + size_of::<Queue>(), 32);
 }
 
-/// How much of each of three flows was sent that all send half of what the line carries, in this
-/// order, into room for 30 packets: 3,000 packets of 1,000 bytes in all.
+/// Returns the packets sent of each of three flows that all send half of the link's rate, in this
+/// order, with a limit of 30 packets: 3,000 packets of 1,000 bytes in all.
 fn three_alike(scheduler: impl FlowScheduler<Config = ()>, arrivals: [u32; 3]) -> [u32; 3] {
     let (queues, descriptors) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 40]);
     let mut queues =
@@ -191,9 +192,9 @@ fn three_alike(scheduler: impl FlowScheduler<Config = ()>, arrivals: [u32; 3]) -
     sent
 }
 
-/// Goal: numbers decide nothing, and which of three equal flows starves is a matter of arrival; one
-/// starves under any rule for ties; with a floor none does. Method: three flows that each send half
-/// of what the line carries, in every order.
+/// Goal: flow numbers have no influence: the order of arrival decides which of three equal flows
+/// starves. One starves under any tie-breaking rule; with a floor none does. Method: three flows
+/// that each send half of the link's rate, in every order.
 #[test]
 fn of_three_equal_flows_one_starves_by_arrival_and_with_a_floor_none_does() {
     let plain = || ShortestQueue::new([LengthFlow::EMPTY; FLOWS]);
@@ -204,17 +205,17 @@ fn of_three_equal_flows_one_starves_by_arrival_and_with_a_floor_none_does() {
         let by_arrival = |sent: [u32; 3]| order.map(|flow| sent[flow as usize]);
         assert_eq!(by_arrival(three_alike(plain(), order)), STARVED, "{order:?}");
         let sent = by_arrival(three_alike(floored(), order));
-        // A packet in `D + (k·F + 1)·L` bytes for each.
+        // Each sends a packet in `D + (k·F + 1)·L` bytes.
         let least = 3_000_000 / (FloorShare::AFTER + (8 * 3 + 1) * 1_000);
         assert!(sent.iter().all(|&sent| sent >= least), "{order:?}: {sent:?}");
     }
 }
 
-/// What three equal flows get without a floor, in the order of arrival.
+/// Packets of three equal flows without a floor, in order of arrival.
 const STARVED: [u32; 3] = [1_500, 1_500, 0];
 
-/// Two flows of which the second has the longer queue, in room for `room` packets; the first is
-/// kept shorter and served, and the second is first on the line again after `gap`.
+/// Runs two flows, of which the second has the longer queue, with a limit of `room` packets. The
+/// first is kept shorter and served; the second receives its last packet after `gap`.
 fn neglected(after: Nanos, gap: Nanos, room: u32) -> (Vec<(u32, DropReason)>, Option<u32>) {
     let scheduler = ShortestQueue::new([LengthFlow::EMPTY; FLOWS]);
     let scheduler = scheduler.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; FLOWS]).unwrap();
@@ -239,9 +240,9 @@ fn neglected(after: Nanos, gap: Nanos, room: u32) -> (Vec<(u32, DropReason)>, Op
     (dropped, next)
 }
 
-/// Goal: the queue that gives way is dropped whole if it was not served for the time, and else only
-/// as far as room is needed; the arrival itself stays. Method: both sides of the time; more packets
-/// than one call may drop.
+/// Goal: the victim's queue is dropped whole if it was not served for the time, otherwise only as
+/// far as space is needed; the arrival itself stays. Method: times below and above the limit; more
+/// packets than one call may drop.
 #[test]
 fn a_queue_that_gives_way_and_was_not_served_is_dropped_whole() {
     let tick = 1 << 20;
@@ -255,8 +256,8 @@ fn a_queue_that_gives_way_and_was_not_served_is_dropped_whole() {
     assert!(dropped.iter().all(|&(_, why)| why == DropReason::Unserved));
 }
 
-/// Goal: a flow is not given up for time that has not passed. Method: a clock that steps back by an
-/// hour, and one that jumps ahead and back while the flow is served between.
+/// Goal: no flow is flushed because of time that has not passed. Method: a clock that steps back by
+/// an hour, and one that jumps ahead and back while the flow is served in between.
 #[test]
 fn a_wrong_reading_of_the_clock_costs_at_most_what_waited_then() {
     let scheduler = ShortestQueue::new([LengthFlow::EMPTY; 2]);
@@ -300,8 +301,8 @@ fn a_time_without_service_is_more_than_none_and_at_most_an_hour() {
     assert_eq!(plain().flush_unserved(hour).map(|_| ()), Err(error));
 }
 
-/// Goal: a floor does not keep a queue from being given up. Method: the floor serves the longer of
-/// two queues every other packet for longer than the time.
+/// Goal: service by a floor does not prevent a flush. Method: the floor serves the longer of two
+/// queues every other packet for longer than the time.
 #[test]
 fn what_the_floor_serves_is_still_given_up() {
     let scheduler = ShortestQueue::new([LengthFlow::EMPTY; 2]);

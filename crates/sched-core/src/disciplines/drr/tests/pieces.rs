@@ -1,10 +1,11 @@
-//! One turn a round, in pieces: what a flow that empties and returns gets with sparse flows first.
+//! One turn per round, in pieces: what a flow that empties and returns gets with sparse flows
+//! first.
 
 use super::*;
 use conformance::Xorshift;
 use std::vec;
 
-/// Quanta of 100 bytes but for those given, flow by flow; packets of up to 100.
+/// Creates a scheduler with the given quanta, flow by flow, and packets of up to 100 bytes.
 fn sparse_first(quanta: &[u32]) -> Link<Drr<Vec<DrrFlow>>> {
     let flows = vec![DrrFlow::EMPTY; quanta.len()];
     let mut scheduler = Drr::new(flows, 100).unwrap().sparse_first();
@@ -15,8 +16,8 @@ fn sparse_first(quanta: &[u32]) -> Link<Drr<Vec<DrrFlow>>> {
 }
 
 /// Goal: a flow that sends less than its share waits for one packet, not for a round, however many
-/// flows stand. Method: 24 flows stand; one sends 10 bytes after each third packet, a third of its
-/// share.
+/// flows are backlogged. Method: 24 backlogged flows; another sends 10 bytes after each third
+/// packet, a third of its share.
 #[test]
 fn a_sparse_flow_waits_for_no_round() {
     let mut link = sparse_first(&[100; 25]);
@@ -30,7 +31,7 @@ fn a_sparse_flow_waits_for_no_round() {
     }
 }
 
-/// Goal: what is left of a turn outlives neither the round nor a quantum that is lowered below it.
+/// Goal: the rest of a turn outlives neither the round nor a quantum lowered below what was used.
 #[test]
 fn the_rest_of_a_turn_is_of_that_turn() {
     let mut line = Letters::sparse_first(100);
@@ -64,10 +65,11 @@ fn state_of_b(line: &Letters) -> u32 {
     line.queues.scheduler().nodes[1].flow.charged
 }
 
-/// What flow 1 gets beside flow 0. Flow 0 stays backlogged, and each of its packets is a turn.
-/// Returns all bytes of flow 1, and the most that flow 1 has in any interval beyond a quantum for
-/// each turn of flow 0 in the interval. `len` says what flow 1 sends next, and whether flow 1 first
-/// waits until it holds nothing.
+/// Runs flow 1 beside flow 0, which stays backlogged and sends a turn's worth with each packet.
+///
+/// Returns all bytes of flow 1, and the most that flow 1 gets in any interval beyond a quantum for
+/// each turn of flow 0. `len` returns the next length of flow 1, and whether flow 1 first waits
+/// until it is empty.
 fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Xorshift) -> (u32, bool)) -> (u64, i64) {
     let (mut link, mut random) = (sparse_first(quanta), Xorshift::new(5));
     let (mut bytes, mut ahead, mut least, mut most) = (0, 0, 0, 0);
@@ -99,7 +101,7 @@ fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Xorshift) -> (u32, bool)
         (least, most) = (least.min(ahead), most.max(ahead - least.min(ahead)));
         if random.below(64) == 0 {
             link.recount().unwrap();
-            // Flow 1 may lose what it holds as well.
+            // Flow 1 may also lose its packets.
             while random.below(2) == 0 && !link.queues[1].is_empty() {
                 link.lose(1, true);
             }
@@ -108,14 +110,16 @@ fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Xorshift) -> (u32, bool)
     (bytes, most)
 }
 
-/// The length of the next packet, and whether the flow waits with it until it holds nothing.
+/// Length of the next packet, and whether the flow waits until it is empty before it sends it.
 type NextPacket = fn(&mut Xorshift) -> (u32, bool);
 
-/// Goal: a flow that empties and returns as it likes gets at most k + 2 quanta and a packet less a
-/// byte in any k turns of a flow that stands. In the long run it gets no more than its share.
-/// Method: flow 1 sends in the ways that gain most where a flow that empties on the old list is new
-/// at once. It sends a packet whenever it holds none, of a quantum, of a byte less, or at random;
-/// beside one flow or four, with quanta of 100 to 250.
+/// Goal: a flow that empties and returns in any pattern gets at most k + 2 quanta and a packet less
+/// one byte in any k turns of a flow that stays backlogged. In the long run it gets no more than
+/// its share.
+///
+/// Method: flow 1 sends in the patterns that gain most if a flow that empties on the old list is
+/// new at once. It sends a packet whenever it is empty, of a quantum, one byte less, or random
+/// length; beside one flow or four, with quanta of 100 to 250.
 #[test]
 fn a_flow_that_keeps_returning_has_a_turn_a_round() {
     let ways: [(&str, NextPacket); 5] = [
@@ -136,14 +140,14 @@ fn a_flow_that_keeps_returning_has_a_turn_a_round() {
             assert!(share < 1.001, "{way}, {quanta:?}: {share}");
         }
     }
-    // A flow with a turn on each list, in every round, would have twice that.
+    // With a turn on each list in every round, flow 1 would get twice that.
     let (bytes, _) = beside(&[100, 100], 20_000, ways[0].1);
     assert_eq!(bytes, 2_000_000, "its share, and all of it");
 }
 
-/// Goal: flows that send one byte less than the quantum leave a flow that stands its share. Method:
-/// eight of them beside one, every packet when the last one is gone. Two packets a round would
-/// leave it 1/17.
+/// Goal: flows that send one byte less than the quantum leave a backlogged flow its share. Method:
+/// eight of them beside one, each sending a packet when its last one is gone. Two packets per round
+/// would leave the one flow 1/17.
 #[test]
 fn flows_of_a_byte_less_than_the_quantum_have_no_two_turns() {
     let mut link = sparse_first(&[100; 9]);

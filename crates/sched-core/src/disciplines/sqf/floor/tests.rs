@@ -9,7 +9,7 @@ use std::vec::Vec;
 
 type Floored = ShortestQueue<Vec<LengthFlow>, Vec<WaitingFlow>>;
 
-/// A flow scheduler of `flows` flows, all added.
+/// Creates a flow scheduler of `flows` flows, all added.
 fn plain(flows: usize) -> ShortestQueue<Vec<LengthFlow>> {
     let mut scheduler = ShortestQueue::new(vec![LengthFlow::EMPTY; flows]);
     for flow in 0..flows as u32 {
@@ -18,7 +18,7 @@ fn plain(flows: usize) -> ShortestQueue<Vec<LengthFlow>> {
     scheduler
 }
 
-/// For every flow from the beginning.
+/// Creates a flow scheduler with a floor that every flow may use at once.
 fn floored(flows: usize, exponent: u32) -> Floored {
     floored_after(flows, exponent, 0)
 }
@@ -28,8 +28,8 @@ fn floored_after(flows: usize, exponent: u32, after: u32) -> Floored {
     plain(flows).service_floor(share, vec![WaitingFlow::EMPTY; flows]).unwrap()
 }
 
-/// Of `packets` packets of 100 bytes, which were those of the last flow: all others hold one packet
-/// at any time, it holds a hundred to begin with.
+/// Returns which of `packets` packets of 100 bytes are from the last flow: it starts with a hundred
+/// packets, while all others always hold one.
 fn of_the_longest<O: FlowScheduler>(scheduler: O, flows: u32, packets: u32) -> Vec<u32> {
     let mut link = Link::over(scheduler, flows as usize);
     let longest = flows - 1;
@@ -48,31 +48,30 @@ fn of_the_longest<O: FlowScheduler>(scheduler: O, flows: u32, packets: u32) -> V
     its
 }
 
-/// Goal: plain SQF starves the longest queue for ever; with a floor it is served as the bound says.
+/// Goal: plain SQF starves the longest queue forever; with a floor it is served within the bound.
 /// Method: of three flows the two with one packet each are refilled at once; the longest is last in
-/// line at the start, and again whenever it was served.
+/// the waiting list at the start, and again whenever it was served.
 #[test]
 fn the_longest_queue_starves_without_a_floor_and_waits_for_its_bound_with_one() {
     assert_eq!(of_the_longest(plain(3), 3, 10_000), []);
     for exponent in [1, 2, 3, 7] {
         let part = 1 << exponent;
         let its = of_the_longest(floored(3, exponent), 3, 90 * part);
-        // Two others between two turns of the floor, and it would be the third in line; but
-        // services as the shortest send the others behind it, so it is first in line at once if
-        // there are two.
+        // Two other flows come between two turns of the floor, and the longest would be third in
+        // the list. But service as the shortest moves the others behind it, so it is first at once
+        // if there are two.
         let turns = if exponent > 1 { 90 } else { 45 };
         assert!(its.len().abs_diff(turns) <= 1, "{part}: {}", its.len());
         let gaps = its.windows(2).map(|pair| pair[1] - pair[0]).max();
         assert!(gaps.unwrap() <= part * 3, "{part}: {gaps:?}");
-        // A flow that was served as the shortest a moment ago is none that starves, and its turn is
-        // left out.
+        // A flow served as the shortest a moment ago does not starve, and its turn is skipped.
         let its = of_the_longest(floored_after(3, exponent, 20_000), 3, 200 + 90 * part);
         assert_eq!(its[0], 201, "{part}");
         assert!(its.len() as u32 >= 60, "{part}: {}", its.len());
     }
 }
 
-/// Goal: bytes are counted, and not packets. Method: a voice of 200 bytes that is always the
+/// Goal: the floor counts bytes, not packets. Method: a voice flow of 200 bytes that is always the
 /// shortest, beside four uploads of 1,500: the uploads get an eighth of the bytes, each a fourth of
 /// it, in turn.
 #[test]
@@ -98,16 +97,16 @@ fn the_floor_is_an_eighth_of_the_bytes_and_goes_round_those_that_starve() {
 }
 
 /// Goal, whatever arrives, is dropped, removed or added meanwhile:
-/// - a backlogged flow that was last served, or became backlogged, with F flows backlogged is
-///   served again before `k·F·L` bytes have been sent, and with a wait of `D` bytes before `D + L`
-///   more; that is nearly reached;
-/// - the floor has its part of the bytes of any interval, to within a packet;
-/// - packets of the floor in a row are less than `L + L/(k − 1)`.
+///
+/// - A backlogged flow that was last served, or became backlogged, with F flows backlogged is
+///   served again before `k·F·L` bytes have been sent, plus `D + L` with a wait of `D` bytes; this
+///   is nearly reached.
+/// - The floor gets its share of the bytes of any interval, to within a packet.
+/// - Consecutive packets of the floor are less than `L + L/(k − 1)`.
 ///
 /// Method: 400,000 random operations, or half of them, for each of four sizes, with `D` of 0 and of
-/// 5,000, in which few flows are kept short and get most of the service. The service that is due to
-/// each flow is booked when it begins to wait. The account of the floor is kept anew from the bytes
-/// that are sent.
+/// 5,000, in which few flows are kept short and get most of the service. The bound of each flow is
+/// recorded when it begins to wait. The accounting of the floor is recomputed from the bytes sent.
 #[test]
 fn no_flow_waits_for_more_bytes_than_the_bound() {
     let sizes = [(1, 1), (2, 1), (5, 2), (16, 3)];
@@ -116,7 +115,7 @@ fn no_flow_waits_for_more_bytes_than_the_bound() {
         let mut link = Link::over(floored_after(flows, exponent, after), flows);
         let mut random = Xorshift::new(0x5eed + flows as u64);
         let (part, longest) = (1_u64 << exponent, 100 + 200 * (flows as u64 - 1));
-        // The bytes sent when the flow began to wait, and how many were backlogged then.
+        // Bytes sent when the flow began to wait, and number of flows backlogged then.
         let mut waits: Vec<Option<(u64, u64)>> = vec![None; flows];
         let (mut all, mut of_floor, mut in_a_row, mut nearest) = (0_u64, 0_u64, 0_u64, 0.0_f64);
         for operation in 0..effort(200_000, 400_000_u32) {
@@ -181,8 +180,8 @@ fn no_flow_waits_for_more_bytes_than_the_bound() {
     }
 }
 
-/// Goal: the bound is tight. Method: of equal packets of `L` bytes, the floor has just been served
-/// when the last of F flows joins the line.
+/// Goal: the bound is tight. Method: all packets have `L` bytes, and the floor has just been served
+/// when the last of F flows joins the waiting list.
 #[test]
 fn the_bound_is_reached_but_for_a_packet() {
     let (flows, len) = (4, 1_000);
@@ -205,12 +204,13 @@ fn the_bound_is_reached_but_for_a_packet() {
         bytes += len;
         link.enqueue(flow, len);
     }
-    // Flow 0, of one byte, never stands ahead: it is always served. So F counts it in vain.
+    // Flow 0, of one byte, is never ahead in the list, since it is always served. So F counts it
+    // although it adds no wait.
     let bound = 8 * flows as u32 * len;
     assert!((bound - 9 * len..bound).contains(&bytes), "{bytes} of {bound}");
 }
 
-/// A floor put under flows that are backlogged: they wait by their number.
+/// Goal: a floor can be added while flows are backlogged; they wait in order of their numbers.
 #[test]
 fn a_floor_can_be_put_under_flows_that_are_backlogged() {
     let mut link = Link::over(plain(4), 4);
@@ -243,7 +243,7 @@ fn a_floor_that_leaves_nothing_or_has_no_room_is_refused() {
     assert_eq!((refused(2), refused(3), refused(9)), (Some(error), None, None));
 }
 
-/// Lengths that no packet has and services of flows that were not selected leave the account in its
+/// Goal: invalid lengths, and services of flows that were not selected, leave the accounting in
 /// range.
 #[test]
 fn the_account_of_the_floor_cannot_run_away() {
