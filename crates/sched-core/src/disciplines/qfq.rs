@@ -1,76 +1,77 @@
-//! Quick Fair Queueing: weighted fair queueing in constant time.
+//! Quick Fair Queueing (QFQ): weighted fair queueing in constant time.
 //!
-//! Each backlogged flow gets at least its share `φ = weight / sum of weights` of what is sent, to
-//! within a few of its own packets, whatever the other flows do and however many they are. These
-//! are the bounds of WF²Q+ but for small factors, at a cost that does not grow with the number of
-//! flows. Checconi, Rizzo and Valente, *QFQ: Efficient Packet Scheduling With Tight Guarantees*,
-//! IEEE/ACM ToN 2013 (`QFQ` in `docs/disciplines/qfq.md`, where the departures from it are listed
-//! with their reasons).
+//! Each backlogged flow gets at least its share `φ = weight / sum of weights` of the link, to
+//! within a few of its own packets, whatever the other flows do and however many there are. These
+//! are the bounds of WF²Q+ up to small factors, at a cost that does not grow with the number of
+//! flows. Source: Checconi, Rizzo and Valente, *QFQ: Efficient Packet Scheduling With Tight
+//! Guarantees*, IEEE/ACM ToN 2013 (`QFQ` in `docs/disciplines/qfq.md`, which lists departures from
+//! it and their reasons).
 //!
-//! Flows are sorted by virtual time, rounded: into 32 *groups* by the virtual length `L/φ` of their
-//! longest packet, in a group into slots by their rounded start, and the groups into four sets of
-//! one word each. The next flow is found, and flows and groups are moved, with operations on single
-//! words.
+//! Flows are sorted by rounded virtual time. The virtual length `L/φ` of its longest packet puts a
+//! flow into one of 32 *groups*; within a group, its rounded start puts it into a slot; and the
+//! groups are in four sets of one word each. Finding the next flow and moving flows and groups
+//! takes operations on single words.
 //!
-//! Cost per call: O(1), no loop over flows or groups, no division: at most 8 flows, slots and
-//! groups are looked at for an enqueue and 20 for a dequeue. Configuring a flow divides. Memory: 32
-//! bytes a flow and 9.2 KB. A caller that keeps the contract of [`FlowScheduler`]
-//! keeps the invariants that [`FlowScheduler::recount`] checks; one that does not loses only the
+//! Cost per call: O(1), without loops over flows or groups and without division: an enqueue touches
+//! at most 8 flows, slots and groups, and a dequeue at most 20. Configuring a flow divides. Memory:
+//! 32 bytes per flow and 9.2 KB. A caller that follows the contract of [`FlowScheduler`] preserves
+//! the invariants that [`FlowScheduler::recount`] checks; one that does not loses only the
 //! guarantees.
 //!
-//! # Whose weights count
-//! `V` runs at the rate of the link over the sum of the weights that *count* (QFQ §IV-B). A flow
-//! counts from when it becomes backlogged. One that has become idle *lingers*: it counts until `V`
-//! is a longest packet past its `F`, and a little longer, because only [`LET_GO`] of those that
-//! linger are looked at in a call.
+//! # Which weights count
+//! The virtual time `V` runs at the rate of the link divided by the sum of the weights that *count*
+//! (QFQ §IV-B). A flow counts from when it becomes backlogged. A flow that has become idle
+//! *lingers*: it counts until `V` has passed its `F` by a longest packet, and a little longer,
+//! because a call examines only [`LET_GO`] lingering flows.
 //!
-//! - If its weight left sooner, `V` would outrun the other flows, and a flow that comes and goes
-//!   would take more than its share from the flows that stay.
-//! - If its weight never left, `V` would crawl behind a backlog of few flows among many, and flows
-//!   that start late would be ahead of `V`.
+//! - If its weight were removed sooner, `V` would outrun the other flows, and a flow that comes and
+//!   goes would take more than its share from the flows that stay.
+//! - If its weight were never removed, `V` would run too slowly behind a backlog of few flows among
+//!   many, and flows that start late would be ahead of `V`.
 //!
-//! `V` never runs faster than if the heaviest flow of all were alone, to a power of two. So one
-//! packet takes `V` no further from any flow than `L/φ` of this flow, and a flow that is shifted
-//! back with `V` (eq. 17) can claim no more than `L/φ`.
+//! `V` never runs faster than if the heaviest flow of all were alone, up to a power of two. So one
+//! packet moves `V` by at most `L/φ` of any flow, and a flow whose start is shifted back (eq. 17)
+//! gains at most `L/φ`.
 //!
 //! # The exact order
 //! Virtual times are integers modulo 2^64, compared by signed difference. `L` is the scheduler's
 //! longest packet.
 //! * `inverse = ⌊2^30 / weight⌋` for a flow; `inverse_sum = ⌊2^60 / Σ⌈2^60 / inverse⌉⌋` over the
-//!   flows that count, but at most `m`. `m` is the larger one of two: the same formula over all
-//!   flows added, and the largest power of two that no `inverse` of a flow added is below. `P = V −
-//!   L·m`.
+//!   flows that count, but at most `m`. `m` is the larger of two values: the same formula over all
+//!   flows added, and the largest power of two that is at most the `inverse` of every flow added.
+//!   `P = V − L·m`.
 //! * `σ_i = 2^(15+i)`; the group of a flow is the smallest `i` in `0..=31` with `max(max_len,
 //!   ⌈L/28⌉) · inverse ≤ σ_i`. `⌊x⌋_i` is `x` rounded down to a multiple of `σ_i`.
 //! * A flow becomes backlogged and counts: if it lingered, its stored `F` is *fresh* if `F > V` and
-//!   `⌊F⌋_i ≤ ⌊V⌋_i + σ_i`, and then `S = F`; else `S = V`. If `b` is the lowest group above `i` in
-//!   `ER` and `F_b < ⌊S⌋_i + 2σ_i`: a fresh `S` becomes `F_b` if `⌊S⌋_i > F_b` (which takes a
-//!   re-configuration); an `S` that is not fresh becomes `min(S, F_b)`. If its group is backlogged
-//!   and `⌊S⌋_i > S_i + 30σ_i`, which takes a re-configuration too, `S = S_i + 30σ_i`.
+//!   `⌊F⌋_i ≤ ⌊V⌋_i + σ_i`, and then `S = F`; otherwise `S = V`. If `b` is the lowest group above
+//!   `i` in `ER` and `F_b < ⌊S⌋_i + 2σ_i`: a fresh `S` becomes `F_b` if `⌊S⌋_i > F_b` (possible
+//!   only after a re-configuration); an `S` that is not fresh becomes `min(S, F_b)`. If the flow's
+//!   group is backlogged and `⌊S⌋_i > S_i + 30σ_i`, also possible only after a re-configuration, `S
+//!   = S_i + 30σ_i`.
 //! * A flow is served `len` bytes: `V += len · inverse_sum`; `F = S + min(len, max_len) · inverse`
-//!   (`len` is longer only if `max_len` was lowered under queued packets); if it has more, `S = F`.
-//!   It stays at the head of its slot if `⌊S⌋_i` is unchanged, else goes to the tail of its new
-//!   one.
-//! * A flow that loses its last packet without service stores its `S` as `F`; losing others changes
-//!   nothing.
+//!   (`len` exceeds `max_len` only if that was lowered while packets were queued); if the flow
+//!   stays backlogged, `S = F`. It stays at the head of its slot if `⌊S⌋_i` is unchanged; otherwise
+//!   it moves to the tail of its new slot.
+//! * A flow that loses its last packet without service stores its `S` as `F`; losing other packets
+//!   changes nothing.
 //! * After a service, and after a flow has left without one, in this order:
-//!   1. If no backlogged group is eligible, `V = min S_i`; if no flow is backlogged any more, `V +=
-//!      2^48`, past every stored `F`: nothing is owed from one busy period to the next.
-//!   2. A group with lingering flows is *due* if in this call `V` has entered a slot of its width,
+//!   1. If no backlogged group is eligible, `V = min S_i`; if no flow is backlogged, `V += 2^48`,
+//!      past every stored `F`: no debt or credit carries over from one busy period to the next.
+//!   2. A group with lingering flows is *due* if `V` has entered a slot of its width in this call,
 //!      or if it was due before.
 //!   3. Up to [`LET_GO`] times: in the highest due group, if `F ≤ P` for the flow at the head of
-//!      its list of lingering flows, that flow stops counting and leaves the list; else the group
-//!      is due no more. A group whose list is empty is not due either, whatever took the last flow
-//!      out of the list.
-//!   4. The flow that was served or has left, if it is idle now, goes to the tail of the list of
-//!      its group if `F > P`; else it stops counting.
+//!      its list of lingering flows, that flow stops counting and leaves the list; otherwise the
+//!      group is no longer due. A group is not due either once its list is empty, for whatever
+//!      reason.
+//!   4. The flow that was served or has left, if it is now idle, goes to the tail of the list of
+//!      its group if `F > P`; otherwise it stops counting.
 //! * A flow that is re-configured keeps `S` or `F`. A lingering flow whose group changes goes to
-//!   the tail of the list of its new group. A backlogged flow keeps its place if its group stays
-//!   the same; else it leaves without service, as above, and becomes backlogged in its new group. A
-//!   flow that is added has nothing stored. A flow that is removed leaves without service if it is
-//!   backlogged; then it counts no more.
-//! * Next is the first flow of the front slot of the lowest group of `ER`: of the groups with `S_i
-//!   ≤ V` one with the smallest `F_i`, the lowest of them.
+//!   the tail of the list of its new group. A backlogged flow keeps its position if its group is
+//!   unchanged; otherwise it leaves without service, as above, and becomes backlogged in its new
+//!   group. An added flow has no stored `F`. A removed flow leaves without service if it is
+//!   backlogged, and then stops counting.
+//! * The next flow is the first of the front slot of the lowest group of `ER`: of the groups with
+//!   `S_i ≤ V`, the lowest with the smallest `F_i`.
 
 mod eligibility;
 mod group;
@@ -98,17 +99,18 @@ use weights::Weights;
 pub use group::QfqFlow;
 pub use plus::{Aggregate, PlusFlow, QfqPlus};
 
-/// What can be set for a flow of [`Qfq`].
+/// Configuration of a flow of [`Qfq`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct QfqConfig {
-    /// Its share of the link is `weight` over the sum of the weights of the flows that are
-    /// backlogged or were a moment ago; `1..=`[`QfqConfig::MAX_WEIGHT`]. Up to 2^15 it is exact;
-    /// above it is rounded up to `⌊2^30 / ⌊2^30 / weight⌋⌋`, at most 2^-14 more, which is what is
-    /// read back.
+    /// The weight, `1..=`[`QfqConfig::MAX_WEIGHT`].
+    ///
+    /// The flow's share of the link is `weight` divided by the sum of the weights of the flows that
+    /// are backlogged or were recently. Weights up to 2^15 are exact; larger ones are rounded up to
+    /// `⌊2^30 / ⌊2^30 / weight⌋⌋`, by at most 2^-14, which is the value read back.
     pub weight: u32,
-    /// The longest packet it accepts, in bytes, `1..=` the scheduler's. Delay and burstiness of
-    /// the flow grow with `max_len / weight`, rounded up to a power of two.
+    /// The longest packet the flow accepts, in bytes, `1..=` the scheduler's. Delay and burstiness
+    /// of the flow grow with `max_len / weight`, rounded up to a power of two.
     pub max_len: u32,
 }
 
@@ -117,7 +119,7 @@ impl QfqConfig {
     pub const MAX_WEIGHT: u32 = 1 << 16;
 }
 
-/// The flow scheduler of Quick Fair Queueing, over flows in the memory `N`.
+/// A Quick Fair Queueing scheduler over the flows in the memory `N`.
 ///
 /// ```
 /// use sched_core::{FlowId, FlowScheduler, Qfq, QfqConfig, QfqFlow};
@@ -143,67 +145,69 @@ pub struct Qfq<N> {
 
 crate::debug::short_debug!(Qfq<N> {});
 
-/// How many lingering flows one service or departure looks at, at most. A service makes one flow
-/// linger at most. As many groups as `V` enters slots of are looked at in vain until `V` is `L·m`
-/// past the `F` of their first; with more than this at once the lower ones wait. A flow that waits
-/// counts longer, which is safe.
+/// Maximum number of lingering flows examined per service or departure.
+///
+/// A service makes at most one flow linger. Each group in which `V` enters a slot is examined, in
+/// vain until `V` is `L·m` past the `F` of its first flow; if more groups are due at once, the
+/// lower ones wait. Flows that wait count longer, which is safe.
 pub(crate) const LET_GO: u32 = 4;
 
-/// What becomes of a flow that was served.
+/// Effect of a service on the served flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// The flow's next start is in the slot that it is in.
+    /// The flow's next start is in its current slot.
     Stays,
     /// The flow's next start is in the next slot.
     MovesOn,
-    /// The flow holds nothing any more.
+    /// The flow is empty.
     Idle,
 }
 
-/// The flow to serve next: kept, as most packets change nothing about it.
+/// The flow to serve next, cached because most packets do not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Next {
     /// The first flow of the front slot of the lowest group of `ER`; [`NONE`] while `ER` is empty.
     flow: u32,
-    /// Where that slot ends, `S_i + σ_i`; stale while `ER` is empty.
+    /// End of that slot, `S_i + σ_i`; stale while `ER` is empty.
     end: Virtual,
 }
 
 /// Everything but the table of flows, so that it is compiled once for all kinds of tables.
 #[derive(Clone, Debug)]
 struct Core {
-    /// `V`.
+    /// The virtual time `V`.
     now: Virtual,
     next: Next,
-    /// Until `V` has come here it enters no slot that a group waits for; at most 2^62 ahead of
-    /// `V`.
+    /// Until `V` reaches this value, it enters no slot that a group waits for; at most 2^62 ahead
+    /// of `V`.
     alarm: Virtual,
     sets: Sets,
     weights: Weights,
-    /// The groups in which idle flows linger.
+    /// The groups with lingering flows.
     lingering: u32,
-    /// Of these groups, those in which `V` has entered a slot since the group was looked at.
+    /// Those groups of `lingering` in which `V` has entered a slot since they were last examined.
     due: u32,
-    /// `L`: the most that is sent between two selections.
+    /// `L`: the most bytes sent between two selections.
     max_len: u32,
-    /// `⌈L/28⌉`: a flow whose longest packet is shorter is sorted as if it were this long. With
+    /// `⌈L/28⌉`: flows whose longest packet is shorter are sorted as if it had this length. With
     /// slots no narrower than for this length, 32 slots suffice (`group.rs`).
     shortest: u32,
-    /// No flow was ever configured with a smaller `max_len`.
+    /// Lower bound of the `max_len` of all flows ever configured.
     least_max_len: u32,
     groups: [Group; GROUPS],
 }
 
 impl<N: Table<QfqFlow>> Qfq<N> {
-    /// The longest packet that a QFQ can be made for, in bytes: any IP packet but an IPv6
+    /// The largest accepted `max_len` of a scheduler, in bytes: any IP packet except an IPv6
     /// jumbogram.
     pub const MAX_LEN: u32 = 65_535;
     /// The largest sum of the weights of all flows.
     pub const MAX_WEIGHT_SUM: u32 = 1 << 24;
 
-    /// A QFQ without flows, with room for `flows.len()`, for packets of at most `max_len` bytes.
+    /// Creates a scheduler for `flows.len()` flows, none added, and packets of at most `max_len`
+    /// bytes.
     ///
-    /// Flows whose own longest packet is below `max_len / 28` are sorted as if it were that.
+    /// Flows whose own longest packet is below `max_len / 28` are sorted as if it had that length.
     /// Cost: O(flows).
     ///
     /// # Errors
@@ -239,12 +243,12 @@ impl Core {
         }
     }
 
-    /// The length by which a flow is sorted.
+    /// Returns the length used to sort a flow into a group.
     fn effective_len(&self, max_len: u32) -> u32 {
         max_len.max(self.shortest)
     }
 
-    /// Enqueue to an idle flow (Fig. 3).
+    /// Enqueues to an idle flow (Fig. 3).
     #[inline]
     fn enter(&mut self, flows: &mut [QfqFlow], flow: u32) {
         if !self.enter_front(flows, flow) {
@@ -252,8 +256,9 @@ impl Core {
         }
     }
 
-    /// [`Self::enter`] for a flow that comes and goes: it lingers, its start lies in the front slot
-    /// of its group, and no group shifts it back. Returns whether; nothing has changed if not.
+    /// Fast path of [`Self::enter`] for a flow that comes and goes: it lingers, its start is in the
+    /// front slot of its group, and no group reduces its start. Returns false, with nothing
+    /// changed, in other cases.
     #[inline(always)]
     fn enter_front(&mut self, flows: &mut [QfqFlow], flow: u32) -> bool {
         let Some(k) = flows.get_mut(flow as usize) else { return false };
@@ -280,19 +285,18 @@ impl Core {
         true
     }
 
-    /// `F_b`, of the group that may shift the start of a flow of group `i` back (eq. 17).
+    /// Returns `F_b` of the group that may reduce the start of a flow of group `i` (eq. 17).
     #[inline]
     fn latest_start(&self, i: u32) -> Option<Virtual> {
         let b = self.sets.first_ready_above(i)?;
         self.groups.get(b as usize % GROUPS).map(|blocker| blocker.finish(Width::of_group(b)))
     }
 
-    /// [`Self::enter`], wherever the flow is and belongs.
+    /// [`Self::enter`] for all cases.
     #[inline(never)]
     fn enter_slow(&mut self, flows: &mut [QfqFlow], flow: u32) {
         let Some(&k) = flows.get(flow as usize) else { return };
-        // The weight of a new flow counts at once (§IV-B); the weight of a lingering flow still
-        // counts.
+        // The weight of a new flow counts at once (§IV-B); that of a lingering flow still counts.
         let finish = match k.state {
             State::Backlogged => return,
             State::Idle if k.inverse == 0 => return,
@@ -310,7 +314,7 @@ impl Core {
 
     /// Puts `flow`, which counts and is on no list, into the slot of its start (Fig. 3). `finish`
     /// is its stored finish.
-    #[inline(always)] // into `enter`; besides, only a re-configuration calls it
+    #[inline(always)] // into `enter`; the only other caller is a re-configuration
     fn sort_flow(&mut self, flows: &mut [QfqFlow], flow: u32, finish: Option<Virtual>) {
         let Some(k) = flows.get(flow as usize) else { return };
         let i = u32::from(k.group);
@@ -333,8 +337,9 @@ impl Core {
                 place = limit;
             }
         } else {
-            // Lines 13-17. Earlier than all: the group is ineligible, its start is ⌊V⌋ + σ, and all
-            // its flows have that start (Theorem 1), while this one's is ⌊V⌋: one slot back.
+            // Lines 13-17. Earlier than all others: the group is ineligible, its start is ⌊V⌋ + σ,
+            // and all its flows have that start (Theorem 1), while this flow's is ⌊V⌋, one slot
+            // earlier.
             group.start = group.start.minus(width.span());
             debug_assert_eq!(group.start, rounded, "one slot back");
             place = group.start;
@@ -350,33 +355,34 @@ impl Core {
         }
     }
 
-    /// Puts group `i`, in no set, where it belongs.
-    #[inline(never)] // once for many flows: it would cost the others registers
+    /// Inserts group `i`, which is in no set, into its set.
+    #[inline(never)] // seldom called: inlined it would cost the other paths registers
     fn settle(&mut self, i: u32) {
         self.sort_in(i);
         self.next = self.first();
     }
 
-    /// `S` of a flow of group `i` that becomes backlogged, with its stored finish if it lingered.
+    /// Returns `S` of a flow of group `i` that becomes backlogged, given its stored finish if it
+    /// lingered.
     fn start_of(&self, i: u32, finish: Option<Virtual>) -> Virtual {
         let width = Width::of_group(i);
-        // Eq. 2, S = max(V, F). By Theorem 1 no F is beyond the slot behind V's, unless the flow
-        // was re-configured since or virtual time has wrapped around.
+        // Eq. 2, S = max(V, F). By Theorem 1 no F is beyond the slot after V's, unless the flow was
+        // re-configured since or virtual time has wrapped around.
         let next_slot = self.now.floor(width).plus(width.span());
         let fresh = finish
             .filter(|finish| finish.is_after(self.now) && !finish.floor(width).is_after(next_slot));
         let start = fresh.unwrap_or(self.now);
-        // Eq. 17, for every flow that becomes backlogged: as if it had come when V was F_b.
+        // Eq. 17, for every flow that becomes backlogged: as if it had arrived when V was F_b.
         let Some(b) = self.sets.first_ready_above(i) else { return start };
         let Some(blocker) = self.groups.get(b as usize % GROUPS) else { return start };
         look();
         let latest = blocker.finish(Width::of_group(b));
-        // F_b < F' = ⌊S⌋ + 2σ need not be asked for: it follows from what is asked.
+        // F_b < F' = ⌊S⌋ + 2σ need not be checked: it follows from this condition.
         let too_late = fresh.map_or(start, |start| start.floor(width)).is_after(latest);
         if too_late { latest } else { start }
     }
 
-    /// The flow to serve next, by the sets.
+    /// Returns the flow to serve next, computed from the sets.
     fn first(&self) -> Next {
         let first = self.sets.first_ready();
         let found =
@@ -392,8 +398,8 @@ impl Core {
         (self.next.flow != NONE).then_some(self.next.flow)
     }
 
-    /// The flows of the slot that is served, first to last, as many as there is room for.
-    #[inline(never)] // once a burst
+    /// Fills `ahead` with the flows of the slot being served, first to last; returns their number.
+    #[inline(never)] // called once per burst
     fn upcoming(&self, flows: &[QfqFlow], ahead: &mut [FlowId]) -> usize {
         let Some(i) = self.sets.first_ready() else { return 0 };
         let Some(group) = self.groups.get(i as usize % GROUPS) else { return 0 };
@@ -411,16 +417,15 @@ impl Core {
         found
     }
 
-    /// The packet that `flow`, the one selected, has sent (Fig. 4).
+    /// Accounts the packet that `flow`, the selected one, has sent (Fig. 4).
     #[inline(always)]
     fn serve(&mut self, flows: &mut [QfqFlow], flow: u32, len: u32, more: bool) {
-        // Lines 2-8.
-        // Asked in this way, both questions are one comparison.
+        // Lines 2-8. In this form, checking for the selected flow and bounds is one comparison.
         let selected = if flow == self.next.flow { flow } else { NONE };
         let Some(k) = flows.get_mut(selected as usize) else { return };
         look();
 
-        // Lines 10-16: the flow. S = F (eq. 2) goes for an idle flow too: it is its stored F then.
+        // Lines 10-16: the flow. S = F (eq. 2) holds for an idle flow too: it is its stored F then.
         let charged = len.min(k.max_len.into());
         k.start = k.start.plus(u64::from(charged) * u64::from(k.inverse));
         let after = match more {
@@ -436,19 +441,18 @@ impl Core {
         if after == After::Idle {
             return self.serve_last(flows, flow, before);
         }
-        // A flow that stays leaves its group in ER: but for line 19, nothing is left to do for it.
+        // If the flow stays, its group stays in ER: only line 19 applies.
         if after != After::Stays || self.is_awaited() {
             self.serve_changing(flows, flow, before, after);
         }
     }
 
-    /// The rest of [`Self::serve`], where more changes than `V` and the start of `flow`. What it
-    /// calls is called last, so that a flow that moves on behind others, as most do, needs no
-    /// stack.
+    /// Continues [`Self::serve`] if more changes than `V` and the start of `flow`. Calls are in
+    /// tail position, so that the usual case, a flow that moves on behind others, needs no stack.
     #[inline(never)] // so that a flow that stays pays nothing for it
     fn serve_changing(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual, after: After) {
         if after == After::MovesOn && self.move_behind(flows, flow) {
-            // Others are left in the front slot: the group is in ER as before.
+            // Other flows are left in the front slot: the group stays in ER.
             if self.is_awaited() {
                 self.enter_slots(flows, before);
             }
@@ -457,19 +461,19 @@ impl Core {
         }
     }
 
-    /// The rest of [`Self::serve`], where nothing of `flow` is left. As in
-    /// [`Self::serve_changing`], what it calls is called last.
+    /// Continues [`Self::serve`] if `flow` is empty. As in [`Self::serve_changing`], calls are in
+    /// tail position.
     #[inline(never)]
     fn serve_last(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual) {
         if self.is_awaited() || !self.leave_front(flows, flow) {
             self.serve_slow(flows, flow, before, After::Idle);
         } else {
-            // Others are left in the front slot: the group is in ER as before.
+            // Other flows are left in the front slot: the group stays in ER.
             self.retire(flows, flow);
         }
     }
 
-    /// The rest of [`Self::serve_changing`], where the group may change as well.
+    /// Continues [`Self::serve_changing`] if the group may change as well.
     #[inline(never)]
     fn serve_slow(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual, after: After) {
         if after != After::Stays {
@@ -483,8 +487,8 @@ impl Core {
         }
     }
 
-    /// `flow`, the one selected, leaves the front slot of its group for the next one (Fig. 4, lines
-    /// 12-15), if it is not the last one there; returns whether.
+    /// Moves `flow`, the selected one, from the front slot of its group to the next (Fig. 4, lines
+    /// 12-15), unless it is the last flow there. Returns true if moved.
     fn move_behind(&mut self, flows: &mut [QfqFlow], flow: u32) -> bool {
         let Some(k) = flows.get(flow as usize) else { return false };
         let (next, start) = (k.next, k.start);
@@ -498,8 +502,8 @@ impl Core {
         others
     }
 
-    /// `flow`, the one selected, leaves the front slot of its group, if it is not the last one
-    /// there; returns whether.
+    /// Removes `flow`, the selected one, from the front slot of its group, unless it is the last
+    /// flow there. Returns true if removed.
     #[inline(always)]
     fn leave_front(&mut self, flows: &[QfqFlow], flow: u32) -> bool {
         let Some(&QfqFlow { next, group, .. }) = flows.get(flow as usize) else { return false };
@@ -511,9 +515,9 @@ impl Core {
         others
     }
 
-    /// `flow`, the one selected, leaves the front slot of its group, for its next one if it has
-    /// `more` (Fig. 4, lines 12-15); if it was the last one there, the group moves on as well
-    /// (lines 21-36).
+    /// Removes `flow`, the selected one, from the front slot of its group, and appends it to the
+    /// next slot if it has `more` (Fig. 4, lines 12-15). If the front slot is then empty, the group
+    /// moves on as well (lines 21-36).
     fn move_on(&mut self, flows: &mut [QfqFlow], flow: u32, more: bool) {
         let Some(&k) = flows.get(flow as usize) else { return };
         let i = u32::from(k.group);
@@ -530,7 +534,7 @@ impl Core {
         }
     }
 
-    /// Takes a backlogged flow out without service; its start is kept as its stored finish.
+    /// Removes a backlogged flow without service; its start is kept as its stored finish.
     fn leave(&mut self, flows: &mut [QfqFlow], flow: u32) {
         if flows.get(flow as usize).is_some_and(|k| k.state == State::Backlogged) {
             self.take_out(flows, flow);
@@ -538,7 +542,7 @@ impl Core {
         }
     }
 
-    /// Takes `flow`, which is backlogged, out of its slot. What becomes of it is up to the caller.
+    /// Removes `flow`, which is backlogged, from its slot. The caller sets its new state.
     fn take_out(&mut self, flows: &mut [QfqFlow], flow: u32) {
         let Some(&k) = flows.get(flow as usize) else { return };
         look();
@@ -559,10 +563,10 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// A backlogged flow that stays in its group keeps its start and its place. One that changes to
-    /// another group enters there anew, behind the others of its slot, with the start it has, but
-    /// not before `V`: what it was owed is forgotten. Packets that are queued already may be longer
-    /// than a lowered `max_len`; each is charged as one of `max_len`.
+    /// A backlogged flow that stays in its group keeps its start and its position. One that changes
+    /// to another group enters it behind the others of its slot, with its current start, but not
+    /// before `V`: it loses any credit. Packets already queued may be longer than a lowered
+    /// `max_len`; each is charged as one of `max_len`.
     fn configure(
         &mut self,
         flow: FlowId,
@@ -585,8 +589,8 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
 
         core.least_max_len = core.least_max_len.min(max_len);
         let group = group_of(core.effective_len(max_len), new.get());
-        // Start and slot do not depend on the weight. Entering anew would cost the flow what it is
-        // owed: one that is configured before every packet would never be served.
+        // Start and slot do not depend on the weight. Re-entering would cost the flow its credit: a
+        // flow configured before every packet would never be served.
         let moves = k.state == State::Backlogged && k.group != group;
         if moves {
             core.take_out(table, flow.0);
@@ -631,7 +635,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         self.core.assert_order();
     }
 
-    /// The flows of the slot that is served; a group that becomes eligible meanwhile may come
+    /// Returns the flows of the slot being served; a group that becomes eligible meanwhile may come
     /// first.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         self.core.upcoming(self.flows.as_ref(), ahead)
@@ -643,13 +647,13 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        // No flow has the number of an idle scheduler.
+        // The number of an idle scheduler is out of range.
         let next = FlowId(self.core.next.flow);
         (next.index() < self.flows.as_ref().len()).then_some(next)
     }
 
     /// A call for a flow that was not selected changes nothing.
-    #[inline(always)] // once, into the dequeue: the group and slot that `select` found are at hand
+    #[inline(always)] // once, into the dequeue, which still has the group and slot from `select`
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         self.core.serve(self.flows.as_mut(), flow.0, len, next_head.is_some());
         self.core.assert_order();

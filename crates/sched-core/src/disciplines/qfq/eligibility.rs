@@ -1,59 +1,59 @@
 //! The four sets of groups, one word each, and the moves between them (QFQ §IV-3, §IV-A.3).
 //!
-//! *Eligible*: `S_i ≤ V`. *Blocked*: an eligible, ready group of higher index has a lower `F`.
-//! Within each set the index orders the groups by `F`, within `IR` and `IB` also by `S`: the lowest
-//! bit of a set is its smallest.
+//! A group is *eligible* if `S_i ≤ V`, and *blocked* if an eligible, ready group of higher index
+//! has a lower `F`. Within each set the index orders the groups by `F`, and within `IR` and `IB`
+//! also by `S`: the lowest bit of a set is its smallest.
 
 /// The four sets; a backlogged group is in exactly one, an idle group in none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sets {
     /// `ER`: eligible and ready. Not empty if and only if a flow is backlogged.
     pub(super) ready: u32,
-    /// `EB`: eligible, blocked.
+    /// `EB`: eligible and blocked.
     pub(super) blocked: u32,
-    /// `IR`: ready, ineligible.
+    /// `IR`: ineligible and ready.
     pub(super) ineligible_ready: u32,
-    /// `IB`: ineligible, blocked.
+    /// `IB`: ineligible and blocked.
     pub(super) ineligible_blocked: u32,
 }
 
-/// Group `i` alone.
+/// Returns the set of group `i` alone.
 pub(super) const fn bit(i: u32) -> u32 {
     1 << (i % 32)
 }
 
-/// The groups below `i`.
+/// Returns the set of the groups below `i`.
 const fn below(i: u32) -> u32 {
     bit(i).wrapping_sub(1)
 }
 
-/// The lowest index in `set`.
+/// Returns the lowest index in `set`.
 const fn lowest(set: u32) -> Option<u32> {
     if set == 0 { None } else { Some(set.trailing_zeros()) }
 }
 
 impl Sets {
-    /// The group to serve: of `ER`, the one with the smallest `F`.
+    /// Returns the group to serve: of `ER`, the one with the smallest `F`.
     pub(super) const fn first_ready(&self) -> Option<u32> {
         lowest(self.ready)
     }
 
-    /// Of the groups in `ER` above `i`, the one with the smallest `F`: the one that can block `i`.
+    /// Returns the group of `ER` above `i` with the smallest `F`: the one that can block `i`.
     pub(super) const fn first_ready_above(&self, i: u32) -> Option<u32> {
         lowest(self.ready & !(bit(i) | below(i)))
     }
 
-    /// The groups that are backlogged, but not eligible.
+    /// Returns the groups that are backlogged, but not eligible.
     pub(super) const fn ineligible(&self) -> u32 {
         self.ineligible_ready | self.ineligible_blocked
     }
 
-    /// The ineligible group with the smallest `S`.
+    /// Returns the ineligible group with the smallest `S`.
     pub(super) const fn first_ineligible(&self) -> Option<u32> {
         lowest(self.ineligible())
     }
 
-    /// Puts group `i`, in no set, into the one for its state.
+    /// Inserts group `i`, which is in no set, into the set for its state.
     pub(super) const fn insert(&mut self, i: u32, eligible: bool, blocked: bool) {
         let set = match (eligible, blocked) {
             (true, false) => &mut self.ready,
@@ -64,7 +64,7 @@ impl Sets {
         *set |= bit(i);
     }
 
-    /// Takes group `i` out of whichever set it is in.
+    /// Removes group `i` from its set.
     pub(super) const fn remove(&mut self, i: u32) {
         let others = !bit(i);
         self.ready &= others;
@@ -73,13 +73,14 @@ impl Sets {
         self.ineligible_blocked &= others;
     }
 
-    /// `V` went up: `IR` to `ER` and `IB` to `EB`, for every group whose slot it has entered
-    /// (`make_eligible()`, Fig. 5).
+    /// Moves `IR` to `ER` and `IB` to `EB`, for every group in which the advance of `V` has entered
+    /// a slot (`make_eligible()`, Fig. 5).
     ///
     /// An ineligible group has `S_i = ⌊V⌋ + σ_i` (Theorem 1), so it becomes eligible exactly when
-    /// `V` enters a new slot of its width; `entered` names the groups in which `V` has done so.
+    /// `V` enters a new slot of its width; `entered` is the set of groups in which `V` has done so.
     pub(super) const fn make_eligible(&mut self, entered: u32) {
-        // Seldom: V enters a slot of group 0 with most packets, one of a group that waits with few.
+        // Seldom true: V enters a slot of group 0 with most packets, but one of a waiting group
+        // with few.
         if (self.ineligible_ready | self.ineligible_blocked) & entered != 0 {
             self.ready |= self.ineligible_ready & entered;
             self.ineligible_ready &= !entered;
@@ -88,16 +89,16 @@ impl Sets {
         }
     }
 
-    /// Group `i` has left `ER` or has got a later `F`, and no group above it in `ER` has an `F` as
-    /// early as its old one. The groups that it blocked become ready, `EB` to `ER` and `IB` to `IR`
-    /// (`unblock_groups()`, Fig. 5; Theorem 6).
+    /// Makes the groups ready that group `i` blocked, `EB` to `ER` and `IB` to `IR`
+    /// (`unblock_groups()`, Fig. 5; Theorem 6). Group `i` has left `ER` or has got a later `F`, and
+    /// no group above it in `ER` has an `F` as early as its old one.
     ///
     /// These are the groups between `i` and the next group below `i` in `ER`. That next group has
     /// an `F` at most as late, so it blocks all groups below itself that `i` would block. The group
     /// just served has no group of `ER` below it: then the rule is the paper's "all groups below
-    /// `i`". The rule is right also for groups that leave without service. A group `h` between the
-    /// two had `S_h ≤ F_i` (the invariant of `recount`), hence `F_h ≤ F_i + 2σ_h ≤ F_i + σ_i`. The
-    /// next group above `i` in `ER` has a later `F` than `F_i`, at least `σ_i` later.
+    /// `i`". The rule is also correct for groups that leave without service. A group `h` between
+    /// the two had `S_h ≤ F_i` (the invariant of `recount`), hence `F_h ≤ F_i + 2σ_h ≤ F_i + σ_i`.
+    /// The next group above `i` in `ER` has an `F` at least `σ_i` later than `F_i`.
     pub(super) const fn unblock_below(&mut self, i: u32) {
         let ready_below = self.ready & below(i);
         // At most 31: the highest group below another is 30.
@@ -120,7 +121,7 @@ mod tests {
 
     type Bits = BitArray<[u32; 1], Lsb0>;
 
-    /// The four sets by definition, group by group: ER, EB, IR, IB.
+    /// Reference model: the four sets by definition, group by group: ER, EB, IR, IB.
     struct Oracle([Bits; 4]);
 
     impl Oracle {
@@ -142,8 +143,8 @@ mod tests {
         }
     }
 
-    /// Goal: each word operation moves the groups that its definition names and no others.
-    /// Method: random states of the four sets; the oracle walks bit vectors group by group.
+    /// Goal: each word operation moves exactly the groups that its definition names. Method: random
+    /// states of the four sets; the reference model walks bit vectors group by group.
     #[test]
     fn word_operations_equal_walks_over_bit_vectors() {
         let mut random = conformance::Xorshift::new(0);
@@ -176,7 +177,7 @@ mod tests {
 
             let (mut moved, mut oracle) = (sets, Oracle::of(&sets));
             moved.unblock_below(group);
-            // A group that is ready goes on blocking those below it.
+            // A ready group still blocks those below it.
             for i in (0..group as usize).rev().take_while(|i| sets.ready >> i & 1 == 0) {
                 oracle.shift(1, 0, i);
                 oracle.shift(3, 2, i);

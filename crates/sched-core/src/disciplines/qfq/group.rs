@@ -1,27 +1,26 @@
-//! A group: flows of like `L/φ`, bucket-sorted by their rounded start (QFQ §IV-2, Fig. 2).
+//! Groups: flows of similar `L/φ`, bucket-sorted by their rounded start (QFQ §IV-2, Fig. 2).
 //!
-//! A slot is a list of the flows with one value of `⌊S⌋_σ`, first come first served. Slots lie on a
-//! circle of 32 and are named by the low bits of `⌊S⌋/σ` itself. The front slot is the one of the
-//! group's own `S`, and a flow's slot the one of the flow's `S`. So the circle never has to be
-//! turned.
+//! A slot is a FIFO list of the flows with one value of `⌊S⌋_σ`. The 32 slots form a circle and are
+//! indexed by the low bits of `⌊S⌋/σ` itself. The group's own `S` gives the front slot, and a
+//! flow's `S` the slot of the flow. So the circle never has to be rotated.
 //!
 //! # The bound on the slots
-//! With `d` the distance of a flow's slot from the front slot, `d ≤ 30` (Theorem 3):
-//! * a flow that was just served has `S = F ≤ S_old + σ` and was in the front slot: `d ≤ 1`;
-//! * a flow that becomes backlogged has at most `S = V ≤ F_i + L/Σφ` (Theorem 2). One packet moves
+//! Let `d` be the distance of a flow's slot from the front slot. Then `d ≤ 30` (Theorem 3):
+//! * A flow that was just served has `S = F ≤ S_old + σ` and was in the front slot: `d ≤ 1`.
+//! * A flow that becomes backlogged has at most `S = V ≤ F_i + L/Σφ` (Theorem 2). One packet moves
 //!   `V` by at most `L · inverse ≤ 28 · L_eff · inverse ≤ 28σ`, whichever weights count
-//!   (`weights.rs`): `d ≤ 2 + 28`;
-//! * a front slot that steps back does so by one slot and only while no other slot is in use.
+//!   (`weights.rs`): `d ≤ 2 + 28`.
+//! * The front slot moves back by one slot only, and only while no other slot is in use.
 //!
-//! Slot 31 is the spare one for the step back. The second case takes Theorem 2, which holds while
-//! flows and weights stay: a flow that is removed and added, or changed, while others are
-//! backlogged can take more than its share. Then `d` is cut to 30, which moves a start back and
+//! Slot 31 is reserved for that step back. The second case relies on Theorem 2, which holds while
+//! flows and weights do not change: a flow that is removed and added, or changed, while others are
+//! backlogged can take more than its share. Then `d` is limited to 30, which moves a start back and
 //! delays no flow.
 //!
-//! # Flows that linger
-//! Idle flows whose weight still counts are on one list a group, in the order they became idle.
-//! They come with an `F` between `V − L·m` and `V + 2σ`: one that waits behind another with a later
-//! `F` counts longer by no more than that.
+//! # Lingering flows
+//! Idle flows whose weight still counts are on one list per group, in the order in which they
+//! became idle. They enter it with an `F` between `V − L·m` and `V + 2σ`, so a flow behind another
+//! with a later `F` counts longer by no more than that range.
 
 use super::virtual_time::{SLOTS, Virtual, Width};
 use crate::steps::look;
@@ -29,10 +28,10 @@ use crate::steps::look;
 /// The largest distance of a slot in use from the front slot.
 pub(super) const MAX_DISTANCE: u32 = u32::BITS - 2;
 
-/// Where a flow is.
+/// State of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Not backlogged, or not added; nothing is remembered of it.
+    /// Not backlogged, or not added; no stored `F`.
     Idle,
     /// Idle, and its weight counts: on the list of its group.
     Lingering,
@@ -40,18 +39,20 @@ pub(super) enum State {
     Backlogged,
 }
 
-/// What QFQ keeps of a flow: 32 bytes. Opaque; make tables of [`QfqFlow::EMPTY`].
+/// State of one flow of QFQ: 32 bytes. Opaque; fill tables with [`QfqFlow::EMPTY`].
 #[derive(Clone, Copy, Debug)]
 pub struct QfqFlow {
-    /// Backlogged: `S`, the start of its first packet. Lingering: `F` of its last one, the
-    /// earliest start of the next (eq. 2). The other one of the two is never needed: `S` of the
-    /// packet behind is `F` of the packet sent, known when that is sent. Idle: stale.
+    /// Backlogged: `S`, the start of its first packet. Lingering: `F` of its last packet, the
+    /// earliest start of the next (eq. 2). Idle: stale.
+    ///
+    /// One field suffices: `S` of the next packet is `F` of the packet sent, known when that is
+    /// sent.
     pub(super) start: Virtual,
-    /// `⌈2^60 / inverse⌉`: what it is in the sum.
+    /// `⌈2^60 / inverse⌉`: its term in the sum of shares.
     pub(super) share: u64,
-    /// The flow behind this one in its list; stale at the tail.
+    /// The next flow in its list; stale at the tail.
     pub(super) next: u32,
-    /// The flow before this one in its list; stale at the head.
+    /// The previous flow in its list; stale at the head.
     pub(super) prev: u32,
     /// `⌊2^30 / weight⌋`; zero if and only if the flow was not added.
     pub(super) inverse: u32,
@@ -61,7 +62,7 @@ pub struct QfqFlow {
 }
 
 impl QfqFlow {
-    /// A flow that was not added.
+    /// A flow that has not been added.
     pub const EMPTY: Self = Self {
         start: Virtual(0),
         share: 0,
@@ -74,7 +75,7 @@ impl QfqFlow {
     };
 }
 
-/// The ends of a list of flows; stale while no flow is on it, which the owner knows.
+/// The ends of a list of flows; stale while the list is empty, which the owner tracks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) head: u32,
@@ -84,7 +85,7 @@ pub(super) struct Ends {
 impl Ends {
     const EMPTY: Self = Self { head: 0, tail: 0 };
 
-    /// Appends `flow`; `first` says that no other is here.
+    /// Appends `flow`; `first` means that the list is empty.
     fn append(&mut self, flows: &mut [QfqFlow], flow: u32, first: bool) {
         if first {
             self.head = flow;
@@ -100,7 +101,8 @@ impl Ends {
         self.tail = flow;
     }
 
-    /// Takes out `flow`, whose record is `k`, wherever it is; returns whether none is left.
+    /// Removes `flow`, whose record is `k`, from any position. Returns true if the list is then
+    /// empty.
     fn unlink(&mut self, flows: &mut [QfqFlow], flow: u32, k: QfqFlow) -> bool {
         let (first, last) = (self.head == flow, self.tail == flow);
         if first && last {
@@ -122,15 +124,15 @@ impl Ends {
     }
 }
 
-/// One group.
+/// A group of flows.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    /// `S_i`: the smallest rounded start of its flows (eq. 6); stale while it has none.
+    /// `S_i`: the smallest rounded start of its flows (eq. 6); stale while the group is empty.
     pub(super) start: Virtual,
-    /// Bit `s`: slot `s` of the circle is in use.
+    /// Bit `s` is set if slot `s` of the circle is in use.
     pub(super) full: u32,
     pub(super) slots: [Ends; SLOTS],
-    /// The idle flows that count.
+    /// The idle flows that still count.
     pub(super) lingering: Ends,
 }
 
@@ -138,17 +140,17 @@ impl Group {
     pub(super) const EMPTY: Self =
         Self { start: Virtual(0), full: 0, slots: [Ends::EMPTY; SLOTS], lingering: Ends::EMPTY };
 
-    /// `F_i = S_i + 2σ_i` (eq. 6).
+    /// Returns `F_i = S_i + 2σ_i` (eq. 6).
     pub(super) const fn finish(&self, width: Width) -> Virtual {
         self.start.plus(width.interval())
     }
 
-    /// The front slot; stale while the group has none.
+    /// Returns the front slot; stale while the group is empty.
     pub(super) fn front(&self, width: Width) -> Option<&Ends> {
         self.slots.get(width.slot_of(self.start) as usize % SLOTS)
     }
 
-    /// The first flow of the front slot; stale while the group has none.
+    /// Returns the first flow of the front slot; stale while the group is empty.
     pub(super) fn first(&self, width: Width) -> u32 {
         self.front(width).map_or(0, |ends| ends.head)
     }
@@ -162,7 +164,7 @@ impl Group {
         self.full |= 1 << slot;
     }
 
-    /// Appends `flow` to the front slot of the group, which has one.
+    /// Appends `flow` to the front slot, which must be in use.
     pub(super) fn append_to_front(&mut self, width: Width, flows: &mut [QfqFlow], flow: u32) {
         let slot = width.slot_of(self.start);
         if let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) {
@@ -170,8 +172,8 @@ impl Group {
         }
     }
 
-    /// Takes the first flow, behind which is `next`, out of the front slot; returns whether that
-    /// leaves the slot empty.
+    /// Removes the first flow, followed by `next`, from the front slot. Returns true if the slot is
+    /// then empty.
     pub(super) fn pop_first(&mut self, width: Width, next: u32) -> bool {
         let slot = width.slot_of(self.start);
         let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
@@ -182,8 +184,8 @@ impl Group {
         last
     }
 
-    /// Takes the first flow, behind which is `next`, out of the front slot, unless it is the last
-    /// one there; returns whether.
+    /// Removes the first flow, followed by `next`, from the front slot, unless it is the last one
+    /// there. Returns true if removed.
     pub(super) fn pop_first_of_many(&mut self, width: Width, next: u32) -> bool {
         let slot = width.slot_of(self.start);
         let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
@@ -195,8 +197,8 @@ impl Group {
         others
     }
 
-    /// Takes `flow`, whose record is `k`, out of its slot, wherever in the list it is; returns
-    /// whether that leaves the front slot empty.
+    /// Removes `flow`, whose record is `k`, from its slot, at any position of the list. Returns
+    /// true if the front slot is then empty.
     pub(super) fn unlink(
         &mut self,
         width: Width,
@@ -212,13 +214,13 @@ impl Group {
         empties && slot == width.slot_of(self.start)
     }
 
-    /// Appends `flow`, idle, to those that linger; `first` says that no other does.
+    /// Appends the idle `flow` to the lingering flows; `first` means that there are none.
     pub(super) fn append_lingering(&mut self, flows: &mut [QfqFlow], flow: u32, first: bool) {
         look();
         self.lingering.append(flows, flow, first);
     }
 
-    /// Takes `flow`, whose record is `k`, out of those that linger; returns whether none is left.
+    /// Removes `flow`, whose record is `k`, from the lingering flows. Returns true if none is left.
     pub(super) fn unlink_lingering(
         &mut self,
         flows: &mut [QfqFlow],
@@ -229,7 +231,7 @@ impl Group {
         self.lingering.unlink(flows, flow, k)
     }
 
-    /// Moves `S_i` on to the first slot in use; `false` if there is none.
+    /// Advances `S_i` to the first slot in use. Returns false if there is none.
     pub(super) fn advance(&mut self, width: Width) -> bool {
         let ahead = self.full.rotate_right(width.slot_of(self.start)).trailing_zeros();
         if ahead >= u32::BITS {

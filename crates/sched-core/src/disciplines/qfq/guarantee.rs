@@ -1,4 +1,4 @@
-//! What QFQ promises a flow (`docs/guarantees.md` has the derivations).
+//! Bounds that QFQ guarantees to a flow (for the derivations see `docs/guarantees.md`).
 
 use core::num::{NonZeroU32, NonZeroU64};
 
@@ -10,30 +10,31 @@ use crate::guarantee::ceil;
 use crate::{FlowId, Guarantee, Share};
 
 impl<N: Table<QfqFlow>> Qfq<N> {
-    /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: two
-    /// divisions.
+    /// Returns the bounds guaranteed to `flow` in the current configuration, or `None` if it was
+    /// not added. Cost: two divisions.
     ///
     /// The guarantee holds while no flow is configured or removed. After such a change nothing is
-    /// promised to any flow until no flow is backlogged. From that instant on the guarantee holds
-    /// again (`docs/guarantees.md`, *When flows and weights change*). Where links stay busy and
-    /// weights change, take [`Wf2q`](crate::Wf2q).
+    /// guaranteed to any flow until no flow is backlogged; from that instant on the guarantee holds
+    /// again (`docs/guarantees.md`, *When flows and weights change*). If links stay busy and
+    /// weights change, use [`Wf2q`](crate::Wf2q).
     ///
-    /// `φ` is the share of the flow among all flows added, and `φ'` its share if only flows counted
-    /// that make `V` run fastest (at most 1). `s` is the width of the flow's slots in bytes of the
-    /// flow, `L_k` the flow's longest packet, and `L` the longest packet of the scheduler.
+    /// Let `φ` be the share of the flow among all flows added, and `φ'` (at most 1) its share if
+    /// only those flows counted with which `V` runs fastest. `s` is the width of the flow's slots
+    /// in bytes of the flow, `L_k` the flow's longest packet, and `L` the longest packet of the
+    /// scheduler.
     ///
     /// - B-WFI `≤ max(3s + φ'L + (1 − φ)L_k, 2s + (φ + φ')L)`,
     /// - fairness `ω = (3s + φ'L + (1 − φ)L_k)/φ`.
     ///
     /// `s` is at least `L_k` and less than `2·L_k`, with two exceptions. If `L_k < L/28`, `⌈L/28⌉`
-    /// stands in place of `L_k`. If the weight of the flow is far above all others, its slots are
-    /// the narrowest there are, those of group 0.
+    /// replaces `L_k`. If the weight of the flow is far above all others, its slots are the
+    /// narrowest possible, those of group 0.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
         let k = self.flows.as_ref().get(flow.index())?;
         let inverse = u64::from(NonZeroU32::new(k.inverse)?.get());
-        // In units of virtual time. A byte of the link is at least `one` and at most `most`; φ =
-        // one / inverse, and φ' = most / inverse.
+        // In units of virtual time. A byte of the link adds at least `one` and at most `most` to V;
+        // φ = one / inverse, and φ' = most / inverse.
         let one = NonZeroU64::new(self.core.weights.least_per_byte().into())?;
         let most = u64::from(self.core.weights.most_per_byte());
         let share = Share::new(one.get().min(inverse), inverse).ok()?;
@@ -53,8 +54,8 @@ mod tests {
     use super::*;
     use crate::{FlowScheduler, QfqConfig};
 
-    /// Latency and `ω` of the flows of weights 1, 1 and 2, by hand: `φ` is 1/4, 1/4 and 1/2. `V`
-    /// may run as if only the heaviest counted, at most twice as fast: `φ'` is 1/2, 1/2 and 1.
+    /// Latency and `ω` of flows of weights 1, 1 and 2: `φ` is 1/4, 1/4 and 1/2. `V` runs at most
+    /// twice as fast, as if only the heaviest counted: `φ'` is 1/2, 1/2 and 1.
     fn promised(longest: u32, max_lens: [u32; 3]) -> [(u64, u64); 3] {
         let mut qfq = Qfq::new([QfqFlow::EMPTY; 3], longest).unwrap();
         for (flow, (weight, max_len)) in (0..).map(FlowId).zip([1, 1, 2].into_iter().zip(max_lens))
@@ -68,7 +69,7 @@ mod tests {
         })
     }
 
-    /// Goal: each term of the bounds as it is documented, neither tighter nor looser.
+    /// Goal: each term of the bounds is as documented, neither tighter nor looser.
     #[test]
     fn the_bounds_of_three_flows_are_those_computed_by_hand() {
         // L = 1,000. s = 128: 384 + 500 + 75 = 959 and 256 + 750 = 1,006, of a quarter.

@@ -1,4 +1,4 @@
-//! Flows that are idle and still count, until `V` is far enough past them (QFQ §IV-B: "lazily").
+//! Lingering flows: idle flows that count until `V` is far enough past them (QFQ §IV-B: "lazily").
 
 use core::num::NonZeroU32;
 
@@ -9,13 +9,14 @@ use super::{Core, LET_GO, QfqFlow};
 use crate::steps::look;
 
 impl Core {
-    /// `P = V − L·m`: no flow that is backlogged has its `F` further back (Theorem 2). A flow that
-    /// stops counting with `F ≤ P` is behind `V` by no less than its part of the bound.
+    /// Returns `P = V − L·m`. No backlogged flow has an earlier `F` (Theorem 2). A flow that stops
+    /// counting with `F ≤ P` is behind `V` by at least its part of the bound.
     fn past(&self) -> Virtual {
         self.now.minus(u64::from(self.max_len) * u64::from(self.weights.most_per_byte()))
     }
 
-    /// `flow`, whose `F` is stored, is backlogged no more: it lingers until `P` has reached that.
+    /// Records that `flow`, whose `F` is stored, is no longer backlogged: it lingers until `P`
+    /// reaches `F`.
     #[inline(never)]
     pub(super) fn retire(&mut self, flows: &mut [QfqFlow], flow: u32) {
         let past = self.past();
@@ -37,7 +38,7 @@ impl Core {
         }
     }
 
-    /// Takes a flow, whose record is `k`, off the list of those that linger.
+    /// Removes a flow, whose record is `k`, from the list of lingering flows.
     pub(super) fn unlist(&mut self, flows: &mut [QfqFlow], flow: u32, k: QfqFlow) {
         let i = u32::from(k.group);
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
@@ -47,8 +48,8 @@ impl Core {
         }
     }
 
-    /// The weights of lingering flows whose `F` `P` has reached count no more (§IV-B: lazily). The
-    /// highest groups come first: they are due least often.
+    /// Stops counting the weights of lingering flows with `F ≤ P` (§IV-B: lazily). The highest
+    /// groups come first: they are due least often.
     pub(super) fn let_go(&mut self, flows: &mut [QfqFlow]) {
         let past = self.past();
         let mut gone = 0_u64;
@@ -70,8 +71,8 @@ impl Core {
         self.weights.discount(gone);
     }
 
-    /// Gives `flow` an inverse and a group. If the group changes, `flow` is in no slot. A lingering
-    /// flow goes to the list of its new group.
+    /// Sets the inverse and the group of `flow`, which is in no slot if the group changes. A
+    /// lingering flow moves to the list of its new group.
     pub(super) fn reweigh(
         &mut self,
         flows: &mut [QfqFlow],
@@ -100,7 +101,7 @@ impl Core {
         self.wait(group.into());
     }
 
-    /// Forgets `flow`, which is not backlogged.
+    /// Clears all state of `flow`, which is not backlogged.
     pub(super) fn forget(&mut self, flows: &mut [QfqFlow], flow: u32) {
         let Some(&k) = flows.get(flow as usize) else { return };
         if k.state == State::Lingering {

@@ -1,55 +1,54 @@
-//! QFQ+: QFQ over aggregates of equal flows, deficit round robin within each.
+//! QFQ+: QFQ over aggregates of equal flows, with deficit round robin within each aggregate.
 //!
-//! Flows of one *class*, with the same weight and the same longest packet, share *aggregates* of at
-//! most `M` members. QFQ orders the aggregates, not the flows. The aggregate that QFQ selects is
-//! *in service* until it has sent its *budget*, the longest packets of its members together, or has
-//! nothing left. Only then is it charged and sorted anew. Within an aggregate the backlogged
-//! members take turns. So groups, slots and sets are touched once in about `2M` packets of mean
-//! length, and a flow that comes or goes leaves them alone as long as its aggregate stays
-//! backlogged. After the QFQ+ of Valente, *Providing near-optimal fair-queueing guarantees at
-//! round-robin amortized cost* (`QFQ+` in `docs/disciplines/qfq.md`).
+//! Flows of one *class*, with equal weight and equal longest packet, share *aggregates* of at most
+//! `M` members. QFQ orders the aggregates, not the flows. The aggregate that QFQ selects is *in
+//! service* until it has sent its *budget*, the sum of its members' longest packets, or is empty.
+//! Only then is it charged and re-sorted. Within an aggregate the backlogged members take turns. So
+//! groups, slots and sets are touched once in about `2M` packets of mean length, and a flow that
+//! comes or goes does not touch them as long as its aggregate stays backlogged. Source: QFQ+ of
+//! Valente, *Providing near-optimal fair-queueing guarantees at round-robin amortized cost* (`QFQ+`
+//! in `docs/disciplines/qfq.md`).
 //!
-//! QFQ+ pays where many flows are alike. A flow that is the only one of its class is an aggregate
+//! QFQ+ pays off if many flows are alike. A flow that is the only one of its class is an aggregate
 //! of its own, and is then served as by QFQ, but at a higher cost.
 //!
-//! Cost per call: O(1), no loop but over the at most eight members of an aggregate, and that only
-//! for a flow that leaves without service; no division; configuring a flow divides. Memory: 16
-//! bytes a flow, 48 an aggregate, and 9.6 KB. A caller that keeps the contract of [`FlowScheduler`]
-//! keeps the invariants that [`FlowScheduler::recount`] checks; one that does not loses only the
-//! guarantees.
+//! Cost per call: O(1), without division; the only loop, over the at most eight members of an
+//! aggregate, is for a flow that leaves without service. Configuring a flow divides. Memory: 16
+//! bytes per flow, 48 per aggregate, and 9.6 KB. A caller that follows the contract of
+//! [`FlowScheduler`] preserves the invariants that [`FlowScheduler::recount`] checks; one that does
+//! not loses only the guarantees.
 //!
 //! # The aggregate in service
-//! The aggregate in service stays first of the front slot of its group, with the start it had when
-//! it was selected. So to all arrivals its service is one packet on the wire, of at most the
+//! The aggregate in service stays first in the front slot of its group, with the start it had when
+//! it was selected. So to all arrivals its service is one packet in transmission, of at most the
 //! longest budget. What holds for flows of QFQ holds for aggregates, with the longest budget in
-//! place of the longest packet. `V` runs with every packet. The sets of groups are brought up to
+//! place of the longest packet. `V` advances with every packet. The sets of groups are updated to
 //! `V` when an aggregate becomes backlogged or leaves, and when the service ends.
 //!
 //! # The exact order
 //! The order is that of QFQ (`qfq.rs`), with aggregates in place of flows, except:
-//! * A flow that is configured joins the aggregate of its class that is *open* if that has room,
-//!   else a new one, which is open from then on. There are 64 places for open aggregates; the place
-//!   of a class is the top six bits of `(inverse XOR (max_len rotated left by 16)) · 0x9E3779B9 mod
-//!   2^32`. An aggregate that a member leaves, unless it was the last, is open too. A flow that is
-//!   configured as it was stays.
+//! * A configured flow joins the *open* aggregate of its class if that has a free member slot, else
+//!   a new aggregate, which is then open. There are 64 entries for open aggregates; the entry of a
+//!   class is the top six bits of `(inverse XOR (max_len rotated left by 16)) · 0x9E3779B9 mod
+//!   2^32`. An aggregate that a member leaves also becomes open, unless it was the last member. A
+//!   flow whose configuration does not change stays.
 //! * `inverse = ⌊⌊2^30 / weight⌋ / n⌋` for an aggregate with `n` members; its group is the one a
 //!   member alone would have. `L` is `M` times the longest packet of the scheduler, also in
 //!   `⌈L/28⌉`.
 //! * An aggregate is backlogged if a member is. Its backlogged members are on a ring; the first is
-//!   served. One that becomes backlogged goes to the tail of the ring.
-//! * A flow may send `max_len` bytes a turn. After a packet that uses them up the flow gets as many
-//!   anew, and goes to the tail if it is still backlogged. So a turn can be overdrawn by less than
-//!   a packet. The next turn of the flow is shorter by as much, also if the flow was idle
-//!   meanwhile. A flow that has nothing left forgets the rest of its turn. If it lost its last
-//!   packet and was first of its ring, it has given up its turn and owes nothing; anywhere else on
-//!   the ring it owes what it owed.
-//! * With no aggregate in service, next is the first flow of the aggregate that QFQ selects. The
-//!   service of this aggregate begins when the packet of this flow is sent. In a service the
+//!   served. A member that becomes backlogged goes to the tail of the ring.
+//! * A flow may send `max_len` bytes per turn. After a packet that uses them up the flow gets
+//!   `max_len` more, and goes to the tail if it is still backlogged. So a turn is overdrawn by less
+//!   than a packet. The next turn of the flow is shorter by as much, even if the flow was idle
+//!   meanwhile. A flow that empties loses the rest of its turn. If it lost its last packet while
+//!   first on its ring, it has given up its turn and has no debt; elsewhere on the ring it keeps
+//!   its debt.
+//! * With no aggregate in service, the next flow is the first of the aggregate that QFQ selects.
+//!   The service of this aggregate begins when the packet of this flow is sent. In a service the
 //!   aggregate may send `n · max_len` bytes. The service ends after a packet that leaves less than
 //!   `max_len` of these bytes, or leaves no member backlogged, or when the last backlogged member
-//!   leaves. Then the aggregate is charged what it has sent, at most `n · max_len` for the members
-//!   it has at that time. A packet is charged at most as `max_len` bytes to its flow and to its
-//!   aggregate.
+//!   leaves. Then the aggregate is charged what it has sent, at most `n · max_len` for its members
+//!   at that time. A packet is charged at most as `max_len` bytes to its flow and to its aggregate.
 
 mod guarantee;
 mod members;
@@ -64,36 +63,36 @@ use crate::flow_scheduler::{ConfigError, FlowScheduler, FlowState, Needs, Table}
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance};
 
-/// What QFQ+ keeps of a flow: 16 bytes. Opaque; make tables of [`PlusFlow::EMPTY`].
+/// State of one flow of QFQ+: 16 bytes. Opaque; fill tables with [`PlusFlow::EMPTY`].
 #[derive(Clone, Copy, Debug)]
 pub struct PlusFlow {
-    /// The member behind this one on the ring of its aggregate; stale unless backlogged.
+    /// The next member on the ring of its aggregate; stale unless backlogged.
     next: u32,
     /// [`NONE`] if and only if the flow was not added.
     aggregate: u32,
-    /// Bytes it may still send in its turn, or in its next one: `1..=max_len`.
+    /// Bytes left in its current or next turn: `1..=max_len`.
     deficit: u32,
     /// Zero if and only if the flow was not added.
     max_len: u16,
-    /// Whether it is on the ring.
+    /// True if the flow is on the ring.
     backlogged: bool,
 }
 
 impl PlusFlow {
-    /// Room for a flow: all zero.
+    /// Memory for a flow: all zero.
     pub const EMPTY: Self =
         Self { next: 0, aggregate: 0, deficit: 0, max_len: 0, backlogged: false };
 
-    /// A flow that was not added.
+    /// A flow that has not been added.
     const ABSENT: Self = Self { aggregate: NONE, ..Self::EMPTY };
 }
 
-/// The backlogged members of an aggregate: each points to the next, the last to the first.
+/// The backlogged members of an aggregate: each links to the next, the last to the first.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
-    /// The one whose turn it is; [`NONE`] if none is backlogged.
+    /// The member whose turn it is; [`NONE`] if none is backlogged.
     first: u32,
-    /// [`NONE`] as `first`.
+    /// The last member; [`NONE`] like `first`.
     last: u32,
 }
 
@@ -101,29 +100,29 @@ impl Ring {
     const IDLE: Self = Self { first: NONE, last: NONE };
 }
 
-/// What QFQ+ keeps of an aggregate beside what QFQ keeps of it: 16 bytes. Opaque; make tables of
+/// State of an aggregate beyond its [`QfqFlow`]: 16 bytes. Opaque; fill tables with
 /// [`Aggregate::EMPTY`].
 #[derive(Clone, Copy, Debug)]
 pub struct Aggregate {
-    /// Stale while the aggregate is in service. Of an aggregate without members, `first` is the
-    /// next aggregate without members.
+    /// Stale while the aggregate is in service. In an aggregate without members, `first` is the
+    /// next free aggregate.
     ring: Ring,
     /// `⌊2^30 / weight⌋` of a member.
     inverse: u32,
-    /// How many flows, idle ones too.
+    /// Number of flows, including idle ones.
     members: u8,
 }
 
 impl Aggregate {
-    /// Room for an aggregate: all zero.
+    /// Memory for an aggregate: all zero.
     pub const EMPTY: Self = Self { ring: Ring { first: 0, last: 0 }, inverse: 0, members: 0 };
 
     /// An aggregate without members.
     const FREE: Self = Self { ring: Ring::IDLE, ..Self::EMPTY };
 }
 
-/// The aggregate in service. Before its first packet is sent `left` is all of `budget`, and the
-/// aggregate is only the one that QFQ selects.
+/// The aggregate in service. Before its first packet is sent, `left` equals `budget`, and the
+/// aggregate is only selected by QFQ.
 #[derive(Clone, Copy, Debug)]
 struct Service {
     /// [`NONE`] if and only if nothing is backlogged.
@@ -131,11 +130,11 @@ struct Service {
     ring: Ring,
     /// The longest packet of its members.
     max_len: u32,
-    /// What it may send in this service, and what is left of that: at least `max_len` while it
-    /// lasts.
+    /// Bytes the aggregate may send in this service. `left` is the rest: at least `max_len` during
+    /// the service.
     budget: u32,
     left: u32,
-    /// `V` when the sets were last told.
+    /// `V` at the last update of the sets.
     told: Virtual,
 }
 
@@ -150,12 +149,11 @@ impl Service {
     };
 }
 
-/// Places for open aggregates. A class that loses its place to another only makes more aggregates
-/// than it needs.
+/// Number of entries for open aggregates. A class whose entry another class overwrites only makes
+/// more aggregates than it needs.
 const OPEN: usize = 64;
 
-/// The flow scheduler of QFQ+, over flows in the memory `N` and aggregates in the memories `A` and
-/// `Q`.
+/// A QFQ+ scheduler over flows in the memory `N` and aggregates in the memories `A` and `Q`.
 ///
 /// ```
 /// use sched_core::{Aggregate, FlowId, FlowScheduler, PlusFlow, QfqConfig, QfqFlow, QfqPlus};
@@ -188,18 +186,18 @@ pub struct QfqPlus<N, A, Q> {
     open: [u32; OPEN],
     /// The first aggregate without members.
     free: u32,
-    /// `M`.
+    /// `M`, the most members of an aggregate.
     most_members: u8,
     max_len: u32,
-    /// Of all flows added.
+    /// Sum of the weights of all flows added.
     weight_sum: u32,
 }
 
 crate::debug::short_debug!(QfqPlus<N, A, Q> { max_len, weight_sum });
 
 impl Core {
-    /// Charges the aggregate `at`, first of its group, what it has sent since `V` was `before`; it
-    /// has `more` if members of it are backlogged.
+    /// Charges the aggregate `at`, first of its group, the bytes sent since `V` was `before`;
+    /// `more` means that members of it are backlogged.
     fn charge(&mut self, nodes: &mut [QfqFlow], at: u32, sent: u32, more: bool, before: Virtual) {
         let Some(k) = nodes.get_mut(at as usize) else { return };
         let width = Width::of_group(k.group.into());
@@ -220,17 +218,18 @@ impl Core {
 impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q> {
     /// The most members an aggregate can have.
     pub const MAX_MEMBERS: u32 = 8;
-    /// The longest packet that a QFQ+ can be made for, in bytes.
+    /// The largest accepted `max_len` of a scheduler, in bytes.
     pub const MAX_LEN: u32 = Qfq::<[QfqFlow; 0]>::MAX_LEN;
     /// The largest sum of the weights of all flows.
     pub const MAX_WEIGHT_SUM: u32 = Qfq::<[QfqFlow; 0]>::MAX_WEIGHT_SUM;
 
-    /// A QFQ+ without flows, for packets of at most `max_len` bytes and with at most `most_members`
-    /// flows in an aggregate. There is room for `flows.len()` flows in as many aggregates as
-    /// `aggregates` and `nodes` both have room for; as many as flows are always enough.
+    /// Creates a scheduler without flows, for packets of at most `max_len` bytes and at most
+    /// `most_members` flows per aggregate.
     ///
-    /// Flows whose own longest packet is below `most_members · max_len / 28` are sorted as if it
-    /// were that. Cost: O(flows + aggregates).
+    /// It holds `flows.len()` flows in as many aggregates as `aggregates` and `nodes` both have
+    /// entries; as many as flows always suffice. Flows whose own longest packet is below
+    /// `most_members · max_len / 28` are sorted as if it had that length. Cost: O(flows +
+    /// aggregates).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] if `max_len` is outside `1..=`[`QfqPlus::MAX_LEN`] or
@@ -267,8 +266,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         })
     }
 
-    /// Brings the sets up to `V`. If `V` has moved since they were last told, an aggregate is in
-    /// service. This aggregate is eligible, so `V` does not jump.
+    /// Updates the sets to `V`. If `V` has moved since the last update, an aggregate is in service;
+    /// it is eligible, so `V` does not jump.
     fn tell(&mut self) {
         let now = self.core.now;
         if now != self.service.told {
@@ -277,8 +276,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         }
     }
 
-    /// Ends the service: charges the aggregate, sorts it anew if members of it are backlogged, and
-    /// selects.
+    /// Ends the service: charges the aggregate, re-sorts it if members are backlogged, and selects.
     #[inline(never)]
     fn end(&mut self) {
         let Service { aggregate: at, ring, budget, left, told, .. } = self.service;
@@ -307,8 +305,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         self.service = Service { aggregate: at, ring, max_len, budget, left: budget, told };
     }
 
-    /// Something has changed: unless the service has begun, another aggregate may be the one to
-    /// serve.
+    /// Selects again after a change, unless the service has begun.
     fn reselect(&mut self) {
         let Service { aggregate: at, ring, budget, left, .. } = self.service;
         if left != budget {
@@ -320,7 +317,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         self.select_next();
     }
 
-    /// `flow`, in service, has nothing left after a packet for which it is charged `charged` bytes.
+    /// Handles `flow`, in service, which is empty after a packet charged as `charged` bytes.
     #[inline(never)]
     fn emptied(&mut self, flow: u32, charged: u32) {
         let flows = self.flows.as_mut();
@@ -342,8 +339,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         }
     }
 
-    /// Puts `flow`, idle, on the ring of its aggregate.
-    #[inline(never)] // seldom while queues stand, and then it would cost every enqueue registers
+    /// Puts the idle `flow` on the ring of its aggregate.
+    #[inline(never)] // seldom called with standing queues: inlined it would cost every enqueue registers
     fn list(&mut self, flow: u32) {
         let flows = self.flows.as_mut();
         let Some(k) = flows.get_mut(flow as usize) else { return };
@@ -367,7 +364,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         ring.last = flow;
     }
 
-    /// The aggregate `at`, not in service, has become backlogged.
+    /// Enters the aggregate `at`, not in service, which has become backlogged.
     #[inline(never)]
     fn activate(&mut self, at: u32) {
         self.tell();
@@ -376,7 +373,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         self.reselect();
     }
 
-    /// Takes `flow` off the ring of its aggregate, without service, if it is on it.
+    /// Removes `flow` from the ring of its aggregate, without service, if it is listed.
     fn unlist(&mut self, flow: u32) {
         let flows = self.flows.as_mut();
         let Some(k) = flows.get_mut(flow as usize) else { return };
@@ -389,8 +386,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         let in_service = at == self.service.aggregate;
         let ring = if in_service { &mut self.service.ring } else { &mut aggregate.ring };
         if ring.first == flow {
-            // The flow may be in the middle of its turn. This turn is over: a flow that comes back
-            // stands behind the others.
+            // The flow may be in the middle of its turn, which ends here: if it returns, it is
+            // behind the others.
             k.deficit = k.max_len.into();
         }
         if next == flow {
@@ -430,10 +427,10 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// A flow that is configured as it was keeps its place. One that changes its class leaves its
-    /// aggregate as if it were removed, and, if it is backlogged, joins the other one at the tail:
-    /// what it was owed is forgotten. Packets that are queued already may be longer than a lowered
-    /// `max_len`; each is charged as one of `max_len`.
+    /// A flow whose configuration does not change keeps its position. One that changes its class
+    /// leaves its aggregate as if removed, and, if backlogged, joins the other at the tail and
+    /// loses any credit. Packets already queued may be longer than a lowered `max_len`; each is
+    /// charged as one of `max_len`.
     fn configure(
         &mut self,
         flow: FlowId,
@@ -477,7 +474,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         self.list(flow.0);
     }
 
-    /// Does nothing: which flow is next does not depend on the lengths of waiting packets.
+    /// Does nothing: the selection does not depend on the lengths of queued packets.
     #[inline]
     fn grew(&mut self, _flow: FlowId, _len: u32) {}
 
@@ -503,7 +500,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         if next_head.is_none() {
             return self.emptied(flow.0, charged);
         }
-        // Whether a packet ends a turn is as good as random.
+        // A branch would be mispredicted: whether a packet ends a turn is practically random.
         let ends = charged >= k.deficit;
         let turn = select_unpredictable(ends, max_len, 0);
         k.deficit = k.deficit.wrapping_sub(charged).wrapping_add(turn);

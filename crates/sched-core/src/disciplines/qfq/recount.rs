@@ -1,4 +1,4 @@
-//! The invariants of QFQ, each counted anew from the flows. For tests.
+//! Invariants of QFQ, each recomputed from the flows. For tests.
 
 use core::num::NonZeroU32;
 
@@ -17,14 +17,16 @@ pub(super) fn holds(what: &'static str, at: u32, truth: bool) -> Result<(), Imba
 }
 
 impl<N: Table<QfqFlow>> Qfq<N> {
-    /// Checks what holds while no flow is added, removed or re-configured. For tests: O(flows).
+    /// Checks invariants that hold while no flow is added, removed or re-configured.
+    ///
+    /// For tests: O(flows).
     ///
     /// * `V ≤ F^k + L · m` for every backlogged flow, with `F^k` rounded and `m` the most that a
-    ///   byte ever adds to `V` (QFQ Theorem 2, eq. 14);
-    /// * no `F` that an idle flow has left behind is beyond the `F` of a ready group above its own;
-    /// * no idle flow would have its start cut if it became backlogged now (Theorem 3).
+    ///   byte ever adds to `V` (QFQ Theorem 2, eq. 14).
+    /// * The stored `F` of an idle flow is not beyond the `F` of a ready group above its own.
+    /// * No idle flow would have its start limited if it became backlogged now (Theorem 3).
     ///
-    /// A flow that leaves, or takes more service than its new share was, can break all three. All
+    /// A flow that leaves, or takes more service than its new share was, can violate all three. All
     /// three hold again after a time at which no flow is backlogged.
     ///
     /// # Errors
@@ -69,8 +71,7 @@ impl Core {
         Ok(())
     }
 
-    /// Compares everything with the flows in `table`, for `V` as it was when the sets heard of it
-    /// last.
+    /// Compares all state with the flows in `table`. `now` is `V` at the last update of the sets.
     pub(super) fn recount(
         &self,
         now: Virtual,
@@ -132,7 +133,7 @@ impl Core {
         Imbalance::check("the most that a byte adds to V", 0, booked.into(), counted.into())
     }
 
-    /// Returns how many flows are in the slots of group `i`.
+    /// Returns the number of flows in the slots of group `i`.
     fn recount_group(&self, i: u32, table: &[QfqFlow]) -> Result<u64, Imbalance> {
         let Some(group) = self.groups.get(i as usize % GROUPS) else { return Ok(0) };
         let width = Width::of_group(i);
@@ -168,7 +169,7 @@ impl Core {
         Ok(listed)
     }
 
-    /// `V` can enter no slot that a group waits for unless it has come to the alarm.
+    /// Checks that `V` enters no slot that a group waits for before it reaches the alarm.
     fn recount_alarm(&self, now: Virtual) -> Result<(), Imbalance> {
         let waiting = self.sets.ineligible() | self.lingering;
         for i in (0..GROUP_COUNT).filter(|&i| waiting & bit(i) != 0) {
@@ -179,7 +180,7 @@ impl Core {
         holds("the alarm is set if a flow is due", 0, self.due == 0 || !self.alarm.is_after(now))
     }
 
-    /// Returns how many flows linger in group `i`.
+    /// Returns the number of lingering flows of group `i`.
     fn recount_lingering(&self, i: u32, table: &[QfqFlow]) -> Result<u64, Imbalance> {
         if self.lingering & bit(i) == 0 {
             return holds("a group that is due has flows", i, self.due & bit(i) == 0).map(|()| 0);
@@ -200,13 +201,13 @@ impl Core {
         holds("a lingering flow exists", here, false).map(|()| 0)
     }
 
-    /// In debug builds, after every change: no flow starts after a ready group above its own
-    /// finishes.
+    /// Asserts, in debug builds and after every change, that no flow starts after a ready group
+    /// above its own finishes.
     ///
     /// From this follow Lemma 4, the order of `ER` and `EB` by `F`, and Theorem 6. It holds for
     /// three reasons:
     ///
-    /// - The flow served is of the group with the smallest `F` of `ER`.
+    /// - The flow served belongs to the group with the smallest `F` of `ER`.
     /// - A flow that becomes backlogged starts no later than `F_b` (eq. 17).
     /// - A group that becomes eligible has `F_b ≥ ⌊V⌋_b + 2σ_b`, while no rounded start of a lower
     ///   group `h` is beyond `⌊V⌋_h + σ_h` (Theorem 1).
@@ -254,8 +255,8 @@ impl Core {
                 holds("ineligible groups are ordered by S", i, eligible || ordered)?;
             }
         }
-        // For every group b in ER and every flow of a lower group: its rounded start is at most
-        // F_b. This is what keeps ER and EB ordered; the last slot in use has the latest start.
+        // For every group b in ER and every flow of a lower group, the rounded start is at most
+        // F_b. This keeps ER and EB ordered; the last slot in use has the latest start.
         let width = Width::of_group(i);
         let ahead = group.full.rotate_right(width.slot_of(group.start)).checked_ilog2();
         for b in (0..GROUP_COUNT).filter(ready_above) {

@@ -19,7 +19,7 @@ impl Link {
         Self::at(configs, max_len, 0)
     }
 
-    /// A link under a `Qfq` whose virtual time starts at `now`.
+    /// Creates a link under a `Qfq` whose virtual time starts at `now`.
     fn at(configs: &[(u32, u32)], max_len: u32, now: u64) -> Self {
         let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; configs.len()], max_len).unwrap();
         (qfq.core.now, qfq.core.alarm) = (Virtual(now), Virtual(now));
@@ -27,14 +27,14 @@ impl Link {
     }
 }
 
-/// The two histories below need narrow slots beside a long longest packet, and a `V` that counts
-/// bytes over the sum of all weights.
+/// The two sequences of operations below need narrow slots beside a long longest packet, and a `V`
+/// that counts bytes over the sum of all weights.
 const NARROW: Mutant = Mutant { speed: Speed::Added, narrow_slots: true, ..HONEST };
 const PAPER: Mutant = Mutant { shifts_only_into_idle_groups: true, ..NARROW };
 
-/// The finishes of the groups of `ER`, in bytes, to which a history comes that mis-orders it under
-/// eq. 17 as the paper applies it, and as it is applied here. The recount must find the one and
-/// only it.
+/// Returns the finishes of the groups of `ER`, in bytes, after a sequence of operations: first with
+/// eq. 17 as in the paper, which mis-orders `ER`, then as implemented here. The recount must report
+/// only the first.
 fn ready_finishes(
     flows: &[(u32, u32)],
     arrivals: &[(u64, u32, u32)],
@@ -53,7 +53,8 @@ fn ready_finishes(
     })
 }
 
-/// Changes every flow after every packet of a history that has a blocked group: those are rare.
+/// Changes every flow after every packet of a sequence with a blocked group; blocked groups are
+/// rare.
 fn try_every_change_along(flows: &[(u32, u32)], arrivals: &[(u64, u32, u32)], packets: usize) {
     let longest = flows.iter().map(|flow| flow.1).max().unwrap();
     let mut blocked = 0;
@@ -69,9 +70,10 @@ fn try_every_change_along(flows: &[(u32, u32)], arrivals: &[(u64, u32, u32)], pa
     assert!(blocked != 0);
 }
 
-/// Goal: a flow that joins a busy group is shifted back too (eq. 17), else `ER` is mis-ordered.
-/// Method: four flows, of which two join a busy group while `V` is beyond the finish of a ready
-/// group above. The others only fill the weights up to 256, so that `V` counts whole bytes.
+/// Goal: a flow that joins a busy group must be shifted back too (eq. 17), else `ER` is
+/// mis-ordered. Method: four flows, of which two join a busy group while `V` is beyond the finish
+/// of a ready group above. The others only fill the weights up to 256, so that `V` counts whole
+/// bytes.
 #[test]
 fn a_flow_that_joins_a_busy_group_is_shifted_back_as_well() {
     let mut flows = vec![(64, 64), (2, 2_000), (64, 32), (64, 32)];
@@ -84,7 +86,7 @@ fn a_flow_that_joins_a_busy_group_is_shifted_back_as_well() {
     try_every_change_along(&flows, &arrivals, 11);
 }
 
-/// Goal as above. Method: a packet of 40,000 bytes takes `V` far beyond the finish of a ready
+/// Goal as above. Method: a packet of 40,000 bytes moves `V` far beyond the finish of a ready
 /// group; of the two flows that join a lower group meanwhile, the first finds it idle and the
 /// second does not.
 #[test]
@@ -98,8 +100,8 @@ fn the_second_flow_to_come_during_a_long_packet_is_shifted_back_as_well() {
     assert_eq!(ours, [16_384]);
 }
 
-/// Goal: `V` never outruns the flows. Method: two flows whose inverse weights are rounded, all the
-/// time backlogged; run by the sum of the rounded weights, `V` gains 13 bytes in a million on them.
+/// Goal: `V` never outruns the flows. Method: two flows whose inverse weights are rounded, always
+/// backlogged. With the sum of the rounded weights, `V` would gain 13 bytes in a million on them.
 #[test]
 fn virtual_time_does_not_outrun_flows_that_are_always_backlogged() {
     let flows = [(40_000, 1_500), (25_536, 1_500)];
@@ -118,8 +120,8 @@ fn virtual_time_does_not_outrun_flows_that_are_always_backlogged() {
     }
 }
 
-/// A flow leads and lags its share by at most 3 of its slots and a few packets: with slots of up to
-/// two of its packets that is 8 packets, however long the run.
+/// Goal: a flow leads and lags its share by at most 3 of its slots and a few packets: with slots of
+/// up to two of its packets that is 8 packets, however long the run.
 #[test]
 fn backlogged_flows_share_by_weight_to_within_a_few_packets() {
     let weights = [1, 2, 3, 5, 8, 100, 1_000];
@@ -140,9 +142,9 @@ fn backlogged_flows_share_by_weight_to_within_a_few_packets() {
     }
 }
 
-/// Goal: where virtual time stands makes no difference, nor does it going through 2^63 or 2^64.
-/// Method: one random load, started at several multiples of the widest slot; 40,000 packets take
-/// `V` on by 33 such slots, and a flow idle across the seam comes back after it.
+/// Goal: the value of virtual time makes no difference, nor does passing 2^63 or 2^64. Method: one
+/// random load, started at several multiples of the widest slot; 40,000 packets advance `V` by 33
+/// such slots, and a flow that is idle across the wrap returns after it.
 #[test]
 fn the_order_of_service_does_not_depend_on_where_virtual_time_stands() {
     let run = |start: u64| {
@@ -168,7 +170,7 @@ fn the_order_of_service_does_not_depend_on_where_virtual_time_stands() {
     }
 }
 
-/// 12.5 million packets of 1,500 bytes at weight 1 take `V` once around and 8 % more.
+/// 12.5 million packets of 1,500 bytes at weight 1 advance `V` by 108 % of its range.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_lone_flow_is_served_while_virtual_time_wraps_around() {
@@ -190,8 +192,9 @@ pub(super) fn out_of_range(what: &'static str, value: u64, max: u64) -> ConfigEr
     ConfigError::OutOfRange { what, value, min: 1, max }
 }
 
-/// Refuses every configuration out of its range, and stays as it is. Of 257 flows all but the last
-/// are added, with packets of up to 1,500 bytes, and their weights leave no room for another.
+/// Checks that every configuration out of its range is refused and changes nothing. Of 257 flows
+/// all but the last are added, with packets of up to 1,500 bytes, and their weights reach the
+/// largest sum.
 pub(super) fn refuses_what_is_out_of_range<O>(scheduler: &mut O)
 where
     O: FlowScheduler<Config = QfqConfig> + core::fmt::Debug,
@@ -206,7 +209,7 @@ where
     refused(0, 65_537, 1_500, out_of_range("weight", 65_537, 65_536));
     refused(0, 1, 0, out_of_range("max_len in bytes", 0, 1_500));
     refused(0, 1, 1_501, out_of_range("max_len in bytes", 1_501, 1_500));
-    // A weight of 65,535 counts as the 65,536 that its inverse stands for.
+    // A weight of 65,535 counts as 65,536, the weight of its inverse.
     refused(256, 1, 1_500, out_of_range("sum of the weights", (1 << 24) + 1, 1 << 24));
     refused(257, 1, 1_500, ConfigError::UnknownFlow { flow: FlowId(257), flows: 257 });
     refused(u32::MAX, 1, 1, ConfigError::UnknownFlow { flow: FlowId(u32::MAX), flows: 257 });
@@ -255,9 +258,9 @@ fn calls_that_contradict_the_state_change_nothing() {
     assert_eq!(std::format!("{qfq:?}"), removed);
 }
 
-/// Goal: re-weighting a backlogged flow does not cost it its share.
-/// Method: four flows, one of which is configured before every packet: as it is, or by turns with a
-/// weight for which it stays in its group.
+/// Goal: changing the weight of a backlogged flow does not cost it its share. Method: four flows,
+/// one of which is configured before every packet: unchanged, or alternately with a weight for
+/// which it stays in its group.
 #[test]
 fn a_flow_that_is_configured_all_the_time_keeps_its_share() {
     for weights in [[4, 4], [5, 7]] {
@@ -273,14 +276,14 @@ fn a_flow_that_is_configured_all_the_time_keeps_its_share() {
             sent[flow.index()] += 1;
             assert_eq!(link.recount(), Ok(()));
         }
-        // Of the mean weight; by turns, which packet meets which weight is worth up to 2 %.
+        // For the mean weight. With alternating weights, which packet meets which weight is worth
+        // up to 2 %.
         let share = 12_000 * (weights[0] + weights[1]) / (24 + weights[0] + weights[1]);
         assert!(sent[0].abs_diff(share) <= share / 50, "{weights:?}: {sent:?}, not {share}");
     }
 }
 
-/// What is done to a backlogged flow, one thing at a time, each on a copy that then serves the
-/// rest.
+/// Applies each possible change to a backlogged flow, each on a copy that then serves the rest.
 fn try_every_change(link: &Link, flow: u32) {
     let QfqConfig { weight, max_len } = link.scheduler.config(FlowId(flow)).unwrap();
     let longest = link.scheduler.core.max_len;
@@ -308,8 +311,9 @@ fn try_every_change(link: &Link, flow: u32) {
     }
 }
 
-/// Goal: a flow can leave from every place of every slot: first, middle, last, only one; front slot
-/// or not. Method: at many instants of a random load, each backlogged flow is changed in every way.
+/// Goal: a flow can leave from every position of every slot: first, middle, last, only one; front
+/// slot or not. Method: at many instants of a random load, each backlogged flow is changed in every
+/// way.
 #[test]
 fn a_flow_can_be_removed_or_changed_wherever_it_is() {
     let flows: Vec<_> =
@@ -319,7 +323,7 @@ fn a_flow_can_be_removed_or_changed_wherever_it_is() {
     let mut places = [[0; 4]; 2];
     for step in 0..effort(2_000, 6_000_u32) {
         let flow = random.below(20);
-        // Fills up for 500 steps, then empties as fast.
+        // Fills for 500 steps, then empties as fast.
         if (random.below(20) < 13) == (step % 1_000 < 500) {
             let len = if random.below(2) == 0 { 4_096 } else { 1 + random.magnitude(12) };
             link.enqueue(flow, len.min(flows[flow as usize].1));
@@ -349,7 +353,7 @@ fn a_flow_can_be_removed_or_changed_wherever_it_is() {
     assert!(places.as_flattened().iter().all(|&count| count > 0), "{places:?}");
 }
 
-/// Random weights, lengths, arrivals, losses; with `churn` also flows that come, go and change.
+/// Plays random weights, lengths, arrivals and losses; with `churn` flows also come, go and change.
 fn random_run(seed: u64, operations: u32, churn: bool, mutant: Mutant) -> Result<(), Imbalance> {
     let mut random = Xorshift::new(seed);
     let count = 2 + random.below(30);
@@ -387,7 +391,7 @@ fn a_flow_takes_32_bytes_and_the_rest_9_kilobytes() {
     assert!(size_of::<Qfq<[QfqFlow; 0]>>() <= 32 * 280 + 256);
 }
 
-/// Goal: what goes wrong if the weight of a flow leaves the sum as soon as the flow is idle.
+/// Goal: the effect of removing the weight of a flow from the sum as soon as the flow is idle.
 /// Method: a flow that stays, and waves of 2,000 others that each send a packet and go. In a wave
 /// `V` gains on the flow that stays with each flow that leaves: at the end, 5 packets more than
 /// Theorem 2 allows.
@@ -414,11 +418,11 @@ fn idle_weights_that_leave_at_once_let_virtual_time_outrun_the_others() {
     }
 }
 
-/// Goal: no flow takes with it, when it stops counting, what the others are behind. Method: a long
-/// packet takes `V` nearly `L` past the `F` of a group. Eight heavy flows that come then are
-/// shifted back to that `F`; they run until they have caught up with `V`, and have got seven
-/// packets of `L` bytes from the 38 light flows. If they stop counting there, what is left to serve
-/// of the light ones takes `V` by 26 slots of the heavy ones further than Theorem 2 allows.
+/// Goal: a flow that stops counting does not remove what the others are behind. Method: a long
+/// packet moves `V` nearly `L` past the `F` of a group. Eight heavy flows that arrive then are
+/// shifted back to that `F`; they run until they have caught up with `V`, and have taken seven
+/// packets of `L` bytes from the 38 light flows. If they stop counting there, serving the rest of
+/// the light flows moves `V` by 26 slots of the heavy ones further than Theorem 2 allows.
 #[test]
 fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind() {
     for speed in [Speed::Counted, Speed::Reached] {
@@ -440,8 +444,8 @@ fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind()
         let mut found = [Ok(()), Ok(())];
         for sent in 1..=1 + 8 * 41 + 38 * 2 + 2 {
             assert!(link.dequeue().is_some());
-            // One heavy flow is shifted back with the last light one, the other comes when that has
-            // gone: what is between them are their slots.
+            // One heavy flow is shifted back together with the last light one, the other arrives
+            // when that is gone: they differ by their slots.
             match sent {
                 404 => link.enqueue(2, 1_024),
                 405 => link.enqueue(3, 1_024),
@@ -456,9 +460,9 @@ fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind()
     }
 }
 
-/// Goal: what goes wrong if the weights of idle flows never leave the sum. Method: one flow with
-/// ten times the weight of a hundred others together, and a crowd that was added and never sends.
-/// `V` then crawls behind the crowd: every flow that may start at 0 is served before the heavy flow
+/// Goal: the effect of never removing the weights of idle flows from the sum. Method: one flow with
+/// ten times the weight of a hundred others together, and many flows that were added and never
+/// send. `V` then runs too slowly: every flow that may start at 0 is served before the heavy flow
 /// goes on.
 #[test]
 fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_all_others() {
@@ -483,9 +487,10 @@ fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_all_others() {
 }
 
 /// Goal: `V` runs no faster than the heaviest flow alone would make it. Method: while only light
-/// flows count, a packet takes `V` on by half its length at weight 1; the heavy flow that comes
-/// then is shifted back with it (eq. 17) and would be owed 30,000 packets. Light flows stop
-/// counting as soon as `V` has reached their `F`: random loads hardly ever come to it otherwise.
+/// flows count, a packet advances `V` by half its length at weight 1; a heavy flow that arrives
+/// then is shifted back with it (eq. 17) and would have a credit of 30,000 packets. Light flows
+/// stop counting as soon as `V` has reached their `F`: random loads hardly ever get there
+/// otherwise.
 #[test]
 fn virtual_time_does_not_run_ahead_of_a_heavy_flow_that_is_idle() {
     for speed in [Speed::Reached, Speed::ReachedWithoutLimit] {
@@ -496,9 +501,9 @@ fn virtual_time_does_not_run_ahead_of_a_heavy_flow_that_is_idle() {
     }
 }
 
-/// Goal: nothing is owed from one busy period to the next. Method: after any load, once nothing is
-/// queued, every stored finish is behind `V`, and once as many packets as there are flows have been
-/// sent only the flows that send count.
+/// Goal: no debt or credit carries over from one busy period to the next. Method: after any load,
+/// once nothing is queued, every stored finish is behind `V`; and once as many packets as there are
+/// flows have been sent, only the flows that send count.
 #[test]
 fn when_the_last_flow_becomes_idle_nothing_is_owed() {
     let flows = [(1, 1_500), (2, 64), (300, 1_500), (5, 9_000), (65_536, 200), (2, 1_500)];
@@ -529,9 +534,9 @@ fn when_the_last_flow_becomes_idle_nothing_is_owed() {
     assert_eq!(link.scheduler.core.weights.per_byte, 1 << 14);
 }
 
-/// Goal: the work of a call is constant: the numbers of flows, slots and groups that it looks at
-/// are bounded. Method: random loads with everything a caller can do, from 2 to 2,000 flows; the
-/// most steps of any call of each kind.
+/// Goal: the work of a call is constant: the numbers of flows, slots and groups that it touches are
+/// bounded. Method: random loads with all operations, from 2 to 2,000 flows; the most steps of any
+/// call of each kind.
 #[test]
 fn the_work_of_a_call_does_not_grow_with_the_flows() {
     let most = |flows: u32| {
@@ -584,5 +589,5 @@ fn the_work_of_a_call_does_not_grow_with_the_flows() {
     }
 }
 
-/// Steps of an enqueue, a dequeue, a (re-)configuration, and a loss: the most that 300 seeds found.
+/// Steps of an enqueue, a dequeue, a (re-)configuration, and a loss: the maximum over 300 seeds.
 const MOST_STEPS: [u32; 4] = [8, 20, 24, 22];

@@ -1,11 +1,11 @@
-//! Virtual time in fixed point: wrap-safe order, rounding, weights and the slot widths of the
+//! Virtual time in fixed point: wrap-safe comparison, rounding, weights and the slot widths of the
 //! groups.
 //!
-//! A byte of a flow of weight 1 is 2^30 units. Virtual times are `u64` modulo 2^64 and are compared
-//! by their signed difference. That is exact as long as the times compared are less than 2^63
-//! apart. The live ones lie within a few slots and one packet of `V` (Theorems 1 and 2), and the
-//! widest slot and the longest packet are both at most 2^46. A lone flow of weight 1 with
-//! 1,500-byte packets takes `V` once around in 11.45 million packets.
+//! A byte of a flow of weight 1 is 2^30 units. Virtual times are `u64` modulo 2^64, compared by
+//! their signed difference. That is exact as long as the times compared are less than 2^63 apart.
+//! All times in use lie within a few slots and one packet of `V` (Theorems 1 and 2), and the widest
+//! slot and the longest packet are both at most 2^46. A single flow of weight 1 with 1,500-byte
+//! packets wraps `V` in 11.45 million packets.
 
 use core::num::{NonZeroU32, NonZeroU64};
 
@@ -14,9 +14,9 @@ const FRAC_BITS: u32 = 30;
 /// `σ_0 = 2^15`. With 32 groups the widest slot is 2^46, and the largest `L/φ` is 65,535 · 2^30 <
 /// 2^46.
 const MIN_SHIFT: u32 = 15;
-/// Groups, and slots in a group: a set of either is one `u32`.
+/// Number of groups: a set of them is one `u32`.
 pub(super) const GROUPS: usize = 32;
-/// See [`GROUPS`].
+/// Number of slots of a group: a set of them is one `u32`.
 pub(super) const SLOTS: usize = 32;
 
 /// A virtual time, modulo 2^64.
@@ -24,27 +24,27 @@ pub(super) const SLOTS: usize = 32;
 pub(super) struct Virtual(pub(super) u64);
 
 impl Virtual {
-    /// `self` later by `span`.
+    /// Returns `self` plus `span`.
     pub(super) const fn plus(self, span: u64) -> Self {
         Self(self.0.wrapping_add(span))
     }
 
-    /// `self` earlier by `span`.
+    /// Returns `self` minus `span`.
     pub(super) const fn minus(self, span: u64) -> Self {
         Self(self.0.wrapping_sub(span))
     }
 
-    /// The span from `earlier` to `self`, modulo 2^64.
+    /// Returns the span from `earlier` to `self`, modulo 2^64.
     pub(super) const fn since(self, earlier: Self) -> u64 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// Whether `self > other`.
+    /// Returns true if `self > other`.
     pub(super) const fn is_after(self, other: Self) -> bool {
         other.since(self).cast_signed() < 0
     }
 
-    /// `⌊self⌋_σ` of the slots `width` (QFQ §IV-2, eq. 5).
+    /// Returns `⌊self⌋_σ` for slots of `width` (QFQ §IV-2, eq. 5).
     pub(super) const fn floor(self, width: Width) -> Self {
         Self(self.0 & (u64::MAX << width.shift()))
     }
@@ -55,7 +55,7 @@ impl Virtual {
 pub(super) struct Width(u32);
 
 impl Width {
-    /// The width of the slots of group `i`, of which the low five bits count.
+    /// Returns the slot width of group `i`, using its low five bits.
     pub(super) const fn of_group(i: u32) -> Self {
         Self(MIN_SHIFT + i % 32)
     }
@@ -64,59 +64,62 @@ impl Width {
         self.0
     }
 
-    /// `σ_i`.
+    /// Returns `σ_i`.
     pub(super) const fn span(self) -> u64 {
         1 << self.0
     }
 
-    /// `F_i - S_i = 2σ_i` (eq. 6): a rounded interval holds the exact one, as `F < S + σ + σ`.
+    /// Returns `F_i - S_i = 2σ_i` (eq. 6): a rounded interval contains the exact one, as `F < S + σ
+    /// + σ`.
     pub(super) const fn interval(self) -> u64 {
         2 << self.0
     }
 
-    /// `slots` slots.
+    /// Returns the span of `slots` slots.
     pub(super) const fn slots(self, slots: u32) -> u64 {
         (slots as u64) << self.0
     }
 
-    /// Which of the 32 slots of the circle `time` lies in. 32 slots are at most 2^51, which divides
-    /// 2^64: the circle is not torn where virtual time wraps.
+    /// Returns the slot of the circle that contains `time`. 32 slots are at most 2^51, which
+    /// divides 2^64, so the circle is continuous where virtual time wraps.
     #[expect(clippy::cast_possible_truncation, reason = "five bits are left")]
     pub(super) const fn slot_of(self, time: Virtual) -> u32 {
         (time.0 >> self.0) as u32 % 32
     }
 }
 
-/// The groups of which an advance of virtual time has entered a slot: those up to the highest bit
-/// that differs, in slots of group 0 (QFQ §IV-A.3, Fig. 6).
+/// Returns the groups in which an advance of virtual time has entered a slot: those up to the
+/// highest bit that differs, in slots of group 0 (QFQ §IV-A.3, Fig. 6).
 ///
 /// A slot of group `i` starts at a multiple of `σ_i`, so one is entered if and only if bit `15 + i`
-/// or a higher one differs. Bits above the last group's stand for all groups.
+/// or a higher one differs. A difference above the last group's bit means all groups.
 #[expect(clippy::cast_possible_truncation, reason = "there are 32 groups")]
 pub(super) fn entered(from: Virtual, to: Virtual) -> u32 {
     let changed = (from.0 ^ to.0) >> MIN_SHIFT;
     u64::MAX.checked_shr(changed.leading_zeros()).unwrap_or(0) as u32
 }
 
-/// `⌊2^30 / weight⌋`: what a byte of a flow of this weight adds to its virtual time.
+/// Returns `⌊2^30 / weight⌋`: the advance of a flow's virtual time per byte.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
 pub(super) fn inverse(weight: NonZeroU32) -> NonZeroU32 {
     // Not zero: a weight is at most 2^16.
     NonZeroU32::new((1 << FRAC_BITS) / weight).unwrap_or(NonZeroU32::MIN)
 }
 
-/// The weight that an inverse stands for, `⌊2^30 / inverse⌋`: up to 2^15 the one that was asked
-/// for, above within 2^-14 of it. Its own inverse is `inverse` again.
+/// Returns the weight of an inverse, `⌊2^30 / inverse⌋`.
+///
+/// Up to 2^15 it is the configured weight, above within 2^-14 of it. Its own inverse is `inverse`
+/// again.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
 pub(super) fn weight_of(inverse: NonZeroU32) -> u32 {
     (1 << FRAC_BITS) / inverse
 }
 
-/// The share that an inverse stands for, `⌈2^60 / inverse⌉`: the weight with 30 fraction bits,
-/// rounded up while [`reciprocal`] is rounded down.
+/// Returns the share of an inverse, `⌈2^60 / inverse⌉`: the weight with 30 fraction bits, rounded
+/// up while [`reciprocal`] is rounded down.
 ///
 /// So the shares as they are counted, `φ^k = inverse_sum / inverse^k`, never add up to more than 1.
-/// Were they more, as with the sum of the rounded weights, `V` would outrun the flows by the excess
+/// If they did, as with the sum of the rounded weights, `V` would outrun the flows by the excess
 /// for as long as they stay backlogged, and nothing would bound `V - F`.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
 pub(super) fn share(inverse: NonZeroU32) -> u64 {
@@ -124,14 +127,15 @@ pub(super) fn share(inverse: NonZeroU32) -> u64 {
     ((1 << (2 * FRAC_BITS)) + (inverse.get() - 1)) / inverse
 }
 
-/// `⌊2^60 / sum⌋` for a sum of shares, exact; 0 for the empty sum. No share is below 2^30, so this
-/// is at most 2^30; the sum has to be below 2^55. That of QFQ is at most 2^54 + 2^40; QFQ+, whose
-/// inverses are rounded once more, exceeds 2^54 by less than 2^43.
+/// Returns `⌊2^60 / sum⌋` for a sum of shares, exact; 0 for the empty sum.
 ///
-/// Newton's iteration instead of a division, since sums change with packets: `y` goes to `1/d`,
-/// with 30 fraction bits, for the top 32 bits of the sum read as `d` in `[1/2, 1)`. The linear
-/// start is within 1/17, each step squares the error, and after three the quotient is wrong by one
-/// at most.
+/// No share is below 2^30, so this is at most 2^30; the sum has to be below 2^55. That of QFQ is at
+/// most 2^54 + 2^40; QFQ+, whose inverses are rounded once more, exceeds 2^54 by less than 2^43.
+///
+/// It uses Newton's iteration instead of a division, since sums change with packets: `y` converges
+/// to `1/d`, with 30 fraction bits, for the top 32 bits of the sum read as `d` in `[1/2, 1)`. The
+/// linear start is within 1/17, each step squares the error, and after three the quotient is off by
+/// at most one.
 #[expect(clippy::cast_possible_truncation, reason = "at most 2^30")]
 pub(super) fn reciprocal(sum: u64) -> u32 {
     const ONE: u64 = 1 << FRAC_BITS;
@@ -140,7 +144,7 @@ pub(super) fn reciprocal(sum: u64) -> u32 {
     if sum < ONE {
         return 0;
     }
-    // Of 2^30..2^55: 9 to 33 zeros.
+    // For 2^30..2^55: 9 to 33 zeros.
     let zeros = sum.leading_zeros();
     let d = (sum << zeros) >> 32;
     let step = |y: u64| (y * (2 * ONE - ((d * y) >> 32))) >> FRAC_BITS;
@@ -151,8 +155,8 @@ pub(super) fn reciprocal(sum: u64) -> u32 {
     quotient as u32
 }
 
-/// The group of a flow (eq. 4): the smallest `i` with `len · inverse ≤ σ_i`, at most 31, which
-/// is enough for every `len` up to 65,535.
+/// Returns the group of a flow (eq. 4): the smallest `i` with `len · inverse ≤ σ_i`, at most 31,
+/// which suffices for every `len` up to 65,535.
 pub(super) fn group_of(len: u32, inverse: u32) -> u8 {
     let normalised = u64::from(len) * u64::from(inverse);
     let log2_ceil = u64::BITS - normalised.saturating_sub(1).leading_zeros();
@@ -180,7 +184,7 @@ mod tests {
         inverse(NonZeroU32::new(weight).unwrap())
     }
 
-    /// The definition of the group, tried with every power of two, one less and one more.
+    /// Checks the definition of the group for every power of two, one less and one more.
     #[test]
     fn a_group_is_the_narrowest_whose_slot_holds_the_longest_packet() {
         for bits in 0..17 {
@@ -208,7 +212,8 @@ mod tests {
         assert_eq!(weight_of(inverse_of(65_535)), 65_536);
     }
 
-    /// The sum of `inverse_sum / inverse^k` over a common denominator, for all sets of up to three.
+    /// Checks the sum of `inverse_sum / inverse^k` over a common denominator, for all sets of up to
+    /// three.
     #[test]
     fn shares_never_add_up_to_more_than_the_link() {
         for a in WEIGHTS {
@@ -227,7 +232,7 @@ mod tests {
         assert_eq!(reciprocal(256 * share(inverse_of(65_536))), 64);
     }
 
-    /// Goal: Newton's quotient is that of a division. Method: the ends of the range, everything
+    /// Goal: Newton's quotient equals that of a division. Method: the ends of the range, everything
     /// near its powers of two, and 4 million numbers of all magnitudes.
     #[test]
     fn the_reciprocal_is_that_of_a_division() {

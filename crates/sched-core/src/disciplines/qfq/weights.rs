@@ -1,32 +1,32 @@
-//! Whose weights count, and how fast virtual time runs (QFQ §IV-B).
+//! The weights that count, and the rate of virtual time (QFQ §IV-B).
 //!
-//! The sum is kept of the flows that count. What a byte adds to `V` is its reciprocal, exact and
-//! without a division: a flow that comes and goes with every packet changes the sum with every
-//! packet.
+//! The sum covers the flows that count. A byte adds the reciprocal of the sum to `V`. The
+//! reciprocal is exact and computed without division: a flow that comes and goes with every packet
+//! changes the sum with every packet.
 
 use core::num::NonZeroU32;
 
 use super::virtual_time::{reciprocal, share, weight_of};
 
-/// Magnitudes of inverse weights: up to `2^30` (weight 1).
+/// Number of magnitudes of inverse weights: up to `2^30` (weight 1).
 const MAGNITUDES: usize = 31;
 
-/// The sums.
+/// The sums of weights and shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Weights {
-    /// What a byte served adds to `V`; 0 while no flow counts.
+    /// Advance of `V` per byte served; 0 while no flow counts.
     pub(super) per_byte: u32,
-    /// The most that it ever is while the flows added stay the same.
+    /// Largest possible `per_byte` while the set of added flows stays the same.
     most_per_byte: u32,
-    /// Of the weights of all flows added, as they are read back.
+    /// Sum of the weights of all flows added, as they are read back.
     pub(super) added: u32,
-    /// Of their shares.
+    /// Sum of the shares of all flows added.
     pub(super) all: u64,
-    /// Of the shares of the flows that count.
+    /// Sum of the shares of the flows that count.
     pub(super) counted: u64,
-    /// Bit `m`: a flow was added whose inverse is `2^m` or more and less than `2^(m+1)`.
+    /// Bit `m` is set if a flow was added whose inverse is `2^m` or more and less than `2^(m+1)`.
     magnitudes: u32,
-    /// How many flows of each magnitude were added.
+    /// Number of flows added of each magnitude.
     of_magnitude: [u32; MAGNITUDES],
 }
 
@@ -43,28 +43,31 @@ impl Weights {
         }
     }
 
-    /// What a byte served would add to `V` if all flows added counted: the least that it ever adds.
+    /// Returns the advance of `V` per byte if all flows added counted: the smallest possible.
     pub(super) fn least_per_byte(&self) -> u32 {
         reciprocal(self.all)
     }
 
-    /// The most that a byte served ever adds to `V` while these flows stay: no inverse of a flow
-    /// added is below this value. So one packet takes `V` no further than `L · inverse` of any
-    /// flow, counted or not. The number of slots, and what eq. 17 may give a flow, rest on that.
+    /// Returns the largest possible advance of `V` per byte while the set of added flows stays the
+    /// same.
     ///
-    /// The value is the largest power of two that no inverse is below, or [`Self::least_per_byte`]
-    /// if that is larger.
+    /// No inverse of an added flow is smaller. So one packet advances `V` by at most `L · inverse`
+    /// of any flow, counted or not. The number of slots, and the most that eq. 17 may give a flow,
+    /// depend on that.
+    ///
+    /// The value is the largest power of two that is at most every inverse, or
+    /// [`Self::least_per_byte`] if that is larger.
     pub(super) const fn most_per_byte(&self) -> u32 {
         self.most_per_byte
     }
 
-    /// [`Self::added`] after an exchange of one flow's inverse; `None` is no flow.
+    /// Returns [`Self::added`] after a replacement of one flow's inverse; `None` is no flow.
     pub(super) fn added_with(&self, old: Option<NonZeroU32>, new: Option<NonZeroU32>) -> u32 {
         let (old, new) = (old.map_or(0, weight_of), new.map_or(0, weight_of));
         self.added.wrapping_sub(old).wrapping_add(new)
     }
 
-    /// Exchanges the inverse of a flow; `counts` says whether it counts.
+    /// Replaces the inverse of a flow; `counts` is true if the flow counts.
     pub(super) fn exchange(
         &mut self,
         old: Option<NonZeroU32>,
@@ -96,14 +99,14 @@ impl Weights {
         self.tell_rate();
     }
 
-    /// A flow with this share counts.
-    #[inline(never)] // seldom where flows linger, and a reciprocal takes registers
+    /// Starts counting a flow with this share.
+    #[inline(never)] // seldom called if flows linger, and a reciprocal needs registers
     pub(super) fn count(&mut self, share: u64) {
         self.counted = self.counted.wrapping_add(share);
         self.tell_rate();
     }
 
-    /// A flow with this share counts no more.
+    /// Stops counting a flow with this share.
     pub(super) fn discount(&mut self, share: u64) {
         self.counted = self.counted.wrapping_sub(share);
         self.tell_rate();

@@ -1,4 +1,5 @@
-//! What QFQ+ promises a flow (`docs/disciplines/qfq.md`, section *QFQ+*, has the derivation).
+//! Bounds that QFQ+ guarantees to a flow (for the derivation see `docs/disciplines/qfq.md`, section
+//! *QFQ+*).
 
 use core::num::NonZeroU64;
 
@@ -9,30 +10,30 @@ use crate::guarantee::ceil;
 use crate::{FlowId, Guarantee, Share};
 
 impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q> {
-    /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: two
-    /// divisions.
+    /// Returns the bounds guaranteed to `flow` in the current configuration, or `None` if it was
+    /// not added. Cost: two divisions.
     ///
-    /// As that of [`Qfq`](crate::Qfq::guarantee), the guarantee holds while no flow is configured
-    /// or removed, and after a change from an instant on at which no flow is backlogged.
+    /// Like that of [`Qfq`](crate::Qfq::guarantee), the guarantee holds while no flow is configured
+    /// or removed, and after a change from the next instant at which no flow is backlogged.
     ///
-    /// `φ` is the share of the flow among all flows added, and `φ'` is as in
+    /// Let `φ` be the share of the flow among all flows added, and `φ'` as in
     /// [`Qfq`](crate::Qfq::guarantee). `s` is the width of the flow's slots in bytes of the flow,
-    /// `L_k` the flow's longest packet, `n` the members of its aggregate, and `B` the longest
-    /// budget: `M` longest packets of the scheduler.
+    /// `L_k` the flow's longest packet, `n` the number of members of its aggregate, and `B` the
+    /// longest budget: `M` longest packets of the scheduler.
     ///
     /// - B-WFI `≤ max(3s + φ'B + (1 − nφ)L_k, 2s + (φ + φ')B) + ((n − 1)(3L_k − 2) + L_k)/n`. The
     ///   first term is that of QFQ with `B` for the longest packet, and the rest is for the turns
-    ///   of the others;
-    /// - fairness: none, [`Guarantee::fairness`] is `u64::MAX`. A flow whose fellows are idle has
-    ///   what they would have besides its own, up to `n` times as much as a flow of another
+    ///   of the other members;
+    /// - fairness: none, [`Guarantee::fairness`] is `u64::MAX`. A flow whose fellow members are
+    ///   idle gets their share besides its own, up to `n` times as much as a flow of another
     ///   aggregate.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
         let k = self.flows.as_ref().get(flow.index())?;
         let members = u64::from(self.aggregates.as_ref().get(k.aggregate as usize)?.members);
         let node = self.nodes.as_ref().get(k.aggregate as usize)?;
-        // Of virtual time, for a byte of the aggregate; for one of the link at least `one`, at most
-        // `most`.
+        // In units of virtual time. A byte of the aggregate adds `inverse`; a byte of the link at
+        // least `one` and at most `most`.
         let inverse = u64::from(node.inverse);
         let one = NonZeroU64::new(self.core.weights.least_per_byte().into())?;
         let most = u64::from(self.core.weights.most_per_byte());

@@ -1,4 +1,4 @@
-//! Which flow is in which aggregate.
+//! Membership of flows in aggregates.
 
 use core::num::NonZeroU32;
 
@@ -8,7 +8,7 @@ use crate::FlowId;
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::queues::queue::NONE;
 
-/// What the members of an aggregate have in common.
+/// Properties shared by all members of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Class {
     inverse: NonZeroU32,
@@ -20,7 +20,7 @@ impl Class {
         QfqConfig { weight: weight_of(self.inverse), max_len: self.max_len.into() }
     }
 
-    /// Its place among the [`OPEN`].
+    /// Returns the index of the class among the [`OPEN`] entries.
     fn place(self) -> usize {
         let hash = self.inverse.get() ^ u32::from(self.max_len).rotate_left(16);
         (hash.wrapping_mul(0x9E37_79B9) >> 26) as usize % OPEN
@@ -28,14 +28,14 @@ impl Class {
 }
 
 impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q> {
-    /// The class of `flow`; `None` if it was not added.
+    /// Returns the class of `flow`, or `None` if it was not added.
     pub(super) fn class_of(&self, flow: FlowId) -> Option<Class> {
         let k = self.flows.as_ref().get(flow.index())?;
         let aggregate = self.aggregates.as_ref().get(k.aggregate as usize)?;
         Some(Class { inverse: NonZeroU32::new(aggregate.inverse)?, max_len: k.max_len })
     }
 
-    /// The class of a `config` that `flow`, which exists, can have.
+    /// Returns the class of `config` if `flow`, which exists, can have it.
     pub(super) fn check(&self, flow: FlowId, config: QfqConfig) -> Result<Class, ConfigError> {
         let QfqConfig { weight, max_len } = config;
         in_range("weight", weight, QfqConfig::MAX_WEIGHT)?;
@@ -46,8 +46,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         let others = self.weight_sum.wrapping_sub(old.map_or(0, |old| weight_of(old.inverse)));
         let sum = others.wrapping_add(weight_of(inverse));
         in_range("sum of the weights", sum, Self::MAX_WEIGHT_SUM)?;
-        // Unless it stays, it needs room in an aggregate, a new one, or the one that it leaves
-        // empty.
+        // Unless it stays, it needs an open aggregate, a free one, or the one that it leaves empty.
         let has_place = old == Some(class)
             || self.open_to(class).is_some()
             || self.free != NONE
@@ -66,7 +65,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         aggregate.is_some_and(|aggregate| aggregate.members == 1)
     }
 
-    /// The open aggregate of `class`, if it has room.
+    /// Returns the open aggregate of `class`, if it has a free member slot.
     fn open_to(&self, class: Class) -> Option<u32> {
         let at = *self.open.get(class.place())?;
         let aggregate = self.aggregates.as_ref().get(at as usize)?;
@@ -82,7 +81,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         }
     }
 
-    /// Gives the aggregate `at` `members` members, not zero, and the weight of them all.
+    /// Sets the number of members of the aggregate `at`, not zero, and their total weight.
     #[expect(clippy::integer_division, reason = "by type never by zero; not per packet")]
     fn resize(&mut self, at: u32, members: u8) {
         let Some(aggregate) = self.aggregates.as_mut().get_mut(at as usize) else { return };
@@ -96,7 +95,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         self.core.reweigh(self.nodes.as_mut(), at, inverse, group);
     }
 
-    /// Takes `flow`, which is not on a ring, out of its aggregate.
+    /// Removes `flow`, which is not on a ring, from its aggregate.
     pub(super) fn quit(&mut self, flow: u32) {
         let Some(class) = self.class_of(FlowId(flow)) else { return };
         let Some(k) = self.flows.as_mut().get_mut(flow as usize) else { return };
@@ -115,7 +114,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         self.core.forget(self.nodes.as_mut(), at);
     }
 
-    /// Puts `flow`, in no aggregate, into one of `class`; there is one.
+    /// Adds `flow`, which is in no aggregate, to one of `class`; the caller has checked that there
+    /// is one.
     pub(super) fn join(&mut self, flow: u32, class: Class) {
         let at = match self.open_to(class) {
             Some(at) => at,
@@ -130,7 +130,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         }
     }
 
-    /// A new aggregate of `class`, without members yet.
+    /// Takes a free aggregate for `class`, without members yet.
     fn found(&mut self, class: Class) -> u32 {
         let at = self.free;
         let Some(aggregate) = self.aggregates.as_mut().get_mut(at as usize) else { return NONE };

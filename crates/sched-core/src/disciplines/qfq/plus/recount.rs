@@ -1,5 +1,4 @@
-//! The invariants of QFQ+: those of QFQ over the aggregates, and which flow is a member of which.
-//! For tests.
+//! Invariants of QFQ+: those of QFQ over the aggregates, and the membership of flows. For tests.
 
 use core::num::NonZeroU32;
 
@@ -12,9 +11,11 @@ use crate::queues::queue::NONE;
 use crate::{Backlog, FlowId, Imbalance};
 
 impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q> {
-    /// Checks for aggregates what [`Qfq::check_lag`](crate::Qfq::check_lag) checks for flows, with
-    /// the longest budget there can be in place of the longest packet. What is checked holds while
-    /// no flow is added, removed or re-configured. For tests: O(aggregates).
+    /// Checks invariants that hold while no flow is added, removed or re-configured.
+    ///
+    /// For tests: O(aggregates). These are the invariants of
+    /// [`Qfq::check_lag`](crate::Qfq::check_lag), applied to aggregates, with the longest possible
+    /// budget in place of the longest packet.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -45,16 +46,16 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
             let packets = u32::from(backlogged);
             FlowState { backlog: Backlog { packets, bytes: packets }, head_len: None }
         };
-        // The group is that of a single member, with the inverse that it has.
+        // The group is that of a single member, with its inverse.
         let group = |at: u32, node: &QfqFlow| {
             let inverse = aggregates.get(at as usize).map_or(0, |aggregate| aggregate.inverse);
             group_of(self.core.effective_len(node.max_len.into()), inverse)
         };
-        // The sets are as they were when they last heard of `V`.
+        // The sets are as of the last update.
         self.core.recount(self.service.told, self.nodes.as_ref(), &backlogged, &group)
     }
 
-    /// Flow by flow: it has what its aggregate says.
+    /// Checks each flow against its aggregate.
     fn recount_members(&self, truth: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let mut weights = 0_u64;
         for (at, k) in (0..).zip(self.flows.as_ref()) {
@@ -139,7 +140,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         )
     }
 
-    /// The ring of the aggregate `at`; `None` without members.
+    /// Returns the ring of the aggregate `at`, or `None` without members.
     fn ring(&self, at: u32) -> Option<super::Ring> {
         let aggregate = self.aggregates.as_ref().get(at as usize)?;
         if aggregate.members == 0 {

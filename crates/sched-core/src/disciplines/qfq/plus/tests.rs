@@ -14,7 +14,7 @@ fn plus(flows: usize, max_len: u32, members: u32) -> Plus {
     QfqPlus::new(vec![PlusFlow::EMPTY; flows], aggregates, nodes, max_len, members).unwrap()
 }
 
-/// Flows of at most four classes, so that aggregates fill.
+/// Returns up to four classes of flows, few enough that aggregates fill.
 fn classes(random: &mut Xorshift, longest: u32) -> Vec<(u32, u32)> {
     let count = 1 + random.below(4);
     let class =
@@ -22,8 +22,8 @@ fn classes(random: &mut Xorshift, longest: u32) -> Vec<(u32, u32)> {
     (0..count).map(class).collect()
 }
 
-/// Goal: with one member an aggregate is its flow, and the order of packets that of QFQ. Method:
-/// the same random load on both; what is compared is every flow served.
+/// Goal: with one member per aggregate, the order of packets is that of QFQ. Method: the same
+/// random load on both; every flow served is compared.
 #[test]
 fn with_aggregates_of_one_flow_it_is_qfq() {
     for seed in 1..=effort(5, 100) {
@@ -59,7 +59,7 @@ fn with_aggregates_of_one_flow_it_is_qfq() {
     }
 }
 
-/// Random classes, lengths, arrivals, losses; with `churn` also flows that come, go and change
+/// Plays random classes, lengths, arrivals and losses; with `churn` flows also come, go and change
 /// class.
 fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> {
     let mut random = Xorshift::new(seed);
@@ -123,7 +123,7 @@ fn what_is_out_of_range_is_refused_with_its_range_and_changes_nothing() {
     }
     let mut plus = plus(257, 1_500, 8);
     for flow in 0..256 {
-        // 65,535 counts as the 65,536 that its inverse stands for.
+        // 65,535 counts as 65,536, the weight of its inverse.
         let config = QfqConfig { weight: 65_536 - flow % 2, max_len: 1_500 };
         plus.configure(FlowId(flow), config, None).unwrap();
         plus.backlogged(FlowId(flow), 700);
@@ -131,9 +131,9 @@ fn what_is_out_of_range_is_refused_with_its_range_and_changes_nothing() {
     refuses_what_is_out_of_range(&mut plus);
 }
 
-/// Goal: what relative fairness costs. Method: two full aggregates of equal flows, all of one
-/// backlogged and one flow of the other: by QFQ each has a ninth, here that one has half and each
-/// of the others, as promised, a sixteenth.
+/// Goal: the cost in relative fairness. Method: two full aggregates of equal flows; all flows of
+/// one are backlogged, and one flow of the other. With QFQ each would get a ninth; here that one
+/// flow gets half and each of the others a sixteenth, as guaranteed.
 #[test]
 fn a_flow_whose_fellows_are_idle_has_their_share_as_well() {
     let mut link = Link::with(plus(16, 1_500, 8), &[(1, 1_500); 16]);

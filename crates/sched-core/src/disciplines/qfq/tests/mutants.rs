@@ -1,17 +1,16 @@
-//! QFQ with one of its rules replaced by another that is wrong or worse, to show what the rule is
-//! for.
+//! Variants of QFQ with one rule replaced by a wrong or worse one, to show the purpose of the rule.
 //!
-//! The algorithm knows no mutants. A mutant changes what QFQ has stored: once before the first
-//! call, and again before or after each call.
+//! The implementation does not know about mutants. A mutant changes the state of QFQ: once before
+//! the first call, and again before or after each call.
 
 use super::super::eligibility::bit;
 use super::super::virtual_time::reciprocal;
 use super::*;
 
-/// The flows whose weights a byte of service is divided by when `V` grows.
+/// The flows whose weights are summed for the rate of `V`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speed {
-    /// Those that count. The rule of QFQ.
+    /// The flows that count: the rule of QFQ.
     Counted,
     /// Every flow added.
     Added,
@@ -21,7 +20,7 @@ pub(super) enum Speed {
     Backlogged,
     /// A flow that becomes idle counts only until `V` has reached its `F`.
     Reached,
-    /// As `Reached`, and `V` has no upper limit on its rate.
+    /// Like `Reached`, and the rate of `V` has no upper limit.
     ReachedWithoutLimit,
 }
 
@@ -29,9 +28,9 @@ pub(super) enum Speed {
 #[derive(Clone, Copy)]
 pub(super) struct Mutant {
     pub(super) speed: Speed,
-    /// Flows are sorted by their own longest packets, however short these are.
+    /// Flows are sorted by their own longest packets, however short.
     pub(super) narrow_slots: bool,
-    /// Eq. 17 only for a flow whose group was idle, as in the paper.
+    /// Eq. 17 applies only to a flow whose group was idle, as in the paper.
     pub(super) shifts_only_into_idle_groups: bool,
 }
 
@@ -44,14 +43,14 @@ impl Mutant {
         Self { speed, ..HONEST }
     }
 
-    /// Before the first call.
+    /// Applies the changes before the first call.
     fn begin(self, qfq: &mut VecQfq) {
         if self.narrow_slots {
             qfq.core.shortest = 1;
         }
     }
 
-    /// `flow` becomes backlogged. Without the check of the order in debug builds.
+    /// Makes `flow` backlogged, without the debug check of the order.
     fn enter(self, VecQfq { flows, core }: &mut VecQfq, flow: u32) {
         let i = u32::from(flows[flow as usize].group);
         let is_busy = core.groups[i as usize].full != 0;
@@ -69,7 +68,7 @@ impl Mutant {
         core.next = core.first();
     }
 
-    /// After each call: what a byte adds to `V` until the next one.
+    /// Sets, after each call, the advance of `V` per byte until the next call.
     pub(super) fn set_speed(self, VecQfq { flows, core }: &mut VecQfq) {
         let now = core.now;
         let weights = &mut core.weights;
@@ -90,7 +89,7 @@ impl Mutant {
     }
 }
 
-/// A mutant with queues of lengths.
+/// A mutant with queues of packet lengths.
 pub(super) struct Mutated {
     pub(super) link: Link,
     pub(super) mutant: Mutant,
@@ -123,15 +122,15 @@ impl Mutated {
         Some((flow, len))
     }
 
-    /// `flow`, the one selected, sends `len` bytes. Without the check of the order in debug builds.
+    /// Sends `len` bytes of `flow`, the selected one, without the debug check of the order.
     pub(super) fn serve(&mut self, flow: u32, len: u32, more: bool) {
         let VecQfq { flows, core } = &mut self.link.scheduler;
         core.serve(flows, flow, len, more);
         self.mutant.set_speed(&mut self.link.scheduler);
     }
 
-    /// Sends at one byte per unit of time; `(time, flow, len)` arrive on the way, those of the
-    /// instant of a dequeue before it. Stops after `packets`, or with the first imbalance.
+    /// Sends at one byte per unit of time while `(time, flow, len)` arrive; arrivals at the instant
+    /// of a dequeue come first. Stops after `packets`, or at the first imbalance.
     pub(super) fn play(
         &mut self,
         arrivals: &[(u64, u32, u32)],

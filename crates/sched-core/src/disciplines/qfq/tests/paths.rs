@@ -1,8 +1,7 @@
-//! Which paths of QFQ the workloads of the paper's harness take, beside those that dummynet's
-//! takes.
+//! Paths of QFQ taken by the workloads of the paper's harness, compared with those of dummynet.
 //!
-//! The flow scheduler is watched from outside: what a call did is told from the state before and
-//! after it, so that nothing is counted in the code that users run.
+//! The flow scheduler is observed from outside: the path of a call is derived from the state before
+//! and after it, so that production code contains no counters.
 
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -32,22 +31,22 @@ const COLUMNS: [&str; 17] = [
     "gone",       // its group becomes idle,
     "same S",     // keeps its start though the flow has left the slot,
     "new S",      // or starts later,
-    "unblocks",   // and blocks others no more (Fig. 4, lines 32-36)
+    "unblocks",   // and no longer blocks others (Fig. 4, lines 32-36)
     "ineligible", // a group is ineligible then (lines 38-45),
     "V jumps",    // V is raised to its start,
     "V crosses",  // V enters another slot of the peer's narrowest group: sets are moved
 ];
 const DEQUEUES: usize = 7;
 
-/// The columns that must be the peer's, to within [`SAME`] thousandths: how flows move between
+/// The columns that must equal the peer's, to within [`SAME`] thousandths: how flows move between
 /// slots and groups.
 const SHAPE: [usize; 9] = [0, 4, 5, 9, 10, 12, 13, 7, 11];
 const JUMPS: usize = 15;
 const SAME: u32 = 10;
-/// The limit in two cases. First, where flows of different weights come and go with packets that do
-/// not fill a slot: the place in a slot at which a flow starts decides how many of its five packets
-/// stay in the slot. This place differs, as the columns `S=V` and `S=F` do. Second, where the
-/// column says which group blocks which: this follows from how far `V` is.
+/// The limit in two cases. First, if flows of different weights come and go with packets that do
+/// not fill a slot: the offset in a slot at which a flow starts decides how many of its five
+/// packets stay in the slot. This offset differs, as the columns `S=V` and `S=F` do. Second, in the
+/// column for which group blocks which: this follows from the progress of `V`.
 const ALIKE: u32 = 60;
 
 /// Flows, load, sizes, weights, and dummynet's fractions in thousandths.
@@ -85,17 +84,17 @@ const PEER: [Row; 14] = [
         [16, 14, 1, 0, 16, 0, 0, 823, 168, 8, 0, 177, 0, 0, 984, 0, 486]),
 ];
 
-/// A flow scheduler with queues of packets, and what it is seen to do.
+/// A flow scheduler with queues of packets, and counters of its observed paths.
 struct Watched {
     qfq: Qfq<Vec<QfqFlow>>,
-    /// The handles and lengths of the packets of each flow.
+    /// Handles and lengths of the packets of each flow.
     queues: Vec<VecDeque<(u32, u32)>>,
     enqueues: u64,
     dequeues: u64,
     seen: [u64; COLUMNS.len()],
 }
 
-/// What is looked at before and after a call: `V`, the flow, its group.
+/// State recorded before and after a call: `V`, the flow, its group.
 #[derive(Clone, Copy)]
 struct Look {
     now: Virtual,
@@ -148,8 +147,8 @@ impl Watched {
         self.note(0, &seen);
     }
 
-    /// `sets` are those before; `V` went to `stepped` for the packet, before anything else moved
-    /// it.
+    /// Counts the path of a dequeue. `sets` are those before; the packet alone moved `V` to
+    /// `stepped`.
     fn saw_dequeue(&mut self, flow: u32, before: Look, sets: Sets, stepped: Virtual) {
         let after = self.look(flow);
         let i = u32::from(after.k.group);
@@ -163,7 +162,7 @@ impl Watched {
         let unblocks = above.all(|b| self.qfq.core.finish(b).is_after(finish));
         let others = (sets.ineligible_ready | sets.ineligible_blocked) & !eligibility::bit(i);
         let ineligible = others != 0 || (later && after.group_start.is_after(stepped));
-        // What V steps on by when the last flow has gone is no jump.
+        // The advance of V when the last flow has gone is no jump.
         let jumps = ineligible && after.now != stepped && self.qfq.select().is_some();
         let crosses = before.now.0 >> 22 != after.now.0 >> 22;
         let seen = [
@@ -181,7 +180,7 @@ impl Watched {
         self.note(DEQUEUES, &seen);
     }
 
-    /// In thousandths.
+    /// Returns the fractions in thousandths.
     fn fractions(&self) -> [u32; COLUMNS.len()] {
         core::array::from_fn(|column| {
             let of = if column < DEQUEUES { self.enqueues } else { self.dequeues };
@@ -221,8 +220,8 @@ impl Subject for Watched {
     }
 }
 
-/// What is seen from the first packet on: as many cycles as 200,000 iterations take, at least two,
-/// and as many again.
+/// Observes from the first packet on: as many cycles as 200,000 iterations take, at least two, and
+/// as many again.
 fn watch(traffic: &Traffic) -> Watched {
     let mut watched = Watched::new(traffic);
     let cycles = 2 * 200_000_u64.div_ceil(traffic.cycle()).max(2);
@@ -240,14 +239,14 @@ fn watch(traffic: &Traffic) -> Watched {
 
 /// Goal: QFQ does the same work as the one the paper's authors measured: under the same controller
 /// its flows change slots and groups as often. Method: the fractions of calls that take each path,
-/// beside dummynet's in its own harness, as gcov counts them.
+/// beside dummynet's in its own harness, as counted by gcov.
 ///
-/// What differs, and must: the weights in `V` are those that count, not the constant 2^17. So with
-/// little weight in all `V` does not lag and need not jump (732 of 1,000 dequeues of a lone flow
-/// there, none here). And `V` steps so far with each packet that it nearly always enters another of
-/// the narrowest slots. When all is idle `V` passes every stamp, so in SMALL flows start at `V` and
-/// not at their `F`. How many groups `V` has not reached follows from both. Slots are first come,
-/// first served, which changes which flow is next, and no fraction.
+/// Some differences are inherent. The weights in `V` are those that count, not the constant 2^17.
+/// So with little total weight `V` does not lag and need not jump (732 of 1,000 dequeues of a
+/// single flow there, none here), and `V` advances so far with each packet that it nearly always
+/// enters another of the narrowest slots. When all flows are idle `V` passes every stored `F`, so
+/// in SMALL flows start at `V` and not at their `F`. The number of groups that `V` has not reached
+/// follows from both. Slots are FIFO, which changes which flow is next, and no fraction.
 #[test]
 fn the_workloads_of_the_paper_take_the_paths_of_the_papers_own_harness() {
     println!("flows\tload\tsizes\tweights\twhose\t{}", COLUMNS.join("\t"));
@@ -277,7 +276,7 @@ fn the_workloads_of_the_paper_take_the_paths_of_the_papers_own_harness() {
     assert!(differences.is_empty(), "{differences:#?}");
 }
 
-/// The numbers of flows of each weight are those of the harness, and so are its packets.
+/// Checks that the numbers of flows of each weight, and the packets, are those of the harness.
 #[test]
 fn the_workloads_are_those_of_the_papers_harness() {
     let sum = |flows| {
