@@ -1,35 +1,35 @@
-//! Age-based scheduling: the flows that have been served least go first.
+//! Age-based scheduling: the flows that have received the least service go first.
 //!
-//! Most flows are short, and most bytes are those of a few long ones. A flow's age is the number of
-//! bytes that it has been served since it began, its attained service. Flows stand on levels by
-//! their age, and take turns inside a level. A younger level is served before an older one. A short
-//! flow so passes the long ones without saying that it is short.
+//! Most flows are short, and most bytes belong to a few long ones. A flow's age is its attained
+//! service: the number of bytes served since it began. Flows are on levels by their age, and take
+//! turns within a level. A younger level is served before an older one. So short flows pass long
+//! ones without being marked as short.
 //!
-//! - **Two levels** are two-level processor sharing: below the threshold a flow is young, from
+//! - **Two levels** give two-level processor sharing: below the threshold a flow is young, from
 //!   there on it is old.
-//! - **More levels** come near to least attained service first: level `n` ends at `threshold · 2^n`
+//! - **More levels** approximate least attained service first: level `n` ends at `threshold · 2^n`
 //!   bytes.
 //!
-//! **When a flow is new.** A flow begins anew when it was removed and added again, and when it has
-//! been idle for [`AgeParams::renewed_after`]. In between it keeps its age, whatever it loses, and
-//! never returns to a younger level.
+//! **Renewal.** A flow is new after it was removed and added again, and after it has been idle for
+//! [`AgeParams::renewed_after`]. Otherwise it keeps its age, whatever it loses, and never returns
+//! to a younger level.
 //!
-//! **Promises.** A flow has one queue, so no packet of it overtakes another when the flow changes
-//! its level. Without a floor an older level may starve while younger ones hold packets. With a
-//! floor of one in `k` bytes, `m` levels below the first and packets of at most `L` bytes, take any
+//! **Guarantees.** A flow has one queue, so its packets are not reordered when the flow changes its
+//! level. Without a floor an older level may starve while younger ones hold packets. With a floor
+//! of one in `k` bytes, `m` levels below the first and packets of at most `L` bytes, take any
 //! interval in which one of these `m` levels holds packets:
 //!
-//! - with two levels, `W` bytes sent are at least `W/k − L` of the old level;
+//! - with two levels, the old level sends at least `W/k − L` of `W` bytes;
 //! - the level sends its next packet after at most `k·m·L` bytes;
-//! - a younger level waits for no more than `W/k + L` bytes of the floor.
+//! - a younger level waits for at most `W/k + L` bytes of the floor.
 //!
-//! Inside a level two flows that stay backlogged there share as under [`Drr`](crate::Drr).
+//! Within a level two flows that stay backlogged there share as with [`Drr`](crate::Drr).
 //!
-//! **Cost.** O(1) per call without a loop. Memory: 32 bytes a flow, and 192 for the levels.
+//! **Cost.** O(1) per call without a loop. Memory: 32 bytes per flow, and 192 for the levels.
 //!
 //! **Source.** L. Kleinrock, *Queueing Systems* 2, 1976, §4.7, for levels by attained service; G.
 //! Moschini, A. Marin, L. Maccari, *Age-Based CoDel*, with its friends, CNSM 2025, for two of them
-//! above an AQM. The floor, the rule that renews a flow and the threshold that is learned are ours:
+//! above an AQM. The floor, the renewal of idle flows and the learned threshold are ours:
 //! `docs/disciplines/age.md`.
 
 mod params;
@@ -42,20 +42,20 @@ use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use params::{Learner, ticks_of};
 
-/// What [`AgeDrr`] knows of one flow: 32 bytes.
+/// State of one flow of [`AgeDrr`]: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgeFlow {
     flow: RingFlow,
     /// Bytes served since the flow began, saturating.
     attained: u32,
-    /// When the flow became idle, in ticks; stale while it is backlogged.
+    /// Time at which the flow became idle, in ticks; stale while it is backlogged.
     idle_since: u32,
-    /// The level the flow is on while it is backlogged. It grows until the flow is new.
+    /// The level of the flow while it is backlogged. It never decreases until the flow is new.
     level: u32,
 }
 
 impl AgeFlow {
-    /// A flow that was not added.
+    /// A flow that has not been added.
     pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, attained: 0, idle_since: 0, level: 0 };
 }
 
@@ -73,11 +73,11 @@ impl OnRing for AgeFlow {
     }
 }
 
-/// The most levels.
+/// Maximum number of levels.
 const LEVELS: usize = AgeParams::MAX_LEVELS as usize;
 
-/// Levels by attained service, and deficit round robin inside each, over the flows in the memory
-/// `N`.
+/// A scheduler with levels by attained service and deficit round robin within each, over the flows
+/// in the memory `N`.
 ///
 /// [`FlowScheduler::Config`] is the quantum in bytes, as for [`Drr`](crate::Drr).
 ///
@@ -97,30 +97,31 @@ const LEVELS: usize = AgeParams::MAX_LEVELS as usize;
 #[derive(Clone)]
 pub struct AgeDrr<N> {
     nodes: N,
-    /// The flows of each level that are backlogged.
+    /// The backlogged flows of each level.
     rings: [Ring; LEVELS],
     /// Bit `n` is set if and only if a flow on level `n` is backlogged.
     in_use: u32,
     max_len: u32,
     params: AgeParams,
     threshold: Learner,
-    /// Bytes sent, less `k` for each byte of the floor: above 0 if and only if the floor is behind
-    /// its share, and then at most one packet. What the floor was sent beyond its share counts for
-    /// at most `k − 1` packets. 0 without a floor.
+    /// Bytes sent, minus `k` for each byte sent by the floor: above 0 if and only if the floor is
+    /// behind its share, and then by at most one packet. Bytes of the floor beyond its share count
+    /// for at most `k − 1` packets. 0 without a floor.
     arrears: i32,
     /// The level that the floor served last.
     floor_at: u32,
-    /// The latest time told; [`Nanos::MAX`] before the first, so that the first counts as no time.
+    /// The latest timestamp. Initially [`Nanos::MAX`], so that the first call counts as no time
+    /// passing.
     now: Nanos,
-    /// Time that has passed: the sum of all steps forward of the clock.
+    /// Time that has passed: the sum of all forward steps of the clock.
     elapsed: u64,
 }
 
 crate::debug::short_debug!(AgeDrr<N> { max_len, params });
 
 impl<N: Table<AgeFlow>> AgeDrr<N> {
-    /// A flow scheduler of `nodes.len()` flows, none added, for packets of at most `max_len` bytes.
-    /// Cost: O(flows).
+    /// Creates a flow scheduler for `nodes.len()` flows, none added, and packets of at most
+    /// `max_len` bytes. Cost: O(flows).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], or for the
@@ -144,23 +145,24 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         })
     }
 
-    /// Adds every flow there is room for, or changes it, with the same quantum in bytes. Cost:
-    /// O(flows).
+    /// Adds every flow of the table, or changes it, with the same quantum in bytes. Cost: O(flows).
     ///
     /// # Errors
-    /// As [`FlowScheduler::configure`]; nothing has changed then.
+    /// See [`FlowScheduler::configure`]; nothing has changed then.
     pub fn add_all(&mut self, quantum: u32) -> Result<(), ConfigError> {
         ring::add_all(self.nodes.as_mut(), quantum, self.max_len)
     }
 
-    /// What is set.
+    /// Returns the current parameters.
     pub const fn params(&self) -> AgeParams {
         self.params
     }
 
-    /// Changes the parameters, flows backlogged or not. The threshold is what `params` says, also
-    /// if another was learned. A flow keeps its age, and goes to another level only when it is
-    /// served or new: to an older one by its age, to the first one if it is new.
+    /// Changes the parameters, even while flows are backlogged.
+    ///
+    /// The threshold is set to that of `params`, even if another was learned. A flow keeps its age,
+    /// and changes its level only when it is served, to an older one by its age, or when it is new,
+    /// to the first.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] for the first parameter outside its range; nothing has changed
@@ -173,19 +175,19 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         Ok(())
     }
 
-    /// Below how many bytes of service a flow is young: what was set, or what has been learned
-    /// since.
+    /// Returns the bytes of service below which a flow is young: the configured or the learned
+    /// threshold.
     pub const fn threshold(&self) -> u32 {
         self.threshold.bytes()
     }
 
-    /// The bytes that `flow` has been served since it began, saturating; `None` if it was not
+    /// Returns the bytes served to `flow` since it began, saturating, or `None` if it was not
     /// added.
     pub fn attained(&self, flow: FlowId) -> Option<u32> {
         self.node(flow).map(|node| node.attained)
     }
 
-    /// The level on which `flow` is, or was when it was last backlogged; `None` if it was not
+    /// Returns the level of `flow`, current or when it was last backlogged, or `None` if it was not
     /// added.
     pub fn level(&self, flow: FlowId) -> Option<u32> {
         self.node(flow).map(|node| node.level)
@@ -195,20 +197,20 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         self.nodes.as_ref().get(flow.index()).filter(|node| node.flow.is_added())
     }
 
-    /// The level served next; 32 if none is in use.
+    /// Returns the level served next, or 32 if none is in use.
     #[inline]
     const fn next_level(&self) -> u32 {
         let old = self.in_use & !1;
         if self.arrears <= 0 || old == 0 {
             return self.in_use.trailing_zeros();
         }
-        // The levels below the first take turns: the next one behind the last that the floor
+        // The levels below the first take turns: next is the one after the last that the floor
         // served, or the first of them.
         let behind = old & ((u32::MAX << 1) << (self.floor_at & 31));
         if behind == 0 { old.trailing_zeros() } else { behind.trailing_zeros() }
     }
 
-    /// `level` is served `len` bytes: the books of the floor.
+    /// Updates the accounting of the floor for `len` bytes sent by `level`.
     #[inline]
     fn charge_floor(&mut self, level: u32, len: u32) {
         let Some(one_in) = self.params.floor else { return };
@@ -217,9 +219,9 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         if is_of_floor {
             self.floor_at = level;
         }
-        // A length is at most 2^20 and `one_in` at most 2^10: no overflow.
+        // No overflow: a length is at most 2^20 and `one_in` at most 2^10.
         let sent = self.arrears.wrapping_add(len);
-        // A level that holds packets alone is behind no other, and what it is served is its part.
+        // A level that alone holds packets is behind no other, and its service counts as its share.
         self.arrears = if is_of_floor || self.in_use.is_power_of_two() {
             let part = len.wrapping_mul(one_in.cast_signed());
             sent.wrapping_sub(part).max(self.least_arrears())
@@ -228,7 +230,7 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         };
     }
 
-    /// The lowest value of `arrears`: all that the floor may be sent ahead of its share.
+    /// Returns the lowest value of `arrears`: the most that the floor may be ahead of its share.
     const fn least_arrears(&self) -> i32 {
         match self.params.floor {
             Some(one_in) => {
@@ -238,7 +240,7 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         }
     }
 
-    /// Puts `flow`, added and on no ring, at the end of its level.
+    /// Appends `flow`, added and on no ring, to its level.
     #[inline]
     fn enter(&mut self, flow: FlowId, level: u32) {
         let Some(ring) = self.rings.get_mut(level as usize) else { return };
@@ -246,7 +248,7 @@ impl<N: Table<AgeFlow>> AgeDrr<N> {
         self.in_use |= 1_u32.wrapping_shl(level);
     }
 
-    /// `level` may have lost its last flow.
+    /// Updates `in_use` of `level`, which may have lost its last flow.
     #[inline]
     fn settle(&mut self, level: u32) {
         if self.rings.get(level as usize).is_none_or(|ring| ring.front() == NONE) {
@@ -274,7 +276,7 @@ impl<N: Table<AgeFlow>> FlowScheduler for AgeDrr<N> {
         self.now = now;
     }
 
-    /// Of a backlogged flow the new quantum counts at once, for a turn under way as well.
+    /// The new quantum of a backlogged flow applies at once, including to a turn in progress.
     fn configure(
         &mut self,
         flow: FlowId,
@@ -360,7 +362,7 @@ impl<N: Table<AgeFlow>> FlowScheduler for AgeDrr<N> {
         if next_head.is_some() && to == from {
             return ring.charge(nodes, len, max_len, |_| ());
         }
-        // A flow that changes its level ends its turn, and keeps what it owes.
+        // A flow that changes its level ends its turn, and keeps its debt.
         ring.leave_front(nodes, len, max_len);
         self.settle(from);
         if next_head.is_some() {

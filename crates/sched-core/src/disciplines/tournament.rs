@@ -1,24 +1,23 @@
-//! Which flow holds the fewest bytes, or which the most.
+//! A tournament tree that finds the flow with the fewest bytes, or the one with the most.
 //!
-//! A tournament: flows play in pairs, winners play winners, and each inner node of the binary tree
-//! remembers the winner there (Knuth, TAOCP vol. 3, §5.4.1, a tree of winners). Idle flows lose
-//! against backlogged ones. Ties go to the flow served least recently, then to the lowest number,
-//! whether the shortest or the longest queue is sought. Exact: the key is the byte count itself.
+//! Flows play in pairs, winners play winners, and each inner node of the binary tree stores its
+//! winner (Knuth, TAOCP vol. 3, §5.4.1, a tree of winners). Idle flows lose against backlogged
+//! ones. Ties go to the flow served least recently, then to the lowest number, both for the
+//! shortest and for the longest queue. Exact: the key is the byte count itself.
 //!
-//! Cost: at most one node a level, log2 of the flows there is room for. A flow that got worse
-//! matters only up to where it had won, one that got better only up to where it still loses, so
-//! most changes end one or two levels up. Memory: 16 bytes a flow, 12 for the key and 4 for the
-//! tree.
+//! Cost: at most one node per level, log2 of the table length. A flow that gets worse matters only
+//! up to where it had won, one that gets better only up to where it still loses, so most changes
+//! end one or two levels up. Memory: 16 bytes per flow, 12 for the key and 4 for the tree.
 
 use crate::flow_scheduler::FlowState;
 use crate::{FlowId, Imbalance};
 
-/// A flow's backlog as the flow scheduler books it, and its part of a tournament: 16 bytes.
+/// A flow's backlog as counted by the flow scheduler, and its part of a tournament: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankedFlow {
     /// Zero if and only if the flow is idle.
     bytes: u32,
-    /// When the flow was served last, low half first: 64 bits without padding to eight bytes.
+    /// Stamp of the last service, low half first: 64 bits without padding to eight bytes.
     stamp: [u32; 2],
     /// The winner at the inner node with this index. Belongs to the tree, not to the flow.
     winner: u32,
@@ -29,12 +28,12 @@ impl RankedFlow {
     pub const EMPTY: Self = Self { bytes: 0, stamp: [0; 2], winner: 0 };
 }
 
-/// A row of a table that tournaments are played in: a [`RankedFlow`] under a name of its own.
+/// An entry of a table in which tournaments are played: a [`RankedFlow`] under a name of its own.
 pub trait Ranked {
-    /// Returns the row.
+    /// Returns the entry.
     fn row(&self) -> &RankedFlow;
 
-    /// Returns the row, to be changed.
+    /// Returns the entry, mutably.
     fn row_mut(&mut self) -> &mut RankedFlow;
 
     /// Returns the key: 0 if the flow is idle.
@@ -43,19 +42,19 @@ pub trait Ranked {
         self.row().bytes
     }
 
-    /// Returns whether the flow is not idle.
+    /// Returns true if the flow is not idle.
     #[inline]
     fn is_backlogged(&self) -> bool {
         self.row().bytes != 0
     }
 
-    /// Sets the key. The caller then says whether the flow gained or lost by it.
+    /// Sets the key. The caller then reports whether the flow gained or lost by it.
     #[inline]
     fn set_bytes(&mut self, bytes: u32) {
         self.row_mut().bytes = bytes;
     }
 
-    /// Returns the stamp, which decides between equal keys: the lower one wins.
+    /// Returns the stamp, which breaks ties: the lower one wins.
     #[inline]
     fn stamp(&self) -> u64 {
         let [low, high] = self.row().stamp;
@@ -70,8 +69,8 @@ pub trait Ranked {
     }
 }
 
-/// Declares the rows of a table: users allocate them, and only this crate looks into them. A table
-/// of one purpose does not fit another.
+/// Declares a table entry type that users allocate and only this crate accesses. Tables for
+/// different purposes have different types.
 macro_rules! ranked {
     ($(#[$docs:meta])* $name:ident) => {
         $(#[$docs])*
@@ -79,7 +78,7 @@ macro_rules! ranked {
         pub struct $name($crate::disciplines::tournament::RankedFlow);
 
         impl $name {
-            /// What a table is filled with.
+            /// An idle entry, to fill a table with.
             pub const EMPTY: Self = Self($crate::disciplines::tournament::RankedFlow::EMPTY);
         }
 
@@ -99,24 +98,24 @@ macro_rules! ranked {
 
 pub(crate) use ranked;
 
-/// A flow in a match. The lower rank wins; an idle flow has the highest there is.
+/// A flow in a match. The lower rank wins; an idle flow has the highest possible rank.
 #[derive(Clone, Copy)]
 struct Player {
     rank: u32,
     flow: u32,
 }
 
-/// The tournament for the shortest queue, or for the longest (`LONGEST`); its winners are in a
-/// table of [`RankedFlow`]s that every call is given.
+/// A tournament for the shortest queue, or for the longest (`LONGEST`); its winners are in a table
+/// of [`RankedFlow`]s passed to every call.
 ///
-/// Of `n` flows, flow `f` stands at the leaf `n + f`, and the parent of a node is half its number;
-/// the inner nodes are `1..n`. The caller that changes a key says at once whether the flow gained
+/// Of `n` flows, flow `f` is at leaf `n + f`, and the parent of a node is half its number; the
+/// inner nodes are `1..n`. A caller that changes a key must report at once whether the flow gained
 /// or lost by it.
 #[derive(Clone, Copy, Debug)]
 pub struct Tournament<const LONGEST: bool>;
 
 impl<const LONGEST: bool> Tournament<LONGEST> {
-    /// Lets all flows play. O(flows).
+    /// Plays all matches. O(flows).
     pub fn play_all(flows: &mut [impl Ranked]) {
         for node in (1..flows.len()).rev() {
             let (left, right) = (Self::winner(flows, 2 * node), Self::winner(flows, 2 * node + 1));
@@ -130,7 +129,7 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
         if right_wins { right } else { left }
     }
 
-    /// The backlogged flow that wins: shortest or longest.
+    /// Returns the backlogged flow that wins: the shortest or longest.
     #[inline]
     pub fn first(flows: &[impl Ranked]) -> Option<FlowId> {
         // A single flow is its own root: node 1 is then its leaf.
@@ -138,7 +137,8 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
         flows.get(winner as usize).is_some_and(Ranked::is_backlogged).then_some(FlowId(winner))
     }
 
-    /// `flow` ranks higher than it did: it may win further up. At most 32 steps: the node halves.
+    /// Updates the tree after the rank of `flow` has improved: it may win further up. At most 32
+    /// steps: the node number halves.
     #[inline]
     pub fn gained(flows: &mut [impl Ranked], flow: FlowId) {
         let player = Self::player(flows, flow.0);
@@ -156,8 +156,8 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
         }
     }
 
-    /// `flow` ranks lower than it did: where it had won, the match is played again. At most 32
-    /// steps: the node halves.
+    /// Updates the tree after the rank of `flow` has worsened: matches that it had won are
+    /// replayed. At most 32 steps: the node number halves.
     #[inline]
     pub fn lost(flows: &mut [impl Ranked], flow: FlowId) {
         let mut winner = Self::player(flows, flow.0);
@@ -173,7 +173,7 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
         }
     }
 
-    /// The winner at `node`; at a leaf, the flow that stands there.
+    /// Returns the winner at `node`, or the flow of a leaf.
     #[inline]
     fn winner(flows: &[impl Ranked], node: usize) -> u32 {
         match flows.get(node) {
@@ -193,12 +193,12 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
     #[inline]
     fn player(flows: &[impl Ranked], flow: u32) -> Player {
         let bytes = flows.get(flow as usize).map_or(0, Ranked::bytes);
-        // Among the shortest, nothing wraps to the largest number.
+        // For the shortest, 0 wraps to the largest rank: idle flows lose.
         let rank = if LONGEST { !bytes } else { bytes.wrapping_sub(1) };
         Player { rank, flow }
     }
 
-    /// Whether `a` wins against `b`. A total order: no two flows have the same number.
+    /// Returns true if `a` wins against `b`. A total order: no two flows have equal numbers.
     #[inline]
     fn beats(flows: &[impl Ranked], a: Player, b: Player) -> bool {
         if a.rank != b.rank {
@@ -212,8 +212,7 @@ impl<const LONGEST: bool> Tournament<LONGEST> {
         (stamp(a), a.flow) < (stamp(b), b.flow)
     }
 
-    /// Compares the keys with the truth about the flows, and every match with its players.
-    /// O(flows).
+    /// Compares the keys with `truth`, and every match with its players. O(flows).
     pub fn recount(
         flows: &[impl Ranked],
         truth: &dyn Fn(FlowId) -> FlowState,
@@ -252,7 +251,7 @@ mod tests {
         }
     }
 
-    /// The same flows in a table for each tournament.
+    /// Equal flows in a table for each tournament.
     struct Both {
         flows: [Vec<RankedFlow>; 2],
     }
@@ -266,14 +265,14 @@ mod tests {
             Self { flows }
         }
 
-        /// The answers of the two tournaments.
+        /// Returns the results of the two tournaments.
         fn ends(&self) -> (Option<u32>, Option<u32>) {
             let (shortest, longest) =
                 (Shortest::first(&self.flows[0]), Longest::first(&self.flows[1]));
             (shortest.map(|flow| flow.0), longest.map(|flow| flow.0))
         }
 
-        /// What the two tournaments should answer, by their definition.
+        /// Returns the results by definition, from a scan over all flows.
         fn scanned(&self) -> (Option<u32>, Option<u32>) {
             let ranked = || (0_u32..).zip(&self.flows[0]).filter(|(_, flow)| flow.is_backlogged());
             let shortest = ranked().min_by_key(|(at, flow)| (flow.bytes, flow.stamp(), *at));
@@ -317,10 +316,10 @@ mod tests {
         }
     }
 
-    /// Goal: after every change both tournaments name what a scan over all flows names. Method:
-    /// 200,000 random arrivals, departures and services at full depth, else 20,000, for each of
-    /// seven sizes, powers of two and not. Byte counts are from a range so small that most matches
-    /// are ties, or from all 32 bits.
+    /// Goal: after every change both tournaments equal a scan over all flows. Method: 200,000
+    /// random arrivals, departures and services at full depth, else 20,000, for each of seven
+    /// sizes, powers of two and others. Byte counts are from a range so small that most matches are
+    /// ties, or from all 32 bits.
     #[test]
     fn both_ends_equal_a_full_scan_after_every_change() {
         for (flows, range) in [(1, 4), (2, 3), (3, 4), (7, 5), (64, 6), (85, 1 << 32), (257, 8)] {

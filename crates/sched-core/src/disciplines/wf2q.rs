@@ -1,48 +1,49 @@
 //! Worst-case fair weighted fair queueing (WF²Q+): the exact order that QFQ approximates.
 //!
-//! Each backlogged flow gets its share `φ = weight / sum of weights` of what is sent, to within
-//! about one packet of its own and its share of two packets of another flow. Of the flows that the
-//! ideal system would have begun to serve, the flow that it would finish first is served. Bennett
-//! and Zhang, *Hierarchical packet fair queueing algorithms*, 1996 and 1997; in the form of QFQ
-//! §III, eqs 1–3 (`docs/disciplines/wf2q.md`, with choices and bounds).
+//! Each backlogged flow gets its share `φ = weight / sum of weights` of the link, to within about
+//! one packet of its own and its share of two packets of another flow. Of the flows that the ideal
+//! fluid system would have begun to serve, the one that it would finish first is served. Source:
+//! Bennett and Zhang, *Hierarchical packet fair queueing algorithms*, 1996 and 1997; in the form of
+//! QFQ §III, eqs 1–3 (`docs/disciplines/wf2q.md`, with design choices and bounds).
 //!
-//! Cost per call: O(log flows), whatever is queued and however far virtual time moves; a division
-//! where a flow is configured or removed. Memory: 64 bytes a flow, one cache line. For many flows
-//! [`Qfq`] has nearly the same guarantees at constant cost.
+//! Cost per call: O(log flows), independent of queue lengths and of the advance of virtual time;
+//! configuring or removing a flow divides. Memory: 64 bytes per flow, one cache line. For many
+//! flows [`Qfq`] has nearly the same guarantees at constant cost.
 //!
 //! # The exact order
-//! Virtual times are integers of 128 bits, of which a byte of a flow of weight 1 is
-//! `U = 2^17 · 3^6 · 5^3 · 7 · 11 · 13 · 17`, a little below 2^48. A packet moves them by less than
-//! 2^65, so they would wrap after 2^63 packets: 292 years at one a nanosecond. The first `V` is
-//! 2^96, so that no time is negative.
-//! * `inverse = ⌈U / weight⌉` for a flow; `inverse_sum = ⌊U / Σ weight⌋` over all flows added, idle
-//!   ones too.
+//! Virtual times are integers of 128 bits. A byte of a flow of weight 1 is `U = 2^17 · 3^6 · 5^3 ·
+//! 7 · 11 · 13 · 17`, slightly below 2^48. A packet advances them by less than 2^65, so they would
+//! wrap after 2^63 packets: 292 years at one packet per nanosecond. `V` starts at 2^96, so that no
+//! time is negative.
+//! * `inverse = ⌈U / weight⌉` for a flow; `inverse_sum = ⌊U / Σ weight⌋` over all flows added,
+//!   including idle ones.
 //! * A flow becomes backlogged with a packet of `len` bytes: `S = max(V, F)`, `F = S + len ·
 //!   inverse`. A flow just added has `F = V`.
 //! * A flow is served `len` bytes: `V += len · inverse_sum`, `S = F`, and with a next packet `F = S
 //!   + next · inverse`.
-//! * Whenever its first packet becomes another one, `F = S + len · inverse`. A flow that loses its
-//!   last packet without service has `F = S`.
-//! * A new weight changes no lead and no lag in bytes: the distance of `S` from `V`, or of `F` if
-//!   the flow is idle, is multiplied by the new `inverse` over the old one, rounded up. The `F` of
-//!   an idle flow that `V` has passed stays.
-//! * A flow may be removed while it is ahead: its `F`, without its packets, is later than `V`. It
-//!   then takes the bytes that it has had in advance out of `V`: with the new `inverse_sum`, `V -=
-//!   ⌈(F - V) · inverse_sum / inverse⌉`. No flow starts before a `V` that was reached: in `S =
-//!   max(V, F)` of a flow that becomes backlogged, `V` is the highest there has been.
-//! * Whenever no backlogged flow has `S ≤ V`, `V = min S`. Whenever no flow is backlogged at all,
-//!   `V` is the latest of all `V` and `F` there have been: idle flows owe nothing to each other.
-//! * Next is, of the backlogged flows with `S ≤ V`, the one with the smallest `(F, S, number)`.
+//! * Whenever another packet becomes its first, `F = S + len · inverse`. A flow that loses its last
+//!   packet without service has `F = S`.
+//! * A new weight preserves lead and lag in bytes: the distance of `S` from `V`, or of `F` if the
+//!   flow is idle, is multiplied by the new `inverse` over the old one, rounded up. An `F` of an
+//!   idle flow that `V` has passed does not change.
+//! * A flow may be removed while it is ahead: its `F`, without its packets, is later than `V`. The
+//!   bytes that it received in advance are then subtracted from `V`: with the new `inverse_sum`, `V
+//!   -= ⌈(F - V) · inverse_sum / inverse⌉`. No flow starts before a `V` that was once reached: in
+//!   `S = max(V, F)` of a flow that becomes backlogged, `V` is the highest so far.
+//! * Whenever no backlogged flow has `S ≤ V`, `V = min S`. Whenever no flow is backlogged, `V` is
+//!   the latest of all `V` and `F` so far: no debt or credit remains between idle flows.
+//! * The next flow is, of the backlogged flows with `S ≤ V`, the one with the smallest `(F, S,
+//!   number)`.
 //!
-//! # What is exact
+//! # Exactness
 //! This is WF²Q+ to the last bit for the shares `φ^k = inverse_sum / inverse^k`. Their sum is at
-//! most 1 because both are rounded to that side: `Σ 1/inverse^k ≤ Σ weight / U`. Each is below
+//! most 1 because both are rounded in that direction: `Σ 1/inverse^k ≤ Σ weight / U`. Each is below
 //! `weight / Σ weight` by at most 2^-23 of itself: `inverse_sum` is at least `U / 2^24 - 1 > 1.2 ·
-//! 10^7`, and `inverse` more than that. Where the weights and their sum divide `U`, as powers of
-//! two and round decimal numbers do, the shares are those asked for. For other weights, a start
-//! that equals `V` in exact arithmetic may be later than `V` here, and the flow is then eligible
-//! one packet later. While all flows are backlogged, no flow is ever further than `2L_k + φL +
-//! 2^-22 φW` bytes from its service in exact arithmetic, of `W` bytes sent.
+//! 10^7`, and `inverse` is larger. If the weights and their sum divide `U`, as powers of two and
+//! round decimal numbers do, the shares are exact. For other weights, a start that equals `V` in
+//! exact arithmetic may be later than `V` here, and the flow is then eligible one packet later.
+//! While all flows are backlogged, no flow deviates by more than `2L_k + φL + 2^-22 φW` bytes from
+//! its service in exact arithmetic, after `W` bytes sent.
 //!
 //! [`Qfq`]: crate::Qfq
 
@@ -58,22 +59,22 @@ use crate::guarantee::{ceil_wide, floor_wide};
 use crate::{FlowId, Imbalance};
 use tree::{NIL, Tree};
 
-/// What a byte of a flow of weight 1 is, `U`: a number that many weights and sums of weights
-/// divide.
+/// `U`, a byte of a flow of weight 1 in virtual time: a number divisible by many weights and sums
+/// of weights.
 const UNIT: u64 = (1 << 17) * 3_u64.pow(6) * 5_u64.pow(3) * 7 * 11 * 13 * 17;
-/// The longest packet there can be, in bytes. `MAX_LEN · UNIT` is below 2^64.
+/// The longest possible packet, in bytes. `MAX_LEN · UNIT` is below 2^64.
 const MAX_LEN: u32 = 65_535;
-/// The first `V`: what a flow is behind may be more than `V` has grown by.
+/// The initial `V`: a flow's lag may exceed the growth of `V`.
 const BEGINNING: u128 = 1 << 96;
 
-/// What can be set for a flow of [`Wf2q`].
+/// Configuration of a flow of [`Wf2q`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Wf2qConfig {
-    /// Its share of the link is `weight` over the sum of the weights of all flows added, idle ones
-    /// included; `1..=`[`Wf2qConfig::MAX_WEIGHT`].
+    /// The weight, `1..=`[`Wf2qConfig::MAX_WEIGHT`]. The flow's share of the link is `weight`
+    /// divided by the sum of the weights of all flows added, including idle ones.
     pub weight: u32,
-    /// The longest packet it accepts, in bytes, `1..=` the scheduler's.
+    /// The longest packet the flow accepts, in bytes, `1..=` the scheduler's.
     pub max_len: u32,
 }
 
@@ -82,7 +83,7 @@ impl Wf2qConfig {
     pub const MAX_WEIGHT: u32 = 1 << 16;
 }
 
-/// What WF²Q+ keeps of a flow: 64 bytes. Opaque; make tables of [`Wf2qFlow::EMPTY`].
+/// State of one flow of WF²Q+: 64 bytes. Opaque; fill tables with [`Wf2qFlow::EMPTY`].
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub struct Wf2qFlow {
@@ -100,12 +101,12 @@ pub struct Wf2qFlow {
     /// The flow of its subtree that finishes first.
     earliest: u32,
     max_len: u16,
-    /// Of its subtree; zero if and only if the flow is idle.
+    /// Height of its subtree; zero if and only if the flow is idle.
     height: u8,
 }
 
 impl Wf2qFlow {
-    /// Room for a flow: all zero.
+    /// Memory for a flow: all zero.
     pub const EMPTY: Self = Self {
         start: 0,
         finish: 0,
@@ -119,7 +120,7 @@ impl Wf2qFlow {
         height: 0,
     };
 
-    /// A flow that was not added.
+    /// A flow that has not been added.
     const ABSENT: Self = Self {
         start: 0,
         finish: 0,
@@ -137,13 +138,14 @@ impl Wf2qFlow {
         self.height != 0
     }
 
-    /// `len / φ`. A length above [`MAX_LEN`], which no accepted packet has, counts as [`MAX_LEN`].
+    /// Returns `len / φ`. A length above [`MAX_LEN`], which no accepted packet has, counts as
+    /// [`MAX_LEN`].
     fn span(&self, len: u32) -> u128 {
         u128::from(u64::from(len.min(MAX_LEN)) * self.inverse)
     }
 
-    /// `time`, as far from `now` in bytes of the flow with `inverse` as it is with its own; rounded
-    /// up.
+    /// Converts `time` from the flow's own inverse to `inverse`, keeping its distance from `now` in
+    /// bytes of the flow; rounded up.
     fn rescaled(&self, time: u128, now: u128, inverse: u64) -> u128 {
         let Some(own) = NonZeroU64::new(self.inverse) else { return now };
         // Distances are below 2^80 unless thousands of flows are removed while they are far ahead.
@@ -155,13 +157,13 @@ impl Wf2qFlow {
         }
     }
 
-    /// When a packet of `len` bytes finishes that starts with the flow.
+    /// Returns the finish of a packet of `len` bytes that starts at the flow's start.
     fn finish_of(&self, len: u32) -> u128 {
         self.start.wrapping_add(self.span(len))
     }
 }
 
-/// The flow scheduler of WF²Q+, over flows in the memory `N`.
+/// A WF²Q+ scheduler over the flows in the memory `N`.
 ///
 /// ```
 /// use sched_core::{FlowId, FlowScheduler, Wf2q, Wf2qConfig, Wf2qFlow};
@@ -190,34 +192,34 @@ crate::debug::short_debug!(Wf2q<N> {});
 /// Everything but the table of flows, so that it is compiled once for all kinds of tables.
 #[derive(Clone, Debug)]
 struct Core {
-    /// `V`.
+    /// The virtual time `V`.
     now: u128,
-    /// The latest `V` at a removal: later than `V` while the bytes that the flow took out are not
-    /// made up.
+    /// The latest `V` at a removal: later than `V` until the bytes subtracted for the removed flow
+    /// are made up.
     reached: u128,
-    /// No `F` is later.
+    /// Upper bound of every `F`.
     horizon: u128,
-    /// What a byte served adds to `V`; 0 while there are no flows.
+    /// Advance of `V` per byte served; 0 while there are no flows.
     inverse_sum: u64,
-    /// The flows that are backlogged.
+    /// The backlogged flows.
     tree: Tree,
     /// The flow to serve; [`NIL`] if and only if no flow is backlogged.
     next: u32,
-    /// Of all flows added.
+    /// Sum of the weights of all flows added.
     weight_sum: u32,
     /// The scheduler's longest packet.
     max_len: u32,
 }
 
 impl<N: Table<Wf2qFlow>> Wf2q<N> {
-    /// The longest packet that a WF²Q+ can be made for, in bytes: any IP packet but an IPv6
+    /// The largest accepted `max_len` of a scheduler, in bytes: any IP packet except an IPv6
     /// jumbogram.
     pub const MAX_LEN: u32 = MAX_LEN;
     /// The largest sum of the weights of all flows.
     pub const MAX_WEIGHT_SUM: u32 = 1 << 24;
 
-    /// A WF²Q+ without flows, with room for `flows.len()`, for packets of at most `max_len` bytes.
-    /// Cost: O(flows).
+    /// Creates a scheduler for `flows.len()` flows, none added, and packets of at most `max_len`
+    /// bytes. Cost: O(flows).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] if `max_len` is outside `1..=`[`Wf2q::MAX_LEN`].
@@ -242,13 +244,13 @@ fn in_range(what: &'static str, value: u32, max: u32) -> Result<(), ConfigError>
     ConfigError::check_range(what, value.into(), 1, max.into())
 }
 
-/// `⌈U / weight⌉`.
+/// Returns `⌈U / weight⌉`.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounded up")]
 fn inverse(weight: u32) -> u64 {
     NonZeroU64::new(weight.into()).map_or(0, |weight| (UNIT + (weight.get() - 1)) / weight)
 }
 
-/// `⌊U / sum⌋`.
+/// Returns `⌊U / sum⌋`.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounded down")]
 fn inverse_sum(sum: u32) -> u64 {
     NonZeroU64::new(sum.into()).map_or(0, |sum| UNIT / sum)
@@ -260,7 +262,7 @@ impl Core {
         self.inverse_sum = inverse_sum(sum);
     }
 
-    /// Finds the next flow to serve, after `V` or a flow has changed: eq. 3 where nothing is
+    /// Finds the next flow to serve, after `V` or a flow has changed; applies eq. 3 if none is
     /// eligible.
     fn settle(&mut self, flows: &[Wf2qFlow]) {
         self.next = self.tree.earliest_until(flows, self.now);
@@ -306,13 +308,13 @@ impl Core {
         if next_head.is_some() {
             self.tree.insert(flows, flow);
         }
-        // The whole packet at once: V is what has been given out.
+        // The whole packet at once: V is the service handed out.
         let sent = u64::from(len.min(MAX_LEN)) * self.inverse_sum;
         self.now = self.now.wrapping_add(u128::from(sent));
         self.settle(flows);
     }
 
-    /// The first packet of a backlogged flow is now one of `head` bytes, or none is left.
+    /// Updates a backlogged flow whose first packet now has `head` bytes, or which is empty.
     fn rehead(&mut self, flows: &mut [Wf2qFlow], flow: u32, head: Option<u32>) {
         if !flows.get(flow as usize).is_some_and(Wf2qFlow::is_backlogged) {
             return;
@@ -328,8 +330,8 @@ impl Core {
         self.settle(flows);
     }
 
-    /// Gives `flow` another weight, `sum` being that of all, and what it is ahead or behind in
-    /// bytes stays.
+    /// Changes the weight of `flow`, with `sum` as the new sum of all, and preserves its lead or
+    /// lag in bytes.
     fn reweigh(
         &mut self,
         flows: &mut [Wf2qFlow],
@@ -365,8 +367,8 @@ impl Core {
         self.settle(flows);
     }
 
-    /// Removes `flow`. The others are behind for what it has had in advance: left in `V`, that
-    /// would never be made up for while all of them stay backlogged.
+    /// Removes `flow`. The other flows lag by what it received in advance; if that stayed in `V`,
+    /// they would never make it up while all of them stay backlogged.
     fn forget(&mut self, flows: &mut [Wf2qFlow], flow: u32) {
         let Some(&k) = flows.get(flow as usize).filter(|k| k.weight != 0) else { return };
         let finish = if k.is_backlogged() { k.start } else { k.finish };
@@ -405,7 +407,7 @@ impl Core {
             Imbalance::check("inverse weight", at, k.inverse, inverse(k.weight))?;
             holds("F = S + l / φ", at, k.finish == k.finish_of(head))?;
             holds("no F is beyond the horizon", at, k.finish <= self.horizon)?;
-            // L / φ is below 2^64, and what flows removed took out of V comes on top.
+            // L / φ is below 2^64, plus the amounts subtracted from V for removed flows.
             holds("S <= V + 2^80", at, k.start.saturating_sub(self.now) < 1 << 80)?;
             let books = tree::books(flows, at);
             holds(
@@ -444,8 +446,8 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
         u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// The bytes that the flow has had in advance, or that it is owed, stay as they are. So no flow
-    /// gains by being configured again and again, and none loses.
+    /// The flow's lead or lag in bytes does not change, so that repeated re-configuration neither
+    /// gains nor loses service.
     fn configure(
         &mut self,
         flow: FlowId,

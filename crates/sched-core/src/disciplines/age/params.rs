@@ -1,9 +1,9 @@
-//! What is set for levels by age, and the threshold that is learned.
+//! Parameters of levels by age, and the learned threshold.
 
 use crate::flow_scheduler::ConfigError;
 use crate::{Nanos, Packet};
 
-/// What is set for an [`AgeDrr`](crate::AgeDrr).
+/// Parameters of an [`AgeDrr`](crate::AgeDrr).
 ///
 /// ```
 /// use sched_core::{AgeParams, Nanos, ThresholdRange};
@@ -19,22 +19,22 @@ use crate::{Nanos, Packet};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AgeParams {
-    /// A flow that has been served fewer bytes is on the first level; level `n` ends at `threshold
-    /// · 2^n` bytes. `1..=` [`AgeParams::MAX_THRESHOLD`].
+    /// The end of the first level in bytes of service, `1..=` [`AgeParams::MAX_THRESHOLD`]. Level
+    /// `n` ends at `threshold · 2^n` bytes.
     pub threshold: u32,
-    /// How many levels there are, `2..=`[`AgeParams::MAX_LEVELS`]. The last one has no end.
+    /// Number of levels, `2..=`[`AgeParams::MAX_LEVELS`]. The last one has no end.
     pub levels: u32,
-    /// One in `floor` bytes is that of the levels below the first while these hold packets, `2..=`
-    /// [`AgeParams::MAX_FLOOR`]. `None` is strict priority.
+    /// The service floor: one in `floor` bytes is reserved for the levels below the first while
+    /// they hold packets, `2..=` [`AgeParams::MAX_FLOOR`]. `None` is strict priority.
     pub floor: Option<u32>,
-    /// A flow that has been idle for as long is new, to 1.05 ms. 1 ns to 1 h.
+    /// Idle time after which a flow is new, to within 1.05 ms. 1 ns to 1 h.
     pub renewed_after: Nanos,
-    /// Whether the threshold is learned from the flows that are seen, and in which range. It
-    /// starts at `threshold`.
+    /// Range of a threshold learned from the traffic, which starts at `threshold`. `None` for a
+    /// fixed threshold.
     pub learned: Option<ThresholdRange>,
 }
 
-/// The range of a threshold that is [learned](AgeParams::with_learned_threshold), in bytes.
+/// The range of a [learned](AgeParams::with_learned_threshold) threshold, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ThresholdRange {
@@ -45,11 +45,10 @@ pub struct ThresholdRange {
     pub most: u32,
 }
 
-/// A tick is 2^20 ns, 1.05 ms: of the 2^32 of them a flow may be idle 52 days before it is taken
-/// for a shorter time.
+/// A tick is 2^20 ns, 1.05 ms: a 32-bit idle time in ticks wraps after 52 days.
 const TICK_SHIFT: u32 = 20;
 
-/// The ticks of a span of time, modulo 2^32.
+/// Returns a span of time in ticks, modulo 2^32.
 #[expect(clippy::cast_possible_truncation, reason = "spans are differences modulo 2^32 ticks")]
 pub(super) const fn ticks_of(span: u64) -> u32 {
     (span >> TICK_SHIFT) as u32
@@ -58,58 +57,64 @@ pub(super) const fn ticks_of(span: u64) -> u32 {
 impl AgeParams {
     /// The highest threshold: 1 GiB.
     pub const MAX_THRESHOLD: u32 = 1 << 30;
-    /// The most levels.
+    /// The largest number of levels.
     pub const MAX_LEVELS: u32 = 16;
-    /// The least share of a floor: one of 1,024 bytes.
+    /// The largest divisor of a floor: one in 1,024 bytes.
     pub const MAX_FLOOR: u32 = 1 << 10;
-    /// When a flow is new unless set: a sender that was idle for longer than its retransmission
-    /// timeout begins again with a small window (RFC 5681 §4.1), and that timeout is 1 s at least
-    /// (RFC 6298 §2.4).
+    /// Default of [`AgeParams::renewed_after`].
+    ///
+    /// A sender that was idle for longer than its retransmission timeout begins again with a small
+    /// window (RFC 5681 §4.1), and that timeout is at least 1 s (RFC 6298 §2.4).
     pub const RENEWED_AFTER: Nanos = Nanos::from_secs(1);
-    /// The longest time after which an idle flow is new.
+    /// The longest accepted idle time after which a flow is new.
     const MAX_RENEWAL: Nanos = Nanos::from_secs(3_600);
 
-    /// Two-level processor sharing: flows are young until they have been served `threshold` bytes.
-    /// Strict priority. [`AgeDrr::new`](crate::AgeDrr::new) checks the parameters.
+    /// Creates parameters for two-level processor sharing with strict priority.
+    ///
+    /// Flows are young until they have been served `threshold` bytes.
+    /// [`AgeDrr::new`](crate::AgeDrr::new) checks the parameters.
     #[must_use]
     pub const fn two_levels(threshold: u32) -> Self {
         let renewed_after = Self::RENEWED_AFTER;
         Self { threshold, levels: 2, floor: None, renewed_after, learned: None }
     }
 
-    /// Near to least attained service first: 16 levels, the first one up to `first` bytes, and each
-    /// other up to twice the bytes of the one before. Strict priority.
+    /// Creates parameters that approximate least attained service first, with strict priority.
+    ///
+    /// There are 16 levels: the first ends at `first` bytes, and each other ends at twice the bytes
+    /// of the one before.
     #[must_use]
     pub const fn least_attained(first: u32) -> Self {
         Self { levels: Self::MAX_LEVELS, ..Self::two_levels(first) }
     }
 
-    /// The same with this many levels.
+    /// Sets the number of levels.
     #[must_use]
     pub const fn with_levels(self, levels: u32) -> Self {
         Self { levels, ..self }
     }
 
-    /// The same where one in `one_in` bytes is that of the levels below the first.
+    /// Sets a floor: one in `one_in` bytes is reserved for the levels below the first.
     #[must_use]
     pub const fn with_floor(self, one_in: u32) -> Self {
         Self { floor: Some(one_in), ..self }
     }
 
-    /// The same where a flow is new that has been idle for `after`.
+    /// Sets the idle time after which a flow is new.
     #[must_use]
     pub const fn with_renewal(self, after: Nanos) -> Self {
         Self { renewed_after: after, ..self }
     }
 
-    /// The same with a threshold that follows the traffic: one flow in 16 is to reach it. Each flow
-    /// that begins lowers it by 1/512, each flow that reaches it raises it by 1/32, so that it
-    /// stands still where one in 16 does.
+    /// Makes the threshold follow the traffic, so that one flow in 16 reaches it.
+    ///
+    /// Each flow that begins lowers the threshold by 1/512, and each flow that reaches it raises it
+    /// by 1/32, so that it is stable when one in 16 does.
     ///
     /// The rule is ours, in the form of Robbins and Monro (*A Stochastic Approximation Method*,
-    /// 1951). It needs no sizes of flows, which are not known, and no sorted record of them. The
-    /// mean time that flows take hardly depends on the threshold near the best one;
-    /// `docs/disciplines/age.md` has figures.
+    /// 1951). It needs no flow sizes, which are unknown, and no sorted record of them. The mean
+    /// completion time of flows hardly depends on the threshold near the best one; for figures see
+    /// `docs/disciplines/age.md`.
     #[must_use]
     pub const fn with_learned_threshold(self, range: ThresholdRange) -> Self {
         Self { learned: Some(range), ..self }
@@ -139,34 +144,34 @@ impl AgeParams {
         Ok(())
     }
 
-    /// The ticks after which an idle flow is new, rounded up.
+    /// Returns the ticks after which an idle flow is new, rounded up.
     pub(super) const fn renewed_ticks(&self) -> u32 {
         ticks_of(self.renewed_after.0.saturating_add((1 << TICK_SHIFT) - 1))
     }
 }
 
-/// Two levels, of flows that have been served fewer than 100,000 bytes and of the others.
+/// Returns two levels, with a threshold of 100,000 bytes.
 impl Default for AgeParams {
     fn default() -> Self {
         Self::two_levels(100_000)
     }
 }
 
-/// The threshold: fixed, or learned.
+/// The threshold, fixed or learned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Learner {
     /// 2^16 times the threshold in bytes.
     scaled: u64,
-    /// The lowest and the highest value of `scaled`. Equal if the threshold is fixed.
+    /// Bounds of `scaled`; equal if the threshold is fixed.
     least: u64,
     most: u64,
 }
 
-/// Fraction bits of the threshold: small steps of a small threshold are not lost.
+/// Fraction bits of the threshold, so that small steps of a small threshold are not lost.
 const FRACTION: u32 = 16;
-/// A flow that reaches the threshold raises it by one of `2^STEP`.
+/// A flow that reaches the threshold raises it by one part in `2^STEP`.
 const STEP: u32 = 5;
-/// One in `2^RARE` flows is to reach the threshold.
+/// Target: one in `2^RARE` flows reaches the threshold.
 const RARE: u32 = 4;
 
 impl Learner {
@@ -179,29 +184,29 @@ impl Learner {
         Self { scaled, least, most }
     }
 
-    /// The threshold in bytes, 1 at least.
+    /// Returns the threshold in bytes, at least 1.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "at most MAX_THRESHOLD")]
     pub(super) const fn bytes(&self) -> u32 {
         (self.scaled >> FRACTION) as u32
     }
 
-    /// A flow was served its first bytes.
+    /// Lowers the threshold when a flow is served its first bytes.
     #[inline]
     pub(super) fn began(&mut self) {
         let lower = self.scaled.wrapping_sub(self.scaled >> (STEP + RARE));
         self.scaled = lower.max(self.least);
     }
 
-    /// A flow has reached the threshold.
+    /// Raises the threshold when a flow reaches it.
     #[inline]
     pub(super) fn grew_old(&mut self) {
         let higher = self.scaled.wrapping_add(self.scaled >> STEP);
         self.scaled = higher.min(self.most);
     }
 
-    /// The level of a flow that has been served `attained` bytes: 0 below the threshold `a`, `n`
-    /// from `2^(n−1)·a` on, and the last of `levels` at most.
+    /// Returns the level of a flow that has been served `attained` bytes: 0 below the threshold
+    /// `a`, `n` from `2^(n−1)·a` on, and at most the last of `levels`.
     #[inline]
     pub(super) fn level_of(&self, attained: u32, levels: u32) -> u32 {
         let threshold = self.bytes();
@@ -223,7 +228,7 @@ mod tests {
     use super::*;
 
     /// Goal: the level is the number of thresholds reached. Method: every boundary of each level
-    /// and its neighbours, for thresholds that are powers of two and others, against a count.
+    /// and its neighbours, for thresholds that are powers of two and others, compared with a count.
     #[test]
     fn the_level_is_the_number_of_thresholds_reached() {
         for threshold in [1, 2, 3, 1_000, 1_024, 1_025, 99_999, AgeParams::MAX_THRESHOLD] {

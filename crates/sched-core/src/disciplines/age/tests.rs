@@ -16,13 +16,13 @@ fn link<const F: usize>(params: AgeParams) -> Link<AgeDrr<[AgeFlow; F]>> {
     Link::over(scheduler, F)
 }
 
-/// `packets` of 100 bytes each for flow `flow`.
+/// Enqueues `packets` packets of 100 bytes for `flow`.
 fn put(link: &mut FourFlows, flow: u32, packets: u32) {
     (0..packets).for_each(|_| link.enqueue(flow, L));
     link.recount().unwrap();
 }
 
-/// The flows of the next packets, `a` for flow 0, `.` for none.
+/// Dequeues `packets` packets and returns their flows, `a` for flow 0, `.` for none.
 fn get(link: &mut FourFlows, packets: u32) -> String {
     let next = |_| {
         let flow = link.dequeue();
@@ -42,7 +42,7 @@ fn a_young_flow_passes_an_old_one_until_it_is_as_old() {
     put(&mut link, 0, 8);
     assert_eq!(get(&mut link, 4), "aaaa");
     put(&mut link, 1, 5);
-    // Two-level processor sharing: b has its first 300 bytes at once, and shares from there on.
+    // Two-level processor sharing: b gets its first 300 bytes at once, and shares from there on.
     assert_eq!(get(&mut link, 9), "bbbababaa");
     assert_eq!(link.scheduler.attained(FlowId(1)), Some(500));
 }
@@ -56,8 +56,8 @@ fn flows_of_a_level_take_turns() {
     assert_eq!(get(&mut link, 10), "abcabcabc.");
 }
 
-/// Goal: levels at 100, 200, 400 and 800 bytes. Method: by hand; a flow that has been served 400
-/// bytes yields until the other one has been.
+/// Goal: levels end at 100, 200, 400 and 800 bytes. Method: expected order computed manually; a
+/// flow that has been served 400 bytes yields until the other one has been.
 #[test]
 fn with_many_levels_the_flow_that_was_served_least_goes_first() {
     let mut link = link(AgeParams::least_attained(100).with_levels(5));
@@ -77,7 +77,7 @@ fn a_flow_is_new_when_it_was_idle_long_enough_or_was_removed() {
     at(&mut link, 0);
     put(&mut link, 0, 20);
     assert_eq!(get(&mut link, 3), "aaa");
-    // Idle for less than 100 ms: as old as before, however long it lives.
+    // Idle for less than 100 ms: as old as before, whatever its lifetime.
     for flow in [1, 2] {
         put(&mut link, flow, 2);
         get(&mut link, 2);
@@ -96,7 +96,7 @@ fn a_flow_is_new_when_it_was_idle_long_enough_or_was_removed() {
     assert_eq!(link.scheduler.attained(FlowId(1)), Some(L));
 }
 
-/// Goal: losses are no service. Method: a flow that loses all that it holds keeps its age, and is
+/// Goal: losses are not service. Method: a flow that loses all its packets keeps its age, and is
 /// idle from then on.
 #[test]
 fn what_a_flow_loses_makes_it_no_older_and_no_younger() {
@@ -113,8 +113,8 @@ fn what_a_flow_loses_makes_it_no_older_and_no_younger() {
     assert_eq!(get(&mut link, 3), "aba");
 }
 
-/// Goal: a shift of all times, a clock that steps back and hours of silence do nothing but what is
-/// promised.
+/// Goal: shifted timestamps, a clock that steps back and hours of silence have no effect beyond the
+/// documented one.
 #[test]
 fn a_flow_is_renewed_by_time_that_has_passed_only() {
     for epoch in [0, 1 << 40, u64::MAX - (1 << 40)] {
@@ -140,13 +140,13 @@ fn a_flow_is_renewed_by_time_that_has_passed_only() {
     }
 }
 
-/// A random life of flows with random lengths, in which `watch` sees each packet sent: its flow,
-/// the level it was served on, its length, and which levels held packets before.
+/// Plays random traffic with random lengths. `watch` is called for each packet sent: with its flow,
+/// the level it was served on, its length, and the levels that held packets before.
 fn live(params: AgeParams, seed: u64, mut watch: impl FnMut(u32, u32, u32, u32)) {
     const F: usize = 12;
     let mut link = link::<F>(params);
     let mut random = Xorshift::new(seed);
-    // Bulk flows and short ones; phases in which few arrive, so that levels empty.
+    // Bulk flows and short ones; phases with few arrivals, so that levels empty.
     let mut now = 0;
     for step in 0..20_000_u32 {
         now += u64::from(random.below(1 << 19));
@@ -178,11 +178,11 @@ fn live(params: AgeParams, seed: u64, mut watch: impl FnMut(u32, u32, u32, u32))
     }
 }
 
-/// Goal: what a level is promised, with a floor of one in `k` bytes and `m` levels below the first:
-/// its next packet after at most `k·m·L` bytes; with two levels, `W/k − L` of `W` bytes; and a
-/// younger level waits for at most `W/k + L` bytes of the floor. Method: random lives; every
-/// interval in which the level holds packets, by the lowest and the highest value that a running
-/// difference had since the interval began.
+/// Goal: the guarantees of a level, with a floor of one in `k` bytes and `m` levels below the
+/// first: its next packet after at most `k·m·L` bytes; with two levels, `W/k − L` of `W` bytes; and
+/// a younger level waits for at most `W/k + L` bytes of the floor. Method: random traffic; every
+/// interval in which the level holds packets, by the lowest and the highest value of a running
+/// difference since the interval began.
 #[test]
 fn the_floor_keeps_its_promises() {
     for (seed, k, levels) in [(1, 2, 2), (2, 3, 2), (3, 8, 2), (4, 64, 2), (5, 2, 5), (6, 8, 16)] {
@@ -192,10 +192,10 @@ fn the_floor_keeps_its_promises() {
             .with_renewal(Nanos::from_millis(30));
         let (one_in, most) = (i64::from(k), i64::from(L));
         let mut waited = [0_i64; LEVELS];
-        // k times the bytes of the old level less all bytes, and its highest value, since that
+        // k times the bytes of the old level minus all bytes, and its highest value, since that
         // level began to hold packets.
         let (mut ahead, mut highest) = (0_i64, 0_i64);
-        // The same since the first level began to hold packets, and its lowest value.
+        // The equivalent since the first level began to hold packets, and its lowest value.
         let (mut floor, mut lowest) = (0_i64, 0_i64);
         let (mut worst_wait, mut worst_lag, mut worst_floor) = (0, 0, 0);
         live(params, seed, |_, level, len, in_use| {
@@ -230,7 +230,7 @@ fn the_floor_keeps_its_promises() {
 }
 
 /// Goal: strict priority serves an old flow only if no young one holds packets, and never two flows
-/// of one level out of turn. Method: random lives.
+/// of one level out of turn. Method: random traffic.
 #[test]
 fn without_a_floor_the_youngest_level_is_served() {
     for (seed, levels) in [(1, 2), (2, 7), (3, 16)] {
@@ -241,9 +241,9 @@ fn without_a_floor_the_youngest_level_is_served() {
     }
 }
 
-/// Goal: inside a level DRR's fairness holds. Method: three flows that are old and stay backlogged,
-/// with lengths of their own; in any interval any two are apart by less than the bound of DRR,
-/// `F·(1 + L̄/Q + L̄/Q)` with quanta `Q` of 100.
+/// Goal: within a level DRR's fairness holds. Method: three flows that are old and stay backlogged,
+/// with different lengths; in any interval any two differ by less than the bound of DRR, `F·(1 +
+/// L̄/Q + L̄/Q)` with quanta `Q` of 100.
 #[test]
 fn old_flows_share_as_under_drr() {
     let mut link = link::<4>(AgeParams::two_levels(100).with_floor(4));
@@ -283,9 +283,9 @@ fn old_flows_share_as_under_drr() {
     assert!(sent.iter().all(|&bytes| bytes > 10_000), "{sent:?}");
 }
 
-/// Goal: no packet of a flow overtakes another when the flow changes its level: a scheduler of
-/// flows cannot do that, since a flow is on one level at a time. Method: the recount of a random
-/// life, and packets that come out in their order.
+/// Goal: packets of a flow are not reordered when the flow changes its level, since a flow is on
+/// one level at a time. Method: the recount under random traffic, and packets that leave in their
+/// order.
 #[test]
 fn packets_of_a_flow_leave_in_their_order() {
     let mut link = link::<3>(AgeParams::least_attained(150).with_floor(2));
@@ -306,8 +306,8 @@ fn packets_of_a_flow_leave_in_their_order() {
     }
 }
 
-/// The threshold after `flows` flows of random sizes, where `size` makes one of a number below
-/// 2^16.
+/// Returns the thresholds after each of `flows` flows of random sizes; `size` maps a number below
+/// 2^16 to a size.
 fn learned(start: u32, flows: u32, size: impl Fn(u32) -> u32) -> Vec<u32> {
     let range = ThresholdRange { least: 200, most: 1 << 20 };
     let params = AgeParams::two_levels(start).with_learned_threshold(range);
@@ -329,9 +329,9 @@ fn learned(start: u32, flows: u32, size: impl Fn(u32) -> u32) -> Vec<u32> {
     thresholds
 }
 
-/// Goal: the threshold comes to where one flow in 16 reaches it, from above and from below. Method:
-/// sizes uniform in 1..=65,536 bytes, so that the quantile is 15/16 of that, 61,440; the mean of
-/// the last half, within 3 %.
+/// Goal: the threshold converges, from above and from below, to where one flow in 16 reaches it.
+/// Method: sizes uniform in 1..=65,536 bytes, so that the quantile is 15/16 of that, 61,440; the
+/// mean of the last half, within 3 %.
 #[test]
 fn a_learned_threshold_comes_to_its_quantile() {
     for start in [200, 61_440, 1 << 20] {

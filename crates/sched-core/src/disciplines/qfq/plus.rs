@@ -340,7 +340,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
     }
 
     /// Puts the idle `flow` on the ring of its aggregate.
-    #[inline(never)] // seldom called with standing queues: inlined it would cost every enqueue registers
+    #[inline(never)] // seldom called; inlined it would cost every enqueue registers
     fn list(&mut self, flow: u32) {
         let flows = self.flows.as_mut();
         let Some(k) = flows.get_mut(flow as usize) else { return };

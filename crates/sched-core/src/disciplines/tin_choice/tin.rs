@@ -1,34 +1,34 @@
-//! One tin: its clock and its turn.
+//! State of one tin: its clock and its turn.
 
 use super::TinConfig;
 use crate::disciplines::drr::ring::RingFlow;
 use crate::{FiniteRate, Nanos, Tick, Volume, Work};
 
-/// Room for one tin of [`TinChoice`](super::TinChoice): 72 bytes.
+/// Memory for one tin of [`TinChoice`](super::TinChoice): 72 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinState {
-    /// How many packets the tin has been sent, while there were several. Not beside their bytes:
-    /// one addition each takes fewer instructions than both in one vector.
+    /// Packets sent by the tin while there were several tins. Not next to their bytes: two separate
+    /// additions take fewer instructions than one vector addition.
     served_packets: u64,
-    /// What all tins had been sent together when this one was served last, or became backlogged.
+    /// Bytes that all tins together had sent when this one was last served or became backlogged.
     pub(super) served_at: u32,
-    /// The instant from which the tin is within its share.
+    /// The time from which the tin is within its share.
     clock: Tick,
     rate: Option<FiniteRate>,
-    /// The most credit, in time.
+    /// The maximum credit, in time.
     credit: Nanos,
-    /// Bytes a turn, by weight.
+    /// Bytes per turn, by weight.
     pub(super) quantum: u32,
-    /// Bytes charged to the turn by weight that is under way, or before it begins those by which
-    /// the last one was overdrawn.
+    /// Bytes charged to the current turn by weight; before it begins, the overdraft of the last
+    /// one.
     pub(super) charged: u32,
     weight: u32,
-    /// The bytes of `served_packets`, as booked.
+    /// Bytes of `served_packets`, as accounted.
     served_bytes: u64,
 }
 
 impl TinState {
-    /// Without packets and without a rate: all zero.
+    /// A tin without packets and without a rate: all zero.
     pub const EMPTY: Self = Self {
         served_packets: 0,
         served_at: 0,
@@ -46,20 +46,20 @@ impl TinState {
         TinConfig { bits_per_second, weight: self.weight }
     }
 
-    /// The tin has been sent a packet of `len` bytes.
+    /// Counts a packet of `len` bytes sent by the tin.
     #[inline(always)]
     pub(super) const fn count(&mut self, len: u32) {
         self.served_packets = self.served_packets.wrapping_add(1);
         self.served_bytes = self.served_bytes.wrapping_add(len as u64);
     }
 
-    /// What the tin has been sent.
+    /// Returns the packets and bytes sent by the tin.
     pub(super) const fn served(&self) -> Volume {
         Volume { packets: self.served_packets, bytes: self.served_bytes }
     }
 
-    /// The weight is that of `config`, where the least of all tins is `least`: a turn of `max_len`
-    /// bytes.
+    /// Sets the weight of `config`; `least` is the smallest weight of all tins, for which a turn is
+    /// `max_len` bytes.
     pub(super) fn set_config(&mut self, config: TinConfig, least: u32, max_len: u32) {
         self.weight = config.weight;
         let quantum = u64::from(max_len) * u64::from(config.weight);
@@ -68,13 +68,12 @@ impl TinState {
         self.quantum = u32::try_from(quantum).unwrap_or(most).min(most).max(max_len);
     }
 
-    /// Sets another rate, of a tin below `above` others. What it owes or has to its credit it owes
-    /// or has after the change, up to what it can.
+    /// Changes the rate of a tin below `above` others. Debt or credit is kept, up to the maximum.
     pub(super) fn set_rate(&mut self, rate: Option<u64>, above: u32, longest: u32, now: Nanos) {
         let rate = rate.and_then(|bits| FiniteRate::new(bits).ok());
         let before = core::mem::replace(&mut self.rate, rate);
-        // With less a tin would lose what the tins above delay it: the proof of its share. `above`
-        // is below 8.
+        // With less credit a tin would lose time to delays by the tins above: the proof of its
+        // share. `above` is below 8.
         let packets = (4_u64 << (above & 7)).wrapping_sub(1);
         let credit = Work::NONE.plus(packets.wrapping_mul(longest.into()));
         self.credit = rate.map_or(Nanos::ZERO, |rate| rate.after(Nanos::ZERO, credit).ns);
@@ -93,36 +92,36 @@ impl TinState {
         self.rate.map_or(Tick::without_rate(now), |rate| rate.at(now))
     }
 
-    /// Returns the instant from which the tin is within its share.
+    /// Returns the time from which the tin is within its share.
     #[inline(always)]
     pub(super) const fn clock(&self) -> Nanos {
         self.clock.ns
     }
 
-    /// The tin, backlogged until now, is sent `wire_len` bytes.
+    /// Charges the tin, which was backlogged until now, `wire_len` bytes.
     #[inline]
     pub(super) fn charge(&mut self, wire_len: u32, now: Nanos) {
         if self.clock.ns > now {
             return self.charge_beyond(wire_len, now);
         }
         let Some(rate) = self.rate else { return };
-        // Time begins later than any credit.
+        // The origin of time is earlier than any credit.
         let least = Nanos(now.0.wrapping_sub(self.credit.0));
         let paid = rate.not_before(self.clock, least);
         self.clock = rate.after_packet(paid, wire_len.into());
     }
 
-    /// [`Self::charge`] of a clock that is ahead of now: the tin stays beyond its share. What is
-    /// borrowed is charged, to no more than this packet beyond now, in whole nanoseconds.
+    /// [`Self::charge`] for a clock ahead of `now`: the tin stays beyond its share. Borrowed
+    /// bandwidth is charged, but at most to this packet's time after `now`, in whole nanoseconds.
     #[inline(always)]
     pub(super) fn charge_beyond(&mut self, wire_len: u32, now: Nanos) {
         let Some(rate) = self.rate else { return };
-        // No overflow: time is moved back long before.
+        // No overflow: times are moved back long before.
         let end = Nanos(now.0.wrapping_add(rate.whole_time_of(wire_len).0));
         self.clock = rate.not_before(self.clock, end);
     }
 
-    /// The tin, idle until now, is backlogged. It has no credit.
+    /// Starts a backlogged period of the tin, idle until now, without credit.
     #[inline]
     pub(super) fn begin(&mut self, now: Nanos) {
         if self.clock.ns <= now {
@@ -130,7 +129,7 @@ impl TinState {
         }
     }
 
-    /// All instants are `span` earlier.
+    /// Moves all times back by `span`.
     pub(super) fn move_back(&mut self, span: Nanos) {
         self.clock.ns = self.clock.ns.since(span);
     }
@@ -138,19 +137,19 @@ impl TinState {
 
 #[cfg(test)]
 impl TinState {
-    /// Makes the clock as old as one that has gone on for `span`.
+    /// Advances the clock by `span`.
     pub(super) const fn age_by(&mut self, span: u64) {
         self.clock.ns.0 += span;
     }
 }
 
-/// The bits that are set, the lowest first: at most as many as there are tins.
+/// Returns the indices of the set bits, lowest first: at most as many as there are tins.
 #[inline(always)]
 pub(super) fn bits(mask: u32) -> impl Iterator<Item = u32> {
     let mut left = mask & ((1 << TinConfig::MAX_TINS) - 1);
     core::iter::from_fn(move || {
-        // The number is below that of tins, and is so for compilers, which then check no place of a
-        // tin.
+        // The index is below the number of tins. With the mask the compiler knows, and omits bounds
+        // checks.
         let bit = left.trailing_zeros() & (TinConfig::MAX_TINS - 1);
         let is_set = left != 0;
         left &= left.wrapping_sub(1);

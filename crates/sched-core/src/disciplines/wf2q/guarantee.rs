@@ -1,4 +1,4 @@
-//! What WF²Q+ promises a flow.
+//! Bounds that WF²Q+ guarantees to a flow.
 
 use core::num::NonZeroU64;
 
@@ -8,20 +8,20 @@ use crate::guarantee::ceil;
 use crate::{FlowId, Guarantee, Share};
 
 impl<N: Table<Wf2qFlow>> Wf2q<N> {
-    /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: three
-    /// divisions.
+    /// Returns the bounds guaranteed to `flow` in the current configuration, or `None` if it was
+    /// not added. Cost: three divisions.
     ///
     /// The guarantee holds while nothing is configured or removed and no first packet of any flow
-    /// is dropped. Over intervals that begin after such a change, fairness is not promised, and
+    /// is dropped. Over intervals that begin after such a change, fairness is not guaranteed, and
     /// `latency` is longer by at most
     ///
     /// - the longest packet of any flow, and
-    /// - for each change since no flow was backlogged, two longest packets `L_c` of the flow that
-    ///   was changed, or `L_c + L_c/φ` if the flow was removed.
+    /// - for each change since no flow was backlogged, two longest packets `L_c` of the changed
+    ///   flow, or `L_c + L_c/φ` if the flow was removed.
     ///
-    /// All bounds hold again once no flow is backlogged, or after the bytes of the link that
-    /// `docs/guarantees.md`, *When flows and weights change*, gives. A `max_len` that is lowered
-    /// counts once no longer packet is left.
+    /// All bounds hold again once no flow is backlogged, or after the bytes of the link given in
+    /// `docs/guarantees.md`, *When flows and weights change*. A lowered `max_len` counts once no
+    /// longer packet is queued.
     ///
     /// With `φ` the share of the flow, `L_k` its longest packet and `L` that of the scheduler
     /// (`docs/disciplines/wf2q.md`):
@@ -48,8 +48,8 @@ mod tests {
     use super::*;
     use crate::{FlowScheduler, Wf2qConfig};
 
-    /// Goal: each term of the bounds as it is documented, neither tighter nor looser. Method:
-    /// weights 1 and 3, so `φ` is 1/4 and 3/4; by hand.
+    /// Goal: each term of the bounds is as documented, neither tighter nor looser. Method: weights
+    /// 1 and 3, so `φ` is 1/4 and 3/4; expected values computed manually.
     #[test]
     fn the_bounds_of_two_flows_are_those_computed_by_hand() {
         let promised = |longest, max_len| {

@@ -30,7 +30,7 @@ impl Link {
         scheduler
     }
 
-    /// `V ≤ F + L` (QFQ Theorem 2; its proof is the same without rounding).
+    /// Checks `V ≤ F + L` (QFQ Theorem 2; its proof also holds without rounding).
     fn check_lag(&self) -> Result<(), Imbalance> {
         let core = &self.scheduler.core;
         let longest = u128::from(core.max_len) * u128::from(core.inverse_sum);
@@ -42,7 +42,7 @@ impl Link {
 }
 
 /// The example of Bennett and Zhang: one flow with half of the link and eleven packets, ten with a
-/// twentieth and one packet each. WFQ sends ten packets of the first flow in a row. At 18 two
+/// twentieth and one packet each. WFQ sends ten packets of the first flow in a row. At 18 two flows
 /// finish together, and the one that started first goes first.
 #[test]
 fn a_heavy_flow_with_a_burst_alternates_with_ten_light_ones() {
@@ -54,8 +54,8 @@ fn a_heavy_flow_with_a_burst_alternates_with_ten_light_ones() {
     assert_eq!(link.drain(), alternating.collect::<Vec<_>>());
 }
 
-/// Flow 1 holds a packet of 900 bytes and one of 100: with the first at its head it finishes after
-/// flow 0, with the second before.
+/// Goal: the finish of a flow follows its first packet. Method: flow 1 holds a packet of 900 bytes
+/// and one of 100; with the first at its head it finishes after flow 0, with the second before.
 #[test]
 fn losing_its_first_packet_changes_when_a_flow_finishes() {
     let with = |lose: &dyn Fn(&mut Link)| {
@@ -100,17 +100,16 @@ fn a_flow_that_is_configured_again_and_again_keeps_its_share() {
             sent[flow.index()] += 1;
             assert_eq!(link.recount(), Ok(()));
         }
-        // Between the shares of its two weights; which of the two a packet meets is up to the
-        // turns.
+        // Between the shares of its two weights; which of the two applies to a packet depends on
+        // the turns.
         let share = |weight| 8_000 * weight / (15 + weight);
         assert!(share(weights[0]) <= sent[0] && sent[0] <= share(weights[1]) + 1, "{sent:?}");
     }
 }
 
-/// Goal: a new weight tells also when the next packet starts, not only when it finishes. Method: a
-/// flow of weight 1 has sent a packet, which is far ahead at its share, and has the weight of the
-/// other, once with more packets and once idle. At its old start it would wait for 98,298,000
-/// bytes.
+/// Goal: a new weight changes the start of the next packet, not only its finish. Method: a flow of
+/// weight 1 has sent a packet, which is far ahead at its share, and then gets the weight of the
+/// other flow, once backlogged and once idle. At its old start it would wait for 98,298,000 bytes.
 #[test]
 fn a_flow_that_gets_a_larger_weight_waits_no_longer_than_is_promised() {
     for stays in [true, false] {
@@ -137,10 +136,10 @@ fn a_flow_that_gets_a_larger_weight_waits_no_longer_than_is_promised() {
     }
 }
 
-/// Goal: flows that are removed leave no time behind that the others have to make up for. Method:
-/// half of 64 flows of weight 1 have sent a packet and are removed; the others stay, and all rounds
-/// later, in the middle of one, a flow of weight 64 comes. Were `V` left as it is, the others would
-/// be behind it for good, and the flow would wait for 16 packets of them.
+/// Goal: removed flows leave no virtual time that the other flows must make up. Method: half of 64
+/// flows of weight 1 have sent a packet and are removed; the others stay, and several rounds later,
+/// in the middle of one, a flow of weight 64 arrives. If `V` were not corrected, the others would
+/// lag behind it permanently, and the flow would wait for 16 of their packets.
 #[test]
 fn flows_that_are_removed_put_no_flow_behind() {
     let mut link = Link::new(&[1; 65], 1_500);
@@ -164,8 +163,8 @@ fn flows_that_are_removed_put_no_flow_behind() {
     assert!(waited <= 4, "{waited} packets");
 }
 
-/// Flow 0 has sent ten packets alone, and `F` of the last is 20; without the reset it would be
-/// served ten packets after flow 1.
+/// Goal: no debt remains in an idle system. Method: flow 0 has sent ten packets alone, and `F` of
+/// the last is 20; without the reset it would be served ten packets after flow 1.
 #[test]
 fn flows_that_meet_in_an_idle_system_owe_each_other_nothing() {
     let mut link = Link::new(&[1, 1], 1);
@@ -179,7 +178,7 @@ fn flows_that_meet_in_an_idle_system_owe_each_other_nothing() {
     assert_eq!(link.drain(), [0, 1, 0, 1, 0, 1]);
 }
 
-/// While flow 2 keeps the system busy, flow 0 goes idle with `F = 8`, `V = 2`: it comes back at 8.
+/// While flow 2 keeps the system busy, flow 0 becomes idle with `F = 8`, `V = 2`: it returns at 8.
 #[test]
 fn a_flow_that_comes_back_early_starts_where_its_last_packet_finished() {
     let mut link = Link::new(&[1, 1, 2], 2);
@@ -255,7 +254,7 @@ fn calls_that_contradict_the_contract_change_nothing() {
     assert_eq!(std::format!("{:?}", link.scheduler), before);
 }
 
-/// Goal: neither the shares nor their sum are above what was asked for. Method: over a common
+/// Goal: neither the shares nor their sum exceed the configured ones. Method: over a common
 /// denominator, for all sets of up to three weights.
 #[test]
 fn shares_never_add_up_to_more_than_the_link_and_miss_little() {
@@ -283,7 +282,8 @@ fn shares_never_add_up_to_more_than_the_link_and_miss_little() {
     assert_eq!(inverse_sum(1 << 24) + 1, UNIT.div_ceil(1 << 24));
 }
 
-/// Random weights, lengths, arrivals; with `churn` also losses, and flows that come, go and change.
+/// Plays random weights, lengths and arrivals; with `churn` also losses, and flows that come, go
+/// and change.
 fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> {
     let mut random = Xorshift::new(seed);
     let count = 2 + random.below(60);
@@ -292,7 +292,7 @@ fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> 
     let mut link = Link::new(&weights, longest);
     for operation in 0..operations {
         let flow = random.below(count);
-        // Bursts and pauses: backlogs build up, and the system is idle now and then.
+        // Bursts and pauses: backlogs build up, and the system is sometimes idle.
         let filling = operation >> 9 & 1 == 0;
         match random.below(64) {
             0 if churn => link.lose(flow, operation & 1 == 0),
@@ -330,13 +330,13 @@ fn the_books_balance_while_flows_come_and_go_and_change() {
     }
 }
 
-/// Goal: the work of a call is bounded by the height, which is that of an AVL tree. Method: starts
-/// that rise, fall, and all the same; each flow is then removed, in an order that unbalances one
-/// side.
+/// Goal: the work of a call is bounded by the height, which is that of an AVL tree. Method:
+/// ascending, descending and equal starts; each flow is then removed, in an order that unbalances
+/// one side.
 #[test]
 fn the_tree_is_never_higher_than_an_avl_tree_of_its_flows() {
     const FLOWS: u32 = 4_096;
-    // Of height h are at least fib(h + 2) - 1 flows.
+    // A tree of height h has at least fib(h + 2) - 1 flows.
     let allowed = |flows: u64| {
         let (mut height, mut fewest, mut next) = (0, 1, 2);
         while fewest <= flows {

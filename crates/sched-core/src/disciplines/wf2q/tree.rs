@@ -1,20 +1,20 @@
-//! Backlogged flows sorted by start, with the earliest finish of every subtree.
+//! An AVL tree of the backlogged flows, sorted by start, with the earliest finish of every subtree.
 //!
-//! An AVL tree through the caller's table: each node knows which flow of its subtree finishes
-//! first. So the earliest finish among all starts up to an instant is found on one way down (Stoica
-//! and Abdel-Wahab, EEVDF, 1995). With one heap of eligible and one of ineligible flows instead,
-//! all flows may have to change heaps at one packet: flows of one weight and one packet length
-//! become eligible together.
+//! The nodes are in the caller's table; each stores which flow of its subtree finishes first. So
+//! the earliest finish among all starts up to an instant is found on one descent (Stoica and
+//! Abdel-Wahab, EEVDF, 1995). With one heap of eligible and one of ineligible flows instead, a
+//! single packet might move all flows between heaps: flows of equal weight and packet length become
+//! eligible together.
 //!
-//! Cost: every loop goes up or down the tree, whose height is at most 1.44 · log2(flows + 2)
-//! (Adelson- Velsky and Landis 1962): 29 for 2^20 flows, below 47 for all that can be numbered.
+//! Cost: every loop ascends or descends the tree, whose height is at most 1.44 · log2(flows + 2)
+//! (Adelson-Velsky and Landis 1962): 29 for 2^20 flows, below 47 for all possible flow numbers.
 
 use super::Wf2qFlow;
 
 /// No flow: no table is that long.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// The root; the nodes are in the table that every call is given.
+/// The root; the nodes are in the table passed to every call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tree {
     root: u32,
@@ -42,12 +42,13 @@ impl Tree {
         self.root == NIL
     }
 
-    /// The flow that starts first; [`NIL`] if there is none.
+    /// Returns the flow that starts first, or [`NIL`] if the tree is empty.
     pub(super) fn first(self, flows: &[Wf2qFlow]) -> u32 {
         leftmost(flows, self.root)
     }
 
-    /// Of the flows with `start <= now` the one that finishes first; [`NIL`] if there is none.
+    /// Returns the flow that finishes first of those with `start <= now`, or [`NIL`] if there is
+    /// none.
     pub(super) fn earliest_until(self, flows: &[Wf2qFlow], now: u128) -> u32 {
         let (mut best, mut at) = (NIL, self.root);
         while let Some(node) = flows.get(at as usize) {
@@ -56,14 +57,14 @@ impl Tree {
                 at = node.left;
                 continue;
             }
-            // The node is eligible, and so is all that is left of it.
+            // The node is eligible, and so is its left subtree.
             best = earlier(flows, best, earlier(flows, earliest(flows, node.left), at));
             at = node.right;
         }
         best
     }
 
-    /// Puts `flow`, in no tree, where its start belongs.
+    /// Inserts `flow`, which is in no tree.
     pub(super) fn insert(&mut self, flows: &mut [Wf2qFlow], flow: u32) {
         let start = flows.get(flow as usize).map_or(0, |node| node.start);
         let (mut parent, mut at, mut side) = (NIL, self.root, Side::Left);
@@ -86,7 +87,7 @@ impl Tree {
         self.retrace(flows, flow);
     }
 
-    /// Takes `flow` out; until then its start and finish must be those it was inserted with.
+    /// Removes `flow`; until then its start and finish must be those it was inserted with.
     pub(super) fn remove(&mut self, flows: &mut [Wf2qFlow], flow: u32) {
         let Some(node) = flows.get(flow as usize) else { return };
         let (left, right, parent) = (node.left, node.right, node.parent);
@@ -96,7 +97,7 @@ impl Tree {
             self.replace(flows, parent, flow, only);
             self.retrace(flows, parent);
         } else {
-            // The flow that starts next is the leftmost on the right; it takes the place.
+            // The leftmost flow of the right subtree starts next; it replaces `flow`.
             let next = leftmost(flows, right);
             let above = parent_of(flows, next);
             if above != flow {
@@ -115,8 +116,8 @@ impl Tree {
             if above != flow {
                 self.retrace(flows, above);
             }
-            // The way up from `above` may have ended below the new place. Then the books of the new
-            // place are still the old ones.
+            // The ascent from `above` may have ended below the new position, whose height and
+            // earliest finish are then still the old ones.
             self.retrace(flows, next);
         }
         if let Some(node) = flows.get_mut(flow as usize) {
@@ -124,8 +125,7 @@ impl Tree {
         }
     }
 
-    /// Brings height, balance and earliest finish up to date from `at` upwards, as far as they
-    /// change.
+    /// Updates height, balance and earliest finish from `at` upwards, as far as they change.
     fn retrace(&mut self, flows: &mut [Wf2qFlow], mut at: u32) {
         while let Some(node) = flows.get(at as usize) {
             crate::steps::step();
@@ -143,8 +143,8 @@ impl Tree {
         }
     }
 
-    /// Rotates where the children of `at` differ by two; returns the flow that stands there then,
-    /// whose own height and earliest are left to the caller.
+    /// Rotates if the heights of the children of `at` differ by two; returns the flow now in its
+    /// position, whose own height and earliest are left to the caller.
     #[inline(never)] // rare
     fn balance(&mut self, flows: &mut [Wf2qFlow], at: u32) -> u32 {
         let of = |side| height(flows, child(flows, at, side));
@@ -157,7 +157,7 @@ impl Tree {
         self.rotate(flows, at, deep.other())
     }
 
-    /// `at` sinks to `side`; its child on the other side rises, and is returned.
+    /// Rotates `at` down to `side`, and returns its child on the other side, which moves up.
     fn rotate(&mut self, flows: &mut [Wf2qFlow], at: u32, side: Side) -> u32 {
         let rising = child(flows, at, side.other());
         let between = child(flows, rising, side);
@@ -171,7 +171,7 @@ impl Tree {
         rising
     }
 
-    /// Puts `new`, or nothing, below `parent` in the place of `old`.
+    /// Replaces the child `old` of `parent` by `new`, or by nothing.
     fn replace(&mut self, flows: &mut [Wf2qFlow], parent: u32, old: u32, new: u32) {
         if parent == NIL {
             self.root = new;
@@ -183,7 +183,7 @@ impl Tree {
         set_parent(flows, new, parent);
     }
 
-    /// The next of `flow` by start; [`NIL`] at the end. For tests.
+    /// Returns the next flow after `flow` by start, or [`NIL`] at the end. For tests.
     pub(super) fn after(flows: &[Wf2qFlow], flow: u32) -> u32 {
         let right = child(flows, flow, Side::Right);
         if right != NIL {
@@ -197,7 +197,7 @@ impl Tree {
     }
 }
 
-/// Height and earliest finish of `at`, from its children; returns them.
+/// Recomputes height and earliest finish of `at` from its children; returns them.
 fn update(flows: &mut [Wf2qFlow], at: u32) -> (u8, u32) {
     let books = books(flows, at);
     if let Some(node) = flows.get_mut(at as usize) {
@@ -206,7 +206,7 @@ fn update(flows: &mut [Wf2qFlow], at: u32) -> (u8, u32) {
     books
 }
 
-/// What height and earliest finish of `at` should be.
+/// Returns the height and the earliest finish that `at` should have.
 pub(super) fn books(flows: &[Wf2qFlow], at: u32) -> (u8, u32) {
     let Some(node) = flows.get(at as usize) else { return (0, NIL) };
     let of = |child: u32| flows.get(child as usize).map_or((0, NIL), |k| (k.height, k.earliest));
@@ -215,7 +215,8 @@ pub(super) fn books(flows: &[Wf2qFlow], at: u32) -> (u8, u32) {
     (left.0.max(right.0).saturating_add(1), first)
 }
 
-/// Whether the children of `at` differ in height by at most one and know their parent. For tests.
+/// Returns true if the children of `at` differ in height by at most one and link to their parent.
+/// For tests.
 pub(super) fn is_sound(flows: &[Wf2qFlow], at: u32) -> bool {
     let sides = [Side::Left, Side::Right].map(|side| child(flows, at, side));
     let [left, right] = sides.map(|child| height(flows, child));
@@ -234,7 +235,7 @@ fn leftmost(flows: &[Wf2qFlow], mut at: u32) -> u32 {
     }
 }
 
-/// The flow that finishes first: of equal finishes the one that starts first, then the one of the
+/// Returns the flow that finishes first; of equal finishes the one that starts first, then the
 /// lower number.
 pub(super) fn earlier(flows: &[Wf2qFlow], a: u32, b: u32) -> u32 {
     let (Some(first), Some(second)) = (flows.get(a as usize), flows.get(b as usize)) else {
