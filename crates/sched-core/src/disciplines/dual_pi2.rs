@@ -1,10 +1,9 @@
-//! `DualPI2`: one queue for scalable senders, one for classic senders, and a controller that
-//! couples them.
+//! `DualPI2`: one queue for scalable senders, one for classic senders, and a coupled controller.
 //!
-//! Scalable senders (ECT(1), L4S) keep a queue below a millisecond by reacting to many marks,
-//! classic senders need 15 ms to fill the line. In one queue the classic delay would be that of
-//! all. Here each kind has its own, and the marks of the scalable queue follow the congestion of
-//! the classic one, so that their rates stay about alike.
+//! Scalable senders (ECT(1), L4S) keep the queueing delay below a millisecond by reacting to many
+//! marks; classic senders need 15 ms of queue to fill the link. In a single queue all packets would
+//! see the classic delay. Here each kind has its own queue, and the marks of the scalable queue
+//! follow the congestion of the classic one, so that their rates stay approximately equal.
 //!
 //! ```text
 //!             ┌▶ L: ECT(1), CE ──▶ marks with max(ramp of its own delay, k·p') ──┐
@@ -13,22 +12,22 @@
 //!             └▶ C: the rest ───▶ drops or marks with p'² ───────────────────────┘
 //! ```
 //!
-//! **Overload** is `k·p' ≥ 1`, when marks can say no more. Then packets of both queues are dropped
-//! with `p'²`, ECN-capable or not: ECT traffic that does not respond cannot fill the buffer beyond
-//! what the controller lets stand.
+//! **Overload** is `k·p' ≥ 1`, when marks cannot signal more. Then packets of both queues are
+//! dropped with `p'²`, ECN-capable or not: unresponsive ECT traffic cannot fill the buffer beyond
+//! what the controller allows.
 //!
-//! **Promises.** A classic packet at the head waits for the scalable queue no longer than the bytes
+//! **Guarantees.** A classic packet at the head waits for the scalable queue for at most the bytes
 //! of its credit, `M·wL/wC + L` with the longest packet `L`, the usual one `M ≥ L` and the weights
 //! `wL : wC`: 15,140 bytes at 90 : 10. A scalable packet waits for one classic packet and `L·wC/wL`
-//! bytes more. While it is backlogged, the classic queue gets `wC/(wL + wC)` of the bytes, less
-//! a constant ([`DualPi2`]). A call drops at most [`DualPi2::MAX_DROPS`] packets, and never the
-//! last of a queue. Which packet is told is not drawn: after `1/p` packets of a queue one is
-//! (`recur` of the source), so the same calls give the same verdicts everywhere.
+//! bytes more. While it is backlogged, the classic queue gets `wC/(wL + wC)` of the bytes, less a
+//! constant ([`DualPi2`]). A call drops at most [`DualPi2::MAX_DROPS`] packets, and never the last
+//! of a queue. Marks and drops are deterministic, not random: after `1/p` packets of a queue, one
+//! is marked or dropped (`recur` of the source), so equal calls give equal verdicts everywhere.
 //!
-//! **Cost.** O(1): two queues whatever the flows, an update once a period. Memory: 16 bytes a
-//! packet.
+//! **Cost.** O(1): two queues independent of the number of flows, and one update per period.
+//! Memory: 16 bytes per packet.
 //!
-//! **Source.** RFC 9332, appendix A; where this departs from it: `docs/disciplines/dualpi2.md`.
+//! **Source.** RFC 9332, appendix A; for departures see `docs/disciplines/dualpi2.md`.
 
 use crate::aqm::pi::{Gains, ONE, Pi, delay_of, shortened, squared};
 use crate::aqm::{Pi2Params, Verdict};
@@ -40,7 +39,7 @@ use crate::scheduler::{
 };
 use crate::{Ecn, FlowId, Nanos, Packet};
 
-/// What is set for a [`DualPi2`].
+/// Parameters of a [`DualPi2`].
 ///
 /// ```
 /// use sched_core::{DualPi2Params, Nanos};
@@ -56,28 +55,28 @@ use crate::{Ecn, FlowId, Nanos, Packet};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DualPi2Params {
     /// The controller of the classic queue, and the coupling. Its MTU is the longest usual packet:
-    /// a credit that is unused lets the scalable queue send `mtu·wL/wC` bytes first.
+    /// with full credit the scalable queue may send `mtu·wL/wC` bytes first.
     pub pi2: Pi2Params,
     /// The delay from which scalable packets are marked: 0 to 1 s.
     pub threshold: Nanos,
-    /// From `threshold` on the share of packets marked rises, until it is all of them at a delay
-    /// that is longer by this: 0, a step, to 1 s.
+    /// Width of the ramp above `threshold`, over which the marked share of packets rises to 1: 0, a
+    /// step, to 1 s.
     pub range: Nanos,
-    /// What the classic queue gets of the line while both hold packets: 1 to 99 percent.
+    /// Share of the link for the classic queue while both hold packets: 1 to 99 percent.
     pub classic_percent: u8,
 }
 
 impl DualPi2Params {
-    /// The defaults of RFC 9332: the controller of [`Pi2Params::default`], a ramp from 0.8 to 1.2
-    /// ms, and one byte in ten for the classic queue. [`DualPi2::new`] and [`DualPi2::set_params`]
-    /// check them.
+    /// Creates parameters with the controller `pi2` and otherwise the defaults of RFC 9332.
+    ///
+    /// These are a ramp from 0.8 to 1.2 ms, and one byte in ten for the classic queue.
+    /// [`DualPi2::new`] and [`DualPi2::set_params`] check the parameters.
     #[must_use]
     pub const fn new(pi2: Pi2Params) -> Self {
         Self { pi2, threshold: Nanos(800_000), range: Nanos(400_000), classic_percent: 10 }
     }
 
-    /// The same, with a step in place of the ramp: each scalable packet that waited for `threshold`
-    /// is marked.
+    /// Replaces the ramp by a step: every scalable packet that waited for `threshold` is marked.
     #[must_use]
     pub const fn with_step(self, threshold: Nanos) -> Self {
         Self { threshold, range: Nanos::ZERO, ..self }
@@ -89,7 +88,7 @@ impl DualPi2Params {
         ConfigError::check_range("DualPI2 range in ns", self.range.0, 0, LONGEST)?;
         let percent = self.classic_percent.into();
         ConfigError::check_range("DualPI2 classic share in percent", percent, 1, 99)?;
-        // A range of 0 leaves no delay between nothing and all.
+        // With a range of 0 there is no delay between no marks and all marks.
         let slope = ONE.checked_div(self.range.0).unwrap_or(ONE);
         let classic = i64::from(self.classic_percent);
         let scalable = i64::wrapping_sub(100, classic);
@@ -105,26 +104,26 @@ impl Default for DualPi2Params {
     }
 }
 
-/// Of thresholds and ranges, in ns.
+/// Longest threshold and range, in ns.
 const LONGEST: u64 = 1_000_000_000;
 
-/// Parameters, made ready.
+/// Checked parameters and derived constants.
 #[derive(Clone, Copy, Debug)]
 struct Law {
     params: DualPi2Params,
     gains: Gains,
     threshold: u32,
     range: u32,
-    /// What a nanosecond above `threshold` adds to the probability, as a fraction of 64 bits.
+    /// Increase of the probability per nanosecond above `threshold`, as a 64-bit fraction.
     slope: u64,
-    /// The weights: 1 to 99, 100 together.
+    /// The weights: 1 to 99, sum 100.
     classic: i64,
     scalable: i64,
     /// The most credit that is not earned: `mtu·scalable`.
     full: i64,
 }
 
-/// Which queue.
+/// The queue of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Scalable,
@@ -138,18 +137,18 @@ const fn kind_of(ecn: Ecn) -> Kind {
     }
 }
 
-/// All that a judgement changes: a peek works on a copy.
+/// All state that a verdict changes: a peek works on a copy.
 #[derive(Clone, Copy, Debug)]
 struct Judging {
     pi: Pi,
-    /// The sums of probabilities of each kind of verdict, modulo 1: one that reaches 1 is a
-    /// verdict.
+    /// The sums of probabilities of each kind of verdict, modulo 1: when a sum reaches 1, a verdict
+    /// is due.
     marks: u64,
     drops: u64,
     classic: u64,
 }
 
-/// What is known of a packet that is about to leave.
+/// Properties of a packet that is about to leave.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     sojourn: Nanos,
@@ -157,7 +156,7 @@ struct Candidate {
     is_last: bool,
 }
 
-/// Adds `p` to the sum, and says whether the sum has reached 1.
+/// Adds `p` to the sum, and returns true if the sum has reached 1.
 const fn recurs(sum: &mut u64, p: u64) -> bool {
     let (rest, reached) = sum.overflowing_add(p);
     *sum = rest;
@@ -191,8 +190,8 @@ impl Judging {
 }
 
 impl Law {
-    /// The share of scalable packets that are marked at this delay: 0 below the threshold, then the
-    /// ramp.
+    /// Returns the share of scalable packets that are marked at this delay: 0 below the threshold,
+    /// then the ramp.
     fn ramp(&self, sojourn: Nanos) -> u64 {
         let delay = delay_of(sojourn);
         match delay.checked_sub(self.threshold) {
@@ -203,11 +202,11 @@ impl Law {
     }
 }
 
-/// The dual queue with coupled AQMs, of packets in the memory `S`. It takes packets of any flow and
-/// keeps no record of flows.
+/// A dual queue with coupled AQMs, of packets in the memory `S`.
 ///
-/// While the classic queue is backlogged and `W` bytes are sent, at least `wC·W/100 − K` of them
-/// are its own, with `K = (wL·max(M, L) + wC·L)/100`: it is never further behind.
+/// It accepts packets of any flow and keeps no per-flow state. While the classic queue is
+/// backlogged and `W` bytes are sent, at least `wC·W/100 − K` of them are its own, with `K =
+/// (wL·max(M, L) + wC·L)/100`.
 ///
 /// ```
 /// use sched_core::{
@@ -228,23 +227,23 @@ impl Law {
 pub struct DualPi2<S> {
     scalable: Queue,
     classic: Queue,
-    /// `descriptors[handle]`.
+    /// Indexed by handle.
     descriptors: S,
     ledger: Ledger,
     law: Law,
     judging: Judging,
-    /// What the scalable queue may send before the classic one, in bytes times weights. Full if
-    /// and only if the classic queue is empty, or has not been passed over since.
+    /// Bytes times weights that the scalable queue may send before the classic one. Full if and
+    /// only if the classic queue is empty, or has not been passed over since.
     credit: i64,
 }
 
 crate::debug::short_debug!(DualPi2<S> { ledger });
 
 impl<S: Table<Descriptor>> DualPi2<S> {
-    /// The most packets that are dropped in one call of `dequeue`; the next may stay.
+    /// Maximum number of packets dropped in one call of `dequeue`; the next packet may stay.
     pub const MAX_DROPS: u32 = 32;
 
-    /// Empty queues for as many handles as `descriptors` is long. An arrival that does not fit into
+    /// Creates empty queues for `descriptors.len()` handles. An arrival that does not fit into
     /// `limits` is rejected.
     ///
     /// # Errors
@@ -267,30 +266,32 @@ impl<S: Table<Descriptor>> DualPi2<S> {
         })
     }
 
-    /// What is set.
+    /// Returns the current parameters.
     #[must_use]
     pub const fn params(&self) -> DualPi2Params {
         self.law.params
     }
 
-    /// Changes the parameters, queues loaded or not; `p'` and what is queued stay, and the next
-    /// packet meets the new ones. The credit begins anew.
+    /// Changes the parameters, even while packets are queued.
+    ///
+    /// `p'` and the queues are kept, and the next packet is handled with the new parameters. The
+    /// credit is reset to full.
     ///
     /// # Errors
-    /// As [`DualPi2::new`]; nothing has changed then.
+    /// See [`DualPi2::new`]; nothing has changed then.
     pub fn set_params(&mut self, params: DualPi2Params) -> Result<(), ConfigError> {
         self.law = params.law()?;
         self.credit = self.law.full;
         Ok(())
     }
 
-    /// What the two queues hold: that of scalable senders, and that of classic senders.
+    /// Returns the backlogs of the scalable and of the classic queue.
     #[must_use]
     pub const fn backlogs(&self) -> [Backlog; 2] {
         [self.scalable.backlog(), self.classic.backlog()]
     }
 
-    /// `p'`, in steps of 2^-32, as of the last update.
+    /// Returns `p'`, in steps of 2^-32, as of the last update.
     #[must_use]
     pub fn probability(&self) -> crate::Probability {
         shortened(self.judging.pi.p)
@@ -304,7 +305,7 @@ impl<S: Table<Descriptor>> DualPi2<S> {
         }
     }
 
-    /// Which queue is served next.
+    /// Returns the queue served next.
     const fn next(&self) -> Option<Kind> {
         match (self.scalable.is_empty(), self.classic.is_empty()) {
             (true, true) => None,
@@ -315,14 +316,14 @@ impl<S: Table<Descriptor>> DualPi2<S> {
         }
     }
 
-    /// Does the updates that are due.
+    /// Performs the updates that are due.
     fn update(&mut self, now: Nanos) {
         if self.law.gains.is_due(self.judging.pi.updated, now) {
             self.judging = self.judging_at(now);
         }
     }
 
-    /// `judging`, brought up to `now`.
+    /// Returns `judging`, updated to `now`.
     #[cold]
     fn judging_at(&self, now: Nanos) -> Judging {
         let mut judging = self.judging;
@@ -340,7 +341,7 @@ impl<S: Table<Descriptor>> DualPi2<S> {
         judging
     }
 
-    /// The packet at `handle` of the queue `kind`, which holds `packets` from there on.
+    /// Returns the packet at `handle`, from which on its queue holds `packets`.
     #[inline]
     fn candidate(&self, handle: u32, packets: u32, now: Nanos) -> Option<(Packet, Candidate)> {
         let descriptor = self.descriptors.as_ref().get(handle as usize)?;
@@ -348,7 +349,7 @@ impl<S: Table<Descriptor>> DualPi2<S> {
         Some((descriptor.packet(handle), Candidate { sojourn, ecn, is_last: packets == 1 }))
     }
 
-    /// Takes the first packet out of the queue `kind`.
+    /// Removes the packet at `end` of the queue `kind`.
     #[inline]
     fn take(&mut self, kind: Kind, end: crate::DropFrom) -> Option<Packet> {
         let descriptors = self.descriptors.as_mut();
@@ -361,13 +362,13 @@ impl<S: Table<Descriptor>> DualPi2<S> {
             crate::DropFrom::Tail => queue.pop_tail(descriptors),
         }?;
         if self.classic.is_empty() {
-            // Nothing is owed to an empty queue.
+            // An empty queue has no claims.
             self.credit = self.law.full;
         }
         Some(packet)
     }
 
-    /// Charges a packet of `len` bytes of `kind` that leaves, before it is taken out.
+    /// Charges a packet of `len` bytes of `kind` that leaves, before it is removed.
     fn charge(&mut self, kind: Kind, len: u32) {
         let Law { classic, scalable, full, .. } = self.law;
         let len = i64::from(len);
@@ -375,14 +376,14 @@ impl<S: Table<Descriptor>> DualPi2<S> {
             Kind::Scalable => self.credit = self.credit.wrapping_sub(len.wrapping_mul(classic)),
             Kind::Classic => {
                 let earned = self.credit.wrapping_add(len.wrapping_mul(scalable));
-                // What is sent while the other queue is empty earns no more than a full credit.
+                // Bytes sent while the other queue is empty earn at most a full credit.
                 let most = if self.scalable.is_empty() { full.max(self.credit) } else { earned };
                 self.credit = earned.min(most);
             }
         }
     }
 
-    /// Turns `packet` away, with the first reason that applies.
+    /// Rejects `packet` with the first reason that applies.
     #[cold]
     fn reject(&mut self, packet: Packet) -> Rejected {
         self.ledger.count(|all| all.rejected.add(packet.len));
@@ -391,7 +392,8 @@ impl<S: Table<Descriptor>> DualPi2<S> {
         Rejected { packet, reason }
     }
 
-    /// Drops the newest packet of the queue that holds more bytes; the classic one, of equals.
+    /// Drops the newest packet of the queue that holds more bytes; of the classic one if they are
+    /// equal.
     fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let [scalable, classic] = self.backlogs();
         let kind = if scalable.bytes > classic.bytes { Kind::Scalable } else { Kind::Classic };
@@ -453,7 +455,7 @@ impl<S: Table<Descriptor>> Scheduler for DualPi2<S> {
         self.charge(kind, len);
         let mut packet = self.take(kind, crate::DropFrom::Head)?;
         self.ledger.deliver(packet.len);
-        // A packet that came with a mark leaves as it came.
+        // A packet that arrived with a mark leaves unchanged.
         if marks && packet.ecn != Ecn::Ce {
             packet.ecn = Ecn::Ce;
             self.ledger.count(FlowRecord::mark);
@@ -491,13 +493,13 @@ impl<S: Table<Descriptor>> Scheduler for DualPi2<S> {
         self.ledger.books()
     }
 
-    /// The newest of the queue that holds more bytes gives way.
+    /// Drops the newest packets of the queue that holds more bytes.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.ledger.set_limits(limits);
         while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
     }
 
-    /// The newest of the queue that holds more bytes gives way.
+    /// Drops the newest packet of the queue that holds more bytes.
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
         self.give_way(DropReason::Overflow, drops)
     }

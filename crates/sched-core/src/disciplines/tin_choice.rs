@@ -1,50 +1,50 @@
-//! Which tin goes next: the choice among tins, whatever it is that they hold.
+//! The choice among tins (traffic classes), independent of how a tin stores its packets.
 //!
-//! Which tin is served goes by one of two rules:
+//! The tin to serve is selected by one of two rules:
 //!
-//! - **By share**, if a tin has a threshold rate. A tin that is sent no more than its rate is
-//!   *within its share*. Among these tins the one with the highest number is served. If none is
-//!   within its share, the tin that is the first to come within it again borrows what is left.
+//! - **By share**, if a tin has a threshold rate. A tin that has sent no more than its rate allows
+//!   is *within its share*. Of these tins the one with the highest number is served. If none is
+//!   within its share, the tin that will be the first to return within it borrows the unused
+//!   bandwidth.
 //! - **By weight**, if no tin has a rate: deficit round robin over the tins.
 //!
-//! So a tin that keeps within its share goes first, one that exceeds it loses its priority and not
-//! its packets, and the line never idles while packets wait. A tin without a rate among others with
-//! one is always within its share.
+//! So a tin that stays within its share goes first, a tin that exceeds it loses its priority but
+//! not its packets, and the link never idles while packets are queued. A tin without a rate among
+//! others with one is always within its share.
 //!
-//! **The clock of a tin** says until when its rate covers what it was sent. Each packet moves the
-//! clock on by the time that the packet takes at the rate of the tin. What a tin borrows moves its
-//! clock to at most the time of that packet ahead of now. A tin that becomes backlogged has no
-//! credit for the time in which it was idle. A tin that waits while it is backlogged gets a credit,
-//! of at most `2^(n − t + 1) − 1` of the longest packets for tin `t` of `n`: as much as the tins
-//! above can delay it.
+//! **The clock of a tin** is the time until which its rate covers what it has sent. Each packet
+//! advances the clock by the packet's transmission time at the rate of the tin. Borrowing moves the
+//! clock to at most that packet's time after now. A tin that becomes backlogged has no credit for
+//! its idle time. A tin that waits while backlogged gets credit, at most `2^(n − t + 1) − 1`
+//! longest packets for tin `t` of `n`: as much as the tins above can delay it.
 //!
-//! **Promises.** `r` is the rate of a tin, `C` the rate of the line, `L` the longest packet on the
-//! wire, `F` the [floor](TinChoice::with_floor). `docs/disciplines/tins.md` has the proofs. Behind
-//! the rule by share, in any interval of length `T`:
+//! **Guarantees.** Let `r` be the rate of a tin, `C` the rate of the link, `L` the longest packet
+//! on the wire, and `F` the [floor](TinChoice::with_floor). For the proofs see
+//! `docs/disciplines/tins.md`. By share, in any interval of length `T`:
 //!
-//! - *Priority has an end.* While tin `t` of `n` is within its share it is sent at most `r·T + 2^(n
-//!   − t + 1)·L` bytes.
-//! - *Share.* A tin that stays backlogged is sent at least `min(r, (1 − L/F)·C − R)·T − 2^(n − t +
+//! - *Priority is limited.* While tin `t` of `n` is within its share it sends at most `r·T + 2^(n −
+//!   t + 1)·L` bytes.
+//! - *Share.* A tin that stays backlogged sends at least `min(r, (1 − L/F)·C − R)·T − 2^(n − t +
 //!   1)·L` bytes, where `R` is the sum of the rates of the tins above.
-//! - *Wait of the highest tin.* A packet that finds the highest tin idle and within its share
-//!   starts after at most one packet on the wire, and one of the floor.
-//! - *No tin starves.* A tin that stays backlogged sends a packet after at most `n·F + n·L` bytes
-//!   of all tins, whatever their rates: one packet in `F` bytes is of the tin that was not served
-//!   for longest, if that was for `F` bytes.
+//! - *Delay of the highest tin.* A packet that finds the highest tin idle and within its share
+//!   starts after at most the packet in transmission and one packet of the floor.
+//! - *No starvation.* A tin that stays backlogged sends a packet after at most `n·F + n·L` bytes of
+//!   all tins, whatever their rates: one packet in `F` bytes is from the tin that has waited
+//!   longest, if it has waited for `F` bytes.
 //!
-//! By weight, tin `t` of quantum `Q` waits for at most a turn of every other tin, `Q + L − 1` bytes
-//! each.
+//! By weight, tin `t` waits for at most one turn of every other tin, `Q + L − 1` bytes for quantum
+//! `Q`.
 //!
-//! Which tin is next changes only when a packet is served, and when a tin becomes backlogged or
-//! idle: a tin that comes within its share in between is seen at the next of these calls.
+//! The next tin changes only when a packet is served, and when a tin becomes backlogged or idle: a
+//! tin that returns within its share in between is considered at the next of these calls.
 //!
-//! **Time.** From [`TinChoice::advance`]; counted in these calls only. A step back is no time,
-//! unless it is of more than a second: then time goes on from the new reading. A step forward
-//! counts for at most ten hours.
+//! **Time.** Timestamps come from [`TinChoice::advance`] and take effect only in the calls named
+//! above. A step back counts as no time passing, unless it exceeds a second: then time continues
+//! from the new timestamp. A step forward counts for at most ten hours.
 //!
-//! **Cost.** O(1): the time of a packet and a few comparisons; a loop over the tins where one comes
-//! within its share, and where none of more than four is within it. Nothing with one tin. Memory:
-//! 72 bytes a tin.
+//! **Cost.** O(1): the time of a packet and a few comparisons; a loop over the tins if one returns
+//! within its share, and if none of more than four is within it. Nothing with one tin. Memory: 72
+//! bytes per tin.
 //!
 //! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours:
 //! `docs/disciplines/tins.md`.
@@ -61,32 +61,31 @@ use crate::hosts::wire_length::{AsBooked, WireLength};
 use crate::{Elapsed, Imbalance, Nanos, Packet, Volume};
 use tin::bits;
 
-/// The most bytes of the floor. A tin waits for at most as many of each of the others, which is
-/// less than the count of bytes sent can tell apart: 2^32.
+/// Maximum floor in bytes. A tin waits for at most this many of each other tin, which stays below
+/// the 2^32 wrap of `sent`.
 const MOST_FLOOR: u32 = 1 << 28;
-/// Time that is later than this is moved back to where it began. A step of time is at most 2⁴⁵, and
-/// no clock is ahead of now by more than the time of a packet, 2⁴⁶. Few tins leave by the short
-/// way, which moves no time back, until the floor is due: after 2²⁸ bytes at most. Those that take
-/// most are single bytes, of up to 566 on the wire: less than 2⁶¹ − 2⁴⁷ together. So time stays
-/// below 2⁶².
+/// Times later than this are moved back to the origin. A step of time is at most 2⁴⁵, and no clock
+/// is ahead of now by more than the time of a packet, 2⁴⁶. The fast path for few tins does not move
+/// time back, but ends when the floor is due: after at most 2²⁸ bytes. Single bytes, of up to 566
+/// on the wire, take longest: less than 2⁶¹ − 2⁴⁷ together. So time stays below 2⁶².
 const LATEST: Nanos = Nanos(1 << 61);
 
-/// As many tins are looked at without a loop.
+/// Number of tins compared without a loop.
 const FEW: usize = 4;
 
-/// The instant at which one of few tins comes within its share, and the number of the tin in the
-/// lowest two bits: the least of all says both. Of tins that come at once the highest has the
-/// least.
+/// The time at which one of few tins returns within its share, with the tin in the lowest two bits:
+/// the minimum of several gives both. Of tins that return at the same time the highest has the
+/// minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due(u64);
 
 impl Due {
-    /// A tin that is idle: later than any other.
+    /// An idle tin: later than any other.
     const NEVER: Self = Self(u64::MAX);
-    /// The bits that say which tin it is.
+    /// The bits that contain the tin.
     const TIN: u8 = 3;
 
-    /// Tin `at` comes within its share at `clock`, which is below 2⁶².
+    /// Tin `at` returns within its share at `clock`, which is below 2⁶².
     #[inline(always)]
     const fn at(clock: Nanos, at: u32) -> Self {
         Self(clock.0 << 2 | (!at & Self::TIN as u32) as u64)
@@ -104,32 +103,31 @@ impl Due {
     }
 }
 
-/// Which tin is served.
+/// The rule by which tins are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// There is one.
+    /// There is only one tin.
     One,
     ByShare,
     ByWeight,
 }
 
-/// Says which tin is served next, and is told what becomes of each: not what a tin holds, nor how
-/// it is kept.
+/// Selects the tin to serve next; the owner stores the packets.
 ///
 /// The owner keeps the packets of each tin in a structure of its own, and serves from that of
-/// [`Self::front`]. It tells when a tin that held nothing holds something ([`Self::backlogged`]),
-/// when the tin at the front has sent a packet ([`Self::served`]), and when a tin has lost all it
-/// held without service ([`Self::emptied`]). With one tin ([`Self::is_one`]) none of these calls is
-/// needed, and each returns at once.
+/// [`Self::front`]. It reports when an empty tin becomes backlogged ([`Self::backlogged`]), when
+/// the tin at the front has sent a packet ([`Self::served`]), and when a tin has lost all its
+/// packets without service ([`Self::emptied`]). With one tin ([`Self::is_one`]) none of these calls
+/// is needed, and each returns at once.
 ///
-/// The rules and what they promise: `docs/disciplines/tins.md`. Every call is O(1), those that set
-/// tins or the link O(tins).
+/// For the rules and their guarantees see `docs/disciplines/tins.md`. Every call is O(1), except
+/// that changing tins or the link is O(tins).
 ///
 /// ```
 /// use sched_core::{AsBooked, Nanos, TinChoice, TinConfig, TinState};
 ///
 /// let mut choice = TinChoice::new([TinState::EMPTY; 2], 1_500, AsBooked)?;
-/// // On a line of 12 Mbit/s, which sends a packet a millisecond, tin 1 has priority up to a quarter.
+/// // On a link of 12 Mbit/s, one packet per millisecond, tin 1 has priority up to a quarter.
 /// let share = |bits| TinConfig::by_weight(1).with_rate(bits);
 /// choice.set_tins(&[share(12_000_000), share(3_000_000)], 0)?;
 ///
@@ -146,51 +144,53 @@ enum Rule {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinChoice<T, L = AsBooked> {
-    /// One for each tin that there may be; those that are not there are idle.
+    /// One entry per possible tin; unused tins are idle.
     tins: T,
-    /// By share, when each of the first tins comes within its share.
+    /// By share: for each of the first tins, the time at which it returns within its share.
     due: [Due; FEW],
-    /// How many tins there are. All others are idle.
+    /// Number of tins in use. All others are idle.
     count: u8,
     rule: Rule,
     /// The tin served next, if any is backlogged.
     front: u32,
-    /// Bit `t` is set if and only if tin `t` is backlogged. Not kept with one tin.
+    /// Bit `t` is set if and only if tin `t` is backlogged. Not maintained with one tin.
     backlogged: u32,
-    /// The backlogged tins that were within their share when that was last looked at.
+    /// The backlogged tins that were within their share when last checked.
     within: u32,
-    /// No tin that is backlogged and not in `within` comes within its share before. At most
-    /// [`LATEST`]. Not kept while `borrowing_until` is.
+    /// Lower bound of the times at which a backlogged tin not in `within` returns within its share.
+    /// At most [`LATEST`]. Not maintained while `borrowing_until` is.
     next_within: Nanos,
-    /// The same, where few tins share and none of them is in `within`; 0 otherwise.
+    /// The equivalent of `next_within` if few tins share and none of them is in `within`; 0
+    /// otherwise.
     borrowing_until: Nanos,
-    /// The last reading of the clock of the owner.
+    /// The latest timestamp from the owner.
     told: Nanos,
-    /// The time as of the calls in which a tin changes.
+    /// The time as of the last call that changed a tin.
     time: Elapsed,
-    /// Whether the tin at the front has been sent something in its turn by weight.
+    /// True if the tin at the front has sent something in its turn by weight.
     has_begun: bool,
     /// Bytes sent. Wraps: two counts compare by the sign of their difference.
     sent: u32,
-    /// The count of bytes before which no tin is to be served by the floor.
+    /// Value of `sent` before which the floor serves no tin.
     floor_at: u32,
-    /// Bytes after which a tin that is not served in them is.
+    /// Bytes without service after which the floor serves a tin.
     floor: u32,
     max_len: u32,
     link: L,
 }
 
 impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
-    /// The floor unless another is [set](Self::with_floor), in longest packets.
+    /// Default of the floor, in longest packets; see [`Self::with_floor`].
     pub const FLOOR: u32 = 64;
 
-    /// One tin, for packets of at most `max_len` bytes, which are as long on the wire as `link`
-    /// says; there may be as many tins as `tins` has room for. Rates count lengths on the wire;
-    /// weights count lengths as they are booked.
+    /// Creates a choice with one tin, for packets of at most `max_len` bytes.
+    ///
+    /// There may be up to `tins.len()` tins. `link` gives the length of packets on the wire. Rates
+    /// count lengths on the wire; weights count lengths as accounted.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], and without
-    /// room for a tin.
+    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], and if `tins`
+    /// is empty.
     pub fn new(mut tins: T, max_len: u32, link: L) -> Result<Self, ConfigError> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
@@ -221,10 +221,11 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         })
     }
 
-    /// Another floor: a tin that is backlogged, and has been sent nothing while all together were
-    /// sent `packets` of the longest packets, is served, at most once in as many bytes. 2 to 1,024
-    /// packets, any other number counts as the nearest of these; and at most 2^28 bytes, whatever
-    /// the number.
+    /// Sets the floor, in longest packets.
+    ///
+    /// A backlogged tin that has sent nothing while all tins together have sent `packets` longest
+    /// packets is served, at most once in that many bytes. `packets` is limited to 2 to 1,024, and
+    /// the floor to at most 2^28 bytes.
     #[must_use]
     pub fn with_floor(mut self, packets: u32) -> Self {
         self.floor = self.max_len.wrapping_mul(packets.clamp(2, 1_024)).min(MOST_FLOOR);
@@ -232,11 +233,11 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self
     }
 
-    /// Whether [`Self::set_tins`] takes these tins, and how many they are.
+    /// Checks tins as [`Self::set_tins`] does, and returns their number.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] unless the tins are in `1..=`[`TinConfig::MAX_TINS`], and for a
-    /// rate or a weight outside its range.
+    /// [`ConfigError::OutOfRange`] unless the number of tins is in `1..=`[`TinConfig::MAX_TINS`],
+    /// and for a rate or a weight outside its range.
     pub fn check(tins: &[TinConfig]) -> Result<u32, ConfigError> {
         let most = TinConfig::MAX_TINS.into();
         ConfigError::check_range("number of tins", tins.len() as u64, 1, most)?;
@@ -244,13 +245,14 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         Ok(u32::try_from(tins.len()).unwrap_or(TinConfig::MAX_TINS))
     }
 
-    /// Other tins, as many as `tins` is long. Bit `t` of `backlogged` says whether tin `t` holds
-    /// packets; the bits of tins that there would not be do not count. What a tin owes or has to
-    /// its credit it owes or has after the change, in bytes. With rates the tins share by them,
-    /// without any by weight.
+    /// Replaces the tins.
+    ///
+    /// Bit `t` of `backlogged` is set if tin `t` holds packets; bits of unused tins are ignored.
+    /// Each tin keeps its debt or credit, in bytes. If any tin has a rate, the tins share by rate,
+    /// otherwise by weight.
     ///
     /// # Errors
-    /// As [`Self::check`], and for more tins than there is room for; nothing has changed then.
+    /// See [`Self::check`]; also if there are more tins than entries. Nothing has changed then.
     pub fn set_tins(&mut self, tins: &[TinConfig], backlogged: u32) -> Result<(), ConfigError> {
         let (count, room) = (Self::check(tins)?, self.tins.as_ref().len() as u64);
         ConfigError::check_range("number of tins", count.into(), 1, room)?;
@@ -272,7 +274,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
                 tin.set_rate(config.bits_per_second, above, longest, now);
             }
         }
-        // A tin that is not there owes nothing.
+        // Unused tins have no debt.
         let unused = self.tins.as_mut().iter_mut().skip(tins.len());
         unused.for_each(|tin| *tin = TinState::EMPTY);
         (self.rule, self.has_begun) = (rule, false);
@@ -282,33 +284,33 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         Ok(())
     }
 
-    /// How many tins there are.
+    /// Returns the number of tins.
     #[must_use]
     pub const fn tins(&self) -> u32 {
         if TinConfig::MAX_TINS == 1 { 1 } else { self.count as u32 }
     }
 
-    /// Whether there is one tin, which needs no choice.
+    /// Returns true if there is only one tin, which needs no choice.
     #[inline(always)]
     #[must_use]
     pub const fn is_one(&self) -> bool {
         TinConfig::MAX_TINS == 1 || matches!(self.rule, Rule::One)
     }
 
-    /// What is set for `tin`; `None` if there is no such tin.
+    /// Returns the configuration of `tin`, or `None` if there is no such tin.
     #[must_use]
     pub fn tin(&self, tin: u32) -> Option<TinConfig> {
         self.tins.as_ref().get(tin as usize).filter(|_| tin < self.tins()).map(TinState::config)
     }
 
-    /// The longest packet, in bytes.
+    /// Returns the longest packet, in bytes.
     #[inline(always)]
     #[must_use]
     pub const fn max_len(&self) -> u32 {
         self.max_len
     }
 
-    /// What packets are on the wire, from the next on that leaves. `backlogged` as in
+    /// Changes the length of packets on the wire, from the next packet sent. For `backlogged` see
     /// [`Self::set_tins`].
     pub fn set_link(&mut self, link: L, backlogged: u32) {
         self.link = link;
@@ -322,30 +324,32 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.look_anew(now, backlogged);
     }
 
-    /// It is `now`. Time counts when a tin changes. A step back is no time, unless it is of more
-    /// than a second: then time goes on from the new reading. A step forward counts for at most ten
-    /// hours.
+    /// Sets the current time.
+    ///
+    /// Time takes effect when a tin changes. A step back counts as no time passing, unless it
+    /// exceeds a second: then time continues from the new timestamp. A step forward counts for at
+    /// most ten hours.
     #[inline(always)]
     pub const fn advance(&mut self, now: Nanos) {
         self.told = now;
     }
 
-    /// Returns the time that was given to [`Self::advance`] last.
+    /// Returns the timestamp last passed to [`Self::advance`].
     #[inline(always)]
     #[must_use]
     pub const fn told(&self) -> Nanos {
         self.told
     }
 
-    /// The tin served next; any if none is backlogged.
+    /// Returns the tin served next, or any tin if none is backlogged.
     #[inline(always)]
     #[must_use]
     pub const fn front(&self) -> u32 {
-        // So that no place of a tin is checked.
+        // The mask removes bounds checks.
         self.front & (TinConfig::MAX_TINS - 1)
     }
 
-    /// The most bytes on the wire that a packet takes.
+    /// Returns the maximum length of a packet on the wire.
     fn longest(&self) -> u32 {
         self.link.wire_len(self.max_len).max(1)
     }
@@ -355,7 +359,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.tins.as_mut().get_mut(tin as usize)
     }
 
-    /// Tin `at`, which held nothing, is backlogged. Without effect if there is no such tin.
+    /// Records that the idle tin `at` is backlogged. Does nothing if there is no such tin.
     pub fn backlogged(&mut self, at: u32) {
         if self.is_one() || at >= self.tins() {
             return;
@@ -383,14 +387,14 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.choose(now);
     }
 
-    /// The tin at the front has been sent a packet of `len` bytes, booked. It `is_idle` if it holds
-    /// nothing more.
+    /// Records that the tin at the front has sent a packet of `len` accounted bytes, and whether it
+    /// `is_idle` now.
     #[inline(always)]
     pub fn served(&mut self, len: u32, is_idle: bool) {
         if self.is_one() {
             return;
         }
-        // No queue takes a longer one; others may tell of one.
+        // No queue accepts a longer packet, but other callers may report one.
         let len = len.min(self.max_len);
         let wire_len = self.wire_len(len);
         if is_idle || !self.borrowed(self.front, len, wire_len) {
@@ -398,31 +402,35 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         }
     }
 
-    /// What a packet of `len` bytes, booked, takes on the wire.
+    /// Returns the length on the wire of a packet of `len` accounted bytes.
     #[inline(always)]
     #[must_use]
     pub fn wire_len(&self, len: u32) -> u32 {
         self.link.wire_len(len)
     }
 
-    /// What `tin` has been sent, as booked, since there are several tins, or since there is this
-    /// one; nothing if there is no such tin.
+    /// Returns the packets and bytes that `tin` has sent, as accounted.
+    ///
+    /// Counting starts when there are several tins, or when this tin is added. Returns zero if
+    /// there is no such tin.
     #[must_use]
     pub fn served_in(&self, tin: u32) -> Volume {
         self.tins.as_ref().get(tin as usize).map_or(Volume::ZERO, TinState::served)
     }
 
-    /// Counts a packet of `len` bytes that `tin` was sent although it was not chosen:
-    /// [`Self::served_in`] has it. Nothing if there is no such tin.
+    /// Counts a packet of `len` bytes that `tin` sent without being selected, in
+    /// [`Self::served_in`]. Does nothing if there is no such tin.
     pub fn count(&mut self, tin: u32, len: u32) {
         if let Some(tin) = self.tin_mut(tin) {
             tin.count(len);
         }
     }
 
-    /// [`Self::served`], of tin `at`, which holds more, where few tins are all beyond their shares
-    /// and stay so. Returns whether it is so; nothing has changed if not. Most packets of a line
-    /// that is full leave like this: nothing is called here.
+    /// Fast path of [`Self::served`] for tin `at`, which stays backlogged, if few tins are all
+    /// beyond their shares and stay so.
+    ///
+    /// Returns false, with nothing changed, in other cases. Most packets of a saturated link take
+    /// this path, which calls no function.
     #[inline(always)]
     #[must_use]
     pub fn borrowed(&mut self, at: u32, len: u32, wire_len: u32) -> bool {
@@ -432,7 +440,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
             return false;
         }
         self.sent = sent;
-        // Below `FEW`, for compilers too.
+        // The mask tells the compiler that `at` is below `FEW`.
         let at = at & u32::from(Due::TIN);
         if let Some(tin) = self.tin_mut(at) {
             tin.served_at = sent;
@@ -445,7 +453,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         true
     }
 
-    /// [`Self::served`], whatever there is to do.
+    /// [`Self::served`] for all cases.
     #[inline(always)]
     pub fn served_in_full(&mut self, len: u32, wire_len: u32, is_idle: bool) {
         if self.rule != Rule::ByShare {
@@ -454,7 +462,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.charge_share(len, wire_len, is_idle);
     }
 
-    /// Tin `at`, which was backlogged, has lost what it held, without service.
+    /// Records that tin `at`, which was backlogged, has lost all its packets without service.
     pub fn emptied(&mut self, at: u32) {
         if self.is_one() {
             return;
@@ -468,8 +476,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
             return self.choose(now);
         }
         if is_front {
-            // A loss is no service. A turn that has begun is over, as if the tin had been emptied
-            // by service.
+            // A loss is not service. A turn that has begun ends, as if service had emptied the tin.
             if self.has_begun
                 && let Some(tin) = self.tin_mut(at)
             {
@@ -479,7 +486,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         }
     }
 
-    /// Checks the choice against the tins that hold packets, a bit each.
+    /// Checks the choice against the tins that hold packets, one bit each.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -503,12 +510,13 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         Imbalance::check("the tin served next is backlogged", 0, any.into(), front.into())
     }
 
-    /// The masks anew, where `backlogged` says which tins hold packets, and the tin served next.
+    /// Recomputes the masks, where `backlogged` has a bit for each tin with packets, and selects
+    /// the next tin.
     fn look_anew(&mut self, now: Nanos, backlogged: u32) {
         let known = u32::MAX.unbounded_shr(u32::BITS.wrapping_sub(self.tins()));
         (self.backlogged, self.within, self.next_within) = (backlogged & known, 0, now);
         if self.is_one() {
-            // Nothing would take the bit back.
+            // Nothing would clear the bit.
             (self.front, self.backlogged) = (0, 0);
             return;
         }
@@ -521,8 +529,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         }
     }
 
-    /// By share: the tin served next, as of `now`. What is rare is in functions of its own, called
-    /// last: no registers are saved.
+    /// By share: selects the tin served next at `now`. Rare cases are in functions of their own, in
+    /// tail position, so that no registers are saved.
     #[inline(never)]
     fn choose(&mut self, now: Nanos) {
         if now >= self.next_within {
@@ -531,7 +539,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.choose_front();
     }
 
-    /// [`Self::choose`], where no other tin has come within its share.
+    /// [`Self::choose`] if no other tin has returned within its share.
     #[inline(always)]
     fn choose_front(&mut self) {
         if self.is_floor_due() {
@@ -540,7 +548,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.choose_by_clock();
     }
 
-    /// [`Self::choose_front`], where the floor serves none.
+    /// [`Self::choose_front`] if the floor serves no tin.
     #[inline(always)]
     fn choose_by_clock(&mut self) {
         if self.within == 0 {
@@ -549,7 +557,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.front = self.within.ilog2();
     }
 
-    /// Notes when tin `at` is due, if it is one of the first.
+    /// Records when tin `at` is due, if it is one of the first.
     #[inline(always)]
     fn note_due(&mut self, at: u32, due: Due) {
         if let Some(noted) = self.due.get_mut(at as usize) {
@@ -557,7 +565,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         }
     }
 
-    /// Notes when each tin is due.
+    /// Records when each tin is due.
     fn note_all_due(&mut self) {
         self.due = [0, 1, 2, 3].map(|at: u32| match self.tins.as_ref().get(at as usize) {
             Some(tin) if self.backlogged >> at & 1 == 1 => Due::at(tin.clock(), at),
@@ -565,8 +573,8 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         });
     }
 
-    /// [`Self::choose`], where others may have come within their share: looks which have, and when
-    /// the next one does.
+    /// [`Self::choose`] if tins may have returned within their share: updates the mask and the next
+    /// time.
     #[inline(never)]
     fn look(&mut self, now: Nanos) {
         let now = if now < LATEST { now } else { self.move_time_back() };
@@ -584,14 +592,14 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.choose_front();
     }
 
-    /// The time as of the last reading that was told.
+    /// Returns the time as of the latest timestamp.
     #[inline]
     fn now(&mut self) -> Nanos {
         let now = self.later();
         if now < LATEST { now } else { self.move_time_back() }
     }
 
-    /// [`Self::now`], which may be later than [`LATEST`].
+    /// [`Self::now`] without the limit [`LATEST`].
     #[inline(always)]
     fn later(&mut self) -> Nanos {
         if self.borrowing_until > Nanos::ZERO {
@@ -603,8 +611,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         }
     }
 
-    /// Moves all instants back, long before they would reach the end of their type; returns what
-    /// time it is then.
+    /// Moves all times back, long before they could overflow; returns the new current time.
     #[cold]
     fn move_time_back(&mut self) -> Nanos {
         let span = self.time.move_back();
@@ -614,14 +621,14 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.time.now()
     }
 
-    /// A tin that is backlogged comes within its share at `clock`.
+    /// Records that a backlogged tin returns within its share at `clock`.
     #[inline]
     fn note_within(&mut self, clock: Nanos) {
         self.next_within = self.next_within.min(clock);
     }
 
-    /// [`Self::choose`], where no tin is within its share: the one that comes within it first, the
-    /// highest of those that do at once; tin 0 if none is backlogged.
+    /// [`Self::choose`] if no tin is within its share: the one that returns first, the highest of
+    /// several; tin 0 if none is backlogged.
     #[inline(never)]
     fn choose_earliest(&mut self) {
         if usize::from(self.count) <= FEW {
@@ -639,37 +646,36 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.front = first;
     }
 
-    /// [`Self::choose_earliest`] of few tins, which are all beyond their shares until then.
+    /// [`Self::choose_earliest`] for few tins, which are all beyond their shares until then.
     #[inline(always)]
     fn choose_of_few(&mut self) {
         const { assert!(FEW == 1 + Due::TIN as usize) };
-        // Without branches: which tin it is, no processor foresees.
+        // Without branches: the tin is unpredictable.
         let [a, b, c, d] = self.due;
         let first = a.min(b).min(c.min(d));
         (self.front, self.borrowing_until) = (first.tin(), first.clock());
     }
 
-    /// Whether a tin may have been passed over for as long as the floor allows.
+    /// Returns true if a tin may have waited for as long as the floor allows.
     #[inline(always)]
     const fn is_floor_due(&self) -> bool {
         self.is_floor_due_at(self.sent)
     }
 
-    /// Whether the tin at the front is served by the floor.
+    /// Returns true if the tin at the front is served by the floor.
     #[must_use]
     pub const fn serves_by_floor(&self) -> bool {
         matches!(self.rule, Rule::ByShare) && self.is_floor_due()
     }
 
-    /// Whether the floor is due when so many bytes have been `sent`.
+    /// Returns true if the floor is due once `sent` bytes have been sent.
     #[inline(always)]
     const fn is_floor_due_at(&self, sent: u32) -> bool {
         sent.wrapping_sub(self.floor_at).cast_signed() >= 0
     }
 
-    /// [`Self::choose`], where a tin may have been passed over for as long as the floor allows: the
-    /// one that was not served for longest, if that was for as many bytes as the floor says; the
-    /// lowest of several.
+    /// [`Self::choose`] if a tin may have waited for as long as the floor allows: the one that has
+    /// waited longest, the lowest of several, if it has waited for the bytes of the floor.
     #[inline(never)]
     fn choose_by_floor(&mut self) {
         let (mut first, mut longest) = (0, 0);
@@ -688,7 +694,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         self.choose_by_clock();
     }
 
-    /// By weight: the turn is that of the next backlogged tin; tin 0 if none is.
+    /// By weight: passes the turn to the next backlogged tin, or to tin 0 if there is none.
     const fn turn_to_next(&mut self) {
         let behind = self.backlogged & (u32::MAX << 1) << (self.front & 31);
         let next = if behind == 0 { self.backlogged } else { behind }.trailing_zeros();
@@ -725,7 +731,7 @@ impl<T: Table<TinState>, L: WireLength> TinChoice<T, L> {
         if self.rule == Rule::One {
             return;
         }
-        // Counted here too, so that time is as late as it is under the other rule.
+        // Called for time, so that it is as late as under the other rule.
         self.now();
         let (at, max_len) = (self.front, self.max_len);
         let Some(tin) = self.tin_mut(at) else { return };

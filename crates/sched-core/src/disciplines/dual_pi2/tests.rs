@@ -16,7 +16,7 @@ fn candidate(sojourn: u64, ecn: Ecn) -> Candidate {
     Candidate { sojourn: Nanos(sojourn), ecn, is_last: false }
 }
 
-/// Signals and drops of 10,000 packets.
+/// Counts the signals and drops of 10,000 packets.
 fn told(law: &Law, mut judging: Judging, kind: Kind, candidate: Candidate) -> [u32; 2] {
     let mut told = [0; 2];
     for _ in 0..10_000 {
@@ -29,8 +29,8 @@ fn told(law: &Law, mut judging: Judging, kind: Kind, candidate: Candidate) -> [u
     told
 }
 
-/// Goal: the ramp of RFC 9332, appendix A: nothing to 0.8 ms, all from 1.2 ms, in a line between;
-/// and a step.
+/// Goal: the ramp of RFC 9332, appendix A: no marks up to 0.8 ms, all from 1.2 ms, linear in
+/// between; and a step.
 #[test]
 fn scalable_packets_are_marked_along_the_ramp() {
     let ramp = law(DualPi2Params::default());
@@ -55,8 +55,8 @@ fn scalable_packets_are_marked_along_the_ramp() {
     assert_eq!(told(&step, judging(0), Kind::Scalable, last), [0, 0], "the last has no queue");
 }
 
-/// Goal: the scalable queue is marked with the larger of the ramp and k·p', the classic one told
-/// with p'²; from k·p' = 1 on both are dropped with p'², whatever the codepoint.
+/// Goal: the scalable queue is marked with the larger of the ramp and k·p', the classic one marked
+/// or dropped with p'²; from k·p' = 1 on both are dropped with p'², whatever the codepoint.
 #[test]
 fn the_queues_are_coupled_until_marks_can_say_no_more() {
     let law = law(DualPi2Params::default());
@@ -92,8 +92,8 @@ fn put(line: &mut Line, now: u64, handle: u32, ecn: Ecn) {
     line.enqueue(Nanos(now), FlowId(0), packet, &mut |_: Packet, _| ()).unwrap();
 }
 
-/// Goal: the codepoint says the queue, CE that of scalable packets; a packet that came with a mark
-/// is not counted as marked here.
+/// Goal: the codepoint selects the queue, CE that of scalable packets; a packet that arrived with a
+/// mark is not counted as marked here.
 #[test]
 fn the_codepoint_says_the_queue() {
     let mut line = line(DualPi2Params::default());
@@ -114,8 +114,7 @@ fn the_codepoint_says_the_queue() {
     assert_eq!((line.counters().marked, line.counters().came_marked), (1, 1));
 }
 
-/// Goal: in a call at most 32 packets are dropped, and never the last of a queue; a look foresees
-/// it.
+/// Goal: a call drops at most 32 packets, and never the last of a queue; a peek predicts it.
 #[test]
 fn a_call_drops_a_bounded_number_of_packets() {
     for (packets, dropped) in [(1, 0), (2, 1), (33, 32), (40, 32)] {
@@ -136,8 +135,8 @@ fn a_call_drops_a_bounded_number_of_packets() {
     }
 }
 
-/// Goal: the delay of an update is that of the longer head at the instant of the update, also where
-/// the update is made up for later.
+/// Goal: the delay of an update is that of the longer head at the instant of the update, even if
+/// the update is performed later.
 #[test]
 fn a_late_update_sees_the_delay_of_its_instant() {
     for ecn in [Ecn::NotEct, Ecn::Ect1] {
@@ -151,14 +150,14 @@ fn a_late_update_sees_the_delay_of_its_instant() {
         // A sojourn time is known to a tick.
         let apart = late.judging.pi.p.abs_diff(punctual.judging.pi.p);
         assert!(apart < ONE / 100_000 && late.judging.pi.p > ONE / 10, "{apart}");
-        // After as many updates the rest is let go.
+        // After that many updates the rest is skipped.
         late.judging = late.judging_at(Nanos(1 << 40));
         assert_eq!(late.judging.pi.updated, Nanos(1 << 40));
     }
 }
 
-/// Goal: what is queued and learned survives other parameters, and the books notice a credit that
-/// is owed to an empty queue.
+/// Goal: queues and `p'` survive a change of parameters, and the recount detects a credit that is
+/// owed to an empty queue.
 #[test]
 fn parameters_change_under_load() {
     let mut line = line(DualPi2Params::default());

@@ -6,29 +6,29 @@ use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
 
-/// The most tins.
+/// Maximum number of tins.
 const TINS: usize = TinConfig::MAX_TINS as usize;
 
 type Choice = TinChoice<[TinState; TINS]>;
 
 /// The longest packet.
 const L: u32 = 1_000;
-/// Nanoseconds that the line takes for a byte: 8 Mbit/s.
+/// Nanoseconds per byte on the link: 8 Mbit/s.
 const BYTE: u64 = 1_000;
 
-/// Bits per second of the line.
+/// Rate of the link in bits per second.
 const LINE: u64 = 8_000_000;
 
 fn share(thousandths: u64) -> TinConfig {
     TinConfig::by_weight(1).with_rate(LINE * thousandths / 1_000)
 }
 
-/// A line of 8 Mbit/s, with one queue of lengths in each tin.
+/// A link of 8 Mbit/s, with one queue of lengths per tin.
 struct Line {
     choice: Choice,
     queues: Vec<VecDeque<u32>>,
     now: u64,
-    /// What was sent: when it began, of which tin, how long it was.
+    /// Packets sent: start, tin and length.
     sent: Vec<(u64, u32, u32)>,
 }
 
@@ -39,7 +39,7 @@ impl Line {
         Self { choice, queues: vec![VecDeque::new(); tins.len()], now: 0, sent: Vec::new() }
     }
 
-    /// The tins that hold packets, a bit each.
+    /// Returns the tins that hold packets, one bit each.
     fn held(&self) -> u32 {
         let tins = (0..).zip(&self.queues);
         tins.fold(0, |held, (tin, queue)| held | u32::from(!queue.is_empty()) << tin)
@@ -58,7 +58,7 @@ impl Line {
         }
     }
 
-    /// The next packet, of which tin it is and its length.
+    /// Dequeues the next packet and returns its tin and length.
     fn dequeue(&mut self) -> Option<(u32, u32)> {
         let tin = self.choice.front();
         let queue = &mut self.queues[tin as usize];
@@ -84,7 +84,7 @@ impl Line {
         self.choice.set_tins(tins, self.held()).unwrap();
     }
 
-    /// Each of `tins` always holds packets of `len` bytes, for `packets` packets.
+    /// Keeps packets of `len` bytes queued in each of `tins`, for `packets` packets.
     fn flood(&mut self, tins: &[u32], len: u32, packets: u32) {
         for _ in 0..packets {
             for &tin in tins {
@@ -96,28 +96,27 @@ impl Line {
         }
     }
 
-    /// The tins of the last `packets` packets.
+    /// Returns the tins of the last `packets` packets.
     fn last(&self, packets: usize) -> String {
         let sent = &self.sent[self.sent.len() - packets..];
         sent.iter().map(|(_, tin, _)| char::from(b'0' + *tin as u8)).collect()
     }
 
-    /// Bytes of `tin` since `from`.
+    /// Returns the bytes of `tin` since `from`.
     fn bytes(&self, tin: u32, from: usize) -> u64 {
         let sent = self.sent[from..].iter().filter(|sent| sent.1 == tin);
         sent.map(|sent| u64::from(sent.2)).sum()
     }
 }
 
-/// Thousandths of the line that each tin had.
+/// Returns the share of the link of each tin, in thousandths.
 fn shares(line: &Line) -> Vec<u64> {
     let all: u64 = line.sent.iter().map(|sent| u64::from(sent.2)).sum();
     let tins = 0..line.choice.tins();
     tins.map(|tin| (line.bytes(tin, 0) * 1_000 + all / 2) / all).collect()
 }
 
-/// Goal: the shares of CAKE's tins where every tin is flooded. Method: a flow in each, long
-/// packets.
+/// Goal: the shares of CAKE's tins if every tin is flooded. Method: one flow per tin, long packets.
 #[test]
 fn tins_that_are_all_flooded_have_their_shares_from_the_top() {
     let mut diffserv4 = Line::of(&[share(1_000), share(62), share(500), share(250)]);
@@ -126,7 +125,8 @@ fn tins_that_are_all_flooded_have_their_shares_from_the_top() {
     let mut without_voice = Line::of(&[share(1_000), share(62), share(500), share(250)]);
     without_voice.flood(&[0, 1, 2], L, 20_000);
     assert_eq!(shares(&without_voice), [438, 62, 500, 0]);
-    // More than the line has: what is left of the top goes to the next, and the floor to the rest.
+    // More than the rate of the link: the tins at the top get their share, the next gets the rest,
+    // and the others the floor.
     let mut overbooked = Line::of(&[share(1_000), share(875), share(600), share(500)]);
     overbooked.flood(&[0, 1, 2, 3], L, 20_000);
     let shares = shares(&overbooked);
@@ -134,8 +134,8 @@ fn tins_that_are_all_flooded_have_their_shares_from_the_top() {
     assert!(shares[2] >= 480 && shares[3] == 500, "{shares:?}");
 }
 
-/// Goal: borrowing beyond the share: the tin that was first to exceed it goes first, and alone a
-/// tin has the line.
+/// Goal: borrowing beyond the share: the tin that was first to exceed it goes first, and a tin
+/// alone gets the whole link.
 #[test]
 fn tins_that_are_all_beyond_their_shares_borrow_in_turn() {
     let mut line = Line::of(&[share(100), share(100), share(200)]);
@@ -144,9 +144,9 @@ fn tins_that_are_all_beyond_their_shares_borrow_in_turn() {
     assert_eq!(line.now, 50 * u64::from(L) * BYTE, "without a pause");
     let from = line.sent.len();
     line.flood(&[0, 1, 2], L, 10_000);
-    // What is left of the shares is lent to the tin that comes within its share first, most often
-    // that of the highest rate: a packet puts its clock ahead by 5 packets of the line, and those
-    // of the others by 10.
+    // Unused shares are lent to the tin that returns within its share first, most often that of the
+    // highest rate: a packet moves its clock by 5 packets of the link, and those of the others by
+    // 10.
     let sent: Vec<u64> = (0..3).map(|tin| line.bytes(tin, from) / 100_000).collect();
     assert_eq!(sent, [14, 14, 71]);
 }
@@ -167,7 +167,8 @@ fn a_packet_of_the_highest_tin_waits_for_the_packet_on_the_wire_only() {
     }
 }
 
-/// Goal: by weight tins share in the ratio of their weights, whatever the lengths of their packets.
+/// Goal: by weight, tins share in the ratio of their weights, whatever the lengths of their
+/// packets.
 #[test]
 fn without_rates_tins_share_by_weight() {
     let weights = [1_024, 64, 512, 256];
@@ -226,8 +227,8 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     assert_eq!((size_of::<TinState>(), size_of::<Choice>()), (72, 680));
 }
 
-/// Goal: a change of the rate gives nothing away. Method: what a clock is ahead is the same number
-/// of bytes at every rate.
+/// Goal: a change of the rate gains no bandwidth. Method: a clock is ahead by an equal number of
+/// bytes at every rate.
 #[test]
 fn another_rate_finds_the_clock_as_many_bytes_ahead() {
     let mut line = Line::of(&[share(1_000), share(100)]);
@@ -242,9 +243,9 @@ fn another_rate_finds_the_clock_as_many_bytes_ahead() {
     }
 }
 
-/// Goal: a line that stands still for a day gives no tin more credit than is promised. Method: all
-/// tins hold packets; then the highest sends its credit, which is that of four packets, and no more
-/// before the others.
+/// Goal: a link that is stopped for a day gives no tin more credit than is guaranteed. Method: all
+/// tins hold packets; then the highest sends its credit, four packets, and no more before the
+/// others.
 #[test]
 fn a_line_that_stood_still_gives_no_more_credit_than_is_promised() {
     for pause in [1_000_000_000, 86_400_000_000_000, 1 << 62] {
@@ -260,8 +261,8 @@ fn a_line_that_stood_still_gives_no_more_credit_than_is_promised() {
     }
 }
 
-/// Goal: time that passes is all that counts. Method: every shift of the clock, and a clock that
-/// steps back, leave the same.
+/// Goal: only time that passes counts. Method: shifted timestamps, and a clock that steps back, do
+/// not change the result.
 #[test]
 fn a_shift_of_the_clock_and_steps_back_change_nothing() {
     let play = |epoch: u64, jitter: u64| {
@@ -294,8 +295,8 @@ fn a_shift_of_the_clock_and_steps_back_change_nothing() {
     }
 }
 
-/// Goal: the promises of the module, for random plans and random rivals. Method: one tin stays
-/// backlogged, the others come and go; all intervals between packets are looked at.
+/// Goal: the guarantees of the module, for random plans and random competing traffic. Method: one
+/// tin stays backlogged, the others come and go; all intervals between packets are checked.
 #[test]
 fn no_tin_exceeds_its_bound_nor_falls_below_its_share() {
     let mut random = Xorshift::new(17);
@@ -305,7 +306,7 @@ fn no_tin_exceeds_its_bound_nor_falls_below_its_share() {
         let rates: Vec<u64> = (0..count).map(|_| 10 + u64::from(random.below(500))).collect();
         let mut line = Line::of(&rates.iter().map(|&rate| share(rate)).collect::<Vec<_>>());
         let kept = random.below(count);
-        // What is sent while its tin is within its share.
+        // True for packets sent while their tin is within its share.
         let mut within = Vec::new();
         let mut mood = vec![true; count as usize];
         for _ in 0..400 {
@@ -352,15 +353,15 @@ fn no_tin_exceeds_its_bound_nor_falls_below_its_share() {
             }
         }
     }
-    // How near the bounds come, in thousandths of the constant term. With full effort: 0.9 and 0.35
-    // of it are used; the life below uses 0.98 of the second.
+    // Distance from the bounds, in thousandths of the constant term. With full effort, 0.9 and 0.35
+    // of it are used; the sequence below uses 0.98 of the second.
     assert!(nearest_priority >= -700, "{nearest_priority}");
     assert!(nearest_share >= -700, "{nearest_share}");
 }
 
-/// Goal: the promise of a share is used up to nearly its constant term. Method: the link stands
-/// still until each of the seven tins above has all the credit that it may have; then the lowest
-/// becomes backlogged, and they go first.
+/// Goal: the guarantee of a share is used up to nearly its constant term. Method: the link is
+/// stopped until each of the seven tins above has its maximum credit; then the lowest becomes
+/// backlogged, and they go first.
 #[test]
 fn the_bound_of_a_share_is_nearly_reached() {
     const FLOOR: u32 = 1_024;
@@ -370,7 +371,7 @@ fn the_bound_of_a_share_is_nearly_reached() {
     let mut line = Line::of(&tins);
     line.choice = line.choice.with_floor(FLOOR);
     line.flood(&[1, 2, 3, 4, 5, 6, 7], L, 20);
-    // The credit of the second lowest is 255 packets, of which its rate sends one a second.
+    // The credit of the second lowest is 255 packets; its rate sends one per second.
     line.now += 1_000_000_000_000;
     let first = line.sent.len();
     line.flood(&[0, 1, 2, 3, 4, 5, 6, 7], L, 700);
@@ -383,7 +384,7 @@ fn the_bound_of_a_share_is_nearly_reached() {
         assert!(short <= slack, "{short} of {slack}");
         most = most.max(short);
     }
-    // `docs/disciplines/tins.md` has this figure.
+    // This figure is quoted in `docs/disciplines/tins.md`.
     assert_eq!(most * 100 / slack, 98, "{most} of {slack}");
 }
 
@@ -398,7 +399,7 @@ impl DivCeilOf for i64 {
     }
 }
 
-/// Goal: no tin starves, whatever the rates. Method: tins that claim the whole line each are
+/// Goal: no tin starves, whatever the rates. Method: tins that each claim the whole link are
 /// flooded; the longest time without a packet of a tin is near its bound.
 #[test]
 fn no_tin_starves_beyond_the_floor() {
@@ -420,8 +421,8 @@ fn no_tin_starves_beyond_the_floor() {
     }
 }
 
-/// Goal: no tin starves, however long the packets and the floor that is asked for: the bytes that a
-/// tin waits for are never more than are counted. Method: eight tins, of which one takes all that
+/// Goal: no tin starves, however long the packets and the configured floor: the bytes that a tin
+/// waits for never exceed the range of the counter. Method: eight tins, of which one takes all that
 /// the floor leaves.
 #[test]
 fn the_floor_of_the_longest_packets_ends_at_2_to_the_28() {
@@ -448,9 +449,9 @@ fn the_floor_of_the_longest_packets_ends_at_2_to_the_28() {
     }
 }
 
-/// Goal: the way by which most packets of a full line leave chooses as the one that does whatever
-/// there is to do. Method: two choices in step, of which one never takes the short way; steps of
-/// the clock from none to ten hours, so that what is noted of idle tins grows old.
+/// Goal: the fast path for most packets of a saturated link selects like the full path. Method: two
+/// choices in step, of which one never takes the fast path; clock steps from zero to ten hours, so
+/// that recorded times of idle tins become old.
 #[test]
 fn the_short_way_chooses_as_the_long_one() {
     let mut random = Xorshift::new(1);
@@ -510,9 +511,9 @@ fn the_short_way_chooses_as_the_long_one() {
     assert!(short_ways[2..=4].iter().all(|ways| *ways > 1_000), "{short_ways:?}");
 }
 
-/// Goal: what is moved back in time long before its type ends chooses as before. Method: two
-/// choices in step, of which one stands a little before the time from which all is moved back; both
-/// under floods, with tins that come and go, changes of rates, and steps of up to hours.
+/// Goal: moving time back before it overflows does not change the selection. Method: two choices in
+/// step, one of which is a little before the time from which all is moved back; both flooded, with
+/// tins that come and go, changes of rates, and steps of up to hours.
 #[test]
 fn time_that_is_moved_back_changes_no_choice() {
     let mut random = Xorshift::new(3);
@@ -565,7 +566,7 @@ fn time_that_is_moved_back_changes_no_choice() {
 }
 
 impl Choice {
-    /// Makes the choice as old as one that has gone on for `span`.
+    /// Ages the choice by `span`.
     fn age_by(&mut self, span: u64) {
         self.time.age_by(span);
         self.tins.iter_mut().for_each(|tin| tin.age_by(span));
