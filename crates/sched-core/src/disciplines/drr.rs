@@ -1,7 +1,7 @@
 //! Deficit round robin (DRR): flows take turns, and each turn is worth a quantum of bytes.
 //!
-//! As in FQ-CoDel, a flow may overdraw its deficit and pays the debt back in later turns, so the
-//! scheduler need not know a packet's length before it is sent. With [sparse flows
+//! In the form of FQ-CoDel, a flow may overdraw its deficit and pays the debt back in later turns,
+//! so the scheduler need not know a packet's length before it is sent. With [sparse flows
 //! first](Drr::sparse_first), a flow that becomes backlogged is served before the other backlogged
 //! flows, for one turn in each of their rounds. It may use that turn in several pieces, none of
 //! which waits for a round.

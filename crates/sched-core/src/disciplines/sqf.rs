@@ -198,7 +198,7 @@ where
 
     /// Drops a victim's whole queue if the flow has not been served for `after`.
     ///
-    /// When an arrival needs buffer space, a victim that has been backlogged for `after` without
+    /// If an arrival needs buffer space, a victim that has been backlogged for `after` without
     /// service loses its whole queue ([`FlowScheduler::gives_up`]). Service by the floor does not
     /// count. This option uses the memory of a [floor](Self::service_floor), whose share may be
     /// [`FloorShare::NONE`]. Time comes from [`FlowScheduler::advance`] and is counted in units of

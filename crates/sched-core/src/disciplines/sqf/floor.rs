@@ -47,7 +47,7 @@ impl FloorShare {
     pub const MAX_EXPONENT: u32 = 10;
     /// Default of [`Self::after`], in bytes.
     ///
-    /// When bulk flows start, all queues are short: one more packet ahead of a stream's may cost
+    /// While bulk flows start, all queues are short: one more packet ahead of a stream's may cost
     /// the stream its preference permanently. No flow starves meanwhile, since each in turn is the
     /// shortest.
     pub const AFTER: u32 = 1 << 16;
