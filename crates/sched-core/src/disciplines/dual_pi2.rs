@@ -6,10 +6,10 @@
 //! follow the congestion of the classic one, so that their rates stay approximately equal.
 //!
 //! ```text
-//!             ┌▶ L: ECT(1), CE ──▶ marks with max(ramp of its own delay, k·p') ──┐
-//!   arrivals ─┤                      ▲ k·p'                                       ├▶ 9 bytes of 10 to L
-//!             │             p' moved every 16 ms by the longer delay              │  while both hold packets
-//!             └▶ C: the rest ───▶ drops or marks with p'² ───────────────────────┘
+//!             ┌▶ L: ECT(1), CE ──▶ marks with max(ramp of its delay, k·p') ─┐
+//!   arrivals ─┤                      ▲ k·p'                                 ├▶ 9 of 10 bytes to L
+//!             │             p' updated every 16 ms by the longer delay      │  while both hold
+//!             └▶ C: others ──────▶ drops or marks with p'² ─────────────────┘  packets
 //! ```
 //!
 //! **Overload** is `k·p' ≥ 1`, when marks cannot signal more. Then packets of both queues are
@@ -46,7 +46,8 @@ use crate::{Ecn, FlowId, Nanos, Packet};
 ///
 /// let params = DualPi2Params::default();
 /// assert_eq!((params.pi2.target, params.pi2.coupling), (Nanos::from_millis(15), 2));
-/// assert_eq!((params.threshold, params.range), (Nanos::from_micros(800), Nanos::from_micros(400)));
+/// let ramp = (params.threshold, params.range);
+/// assert_eq!(ramp, (Nanos::from_micros(800), Nanos::from_micros(400)));
 /// let step = DualPi2Params::default().with_step(Nanos::from_millis(1));
 /// assert_eq!((step.threshold, step.range), (Nanos::from_millis(1), Nanos::ZERO));
 /// ```

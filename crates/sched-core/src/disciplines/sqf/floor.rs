@@ -286,7 +286,7 @@ impl<W: Table<WaitingFlow>> Floor<W> {
             )?;
             found = found.wrapping_add(1);
             if found > backlogged {
-                break; // a cycle, or a miscount: either way the next check says so
+                break; // a cycle, or a miscount: in both cases the next check fails
             }
             ahead = here;
             here = entry.behind;

@@ -72,8 +72,8 @@ impl TinState {
     pub(super) fn set_rate(&mut self, rate: Option<u64>, above: u32, longest: u32, now: Nanos) {
         let rate = rate.and_then(|bits| FiniteRate::new(bits).ok());
         let before = core::mem::replace(&mut self.rate, rate);
-        // With less credit a tin would lose time to delays by the tins above: the proof of its
-        // share. `above` is below 8.
+        // Less credit would not cover the delay by the tins above, which the proof of the share
+        // requires. `above` is below 8.
         let packets = (4_u64 << (above & 7)).wrapping_sub(1);
         let credit = Work::NONE.plus(packets.wrapping_mul(longest.into()));
         self.credit = rate.map_or(Nanos::ZERO, |rate| rate.after(Nanos::ZERO, credit).ns);
