@@ -7,11 +7,8 @@
 //!
 //! **Guarantees.** Flows well below their share are protected; a stream above its share is
 //! preferred while its queue is the shortest. Nothing else is guaranteed: the longest queue may
-//! starve, and a sender that splits its traffic over many flows is preferred
-//! (`docs/disciplines/sqf.md`). A stream above its share has two stable states. Once some bulk flow
-//! has a shorter queue than the stream, the stream's queue grows: packets are dropped from it and
-//! none is served. Bulk flows then slow down and the stream does not, so it may stay starved
-//! indefinitely. Two options address this, both off by default:
+//! starve, possibly forever, and a sender that splits its traffic over many flows is preferred
+//! (`docs/disciplines/sqf.md`). Two options limit starvation, both off by default:
 //!
 //! - A [service floor](ShortestQueue::service_floor) reserves a share of the bytes, by default one
 //!   eighth, for the flow that has waited longest. No flow starves, and preferred flows get that
@@ -25,7 +22,7 @@
 //!
 //! Cost: O(1) per call, independent of the number of flows. Memory: 16 bytes per flow, 32 with its
 //! [`Queue`](crate::Queue), 16 more with either option, and 3.7 KB of length classes. Source: SQF
-//! §2; SQF-VBR §III-B, Algorithm 1. The options and the classes are this crate's own.
+//! §2; SQF-VBR §III-B, Algorithm 1. The options and the classes are ours.
 
 mod floor;
 
