@@ -94,7 +94,7 @@ pub(crate) fn run(name: Name, calls: Calls, traffic: &Traffic) -> Run {
 /// A flow scheduler whose flows have the weights of the traffic, times `unit`.
 fn queued<R: FlowRecipe>(recipe: R, unit: u32, calls: Calls, traffic: &Traffic) -> Run
 where
-    R::Made<Boxes>: 'static,
+    R::Output<Boxes>: 'static,
 {
     let flows = Boxes(traffic.flows as usize);
     let scheduler = recipe.flow_scheduler(Room::of_flows(flows, MTU));

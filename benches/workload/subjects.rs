@@ -119,7 +119,7 @@ pub(crate) const MIXED: [&str; 8] = [
 const MTU: u32 = 1_500;
 
 type Tables = (Box<[Queue]>, Box<[Descriptor]>, [FlowRecord; 0]);
-type FairQueues<A> = FlowQueues<<Drr as FlowRecipe>::Made<Boxes>, Tables, A>;
+type FairQueues<A> = FlowQueues<<Drr as FlowRecipe>::Output<Boxes>, Tables, A>;
 
 const DRR: Drr = Drr { sparse_first: false };
 const PLUS: QfqPlus = QfqPlus { members: 8 };
@@ -492,7 +492,7 @@ fn scheduler<R: FlowRecipe>(
     recipe: R,
     flows: usize,
     weight: impl Fn(u32) -> u32,
-) -> R::Made<Boxes> {
+) -> R::Output<Boxes> {
     let mut scheduler = recipe.flow_scheduler(room(flows)).expect("sizes in range");
     for flow in 0..flows as u32 {
         let config = Dial::of(setting(weight(flow)));

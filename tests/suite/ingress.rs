@@ -46,14 +46,14 @@ enum Event {
 
 /// What was seen in the last 20 of 30 seconds, in bits a second of what arrived and left, and the
 /// mean time that packets waited at the provider, in microseconds.
-struct Seen {
+struct Averages {
     arrived: u64,
     left: u64,
     waited: u64,
 }
 
 /// Senders through the provider's line, whose queue is long, to a queue behind it.
-fn run(ingress: bool, senders: u32) -> Seen {
+fn run(ingress: bool, senders: u32) -> Averages {
     let rate = Rate::bits_per_second(CONFIGURED).unwrap();
     let mut queue = SmartQueue::download(rate).ingress(ingress).descriptors().unwrap();
     let window = Sender { window: 4.0, in_flight: 0, deaf_until: 0 };
@@ -125,7 +125,7 @@ fn run(ingress: bool, senders: u32) -> Seen {
         }
     }
     let rate = |packets: u64| packets * u64::from(MTU) * 8 / 20;
-    Seen { arrived: rate(arrived), left: rate(left), waited: waited / arrived / 1_000 }
+    Averages { arrived: rate(arrived), left: rate(left), waited: waited / arrived / 1_000 }
 }
 
 /// Goal: behind a bottleneck, arrivals keep to the rate that was set, so that no queue stands
@@ -136,7 +136,8 @@ fn run(ingress: bool, senders: u32) -> Seen {
 #[test]
 fn arrivals_keep_to_the_rate_where_drops_are_charged() {
     let (without, with) = (run(false, 24), run(true, 24));
-    let told = |seen: &Seen| format!("{} in, {} out, {} us", seen.arrived, seen.left, seen.waited);
+    let told =
+        |seen: &Averages| format!("{} in, {} out, {} us", seen.arrived, seen.left, seen.waited);
     println!("without: {}; with: {}", told(&without), told(&with));
     assert!(without.arrived > CONFIGURED * 101 / 100, "{}", told(&without));
     assert!(with.arrived < CONFIGURED * 1_003 / 1_000, "{}", told(&with));

@@ -7,7 +7,7 @@ use freeboard::flowhash::{Ack, Parser};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, Scheduler};
 use freeboard::{AckFilter, Heap, Isolated, IsolatedConfig, IsolatedMemory};
 
-use crate::twin::ack_filter::{self, Told};
+use crate::twin::ack_filter::{self, Feedback};
 
 /// A TCP segment without payload, to be written as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,7 +179,7 @@ pub struct Learned {
 
 impl Learned {
     /// An acknowledgement arrives.
-    pub fn hear(&mut self, told: &Told) {
+    pub fn hear(&mut self, told: &Feedback) {
         self.marks += u32::from(told.marked);
         if self.echoes.last() != Some(&told.echoes) {
             self.echoes.push(told.echoes);
@@ -242,9 +242,9 @@ pub struct Filtered {
     filter: AckFilter,
     queue: Isolated<Heap>,
     frames: Vec<Option<Vec<u8>>>,
-    list: VecDeque<(u32, Option<Told>)>,
+    list: VecDeque<(u32, Option<Feedback>)>,
     /// What was dropped.
-    pub dropped: Vec<Option<Told>>,
+    pub dropped: Vec<Option<Feedback>>,
 }
 
 /// Frames that a [`Filtered`] holds.
@@ -252,10 +252,10 @@ const FRAMES: u32 = 512;
 
 /// The acknowledgement in `frame`, as library and twin read it, which agree.
 #[must_use]
-pub fn read(frame: &[u8]) -> (Option<Ack>, Option<Told>) {
+pub fn read(frame: &[u8]) -> (Option<Ack>, Option<Feedback>) {
     let parsed = Parser::default().ethernet(frame);
     let (ack, told) = (Ack::read(frame, &parsed), ack_filter::read(frame, &parsed));
-    let plain = ack.map(|ack| Told {
+    let plain = ack.map(|ack| Feedback {
         connection: ack.connection,
         seq: ack.seq,
         number: ack.number,
@@ -333,7 +333,7 @@ impl Filtered {
             None => drop(queue.enqueue_labelled(Nanos(0), &OneFlow, packet, drops).unwrap()),
         }
         list.push_back((handle, told));
-        let queued: Vec<Option<Told>> = list.iter().map(|(_, told)| told.clone()).collect();
+        let queued: Vec<Option<Feedback>> = list.iter().map(|(_, told)| told.clone()).collect();
         let chosen = ack_filter::choose(*filter, &queued).map(|younger| list.len() - 1 - younger);
         let expected: Vec<(u32, DropReason)> = chosen
             .into_iter()
@@ -354,7 +354,7 @@ impl Filtered {
     ///
     /// # Panics
     /// Where library and twin differ.
-    pub fn pop(&mut self) -> Option<Option<Told>> {
+    pub fn pop(&mut self) -> Option<Option<Feedback>> {
         let drops = &mut |_: Packet, _: DropReason| panic!("nothing is dropped here");
         let packet = self.queue.dequeue(Nanos(0), drops);
         let first = self.list.pop_front();

@@ -38,11 +38,11 @@ pub use tins::{ByNumber, IsolatedTins, SmartTins};
 /// A flow scheduler without memory.
 pub trait FlowRecipe: Copy + core::fmt::Debug {
     /// The flow scheduler with the tables of its flows in `F`.
-    type Made<F: Memory>: FlowScheduler<Config: Dial> + Clone + core::fmt::Debug;
+    type Output<F: Memory>: FlowScheduler<Config: Dial> + Clone + core::fmt::Debug;
 
     /// The flow scheduler in this room, without flows; `None` if a size or an option is out of its
     /// range.
-    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>>;
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Output<F>>;
 }
 
 /// A flow scheduler and the drop policy beside it, without memory. Every [`FlowRecipe`] is one: the
@@ -66,7 +66,7 @@ pub trait QueuesRecipe: Copy + core::fmt::Debug {
 }
 
 /// The flow scheduler of a recipe of queues.
-pub type SchedulerOf<R, F> = <<R as QueuesRecipe>::Of as FlowRecipe>::Made<F>;
+pub type SchedulerOf<R, F> = <<R as QueuesRecipe>::Of as FlowRecipe>::Output<F>;
 
 impl<R: FlowRecipe> QueuesRecipe for R {
     type Of = R;
@@ -76,7 +76,7 @@ impl<R: FlowRecipe> QueuesRecipe for R {
         self
     }
 
-    fn policy<F: Memory>(self, _made: &R::Made<F>, _room: Room<F>) -> Option<OwnVictim> {
+    fn policy<F: Memory>(self, _made: &R::Output<F>, _room: Room<F>) -> Option<OwnVictim> {
         Some(OwnVictim)
     }
 }
@@ -84,7 +84,7 @@ impl<R: FlowRecipe> QueuesRecipe for R {
 /// A scheduler of packets without memory.
 pub trait Recipe: Copy + core::fmt::Debug {
     /// The scheduler with the tables of its flows in `F` and those of its packets in `S`.
-    type Made<F: Memory, S: Memory>: Scheduler;
+    type Output<F: Memory, S: Memory>: Scheduler;
 
     /// The empty scheduler in this room; `None` if a size or an option is out of its range.
     fn scheduler<F: Memory, S: Memory>(
@@ -92,11 +92,14 @@ pub trait Recipe: Copy + core::fmt::Debug {
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>>;
+    ) -> Option<Self::Output<F, S>>;
 
     /// Adds every flow that a caller would have to add, configured as [`Room::setting`] says;
     /// `None` if the scheduler refuses one. Does nothing where no flow has to be added.
-    fn add_flows<F: Memory, S: Memory>(_made: &mut Self::Made<F, S>, _room: Room<F>) -> Option<()> {
+    fn add_flows<F: Memory, S: Memory>(
+        _made: &mut Self::Output<F, S>,
+        _room: Room<F>,
+    ) -> Option<()> {
         Some(())
     }
 }

@@ -7,7 +7,7 @@ use crate::catalog::{
     Arrays, Drr, Fifo, Floor, FlooredShortestQueue, FlowRecipe, LongestQueue, Qfq, QfqPlus,
     QueuesRecipe, Recipe, Room, SchedulerOf, ShortestQueue, Wf2q, queues,
 };
-use crate::history::Contestant;
+use crate::history::ConfigurableScheduler;
 use crate::twin::{Exercised, NaiveFifo, NaiveQfq, NaiveQueues};
 use freeboard::sched_core::{
     self, Descriptor, DropFrom, DrrFlow, FlowQueues, FlowRecord, FlowScheduler, Limits,
@@ -52,12 +52,12 @@ const fn room<const F: usize>(max_len: u32) -> Room<Arrays<F>> {
 }
 
 /// The flow scheduler of a recipe in arrays.
-pub type Made<R, const F: usize> = SchedulerOf<R, Arrays<F>>;
+pub type Output<R, const F: usize> = SchedulerOf<R, Arrays<F>>;
 /// Its drop policy.
 pub type Policy<R, const F: usize> = <R as QueuesRecipe>::Policy<Arrays<F>>;
 
 /// Its queues of packets.
-pub type EngineOf<R, const F: usize, const S: usize> = Engine<Made<R, F>, F, S, Policy<R, F>>;
+pub type EngineOf<R, const F: usize, const S: usize> = Engine<Output<R, F>, F, S, Policy<R, F>>;
 
 /// `recipe` with `F` queues of packets, and its twin.
 ///
@@ -77,7 +77,7 @@ pub fn flows<const F: usize, const S: usize, R: TwinnedFlows>(
 }
 
 /// The scheduler of a recipe in arrays.
-pub type MadeOf<R, const F: usize, const S: usize> = <R as Recipe>::Made<Arrays<F>, Arrays<S>>;
+pub type OutputOf<R, const F: usize, const S: usize> = <R as Recipe>::Output<Arrays<F>, Arrays<S>>;
 
 /// `recipe` and its twin.
 ///
@@ -87,7 +87,7 @@ pub fn packets<const F: usize, const S: usize, R: TwinnedPackets>(
     recipe: R,
     max_len: u32,
     limits: Limits,
-) -> (MadeOf<R, F, S>, R::Twin) {
+) -> (OutputOf<R, F, S>, R::Twin) {
     let size = Size { flows: F as u32, descriptors: S as u32, max_len };
     (composition(recipe, max_len, limits), recipe.twin(size, limits))
 }
@@ -100,7 +100,7 @@ pub fn composition<const F: usize, const S: usize, R: Recipe>(
     recipe: R,
     max_len: u32,
     limits: Limits,
-) -> MadeOf<R, F, S> {
+) -> OutputOf<R, F, S> {
     let made = recipe.scheduler(room::<F>(max_len), Arrays::<S>, limits);
     made.expect("sizes in range")
 }
@@ -114,9 +114,9 @@ pub fn fifo<const S: usize>(
 }
 
 /// What is compared, and can be put back to where it was.
-pub trait Side: Contestant + Clone + Send + 'static {}
+pub trait Side: ConfigurableScheduler + Clone + Send + 'static {}
 
-impl<S: Contestant + Clone + Send + 'static> Side for S {}
+impl<S: ConfigurableScheduler + Clone + Send + 'static> Side for S {}
 
 /// Deficit round robin, no flow added.
 ///

@@ -1,8 +1,8 @@
 //! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that
 //! return or panic. That of captures is `sim::capture::check_reading`.
 use crate::history::{
-    Contestant, DESCRIPTORS, FLOWS, Match, Operation, Pair, Peeked, Setting, Shape, Shifted, check,
-    operations, pair, play_aqm, play_frames, play_labelled,
+    ConfigurableScheduler, DESCRIPTORS, FLOWS, Match, Operation, Pair, Peeked, Setting, Shape,
+    Shifted, check, operations, pair, play_aqm, play_frames, play_labelled,
 };
 use crate::sides::{self, MAX_LEN};
 use crate::twin::{parser, segments as naive, shaper_clock as clock};
@@ -67,8 +67,8 @@ impl<'a> History<'a> {
     /// Both sides agree. Unless the history adds flows itself, two of different weights are there.
     fn agree<A, B>(&self, sides: impl Fn() -> (A, B))
     where
-        A: Contestant + Send + 'static,
-        B: Contestant + Send + 'static,
+        A: ConfigurableScheduler + Send + 'static,
+        B: ConfigurableScheduler + Send + 'static,
     {
         self.agree_in_any_pair(&|| pair(sides()));
     }
@@ -80,7 +80,7 @@ impl<'a> History<'a> {
     }
 
     /// Looks change nothing, nor does the epoch, and the ledger of handles and the books are right.
-    fn keeps<A: Contestant>(&self, side: impl Fn() -> A) {
+    fn keeps<A: ConfigurableScheduler>(&self, side: impl Fn() -> A) {
         let late = SHIFTS[usize::from(self.variant >> 3 & 3)];
         let twin = Peeked::new(Shifted::new(side(), late));
         let mut both = Match::new(side(), twin).marking_arrivals();

@@ -37,7 +37,7 @@ pub use classes::NaiveClasses;
 pub use drr::NaiveDrr;
 pub use dual_pi2::NaiveDualPi2;
 pub use fifo::NaiveFifo;
-pub use flow_scheduler::{Held, NaiveFlowScheduler, QueuesView, queued_bytes};
+pub use flow_scheduler::{NaiveFlowScheduler, QueuedPacket, QueuesView, queued_bytes};
 pub use gps::{BigRational, Gps};
 pub use isolated::{NaiveIsolated, Sizes};
 pub use qfq::{Exercised, NaiveQfq, NaiveQfqPlus, Rule};

@@ -305,7 +305,7 @@ const fn room(flows: u32) -> Room<Vecs> {
 }
 
 /// The flow scheduler with all flows, of weights of all sizes from one quantum on.
-fn scheduler<R: FlowRecipe>(recipe: R, flows: u32) -> R::Made<Vecs> {
+fn scheduler<R: FlowRecipe>(recipe: R, flows: u32) -> R::Output<Vecs> {
     let mut scheduler = recipe.flow_scheduler(room(flows)).expect("in range");
     for flow in 0..flows {
         let setting = Setting { weight: 4 << (flow % 11), max_len: MAX_LEN };

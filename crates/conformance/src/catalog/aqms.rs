@@ -12,10 +12,10 @@ use super::Memory;
 /// An AQM without memory.
 pub trait AqmRecipe: Copy + core::fmt::Debug {
     /// The AQM with its table in `F`.
-    type Made<F: Memory>: Aqm;
+    type Output<F: Memory>: Aqm;
 
     /// The AQM for these flows; `None` if an option is out of its range.
-    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>>;
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Output<F>>;
 }
 
 /// None.
@@ -23,7 +23,7 @@ pub trait AqmRecipe: Copy + core::fmt::Debug {
 pub struct WithoutAqm;
 
 impl AqmRecipe for WithoutAqm {
-    type Made<F: Memory> = NoAqm;
+    type Output<F: Memory> = NoAqm;
 
     fn aqm<F: Memory>(self, _flows: F) -> Option<NoAqm> {
         Some(NoAqm)
@@ -35,9 +35,9 @@ impl AqmRecipe for WithoutAqm {
 pub struct CoDel(pub CoDelParams);
 
 impl AqmRecipe for CoDel {
-    type Made<F: Memory> = core_::CoDel<F::Of<CoDelState>>;
+    type Output<F: Memory> = core_::CoDel<F::Of<CoDelState>>;
 
-    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Output<F>> {
         core_::CoDel::new(flows.of(CoDelState::EMPTY), self.0).ok()
     }
 }
@@ -50,9 +50,9 @@ const SEED: u64 = 14;
 pub struct Red(pub RedParams);
 
 impl AqmRecipe for Red {
-    type Made<F: Memory> = core_::Red<F::Of<RedState>>;
+    type Output<F: Memory> = core_::Red<F::Of<RedState>>;
 
-    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Output<F>> {
         core_::Red::new(flows.of(RedState::EMPTY), self.0, SEED).ok()
     }
 }
@@ -62,9 +62,9 @@ impl AqmRecipe for Red {
 pub struct Blue(pub BlueParams);
 
 impl AqmRecipe for Blue {
-    type Made<F: Memory> = core_::Blue<F::Of<BlueState>>;
+    type Output<F: Memory> = core_::Blue<F::Of<BlueState>>;
 
-    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Output<F>> {
         core_::Blue::new(flows.of(BlueState::EMPTY), self.0, SEED).ok()
     }
 }
@@ -74,9 +74,9 @@ impl AqmRecipe for Blue {
 pub struct Cobalt(pub CobaltParams);
 
 impl AqmRecipe for Cobalt {
-    type Made<F: Memory> = core_::Cobalt<F::Of<CobaltState>>;
+    type Output<F: Memory> = core_::Cobalt<F::Of<CobaltState>>;
 
-    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Output<F>> {
         core_::Cobalt::new(flows.of(CobaltState::EMPTY), self.0, SEED).ok()
     }
 }
@@ -93,9 +93,9 @@ pub struct CeThreshold<A> {
 }
 
 impl<A: AqmRecipe> AqmRecipe for CeThreshold<A> {
-    type Made<F: Memory> = core_::CeThreshold<A::Made<F>>;
+    type Output<F: Memory> = core_::CeThreshold<A::Output<F>>;
 
-    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Output<F>> {
         let made = core_::CeThreshold::new(self.of.aqm(flows)?, self.threshold).ok()?;
         Some(if self.ect1_only { made.for_ect1_only() } else { made })
     }
@@ -109,9 +109,9 @@ pub struct ChosenAqm(pub AqmChoice, pub Option<L4sParams>);
 const SETTINGS: [AqmSetting; 8] = [AqmSetting::EMPTY; 8];
 
 impl AqmRecipe for ChosenAqm {
-    type Made<F: Memory> = core_::ChosenAqm<F::Of<ChosenAqmState>, [AqmSetting; 8]>;
+    type Output<F: Memory> = core_::ChosenAqm<F::Of<ChosenAqmState>, [AqmSetting; 8]>;
 
-    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Output<F>> {
         let mut made =
             core_::ChosenAqm::new(flows.of(ChosenAqmState::EMPTY), SETTINGS, self.0, SEED).ok()?;
         made.set_l4s(self.1).ok()?;
@@ -124,9 +124,9 @@ impl AqmRecipe for ChosenAqm {
 pub struct Pie(pub PieParams);
 
 impl AqmRecipe for Pie {
-    type Made<F: Memory> = core_::Pie<F::Of<PieState>>;
+    type Output<F: Memory> = core_::Pie<F::Of<PieState>>;
 
-    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Output<F>> {
         core_::Pie::new(flows.of(PieState::EMPTY), self.0, SEED).ok()
     }
 }
@@ -136,9 +136,9 @@ impl AqmRecipe for Pie {
 pub struct Pi2(pub Pi2Params);
 
 impl AqmRecipe for Pi2 {
-    type Made<F: Memory> = core_::Pi2<F::Of<Pi2State>>;
+    type Output<F: Memory> = core_::Pi2<F::Of<Pi2State>>;
 
-    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Output<F>> {
         core_::Pi2::new(flows.of(Pi2State::EMPTY), self.0, SEED).ok()
     }
 }

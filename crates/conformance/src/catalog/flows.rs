@@ -16,9 +16,9 @@ pub struct Drr {
 }
 
 impl FlowRecipe for Drr {
-    type Made<F: Memory> = core_::Drr<F::Of<DrrFlow>>;
+    type Output<F: Memory> = core_::Drr<F::Of<DrrFlow>>;
 
-    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Output<F>> {
         let made = core_::Drr::new(room.flows.of(DrrFlow::EMPTY), room.max_len).ok()?;
         Some(if self.sparse_first { made.sparse_first() } else { made })
     }
@@ -29,9 +29,9 @@ impl FlowRecipe for Drr {
 pub struct Age(pub AgeParams);
 
 impl FlowRecipe for Age {
-    type Made<F: Memory> = core_::AgeDrr<F::Of<AgeFlow>>;
+    type Output<F: Memory> = core_::AgeDrr<F::Of<AgeFlow>>;
 
-    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Output<F>> {
         core_::AgeDrr::new(room.flows.of(AgeFlow::EMPTY), room.max_len, self.0).ok()
     }
 }
@@ -44,9 +44,9 @@ pub struct ShortestQueue {
 }
 
 impl FlowRecipe for ShortestQueue {
-    type Made<F: Memory> = core_::ShortestQueue<F::Of<LengthFlow>>;
+    type Output<F: Memory> = core_::ShortestQueue<F::Of<LengthFlow>>;
 
-    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Output<F>> {
         Some(core_::ShortestQueue::new(room.flows.of(LengthFlow::EMPTY)).drop_from(self.end))
     }
 }
@@ -62,9 +62,9 @@ pub struct CoarseShortestQueue {
 type Eighths = [LengthClass<3>; LengthClass::<3>::COUNT];
 
 impl FlowRecipe for CoarseShortestQueue {
-    type Made<F: Memory> = core_::ShortestQueue<F::Of<LengthFlow>, [WaitingFlow; 0], Eighths, 3>;
+    type Output<F: Memory> = core_::ShortestQueue<F::Of<LengthFlow>, [WaitingFlow; 0], Eighths, 3>;
 
-    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Output<F>> {
         let classes: Eighths = [LengthClass::EMPTY; LengthClass::<3>::COUNT];
         let flows = room.flows.of(LengthFlow::EMPTY);
         Some(core_::ShortestQueue::with_classes(flows, classes).ok()?.drop_from(self.end))
@@ -102,9 +102,9 @@ pub struct FlooredShortestQueue {
 }
 
 impl FlowRecipe for FlooredShortestQueue {
-    type Made<F: Memory> = core_::ShortestQueue<F::Of<LengthFlow>, F::Of<WaitingFlow>>;
+    type Output<F: Memory> = core_::ShortestQueue<F::Of<LengthFlow>, F::Of<WaitingFlow>>;
 
-    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Output<F>> {
         let plain = ShortestQueue { end: self.end }.flow_scheduler(room)?;
         let share = Floor::share(self.floor)?;
         let made = plain.service_floor(share, room.flows.of(WaitingFlow::EMPTY)).ok()?;
@@ -120,9 +120,9 @@ impl FlowRecipe for FlooredShortestQueue {
 pub struct Qfq;
 
 impl FlowRecipe for Qfq {
-    type Made<F: Memory> = core_::Qfq<F::Of<QfqFlow>>;
+    type Output<F: Memory> = core_::Qfq<F::Of<QfqFlow>>;
 
-    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Output<F>> {
         core_::Qfq::new(room.flows.of(QfqFlow::EMPTY), room.max_len).ok()
     }
 }
@@ -135,9 +135,9 @@ pub struct QfqPlus {
 }
 
 impl FlowRecipe for QfqPlus {
-    type Made<F: Memory> = core_::QfqPlus<F::Of<PlusFlow>, F::Of<Aggregate>, F::Of<QfqFlow>>;
+    type Output<F: Memory> = core_::QfqPlus<F::Of<PlusFlow>, F::Of<Aggregate>, F::Of<QfqFlow>>;
 
-    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Output<F>> {
         let (flows, aggregates) = (room.flows.of(PlusFlow::EMPTY), room.flows.of(Aggregate::EMPTY));
         let nodes = room.flows.of(QfqFlow::EMPTY);
         core_::QfqPlus::new(flows, aggregates, nodes, room.max_len, self.members).ok()
@@ -149,9 +149,9 @@ impl FlowRecipe for QfqPlus {
 pub struct Wf2q;
 
 impl FlowRecipe for Wf2q {
-    type Made<F: Memory> = core_::Wf2q<F::Of<Wf2qFlow>>;
+    type Output<F: Memory> = core_::Wf2q<F::Of<Wf2qFlow>>;
 
-    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Made<F>> {
+    fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Output<F>> {
         core_::Wf2q::new(room.flows.of(Wf2qFlow::EMPTY), room.max_len).ok()
     }
 }
@@ -173,7 +173,7 @@ impl<R: FlowRecipe> QueuesRecipe for LongestQueue<R> {
         self.of
     }
 
-    fn policy<F: Memory>(self, _made: &R::Made<F>, room: Room<F>) -> Option<Self::Policy<F>> {
+    fn policy<F: Memory>(self, _made: &R::Output<F>, room: Room<F>) -> Option<Self::Policy<F>> {
         Some(LongestQueueDrop::new(room.flows.of(LongestFlow::EMPTY)).drop_from(self.end))
     }
 }

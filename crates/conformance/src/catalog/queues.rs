@@ -53,10 +53,10 @@ pub struct Queued<R, A> {
 }
 
 impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
-    type Made<F: Memory, S: Memory> = FlowQueues<
+    type Output<F: Memory, S: Memory> = FlowQueues<
         SchedulerOf<R, F>,
         (F::Of<Queue>, S::Of<Descriptor>, F::Of<FlowRecord>),
-        A::Made<F>,
+        A::Output<F>,
         R::Policy<F>,
     >;
 
@@ -65,14 +65,14 @@ impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         let (scheduler, aqm) = (self.of.of().flow_scheduler(room)?, self.aqm.aqm(room.flows)?);
         let policy = self.of.policy(&scheduler, room)?;
         let queues = queues(scheduler, aqm, (room.flows, descriptors, room.flows), limits);
         Some(queues.with_drop_policy(policy))
     }
 
-    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
+    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Output<F, S>, room: Room<F>) -> Option<()> {
         let config = Dial::of(room.setting);
         (0..room.flows.count()).try_for_each(|flow| made.configure(FlowId(flow), config).ok())
     }
@@ -84,21 +84,21 @@ impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
 pub struct OneQueue<A>(pub A);
 
 impl<A: AqmRecipe> Recipe for OneQueue<A> {
-    type Made<F: Memory, S: Memory> =
-        Queues<core_::Drr<[core_::DrrFlow; 1]>, A::Made<Arrays<1>>, Arrays<1>, S, Arrays<1>>;
+    type Output<F: Memory, S: Memory> =
+        Queues<core_::Drr<[core_::DrrFlow; 1]>, A::Output<Arrays<1>>, Arrays<1>, S, Arrays<1>>;
 
     fn scheduler<F: Memory, S: Memory>(
         self,
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         let scheduler = core_::Drr::new([core_::DrrFlow::EMPTY], room.max_len).ok()?;
         let one = Arrays::<1>;
         Some(queues(scheduler, self.0.aqm(one)?, (one, descriptors, one), limits))
     }
 
-    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
+    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Output<F, S>, room: Room<F>) -> Option<()> {
         made.configure(FlowId(0), Dial::of(room.setting)).ok()
     }
 }
@@ -111,14 +111,14 @@ pub struct Fifo {
 }
 
 impl Recipe for Fifo {
-    type Made<F: Memory, S: Memory> = core_::Fifo<S::Of<Descriptor>>;
+    type Output<F: Memory, S: Memory> = core_::Fifo<S::Of<Descriptor>>;
 
     fn scheduler<F: Memory, S: Memory>(
         self,
         _room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         let descriptors = descriptors.of(Descriptor::EMPTY);
         Some(match self.end {
             DropFrom::Tail => core_::Fifo::tail_drop(descriptors, limits),
@@ -132,14 +132,14 @@ impl Recipe for Fifo {
 pub struct DualPi2(pub DualPi2Params);
 
 impl Recipe for DualPi2 {
-    type Made<F: Memory, S: Memory> = core_::DualPi2<S::Of<Descriptor>>;
+    type Output<F: Memory, S: Memory> = core_::DualPi2<S::Of<Descriptor>>;
 
     fn scheduler<F: Memory, S: Memory>(
         self,
         _room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         core_::DualPi2::new(descriptors.of(Descriptor::EMPTY), self.0, limits).ok()
     }
 }
@@ -156,14 +156,14 @@ pub struct Shaped<R> {
 }
 
 impl<R: Recipe> Recipe for Shaped<R> {
-    type Made<F: Memory, S: Memory> = shaper::Shaped<R::Made<F, S>>;
+    type Output<F: Memory, S: Memory> = shaper::Shaped<R::Output<F, S>>;
 
     fn scheduler<F: Memory, S: Memory>(
         self,
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         let line = Shaper::new(self.rate).with_catch_up(Nanos::ZERO);
         Some(shaper::Shaped::new(
             self.of.scheduler(room, descriptors, limits)?,
@@ -172,7 +172,7 @@ impl<R: Recipe> Recipe for Shaped<R> {
         ))
     }
 
-    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
+    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Output<F, S>, room: Room<F>) -> Option<()> {
         R::add_flows(made.inner_mut(), room)
     }
 }
@@ -190,7 +190,7 @@ pub struct ByHash<R, L> {
 }
 
 impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
-    type Made<F: Memory, S: Memory> = Hashed<
+    type Output<F: Memory, S: Memory> = Hashed<
         FlowQueues<
             SchedulerOf<R, F>,
             (F::Of<Queue>, S::Of<Descriptor>, [FlowRecord; 0], HashDirectory<L::Of<TagLine>>),
@@ -204,7 +204,7 @@ impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         let mut scheduler = self.of.of().flow_scheduler(room)?;
         for flow in (0..room.flows.count()).map(FlowId) {
             scheduler.configure(flow, Dial::of(room.setting), None).ok()?;
@@ -233,11 +233,11 @@ pub struct Tree<R, C> {
 }
 
 impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
-    type Made<F: Memory, S: Memory> = Classes<
-        R::Made<super::Arrays<4>>,
-        C::Made<F, S>,
+    type Output<F: Memory, S: Memory> = Classes<
+        R::Output<super::Arrays<4>>,
+        C::Output<F, S>,
         LowBits,
-        ([C::Made<F, S>; 4], [ClassState; 4], [LongestClass; 4]),
+        ([C::Output<F, S>; 4], [ClassState; 4], [LongestClass; 4]),
     >;
 
     fn scheduler<F: Memory, S: Memory>(
@@ -245,7 +245,7 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         let of_classes =
             Room { flows: super::Arrays::<4>, max_len: room.max_len, setting: room.setting };
         let scheduler = self.of.flow_scheduler(of_classes)?;
@@ -256,7 +256,7 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
         Some(made.dropping_from_longest([LongestClass::EMPTY; 4]))
     }
 
-    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Made<F, S>, room: Room<F>) -> Option<()> {
+    fn add_flows<F: Memory, S: Memory>(made: &mut Self::Output<F, S>, room: Room<F>) -> Option<()> {
         (0..4).try_for_each(|class| made.configure(FlowId(class), Dial::of(room.setting)).ok())
     }
 }
@@ -266,14 +266,14 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
 pub struct Measured<R>(pub R);
 
 impl<R: Recipe> Recipe for Measured<R> {
-    type Made<F: Memory, S: Memory> = Metered<R::Made<F, S>, F::Of<WfiFlow>, S::Of<Arrival>>;
+    type Output<F: Memory, S: Memory> = Metered<R::Output<F, S>, F::Of<WfiFlow>, S::Of<Arrival>>;
 
     fn scheduler<F: Memory, S: Memory>(
         self,
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         let meter = WfiMeter::new(room.flows.of(WfiFlow::EMPTY));
         let inner = self.0.scheduler(room, descriptors, limits)?;
         Some(Metered::new(inner, meter, descriptors.of(Arrival::EMPTY)))
@@ -301,7 +301,7 @@ impl<A: AqmRecipe> IsolatedHosts<A> {
         descriptors: S,
         limits: Limits,
         has_rates: bool,
-    ) -> Option<Isolated<Parts<MOST>, A::Made<Parts<MOST>>>> {
+    ) -> Option<Isolated<Parts<MOST>, A::Output<Parts<MOST>>>> {
         let packets = (descriptors.count() as usize).min(MOST);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 4, 4, packets).with_triple(MOST);
         let memory = if has_rates { memory.with_rates() } else { memory };
@@ -313,14 +313,14 @@ impl<A: AqmRecipe> IsolatedHosts<A> {
 }
 
 impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
-    type Made<F: Memory, S: Memory> = Isolated<Parts<MOST>, A::Made<Parts<MOST>>>;
+    type Output<F: Memory, S: Memory> = Isolated<Parts<MOST>, A::Output<Parts<MOST>>>;
 
     fn scheduler<F: Memory, S: Memory>(
         self,
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         self.made(room, descriptors, limits, false)
     }
 }
@@ -336,14 +336,14 @@ pub struct Smart {
 }
 
 impl Recipe for Smart {
-    type Made<F: Memory, S: Memory> = SmartQueue<Parts<MOST>, Descriptors>;
+    type Output<F: Memory, S: Memory> = SmartQueue<Parts<MOST>, Descriptors>;
 
     fn scheduler<F: Memory, S: Memory>(
         self,
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         let packets = (descriptors.count() as usize).min(MOST);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 1, packets);
         let aqm = memory.aqm();

@@ -26,14 +26,14 @@ pub struct IsolatedTins<A> {
 }
 
 impl<A: AqmRecipe> Recipe for IsolatedTins<A> {
-    type Made<F: Memory, S: Memory> = ByNumber<<IsolatedHosts<A> as Recipe>::Made<F, S>>;
+    type Output<F: Memory, S: Memory> = ByNumber<<IsolatedHosts<A> as Recipe>::Output<F, S>>;
 
     fn scheduler<F: Memory, S: Memory>(
         self,
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         let mut queue = self.of.made(room, descriptors, limits, self.limited)?;
         queue.set_tins(self.tins).ok()?;
         Some(ByNumber { queue, tins: queue_tins(self.tins.len()), limited: self.limited })
@@ -55,14 +55,14 @@ pub struct SmartTins {
 }
 
 impl Recipe for SmartTins {
-    type Made<F: Memory, S: Memory> = ByNumber<SmartQueue<Parts<MOST>, Descriptors>>;
+    type Output<F: Memory, S: Memory> = ByNumber<SmartQueue<Parts<MOST>, Descriptors>>;
 
     fn scheduler<F: Memory, S: Memory>(
         self,
         room: Room<F>,
         descriptors: S,
         limits: Limits,
-    ) -> Option<Self::Made<F, S>> {
+    ) -> Option<Self::Output<F, S>> {
         let packets = (descriptors.count() as usize).min(16);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, 8, packets).with_triple(16);
         let aqm = memory.aqm();

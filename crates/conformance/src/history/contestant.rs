@@ -25,7 +25,7 @@ pub enum Order {
 }
 
 /// A scheduler whose flows can be added, changed and removed.
-pub trait Contestant: Scheduler {
+pub trait ConfigurableScheduler: Scheduler {
     /// Adds or changes `flow`.
     ///
     /// # Errors
@@ -59,18 +59,18 @@ pub trait Contestant: Scheduler {
 
 /// A contestant and the one it is compared with, of any types: what plays histories on them is
 /// compiled once.
-pub type Pair = (Box<dyn Contestant + Send>, Box<dyn Contestant + Send>);
+pub type Pair = (Box<dyn ConfigurableScheduler + Send>, Box<dyn ConfigurableScheduler + Send>);
 
 /// Both sides without their types.
 pub fn pair<S, T>((subject, twin): (S, T)) -> Pair
 where
-    S: Contestant + Send + 'static,
-    T: Contestant + Send + 'static,
+    S: ConfigurableScheduler + Send + 'static,
+    T: ConfigurableScheduler + Send + 'static,
 {
     (Box::new(subject), Box::new(twin))
 }
 
-impl<S: Contestant + ?Sized> Contestant for Box<S> {
+impl<S: ConfigurableScheduler + ?Sized> ConfigurableScheduler for Box<S> {
     fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> Option<bool> {
         (**self).filter_out(flow, younger, drops)
     }
@@ -96,7 +96,7 @@ impl<S: Contestant + ?Sized> Contestant for Box<S> {
     }
 }
 
-impl<S: Contestant> Contestant for Shaped<S> {
+impl<S: ConfigurableScheduler> ConfigurableScheduler for Shaped<S> {
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         self.inner_mut().configure(flow, setting)
     }
@@ -116,11 +116,11 @@ impl<S: Contestant> Contestant for Shaped<S> {
 
 /// A flow is added with its class, after it, and removed with it, before it. Changes count as made
 /// at time 0.
-impl<O, S, R, M> Contestant for Classes<O, S, R, M>
+impl<O, S, R, M> ConfigurableScheduler for Classes<O, S, R, M>
 where
     O: FlowScheduler,
     O::Config: Dial,
-    S: Contestant,
+    S: ConfigurableScheduler,
     R: Classify,
     M: ClassTables<S>,
 {
@@ -153,7 +153,7 @@ where
     }
 }
 
-impl<O, M, A, D> Contestant for FlowQueues<O, M, A, D>
+impl<O, M, A, D> ConfigurableScheduler for FlowQueues<O, M, A, D>
 where
     O: FlowScheduler,
     O::Config: Dial,
@@ -182,7 +182,7 @@ where
 /// to remove.
 macro_rules! nothing_to_set {
     ($order:ident: <$($parameter:ident: $bound:path),*> $contestant:ty) => {
-        impl <$($parameter: $bound),*> $crate::history::Contestant for $contestant {
+        impl <$($parameter: $bound),*> $crate::history::ConfigurableScheduler for $contestant {
             fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
                 Ok(())
             }

@@ -1,7 +1,7 @@
 //! All short histories.
 
 use super::shortest::Difference;
-use super::{Contestant, Match, Operation};
+use super::{ConfigurableScheduler, Match, Operation};
 
 /// Plays every history of `depth` operations out of `alphabet` after `prelude`, thoroughly at each
 /// step; returns how many there are. Flows 0 to 3 are looked at. Histories that begin alike share
@@ -17,8 +17,8 @@ pub fn explore<S, T>(
     depth: usize,
 ) -> Result<u64, Difference>
 where
-    S: Contestant + Clone,
-    T: Contestant + Clone,
+    S: ConfigurableScheduler + Clone,
+    T: ConfigurableScheduler + Clone,
 {
     // As many handles as a history can have in use, and the flows of the alphabet with one that is
     // not.
@@ -39,8 +39,8 @@ fn branch<S, T>(
     history: &mut Vec<Operation>,
 ) -> Result<u64, Difference>
 where
-    S: Contestant + Clone,
-    T: Contestant + Clone,
+    S: ConfigurableScheduler + Clone,
+    T: ConfigurableScheduler + Clone,
 {
     if depth == 0 {
         return Ok(1);
@@ -56,7 +56,7 @@ where
     Ok(leaves)
 }
 
-fn step<S: Contestant, T: Contestant>(
+fn step<S: ConfigurableScheduler, T: ConfigurableScheduler>(
     here: &mut Match<S, T>,
     operation: Operation,
     history: &[Operation],

@@ -4,7 +4,7 @@ use freeboard::sched_core::{
     ConfigError, DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler,
 };
 
-use super::{Contestant, Order, Setting};
+use super::{ConfigurableScheduler, Order, Setting};
 
 /// The same at another time: every instant is shifted by a constant.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ impl<S: Scheduler> Scheduler for Shifted<S> {
     crate::forward_books!(inner);
 }
 
-impl<S: Contestant> Contestant for Shifted<S> {
+impl<S: ConfigurableScheduler> ConfigurableScheduler for Shifted<S> {
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         self.inner.configure(flow, setting)
     }
@@ -162,7 +162,7 @@ impl<S: Scheduler> Scheduler for Peeked<S> {
     crate::forward_books!(inner);
 }
 
-impl<S: Contestant> Contestant for Peeked<S> {
+impl<S: ConfigurableScheduler> ConfigurableScheduler for Peeked<S> {
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         let outcome = self.inner.configure(flow, setting);
         self.look(Nanos(0));

@@ -112,7 +112,7 @@ enum Event {
 
 /// What an AQM has said in a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Signals {
     /// Arrivals that were not accepted as they came.
     pub at_arrival: u64,
     /// Heads that did not pass, and what `DualPI2` marked and dropped.
@@ -181,12 +181,12 @@ struct Trial<A> {
     other: A,
     late: u64,
     queues: [VecDeque<(u32, Ecn)>; QUEUES as usize],
-    told: Told,
+    told: Signals,
 }
 
 impl<A: Judge> Trial<A> {
-    fn play(aqm: A, late: u64, bytes: &mut Bytes<'_>) -> Told {
-        let (queues, told) = (Default::default(), Told::default());
+    fn play(aqm: A, late: u64, bytes: &mut Bytes<'_>) -> Signals {
+        let (queues, told) = (Default::default(), Signals::default());
         let mut trial = Self { subject: aqm.clone(), other: aqm, late, queues, told };
         let mut now = 0;
         while let Some((at, place, event)) = bytes.next(now) {
@@ -366,11 +366,11 @@ fn counted<T>(call: impl FnOnce() -> T) -> T {
 /// Plays the history that `bytes` spell on an AQM beside itself at another time. The first bytes
 /// say which AQM with which parameters. A last event that is cut off is left out; parameters that
 /// are refused end the history.
-pub fn play_aqm(bytes: &[u8]) -> Told {
+pub fn play_aqm(bytes: &[u8]) -> Signals {
     play(&mut Bytes(bytes.iter())).unwrap_or_default()
 }
 
-fn play(bytes: &mut Bytes<'_>) -> Option<Told> {
+fn play(bytes: &mut Bytes<'_>) -> Option<Signals> {
     let (kind, shape) = (bytes.byte()?, bytes.byte()?);
     let late = SHIFTS[usize::from(shape % 4)];
     let is_usual = shape >= 64;
@@ -504,7 +504,7 @@ fn red(bytes: &mut Bytes<'_>, is_usual: bool) -> Option<RedParams> {
 
 /// `DualPI2` beside its twin, and beside itself at another time; the clock goes on and steps back
 /// by hours.
-fn dual_pi2(bytes: &mut Bytes<'_>, is_usual: bool, late: u64) -> Option<Told> {
+fn dual_pi2(bytes: &mut Bytes<'_>, is_usual: bool, late: u64) -> Option<Signals> {
     let mut params = DualPi2Params::new(pi2(bytes, is_usual)?);
     if !is_usual {
         (params.threshold, params.range) = (bytes.nanos(31)?, bytes.nanos(31)?);
@@ -534,7 +534,7 @@ fn dual_pi2(bytes: &mut Bytes<'_>, is_usual: bool, late: u64) -> Option<Told> {
     }
     let counters = by_twin.subject.counters();
     let dropped = counters.dropped_for(DropReason::Aqm).packets;
-    Some(Told { at_departure: counters.marked + dropped, at_arrival: 0 })
+    Some(Signals { at_departure: counters.marked + dropped, at_arrival: 0 })
 }
 
 fn queue_operation(bytes: &mut Bytes<'_>) -> Option<Operation> {

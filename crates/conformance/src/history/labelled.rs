@@ -42,7 +42,7 @@ impl Shape {
 
 /// Counts of what happened while histories were played.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Coverage {
     /// Packets accepted, by the outcome of their lookup.
     pub outcomes: [u64; 3],
     /// Packets in spare queues, after each step.
@@ -106,7 +106,7 @@ struct Both {
     inside: [bool; HANDLES as usize],
     /// What the packet of each handle came with last, whatever the key.
     labels: [Option<WithTerms>; HANDLES as usize],
-    seen: Seen,
+    seen: Coverage,
 }
 
 fn same<A: PartialEq + Debug>(what: &str, subject: A, twin: A) -> Result<(), String> {
@@ -185,7 +185,7 @@ impl Both {
             key: 0,
             inside: [false; HANDLES as usize],
             labels: [None; HANDLES as usize],
-            seen: Seen::default(),
+            seen: Coverage::default(),
         }
     }
 
@@ -381,7 +381,7 @@ impl Both {
 ///
 /// # Errors
 /// A text with the difference and the steps until then.
-pub fn play_labelled(tables: Shape, bytes: &[u8]) -> Result<Seen, String> {
+pub fn play_labelled(tables: Shape, bytes: &[u8]) -> Result<Coverage, String> {
     let mut rest = bytes.iter().copied();
     let (shape, start) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));
     let mut both = Both::new(tables, shape, start);

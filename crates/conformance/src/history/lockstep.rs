@@ -4,7 +4,7 @@ use freeboard::sched_core::{DropReason, Ecn, FlowId, Limits, Nanos, Packet, Reje
 
 use super::ledger::Ledger;
 use super::operation::{DESCRIPTORS, FLOWS, Operation};
-use super::{Contestant, Order};
+use super::{ConfigurableScheduler, Order};
 
 /// The flows of a history, and numbers that are no flow's.
 const EVERY_FLOW: [u32; FLOWS as usize + 3] =
@@ -50,7 +50,7 @@ impl Course {
     }
 }
 
-impl<S: Contestant, T: Contestant> Match<S, T> {
+impl<S: ConfigurableScheduler, T: ConfigurableScheduler> Match<S, T> {
     /// Two sides with [`DESCRIPTORS`] handles, at time 0.
     #[must_use]
     pub fn new(subject: S, twin: T) -> Self {
@@ -93,8 +93,8 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
 /// An operation on both sides. It does not know their types: compiled for each pair of them, it is
 /// most of what a test of all disciplines takes to build.
 pub(super) struct Step<'a> {
-    pub(super) subject: &'a mut dyn Contestant,
-    pub(super) twin: &'a mut dyn Contestant,
+    pub(super) subject: &'a mut dyn ConfigurableScheduler,
+    pub(super) twin: &'a mut dyn ConfigurableScheduler,
     pub(super) course: &'a mut Course,
 }
 

@@ -1,6 +1,6 @@
 //! Hierarchies of eight flows beside their twins.
 
-use crate::history::Contestant;
+use crate::history::ConfigurableScheduler;
 use crate::twin::{NaiveClasses, NaiveDrr, NaiveQfq, NaiveShortestQueue};
 use freeboard::sched_core::{
     ClassState, Classes, DropFrom, FlowScheduler, LengthFlow, Limits, LongestClass, LowBits, Qfq,
@@ -43,7 +43,7 @@ fn qfq_scheduler<const N: usize>() -> Qfq<[QfqFlow; N]> {
 }
 
 /// Four FIFO classes under QFQ.
-pub fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestant) {
+pub fn qfq_over_fifos(limits: Limits) -> (impl ConfigurableScheduler, impl ConfigurableScheduler) {
     let fifo = || super::fifo::<DESCRIPTORS>(DropFrom::Head, Limits::packets(20));
     let scheduler = qfq_scheduler::<CLASSES>();
     let naive = NaiveQfq::new(CLASSES as u32, MAX_LEN);
@@ -54,7 +54,7 @@ pub fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestant) {
 }
 
 /// QFQ classes under deficit round robin.
-pub fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant) {
+pub fn drr_over_qfq(limits: Limits) -> (impl ConfigurableScheduler, impl ConfigurableScheduler) {
     let leaf = || super::qfq::<2, DESCRIPTORS>(MAX_LEN, Limits::packets(20));
     let scheduler = super::drr_scheduler::<CLASSES>(MAX_LEN, false);
     let naive = NaiveDrr::new(CLASSES as u32, MAX_LEN, false);
@@ -65,7 +65,7 @@ pub fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant) {
 }
 
 /// Classes of deficit round robin under shortest queue first.
-pub fn sqf_over_drr(limits: Limits) -> (impl Contestant, impl Contestant) {
+pub fn sqf_over_drr(limits: Limits) -> (impl ConfigurableScheduler, impl ConfigurableScheduler) {
     let leaf = || super::drr::<2, DESCRIPTORS>(MAX_LEN, false, Limits::NONE);
     let scheduler = ShortestQueue::new([LengthFlow::EMPTY; CLASSES]);
     let naive = NaiveShortestQueue::new(CLASSES as u32, DropFrom::Head);
@@ -77,14 +77,16 @@ pub fn sqf_over_drr(limits: Limits) -> (impl Contestant, impl Contestant) {
 }
 
 /// A FIFO, DRR, QFQ and SQF that drop from their longest queue, as trait objects.
-pub fn drr_over_everything(limits: Limits) -> (impl Contestant, impl Contestant) {
+pub fn drr_over_everything(
+    limits: Limits,
+) -> (impl ConfigurableScheduler, impl ConfigurableScheduler) {
     let fifo = super::fifo::<DESCRIPTORS>(DropFrom::Tail, Limits::NONE);
     let drr = super::drr_lqd::<2, DESCRIPTORS>(MAX_LEN, true, DropFrom::Tail, Limits::packets(10));
     let qfq = super::qfq_lqd::<2, DESCRIPTORS>(MAX_LEN, DropFrom::Head, Limits::bytes(8_000));
     let sqf = super::sqf::<2, DESCRIPTORS>(DropFrom::Head, Limits::NONE);
-    let classes: [Box<dyn Contestant + Send>; 4] =
+    let classes: [Box<dyn ConfigurableScheduler + Send>; 4] =
         [Box::new(fifo.0), Box::new(drr.0), Box::new(qfq.0), Box::new(sqf.0)];
-    let naive: Vec<Box<dyn Contestant + Send>> =
+    let naive: Vec<Box<dyn ConfigurableScheduler + Send>> =
         vec![Box::new(fifo.1), Box::new(drr.1), Box::new(qfq.1), Box::new(sqf.1)];
     let scheduler = NaiveDrr::new(CLASSES as u32, MAX_LEN, true);
     let twin = NaiveClasses::new(scheduler, naive, 2, limits).dropping_from_longest();
@@ -92,7 +94,7 @@ pub fn drr_over_everything(limits: Limits) -> (impl Contestant, impl Contestant)
 }
 
 /// Two classes of two classes of two flows.
-pub fn three_levels(limits: Limits) -> (impl Contestant, impl Contestant) {
+pub fn three_levels(limits: Limits) -> (impl ConfigurableScheduler, impl ConfigurableScheduler) {
     let leaf = || super::sqf::<2, DESCRIPTORS>(DropFrom::Head, Limits::packets(12));
     let middle = || {
         let scheduler = super::drr_scheduler::<2>(MAX_LEN, false);

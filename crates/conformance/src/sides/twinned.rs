@@ -4,7 +4,7 @@ use crate::catalog::{
     Age, CoarseShortestQueue, Drr, Fifo, FlooredShortestQueue, FlowRecipe, LongestQueue, Qfq,
     QfqPlus, QueuesRecipe, Recipe, ShortestQueue, Wf2q,
 };
-use crate::history::Contestant;
+use crate::history::ConfigurableScheduler;
 use crate::twin::{
     NaiveAge, NaiveDrr, NaiveFifo, NaiveFlowScheduler, NaiveLongestQueueDrop, NaiveQfq,
     NaiveQfqPlus, NaiveShortestQueue, NaiveWf2q,
@@ -34,7 +34,7 @@ pub trait TwinnedFlows: QueuesRecipe {
 /// A recipe of a scheduler of packets that has a twin.
 pub trait TwinnedPackets: Recipe {
     /// The twin.
-    type Twin: Contestant + Clone + Send + 'static;
+    type Twin: ConfigurableScheduler + Clone + Send + 'static;
 
     /// The twin of this size.
     fn twin(self, size: Size, limits: Limits) -> Self::Twin;

@@ -8,7 +8,7 @@ use freeboard::flowhash::{Ending, FlowKey, Parsed};
 
 /// What an acknowledgement tells the sender of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Feedback {
     /// Addresses and ports.
     pub connection: FlowKey,
     /// The segment's own sequence number.
@@ -30,7 +30,7 @@ pub struct Told {
 /// Reads the segment that the parser found in `frame`, if it is an acknowledgement and nothing
 /// else.
 #[must_use]
-pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Told> {
+pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Feedback> {
     let is_tcp = parsed.key.transport().is_some_and(|transport| transport.protocol == 6);
     if frame.len() > 256 || parsed.ending != Ending::Ports || !is_tcp {
         return None;
@@ -80,7 +80,7 @@ pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Told> {
         }
         at += len;
     }
-    Some(Told {
+    Some(Feedback {
         connection: parsed.key,
         seq: number(4),
         number: number(8),
@@ -112,7 +112,7 @@ fn ordered(numbers: &[u32]) -> bool {
     numbers.windows(2).all(|pair| distance(pair[0], pair[1]).is_some_and(|ahead| ahead >= 0))
 }
 
-impl Told {
+impl Feedback {
     /// Whether the first block is a duplicate (RFC 2883 §4).
     fn has_duplicate(&self) -> bool {
         let Some(&(start, end)) = self.blocks.first() else { return false };
@@ -152,12 +152,12 @@ impl Told {
 /// Which packet of a queue, oldest first, goes when its last one has come: its place from the
 /// newest.
 #[must_use]
-pub fn choose(filter: AckFilter, queue: &[Option<Told>]) -> Option<usize> {
+pub fn choose(filter: AckFilter, queue: &[Option<Feedback>]) -> Option<usize> {
     let newest = queue.last()?.as_ref()?;
     let from = queue.len().saturating_sub(1 + AckFilter::REACH);
-    let same = |told: &&Told| told.connection == newest.connection;
+    let same = |told: &&Feedback| told.connection == newest.connection;
     // The acknowledgements of the connection with their places, newest first.
-    let all: Vec<(usize, &Told)> = queue[from..]
+    let all: Vec<(usize, &Feedback)> = queue[from..]
         .iter()
         .rev()
         .enumerate()

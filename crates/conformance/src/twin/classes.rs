@@ -7,9 +7,9 @@ use freeboard::sched_core::{
     Packet, RejectReason, Rejected, Scheduler,
 };
 
-use super::flow_scheduler::{Held, NaiveFlowScheduler};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuedPacket};
 use super::queues::{backlog_of, clamped, raise};
-use crate::history::{Contestant, Setting};
+use crate::history::{ConfigurableScheduler, Setting};
 
 /// The most classes that are put back after one call.
 const OPENED_A_CALL: usize = 2;
@@ -32,7 +32,7 @@ pub struct NaiveClasses<O, T> {
     /// The class with the most bytes gives way.
     drops_from_longest: bool,
     /// What each class holds, in the order of arrival.
-    held: Vec<VecDeque<Held>>,
+    held: Vec<VecDeque<QueuedPacket>>,
     status: Vec<Status>,
     /// After how many departures each class was served last.
     served: Vec<u64>,
@@ -41,7 +41,7 @@ pub struct NaiveClasses<O, T> {
     now: Nanos,
 }
 
-impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
+impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> NaiveClasses<O, T> {
     /// Empty `classes` under `scheduler`, each with flows numbered below `flows_a_class`.
     #[must_use]
     pub fn new(scheduler: O, classes: Vec<T>, flows_a_class: u32, limits: Limits) -> Self {
@@ -80,7 +80,7 @@ impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
     }
 
     /// What the flow scheduler may see: the packets of open classes.
-    fn open(&self) -> Vec<VecDeque<Held>> {
+    fn open(&self) -> Vec<VecDeque<QueuedPacket>> {
         let classes = self.held.iter().zip(&self.status);
         let seen = classes.map(|(held, &status)| match status {
             Status::Open => held.clone(),
@@ -236,7 +236,7 @@ impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
         });
         match outcome {
             Ok(()) => {
-                self.held[class.index()].push_back(Held { flow, packet });
+                self.held[class.index()].push_back(QueuedPacket { flow, packet });
                 self.total.accepted.add(packet.len);
                 let held = Scheduler::backlog(self);
                 raise(&mut self.total.peak, held);
@@ -298,7 +298,7 @@ impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
     }
 }
 
-impl<O: NaiveFlowScheduler, T: Contestant> Scheduler for NaiveClasses<O, T> {
+impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> Scheduler for NaiveClasses<O, T> {
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -414,7 +414,7 @@ impl<O: NaiveFlowScheduler, T: Contestant> Scheduler for NaiveClasses<O, T> {
     }
 }
 
-impl<O: NaiveFlowScheduler, T: Contestant> Contestant for NaiveClasses<O, T> {
+impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> ConfigurableScheduler for NaiveClasses<O, T> {
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         let (class, number) = self.split(flow);
         if class.0 >= self.count() {

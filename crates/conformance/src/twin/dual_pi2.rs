@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     Limits, Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
-use super::flow_scheduler::Held;
+use super::flow_scheduler::QueuedPacket;
 use super::queues::{backlog_of, clamped, raise};
 use crate::history::{Setting, nothing_to_set};
 
@@ -21,7 +21,7 @@ const MAX_UPDATES: u32 = 8;
 const MAX_DROPS: u32 = 32;
 
 /// A packet and its arrival, in ticks of 1,024 ns.
-type Waiting = (Held, u32);
+type Waiting = (QueuedPacket, u32);
 
 const fn ticks(now: Nanos) -> u32 {
     (now.0 >> 10) as u32
@@ -88,7 +88,7 @@ impl NaiveDualPi2 {
         self.weights()[SCALABLE] * i128::from(self.params.pi2.mtu)
     }
 
-    fn everything(&self) -> impl Iterator<Item = &Held> {
+    fn everything(&self) -> impl Iterator<Item = &QueuedPacket> {
         self.queues.iter().flatten().map(|waiting| &waiting.0)
     }
 
@@ -231,7 +231,7 @@ impl Scheduler for NaiveDualPi2 {
         }
         self.until(now);
         let kind = usize::from(!matches!(ecn, Ecn::Ect1 | Ecn::Ce));
-        self.queues[kind].push_back((Held { flow, packet }, ticks(now)));
+        self.queues[kind].push_back((QueuedPacket { flow, packet }, ticks(now)));
         self.total.accepted.add(len);
         self.total.came_marked += u64::from(ecn == Ecn::Ce);
         let held = Scheduler::backlog(self);
@@ -253,7 +253,7 @@ impl Scheduler for NaiveDualPi2 {
             drops.dropped(held.packet, DropReason::Aqm);
             dropped += 1;
         };
-        let (Held { mut packet, .. }, _) = self.queues[kind].pop_front()?;
+        let (QueuedPacket { mut packet, .. }, _) = self.queues[kind].pop_front()?;
         let (len, [scalable, classic]) = (i128::from(packet.len), self.weights());
         if kind == SCALABLE {
             self.credit -= len * classic;

@@ -7,14 +7,14 @@ use freeboard::sched_core::{
     Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
-use super::flow_scheduler::Held;
+use super::flow_scheduler::QueuedPacket;
 use super::queues::{backlog_of, clamped, raise};
 use crate::history::{Setting, nothing_to_set};
 
 /// First in, first out, with tail or head drop.
 #[derive(Clone, Debug)]
 pub struct NaiveFifo {
-    queue: VecDeque<Held>,
+    queue: VecDeque<QueuedPacket>,
     end: DropFrom,
     descriptors: u32,
     limits: Limits,
@@ -35,7 +35,7 @@ impl NaiveFifo {
         }
     }
 
-    fn within(&self, queue: &VecDeque<Held>) -> bool {
+    fn within(&self, queue: &VecDeque<QueuedPacket>) -> bool {
         let held = backlog_of(queue.iter());
         held.packets <= self.limits.packets && held.bytes <= self.limits.bytes
     }
@@ -52,13 +52,14 @@ impl NaiveFifo {
     }
 
     /// How many of the oldest have to go for `arrival`; `None` if that is not to be had.
-    fn price(&self, arrival: Held) -> Option<usize> {
+    fn price(&self, arrival: QueuedPacket) -> Option<usize> {
         let most = match self.end {
             DropFrom::Tail => 0,
             DropFrom::Head => self.queue.len(),
         };
         (0..=most).find(|&victims| {
-            let mut after: VecDeque<Held> = self.queue.iter().skip(victims).copied().collect();
+            let mut after: VecDeque<QueuedPacket> =
+                self.queue.iter().skip(victims).copied().collect();
             after.push_back(arrival);
             self.within(&after)
         })
@@ -81,7 +82,8 @@ impl Scheduler for NaiveFifo {
         } else if self.queue.iter().any(|held| held.packet.handle == handle) {
             Err(RejectReason::HandleInUse { handle })
         } else {
-            self.price(Held { flow, packet }).ok_or(RejectReason::Full { limits: self.limits })
+            self.price(QueuedPacket { flow, packet })
+                .ok_or(RejectReason::Full { limits: self.limits })
         };
         let victims = match outcome {
             Ok(victims) => victims,
@@ -93,7 +95,7 @@ impl Scheduler for NaiveFifo {
         for _ in 0..victims {
             self.drop(DropFrom::Head, DropReason::Overflow, drops);
         }
-        self.queue.push_back(Held { flow, packet });
+        self.queue.push_back(QueuedPacket { flow, packet });
         self.total.accepted.add(len);
         self.total.came_marked += u64::from(packet.ecn == Ecn::Ce);
         let held = Scheduler::backlog(self);

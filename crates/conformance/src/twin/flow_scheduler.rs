@@ -8,7 +8,7 @@ use crate::history::Setting;
 
 /// A queued packet and the flow it was offered to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct QueuedPacket {
     /// The flow.
     pub flow: FlowId,
     /// The packet.
@@ -16,7 +16,7 @@ pub struct Held {
 }
 
 /// All queues, by the number the flow scheduler knows them by.
-pub type QueuesView<'a> = &'a [VecDeque<Held>];
+pub type QueuesView<'a> = &'a [VecDeque<QueuedPacket>];
 
 /// The bytes of one queue, counted.
 #[must_use]

@@ -7,8 +7,8 @@ use freeboard::sched_core::{
     Limits, Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
-use super::flow_scheduler::{Held, NaiveFlowScheduler, QueuesView};
-use crate::history::{Contestant, Setting};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuedPacket, QueuesView};
+use crate::history::{ConfigurableScheduler, Setting};
 
 /// The most packets that a flow which is given up loses to one arrival, unless the arrival has more
 /// bytes.
@@ -19,7 +19,7 @@ const MAX_VICTIMS: u32 = 256;
 #[derive(Clone, Debug)]
 pub struct NaiveQueues<O> {
     scheduler: O,
-    queues: Vec<VecDeque<Held>>,
+    queues: Vec<VecDeque<QueuedPacket>>,
     descriptors: u32,
     limits: Limits,
     total: Counters,
@@ -63,7 +63,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         (&mut self.scheduler, &self.queues)
     }
 
-    fn everything(&self) -> impl Iterator<Item = &Held> {
+    fn everything(&self) -> impl Iterator<Item = &QueuedPacket> {
         self.queues.iter().flatten()
     }
 
@@ -111,7 +111,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
     }
 
     /// Takes the packet at `place` out of `queue` without service.
-    fn take(&mut self, queue: FlowId, place: usize) -> Option<Held> {
+    fn take(&mut self, queue: FlowId, place: usize) -> Option<QueuedPacket> {
         let held = self.queues[queue.index()].remove(place)?;
         self.scheduler.lost(queue, self.head_len(queue));
         self.scheduler.settle(&self.queues);
@@ -125,20 +125,21 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
             self.scheduler.lost(queue, None);
         }
         self.scheduler.settle(&self.queues);
-        let packets = |held: VecDeque<Held>| held.into_iter().map(|held| held.packet).collect();
+        let packets =
+            |held: VecDeque<QueuedPacket>| held.into_iter().map(|held| held.packet).collect();
         held.into_iter().map(packets).collect()
     }
 
     /// Puts `packet`, which was taken out, behind what `flow` holds.
     pub(super) fn put_back(&mut self, flow: FlowId, packet: Packet) {
-        self.queues[flow.index()].push_back(Held { flow, packet });
+        self.queues[flow.index()].push_back(QueuedPacket { flow, packet });
         if self.queues[flow.index()].len() == 1 {
             self.scheduler.backlogged(flow, packet.len);
         }
         self.scheduler.settle(&self.queues);
     }
 
-    fn take_from(&mut self, queue: FlowId, end: DropFrom) -> Option<Held> {
+    fn take_from(&mut self, queue: FlowId, end: DropFrom) -> Option<QueuedPacket> {
         let newest = self.queues.get(queue.index())?.len().checked_sub(1)?;
         self.take(queue, if end == DropFrom::Head { 0 } else { newest })
     }
@@ -147,7 +148,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         self.queues.get(queue.index())?.front().map(|held| held.packet.len)
     }
 
-    fn drop(&mut self, held: Held, reason: DropReason, drops: &mut dyn DropSink) {
+    fn drop(&mut self, held: QueuedPacket, reason: DropReason, drops: &mut dyn DropSink) {
         self.total.count_dropped(reason, held.packet.len);
         if let Some(record) = self.records.get_mut(held.flow.index()) {
             record.count_dropped(reason, held.packet.len);
@@ -192,7 +193,7 @@ impl<O: NaiveFlowScheduler> Scheduler for NaiveQueues<O> {
         if !fits && (!fits_alone || self.scheduler.victim(&self.queues).is_none()) {
             return Err(self.reject(flow, packet, full));
         }
-        self.queues[flow.index()].push_back(Held { flow, packet });
+        self.queues[flow.index()].push_back(QueuedPacket { flow, packet });
         if self.queues[flow.index()].len() == 1 {
             self.scheduler.backlogged(flow, packet.len);
         }
@@ -299,7 +300,7 @@ impl<O: NaiveFlowScheduler> Scheduler for NaiveQueues<O> {
     }
 }
 
-impl<O: NaiveFlowScheduler> Contestant for NaiveQueues<O> {
+impl<O: NaiveFlowScheduler> ConfigurableScheduler for NaiveQueues<O> {
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         let flows = self.flows();
         if flow.0 >= flows {
@@ -338,7 +339,7 @@ pub(super) fn clamped(limits: Limits) -> Limits {
     Limits { bytes: limits.bytes.min(Limits::MAX_BYTES), ..limits }
 }
 
-pub(super) fn backlog_of<'a>(packets: impl Iterator<Item = &'a Held>) -> Backlog {
+pub(super) fn backlog_of<'a>(packets: impl Iterator<Item = &'a QueuedPacket>) -> Backlog {
     packets.fold(Backlog::default(), |sum, held| Backlog {
         packets: sum.packets + 1,
         bytes: sum.bytes + held.packet.len,

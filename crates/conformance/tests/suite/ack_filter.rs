@@ -4,7 +4,7 @@
 use conformance::Xorshift;
 use conformance::acks::{self, Filtered, Learned, Segment, Wrap, read};
 use conformance::effort::effort;
-use conformance::twin::ack_filter::Told;
+use conformance::twin::ack_filter::Feedback;
 use freeboard::AckFilter;
 use proptest::prelude::*;
 use sim::capture::Reader;
@@ -46,7 +46,7 @@ fn frames(capture: &[u8]) -> Vec<Vec<u8>> {
 
 /// Sends `frames` through a queue that is served after each `pace`-th arrival, and is emptied at
 /// the end. Returns what arrived of acknowledgements, and how many were dropped.
-fn pass(filter: AckFilter, frames: &[Vec<u8>], pace: usize) -> (Vec<Told>, usize) {
+fn pass(filter: AckFilter, frames: &[Vec<u8>], pace: usize) -> (Vec<Feedback>, usize) {
     let (mut queue, mut heard) = (Filtered::new(filter), Vec::new());
     for (at, frame) in frames.iter().enumerate() {
         queue.push(frame.clone());
@@ -58,7 +58,7 @@ fn pass(filter: AckFilter, frames: &[Vec<u8>], pace: usize) -> (Vec<Told>, usize
     (heard, queue.dropped.len())
 }
 
-fn learned(heard: &[Told]) -> Learned {
+fn learned(heard: &[Feedback]) -> Learned {
     let mut learned = Learned::default();
     heard.iter().for_each(|told| learned.hear(told));
     learned
@@ -74,7 +74,7 @@ fn what_linux_sends_is_filtered_as_recorded() {
     let mut table = String::from("capture\tacknowledgements\tpace\tconservative\taggressive\n");
     for (name, capture) in CAPTURES {
         let frames = frames(capture);
-        let all: Vec<Told> = frames.iter().filter_map(|frame| read(frame).1).collect();
+        let all: Vec<Feedback> = frames.iter().filter_map(|frame| read(frame).1).collect();
         let told = learned(&all);
         assert!(all.len() > 50, "{name}: {}", all.len());
         for pace in [2, 3, 8] {
@@ -304,7 +304,7 @@ fn duplicates_that_wait_are_counted() {
         for number in [500, 1_000, 1_000, 1_000, 1_000, 5_000, 6_000, 7_000] {
             queue.push(Wrap::Ethernet.frame(&Segment::ack(number).v4()));
         }
-        let heard: Vec<Told> = core::iter::from_fn(|| queue.pop()).flatten().collect();
+        let heard: Vec<Feedback> = core::iter::from_fn(|| queue.pop()).flatten().collect();
         assert_eq!(learned(&heard).retransmits, 1, "{filter}");
     }
 }

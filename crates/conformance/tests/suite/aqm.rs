@@ -4,7 +4,7 @@
 
 use conformance::Xorshift;
 use conformance::effort::effort;
-use conformance::history::{Contestant, Dial, Match, Operations, Peeked, Shifted};
+use conformance::history::{ConfigurableScheduler, Dial, Match, Operations, Peeked, Shifted};
 use conformance::rng::Streams;
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core as library;
@@ -199,7 +199,7 @@ impl<A: Aqm + Clone> Play for Contract<A> {
         D: DropPolicy<O> + Clone,
     {
         let subject = || queues(scheduler.clone(), self.0.clone()).with_drop_policy(policy.clone());
-        let play = |twin: &mut dyn FnMut() -> Box<dyn Contestant>| {
+        let play = |twin: &mut dyn FnMut() -> Box<dyn ConfigurableScheduler>| {
             let mut both = Match::new(subject(), twin()).marking_arrivals();
             for (step, operation) in Operations::new(seed).take(effort(10_000, 100_000)).enumerate()
             {
@@ -254,7 +254,7 @@ fn every_flow_scheduler_keeps_the_contract_under_blue() {
 
 /// What one flow was told, counted by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct Signals {
     full: u64,
     pub(crate) refused: u64,
     pub(crate) marked: u64,
@@ -265,7 +265,7 @@ pub(crate) struct Pool {
     free: Vec<u32>,
     /// The packet as it was given in, and its flow.
     out: Vec<Option<(FlowId, Packet)>>,
-    pub(crate) told: [Told; FLOWS],
+    pub(crate) told: [Signals; FLOWS],
 }
 
 impl DropSink for Pool {
@@ -354,7 +354,7 @@ where
 }
 
 /// What the flow's records say was told to it.
-pub(crate) fn booked<O, A, D>(queues: &Queues<O, A, D>, flow: usize, told: Told)
+pub(crate) fn booked<O, A, D>(queues: &Queues<O, A, D>, flow: usize, told: Signals)
 where
     O: FlowScheduler,
     A: Aqm,
@@ -482,7 +482,7 @@ fn an_arrival_is_marked_or_turned_away() {
         queues.aqm_mut().since = [7; FLOWS];
         pool.offer(&mut queues, Nanos(0), FlowId(0), 100, ecn);
     }
-    assert_eq!(pool.told[0], Told { full: 0, refused: 1, marked: 0 });
+    assert_eq!(pool.told[0], Signals { full: 0, refused: 1, marked: 0 });
     assert_eq!((queues.counters().marked, queues.counters().came_marked), (1, 1));
     for _ in 0..4 {
         queues.aqm_mut().since = [0; FLOWS];

@@ -87,7 +87,7 @@ fn of_flows<R: QueuesRecipe>(recipe: R) -> &'static str {
 }
 
 fn of_packets<R: Recipe>(_: R) -> &'static str {
-    core::any::type_name::<R::Made<Arrays<4>, Arrays<4>>>()
+    core::any::type_name::<R::Output<Arrays<4>, Arrays<4>>>()
 }
 
 /// The full names of the types that the entries make.

@@ -6,7 +6,8 @@
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
 use conformance::history::{
-    Contestant, Dial, Match, Operation, Operations, Pair, Peeked, Setting, Shifted, pair, soak,
+    ConfigurableScheduler, Dial, Match, Operation, Operations, Pair, Peeked, Setting, Shifted,
+    pair, soak,
 };
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
@@ -141,8 +142,8 @@ every_discipline!(a_packet_leaves_any_place, super::lets_a_packet_leave_any_plac
 /// as long as all of them. Returns how many gave way and how many were rejected.
 fn victims_of_one_arrival<S, T>(sides: (S, T), flow: u32, queued: u32) -> (u64, u64)
 where
-    S: Contestant,
-    T: Contestant,
+    S: ConfigurableScheduler,
+    T: ConfigurableScheduler,
 {
     let mut both = Match::with_descriptors(sides.0, sides.1, 300);
     for flow in 0..2 {
@@ -241,7 +242,7 @@ where
     O::Config: Dial,
     D: DropPolicy<O> + Clone + Send + 'static,
 {
-    let subject = || -> Box<dyn Contestant + Send> {
+    let subject = || -> Box<dyn ConfigurableScheduler + Send> {
         let queues = FlowQueues::with_parts(
             scheduler.clone(),
             aqm.clone(),
@@ -257,7 +258,7 @@ where
 
 fn acts_and_keeps_the_contract(
     seed: u64,
-    subject: &dyn Fn() -> Box<dyn Contestant + Send>,
+    subject: &dyn Fn() -> Box<dyn ConfigurableScheduler + Send>,
     name: &str,
 ) {
     let mut both = Match::new(subject(), Peeked::new(subject()));

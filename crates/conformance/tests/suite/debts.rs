@@ -1,7 +1,7 @@
 //! What a flow or a host owes after its turn, and loses packets meanwhile.
 
 use conformance::effort::effort;
-use conformance::history::{Contestant, Setting};
+use conformance::history::{ConfigurableScheduler, Setting};
 use conformance::sides::{self, MAX_LEN};
 use freeboard::flowhash::Labels;
 use freeboard::sched_core::{
@@ -59,7 +59,7 @@ fn assert_fair<Q: Scheduler>(what: &str, queue: &mut Q, put: Put<'_, Q>) {
     assert!((share - 0.5).abs() < 0.001, "{what}: {share:.3} of the line");
 }
 
-fn flows_are_fair(what: &str, mut queues: impl Contestant) {
+fn flows_are_fair(what: &str, mut queues: impl ConfigurableScheduler) {
     for flow in [FlowId(0), FlowId(1)] {
         queues.configure(flow, Setting { weight: 3, max_len: MAX_LEN }).unwrap();
     }

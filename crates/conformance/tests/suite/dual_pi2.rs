@@ -3,7 +3,7 @@
 use conformance::Xorshift;
 use conformance::catalog::entry::QUICK_PI2;
 use conformance::effort::effort;
-use conformance::history::{Contestant, Match, Operation, Operations, Peeked, Shifted};
+use conformance::history::{ConfigurableScheduler, Match, Operation, Operations, Peeked, Shifted};
 use conformance::sides::DESCRIPTORS;
 use conformance::twin::NaiveDualPi2;
 use freeboard::sched_core::{
@@ -33,7 +33,7 @@ fn twin(params: DualPi2Params) -> NaiveDualPi2 {
 }
 
 /// Plays histories on both sides; returns the sums of what the subject counted.
-fn play<S: Contestant, T: Contestant>(
+fn play<S: ConfigurableScheduler, T: ConfigurableScheduler>(
     sides: impl Fn() -> (S, T),
     seeds: core::ops::Range<u64>,
     operations: usize,

@@ -17,12 +17,12 @@ const STEPS: usize = 20_000;
 
 /// What has become of codepoints.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct Codepoints {
     marked: u64,
     came_marked: u64,
 }
 
-impl Seen {
+impl Codepoints {
     /// A packet that came with `before` has left or was dropped with `after`.
     fn judge(&mut self, name: &str, before: Ecn, after: Ecn) {
         let may_be = match before {
@@ -44,7 +44,7 @@ fn play<R: Recipe>(name: &str, recipe: R) -> [u64; 2] {
     R::add_flows(&mut made, room).expect("flows that are accepted");
     let mut random = Streams::new(14).stream(name);
     let mut came = [None::<Ecn>; HANDLES];
-    let (mut seen, mut now, mut turned_away) = (Seen::default(), Nanos(0), 0);
+    let (mut seen, mut now, mut turned_away) = (Codepoints::default(), Nanos(0), 0);
     for step in 0..STEPS {
         // The load rises and falls, so that probabilities pass what is marked on their way up.
         let load = [3, 4, 5][step / 256 % 3];

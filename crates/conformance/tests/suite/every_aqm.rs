@@ -13,7 +13,7 @@ use conformance::catalog::entry::QUICK_COBALT;
 use conformance::catalog::{self, AqmRecipe, Arrays, Memory, Queued, QueuesRecipe, Recipe, Room};
 use conformance::effort::effort;
 use conformance::history::{Dial, Match, Operation, Operations, Peeked, Setting, Shifted};
-use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN, MadeOf};
+use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN, OutputOf};
 use freeboard::sched_core::{
     Admission, Aqm, AqmChoice, Backlog, BlueParams, CoDelParams, DropReason, Ecn, FlowId, Head,
     L4sParams, Limits, Look, Nanos, Offer, Packet, Pi2Params, PieParams, Probability, RedParams,
@@ -32,20 +32,20 @@ macro_rules! every_aqm {
         }
 
         /// One of them, with its table in `F`.
-        enum Made<F: Memory> { $($name(<$type as AqmRecipe>::Made<F>)),* }
+        enum Output<F: Memory> { $($name(<$type as AqmRecipe>::Output<F>)),* }
 
         impl AqmRecipe for Which {
-            type Made<F: Memory> = AnyAqm<F>;
+            type Output<F: Memory> = AnyAqm<F>;
 
             fn aqm<F: Memory>(self, flows: F) -> Option<AnyAqm<F>> {
-                let made = match self { $(Self::$name => Made::$name($recipe.aqm(flows)?)),* };
+                let made = match self { $(Self::$name => Output::$name($recipe.aqm(flows)?)),* };
                 Some(AnyAqm { made, told: 0 })
             }
         }
 
         /// An AQM, and how often it has said anything but to let a packet pass.
         struct AnyAqm<F: Memory> {
-            made: Made<F>,
+            made: Output<F>,
             told: u64,
         }
 
@@ -53,14 +53,14 @@ macro_rules! every_aqm {
             const MAX_DROPS: u32 = 32;
 
             fn admit(&mut self, flow: FlowId, offer: Offer, look: Look) -> Admission {
-                let said = match &mut self.made { $(Made::$name(aqm) => aqm.admit(flow, offer, look)),* };
+                let said = match &mut self.made { $(Output::$name(aqm) => aqm.admit(flow, offer, look)),* };
                 self.told += u64::from(matches!(said, Admission::Signal | Admission::Refuse));
                 said
             }
 
             fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
                 let said = match &mut self.made {
-                    $(Made::$name(aqm) => aqm.judge(flow, head, look)),*
+                    $(Output::$name(aqm) => aqm.judge(flow, head, look)),*
                 };
                 self.told += u64::from(matches!(said, Verdict::Signal | Verdict::Drop));
                 said
@@ -68,29 +68,29 @@ macro_rules! every_aqm {
 
             fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
                 let foresee: Box<dyn FnMut(Head) -> Verdict + '_> = match &self.made {
-                    $(Made::$name(aqm) => Box::new(aqm.foresee(flow))),*
+                    $(Output::$name(aqm) => Box::new(aqm.foresee(flow))),*
                 };
                 foresee
             }
 
             fn overflowed(&mut self, flow: FlowId) {
-                match &mut self.made { $(Made::$name(aqm) => aqm.overflowed(flow)),* }
+                match &mut self.made { $(Output::$name(aqm) => aqm.overflowed(flow)),* }
             }
 
             fn emptied(&mut self, flow: FlowId) {
-                match &mut self.made { $(Made::$name(aqm) => aqm.emptied(flow)),* }
+                match &mut self.made { $(Output::$name(aqm) => aqm.emptied(flow)),* }
             }
 
             fn forget(&mut self, flow: FlowId) {
-                match &mut self.made { $(Made::$name(aqm) => aqm.forget(flow)),* }
+                match &mut self.made { $(Output::$name(aqm) => aqm.forget(flow)),* }
             }
 
             fn assign(&mut self, flow: FlowId, tin: u8) {
-                match &mut self.made { $(Made::$name(aqm) => aqm.assign(flow, tin)),* }
+                match &mut self.made { $(Output::$name(aqm) => aqm.assign(flow, tin)),* }
             }
 
             fn swap(&mut self, flow: FlowId, other: FlowId) {
-                match &mut self.made { $(Made::$name(aqm) => aqm.swap(flow, other)),* }
+                match &mut self.made { $(Output::$name(aqm) => aqm.swap(flow, other)),* }
             }
         }
     };
@@ -166,7 +166,7 @@ fn every_aqm_of_the_library_is_played() {
 }
 
 /// The recipe with this AQM in its queues.
-fn subject<R: QueuesRecipe>(of: R, aqm: Which) -> MadeOf<Queued<R, Which>, FLOWS, DESCRIPTORS> {
+fn subject<R: QueuesRecipe>(of: R, aqm: Which) -> OutputOf<Queued<R, Which>, FLOWS, DESCRIPTORS> {
     let recipe = Queued { of, aqm };
     sides::composition::<FLOWS, DESCRIPTORS, _>(recipe, MAX_LEN, Limits::NONE)
 }

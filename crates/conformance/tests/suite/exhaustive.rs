@@ -8,7 +8,7 @@
 
 use conformance::catalog::Age;
 use conformance::effort::effort;
-use conformance::history::{Contestant, Operation, Setting, explore};
+use conformance::history::{ConfigurableScheduler, Operation, Setting, explore};
 use conformance::sides;
 use conformance::twin::{Exercised, Rule};
 use freeboard::sched_core::{AgeParams, DropFrom, Limits, Nanos};
@@ -30,8 +30,8 @@ const DEQUEUE: Operation = Operation::Dequeue;
 /// Adds three flows of weight 1, then plays everything.
 fn play<S, T>((subject, twin): (S, T), alphabet: &[Operation])
 where
-    S: Contestant + Clone,
-    T: Contestant + Clone,
+    S: ConfigurableScheduler + Clone,
+    T: ConfigurableScheduler + Clone,
 {
     play_after((subject, twin), &[set(0, 1), set(1, 1), set(2, 1)], alphabet);
 }
@@ -43,8 +43,8 @@ fn play_all<S, T>(
     alphabet: &[Operation],
     depth: usize,
 ) where
-    S: Contestant + Clone,
-    T: Contestant + Clone,
+    S: ConfigurableScheduler + Clone,
+    T: ConfigurableScheduler + Clone,
 {
     match explore(subject, twin, prelude, alphabet, depth) {
         Ok(histories) => assert_eq!(histories, (alphabet.len() as u64).pow(depth as u32)),
@@ -54,8 +54,8 @@ fn play_all<S, T>(
 
 fn play_after<S, T>((subject, twin): (S, T), prelude: &[Operation], alphabet: &[Operation])
 where
-    S: Contestant + Clone,
-    T: Contestant + Clone,
+    S: ConfigurableScheduler + Clone,
+    T: ConfigurableScheduler + Clone,
 {
     play_all((subject, twin), prelude, alphabet, effort(5, 8));
 }
@@ -233,8 +233,8 @@ fn play_rules<S, T>(
     exercised: &Exercised,
     rules: &[Rule],
 ) where
-    S: Contestant + Clone,
-    T: Contestant + Clone,
+    S: ConfigurableScheduler + Clone,
+    T: ConfigurableScheduler + Clone,
 {
     play_all((subject, twin), prelude, alphabet, effort(5, 6));
     for &rule in rules {

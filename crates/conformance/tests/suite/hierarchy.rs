@@ -5,7 +5,7 @@
 
 use conformance::Xorshift;
 use conformance::effort::effort;
-use conformance::history::{Contestant, Operation, Operations, Setting};
+use conformance::history::{ConfigurableScheduler, Operation, Operations, Setting};
 use conformance::sides::hierarchy::node;
 use conformance::sides::{self, DESCRIPTORS, MAX_LEN};
 use conformance::twin::{NaiveClasses, NaiveDrr, NaiveFifo, NaiveQfq, NaiveShortestQueue};
@@ -36,7 +36,7 @@ fn behind(line: &Shaper) -> (Shaped<Fifo<[Descriptor; DESCRIPTORS]>>, Shaped<Nai
 }
 
 /// Everything that can be seen of two schedulers, at `now` and later.
-fn compare<S: Contestant, T: Contestant>(subject: &S, twin: &T, now: Nanos) {
+fn compare<S: ConfigurableScheduler, T: ConfigurableScheduler>(subject: &S, twin: &T, now: Nanos) {
     for at in [now, Nanos(0), now.plus(Nanos::from_millis(1)), now.plus(Nanos::from_secs(1))] {
         assert_eq!(subject.peek(at), twin.peek(at), "peek at {at:?}");
         assert_eq!(subject.poll_at(at), twin.poll_at(at), "poll at {at:?}");
@@ -47,7 +47,11 @@ fn compare<S: Contestant, T: Contestant>(subject: &S, twin: &T, now: Nanos) {
 
 /// Plays a random history on a hierarchy with lines in it and on its twin. Time goes by a packet's
 /// length at some 10 Mbit/s after each operation, and now and then steps back.
-fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u64, steps: usize) {
+fn agree<S: ConfigurableScheduler, T: ConfigurableScheduler>(
+    (mut subject, mut twin): (S, T),
+    seed: u64,
+    steps: usize,
+) {
     let mut free: Vec<u32> = (0..DESCRIPTORS as u32).collect();
     let mut random = Xorshift::new(seed);
     let (mut now, mut closed) = (Nanos(0), 0);

@@ -2,11 +2,11 @@
 
 use conformance::Xorshift;
 use conformance::effort::effort;
-use conformance::history::{Seen, Shape, play_labelled};
+use conformance::history::{Coverage, Shape, play_labelled};
 
 /// Histories of random steps, mostly full in every other spell; the sum of what they met.
-fn play(tables: Shape, trials: u64, len: u64) -> Seen {
-    let mut all = Seen::default();
+fn play(tables: Shape, trials: u64, len: u64) -> Coverage {
+    let mut all = Coverage::default();
     for seed in 1..=trials {
         let mut random = Xorshift::new(seed);
         let bytes: Vec<u8> = (0..len)
@@ -39,7 +39,7 @@ fn play(tables: Shape, trials: u64, len: u64) -> Seen {
 fn one_tin_is_its_twin() {
     let trials = effort(16, 200);
     let seen = play(Shape::OneTin, trials, 8_000);
-    let Seen { outcomes, in_spares, overflows, in_rounds, places, long, .. } = seen;
+    let Coverage { outcomes, in_spares, overflows, in_rounds, places, long, .. } = seen;
     assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
     assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
     assert!(in_rounds > 100 * trials, "{in_rounds}");
@@ -52,7 +52,7 @@ fn one_tin_is_its_twin() {
 #[test]
 fn turns_are_sent_in_advance_as_in_the_twin() {
     let trials = effort(16, 200);
-    let Seen { early, rebuilds, in_tins, .. } = play(Shape::InAdvance, trials, 8_000);
+    let Coverage { early, rebuilds, in_tins, .. } = play(Shape::InAdvance, trials, 8_000);
     assert!(early.iter().all(|&count| count > 5 * trials), "{early:?}");
     assert!(rebuilds[0] > trials && in_tins > 100 * trials, "{rebuilds:?} {in_tins}");
 }
@@ -62,8 +62,16 @@ fn turns_are_sent_in_advance_as_in_the_twin() {
 fn several_tins_are_their_twin() {
     let trials = effort(16, 200);
     let seen = play(Shape::Tins, trials, 8_000);
-    let Seen {
-        outcomes, in_spares, overflows, in_tins, across, set_tins, in_rounds, places, ..
+    let Coverage {
+        outcomes,
+        in_spares,
+        overflows,
+        in_tins,
+        across,
+        set_tins,
+        in_rounds,
+        places,
+        ..
     } = seen;
     assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
     assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
@@ -80,7 +88,7 @@ fn several_tins_are_their_twin() {
 fn a_rebuild_under_load_is_that_of_the_twin() {
     let trials = effort(16, 200);
     let seen = play(Shape::Rebuilds, trials, 8_000);
-    let Seen { outcomes, in_spares, overflows, in_tins, rebuilds, moved, .. } = seen;
+    let Coverage { outcomes, in_spares, overflows, in_tins, rebuilds, moved, .. } = seen;
     assert!(outcomes.iter().all(|&count| count > 50 * trials), "{outcomes:?}");
     assert!(in_spares > 50 * trials && overflows > 20 * trials, "{in_spares} {overflows}");
     assert!(in_tins > 300 * trials && moved > 50 * trials, "{in_tins} {moved}");
@@ -92,7 +100,7 @@ fn a_rebuild_under_load_is_that_of_the_twin() {
 fn several_tins_are_their_twin_where_hosts_have_entries() {
     let trials = effort(4, 40);
     let seen = play(Shape::OwnEntries, trials, 3_000);
-    let Seen { outcomes, overflows, in_tins, across, in_rounds, .. } = seen;
+    let Coverage { outcomes, overflows, in_tins, across, in_rounds, .. } = seen;
     assert!(outcomes[..2].iter().all(|&count| count > 50 * trials), "{outcomes:?}");
     assert!(outcomes[2] == 0 && overflows > 10 * trials, "{outcomes:?} {overflows}");
     assert!(in_tins > 300 * trials && across > 0, "{in_tins} {across}");

@@ -1,7 +1,7 @@
 //! AQMs alone, under times, sojourn times and parameters that no line gives them.
 
 use conformance::effort::effort;
-use conformance::history::{AQMS, Told, play_aqm};
+use conformance::history::{AQMS, Signals, play_aqm};
 use conformance::{Xorshift, scramble};
 
 /// Goal: whatever the clock does and however long a packet waited, an AQM says the same at another
@@ -12,7 +12,7 @@ use conformance::{Xorshift, scramble};
 fn any_times_and_sojourn_times_leave_the_promises_of_every_aqm() {
     let trials = effort(32, 2_000);
     for aqm in 0..AQMS {
-        let mut all = Told::default();
+        let mut all = Signals::default();
         for trial in 0..trials {
             let mut random = Xorshift::new(scramble(u64::from(aqm) << 32 | trial));
             let mut bytes: Vec<u8> = (0..4_000).map(|_| random.byte()).collect();

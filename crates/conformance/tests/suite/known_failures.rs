@@ -5,7 +5,7 @@
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
-use conformance::history::{Contestant, Match, Operations, Pair, Setting, pair};
+use conformance::history::{ConfigurableScheduler, Match, Operations, Pair, Setting, pair};
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
     CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
@@ -21,7 +21,7 @@ fn no_drop(packet: Packet, reason: freeboard::sched_core::DropReason) {
     panic!("{packet:?} dropped: {}", reason.name());
 }
 
-fn with_flows<S: Contestant>(mut subject: S) -> S {
+fn with_flows<S: ConfigurableScheduler>(mut subject: S) -> S {
     for flow in 0..FLOWS as u32 {
         subject.configure(FlowId(flow), Setting { weight: 3, max_len: MAX_LEN }).unwrap();
     }

@@ -3,7 +3,7 @@
 use crate::aqm::{Play, booked, live, queues, with_every_flow_scheduler};
 use conformance::catalog::entry::{QUICK_PI2, QUICK_PIE};
 use conformance::effort::effort;
-use conformance::history::{Contestant, Dial, Match, Operations, Peeked, Shifted};
+use conformance::history::{ConfigurableScheduler, Dial, Match, Operations, Peeked, Shifted};
 use conformance::sides::FLOWS;
 use freeboard::sched_core::{
     Aqm, DropPolicy, DropReason, FlowId, FlowScheduler, Pi2, Pi2State, Pie, PieState, Probability,
@@ -21,7 +21,7 @@ impl<A: Aqm + Clone> Play for Kept<A> {
         D: DropPolicy<O> + Clone,
     {
         let subject = || queues(scheduler.clone(), self.0.clone()).with_drop_policy(policy.clone());
-        let play = |by: u64, twin: &mut dyn FnMut() -> Box<dyn Contestant>| {
+        let play = |by: u64, twin: &mut dyn FnMut() -> Box<dyn ConfigurableScheduler>| {
             let mut both = Match::new(Shifted::new(subject(), by), twin()).marking_arrivals();
             for (step, operation) in Operations::new(seed).take(effort(2_000, 100_000)).enumerate()
             {

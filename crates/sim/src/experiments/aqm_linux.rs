@@ -17,7 +17,7 @@ use super::{Experiment, Report};
 use crate::measure::delay::Delays;
 use crate::measure::goodput::Loss;
 use crate::progress::Progress;
-use scenario::{Outcome, Queueing, Seen, Setup};
+use scenario::{FlowReport, Outcome, Queueing, Setup};
 
 /// What `sim reproduce aqm-linux` runs.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -228,7 +228,7 @@ fn measure(row: Row, measured: Nanos, seeds: u32, progress: &Progress) -> Measur
     let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
     let found = [0, 1].map(|way| {
         let count = [up, down][way];
-        let seen: Vec<&Seen> = outcomes
+        let seen: Vec<&FlowReport> = outcomes
             .iter()
             .map(|run| if video && way == 1 { &run.video } else { &run.probes[way] })
             .collect();

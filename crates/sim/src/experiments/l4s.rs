@@ -14,7 +14,7 @@ use freeboard::sched_core::Nanos;
 use super::{Experiment, Report};
 use crate::measure::goodput::Loss;
 use crate::progress::Progress;
-use scenario::{Load, Outcome, Queueing, Seen, Setup};
+use scenario::{Load, Outcome, Queueing, Setup, TrafficReport};
 
 /// What `sim reproduce l4s` runs.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -42,10 +42,10 @@ struct Measured {
     queueing: Queueing,
     load: Load,
     /// Over all runs.
-    prague: Seen,
-    cubic: Seen,
-    call: Seen,
-    deaf: Seen,
+    prague: TrafficReport,
+    cubic: TrafficReport,
+    call: TrafficReport,
+    deaf: TrafficReport,
     /// The part of segments with a mark.
     marked: f64,
     /// Seconds that were measured, of all runs.
@@ -55,12 +55,12 @@ struct Measured {
 
 impl Measured {
     /// Megabits per second.
-    fn rate(&self, of: &Seen) -> f64 {
+    fn rate(&self, of: &TrafficReport) -> f64 {
         of.bytes as f64 * 8.0 / 1e6 / self.seconds
     }
 }
 
-impl Seen {
+impl TrafficReport {
     fn join(&mut self, other: &Self) {
         self.added.extend(other.added.samples().iter().copied());
         self.bytes += other.bytes;
@@ -106,8 +106,8 @@ fn measure(
         outcome.expect("lengths and parameters are within their ranges")
     };
     let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
-    let all = |of: fn(&Outcome) -> &Seen| {
-        outcomes.iter().fold(Seen::default(), |mut sum, run| {
+    let all = |of: fn(&Outcome) -> &TrafficReport| {
+        outcomes.iter().fold(TrafficReport::default(), |mut sum, run| {
             sum.join(of(run));
             sum
         })

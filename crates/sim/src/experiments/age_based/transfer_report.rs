@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::thread;
 
-use super::transfers::{self, Form, Outcome, ROOM, Setup, TRANSFERS, Told};
+use super::transfers::{self, Form, Outcome, QueueAqm, ROOM, Setup, TRANSFERS};
 use crate::experiments::Sentence;
 use crate::measure::estimate::Estimate;
 use crate::plot::{Column, TextTable, fixed, percent};
@@ -28,10 +28,10 @@ const FORMS: [Form; 6] = [
 ];
 const LINES: [u32; 2] = [1, 10];
 const LOADS: [f64; 3] = [0.5, 0.7, 0.9];
-const TOLD: [Told; 2] = [Told::CoDel, Told::Pie];
+const AQMS: [QueueAqm; 2] = [QueueAqm::CoDel, QueueAqm::Pie];
 /// What the second table varies, one at a time.
-const USUAL: Setup = Setup {
-    told: Told::CoDel,
+const BASELINE: Setup = Setup {
+    aqm: QueueAqm::CoDel,
     form: Form::One,
     gigabits: 1,
     load: 0.9,
@@ -44,9 +44,9 @@ const USUAL: Setup = Setup {
 fn first() -> impl Iterator<Item = Setup> {
     let lines = LINES.into_iter().flat_map(|gigabits| LOADS.map(|load| (gigabits, load)));
     lines.flat_map(|(gigabits, load)| {
-        let both = TOLD.into_iter().flat_map(|told| FORMS.map(|form| (told, form)));
-        let more = [Form::Learned, Form::Least(15_000)].map(|form| (Told::CoDel, form));
-        both.chain(more).map(move |(told, form)| Setup { told, form, gigabits, load, ..USUAL })
+        let both = AQMS.into_iter().flat_map(|aqm| FORMS.map(|form| (aqm, form)));
+        let more = [Form::Learned, Form::Least(15_000)].map(|form| (QueueAqm::CoDel, form));
+        both.chain(more).map(move |(aqm, form)| Setup { aqm, form, gigabits, load, ..BASELINE })
     })
 }
 
@@ -54,25 +54,25 @@ fn first() -> impl Iterator<Item = Setup> {
 fn second() -> Vec<(String, Setup)> {
     let mut all = Vec::new();
     let mut vary = |name: &str, of: Setup, forms: &[Form]| {
-        for told in TOLD {
-            all.extend(forms.iter().map(|&form| (name.to_owned(), Setup { told, form, ..of })));
+        for aqm in AQMS {
+            all.extend(forms.iter().map(|&form| (name.to_owned(), Setup { aqm, form, ..of })));
         }
     };
     let forms = [Form::One, BANDS, Form::Fair, LEVELS];
-    vary("load 0.8", Setup { load: 0.8, ..USUAL }, &forms);
+    vary("load 0.8", Setup { load: 0.8, ..BASELINE }, &forms);
     for round_trip in [1, 40] {
-        vary(&format!("round trip {round_trip} ms"), Setup { round_trip, ..USUAL }, &forms);
+        vary(&format!("round trip {round_trip} ms"), Setup { round_trip, ..BASELINE }, &forms);
     }
     for shape in [1.1, 1.5] {
-        vary(&format!("Pareto index {shape}"), Setup { shape, ..USUAL }, &forms);
+        vary(&format!("Pareto index {shape}"), Setup { shape, ..BASELINE }, &forms);
     }
     for gigabits in LINES {
-        let setup = Setup { room: 1_000, gigabits, ..USUAL };
+        let setup = Setup { room: 1_000, gigabits, ..BASELINE };
         vary(&format!("1,000 packets, {gigabits} Gbit/s"), setup, &forms[..2]);
     }
     for young in [10_000, 30_000, 300_000, 1_000_000] {
         let forms = [Form::Bands(young, None), Form::Levels(young, None)];
-        vary(&format!("threshold {} kB", young / 1_000), USUAL, &forms);
+        vary(&format!("threshold {} kB", young / 1_000), BASELINE, &forms);
     }
     all
 }
@@ -150,16 +150,16 @@ pub(super) fn measure(seeds: u32, progress: &Progress) -> Measured {
 }
 
 fn name(setup: Setup) -> String {
-    let told = match setup.told {
-        Told::CoDel => "CoDel",
-        Told::Pie => "PIE",
+    let aqm = match setup.aqm {
+        QueueAqm::CoDel => "CoDel",
+        QueueAqm::Pie => "PIE",
     };
     let floor =
         |floor: Option<u32>| floor.map_or(String::new(), |one_in| format!(", floor 1/{one_in}"));
     match setup.form {
-        Form::One => told.to_owned(),
+        Form::One => aqm.to_owned(),
         Form::Bands(_, one_in) => format!("  two bands{}", floor(one_in)),
-        Form::Fair => format!("FQ-{told}"),
+        Form::Fair => format!("FQ-{aqm}"),
         Form::Levels(_, one_in) => format!("  two levels{}", floor(one_in)),
         Form::Learned => "  two levels, learned".to_owned(),
         Form::Least(first) => format!("  16 levels from {} kB", first / 1_000),
@@ -249,9 +249,9 @@ The same on 1 Gbit/s at a load of 0.9, with one thing varied
 }
 
 pub(super) fn sentences(rows: &Measured) -> Vec<Sentence> {
-    let of = |told, form, gigabits, load| Setup { told, form, gigabits, load, ..USUAL };
+    let of = |aqm, form, gigabits, load| Setup { aqm, form, gigabits, load, ..BASELINE };
     let both = |form, gigabits| {
-        TOLD.into_iter().flat_map(move |told| LOADS.map(|load| of(told, form, gigabits, load)))
+        AQMS.into_iter().flat_map(move |aqm| LOADS.map(|load| of(aqm, form, gigabits, load)))
     };
     let everywhere = |form| LINES.into_iter().flat_map(move |line| both(form, line));
     let gain = |setup| -rows.beside(setup, mean).mean;
@@ -271,7 +271,7 @@ pub(super) fn sentences(rows: &Measured) -> Vec<Sentence> {
     };
     let (unfair, unfair_bands) =
         (ends(everywhere(LEVELS).map(falls)).1, ends(everywhere(BANDS).map(falls)).1);
-    let floored = |form| rows.find(of(Told::CoDel, form, 10, 0.5)).each(resent).mean;
+    let floored = |form| rows.find(of(QueueAqm::CoDel, form, 10, 0.5)).each(resent).mean;
     let floors = [Form::Bands(YOUNG, Some(FLOOR)), Form::Levels(YOUNG, Some(FLOOR))].map(floored);
     let costs = |setup| {
         let floor = rows.find(Setup { form: Form::Levels(YOUNG, Some(FLOOR)), ..setup });
@@ -281,8 +281,8 @@ pub(super) fn sentences(rows: &Measured) -> Vec<Sentence> {
     let instead = |form| {
         let cells = LINES.into_iter().flat_map(|line| LOADS.map(|load| (line, load)));
         let beside = |(line, load)| {
-            let levels = rows.find(of(Told::CoDel, LEVELS, line, load));
-            rows.find(of(Told::CoDel, form, line, load)).beside(levels, mean).mean
+            let levels = rows.find(of(QueueAqm::CoDel, LEVELS, line, load));
+            rows.find(of(QueueAqm::CoDel, form, line, load)).beside(levels, mean).mean
         };
         ends(cells.map(beside))
     };

@@ -29,7 +29,7 @@ use conformance::rng::Streams;
 
 /// The AQM of each queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum QueueAqm {
     /// CoDel, 5 ms and 100 ms (RFC 8289).
     CoDel,
     /// PIE, 15 ms (RFC 8033).
@@ -59,7 +59,7 @@ pub(super) enum Form {
 /// What may be varied.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Setup {
-    pub(super) told: Told,
+    pub(super) aqm: QueueAqm,
     pub(super) form: Form,
     pub(super) gigabits: u32,
     pub(super) load: f64,
@@ -182,9 +182,9 @@ fn queue(setup: &Setup, rate: Rate, flows: usize) -> Box<dyn Bottleneck> {
     let within = "in range";
     let codel = |count| CoDel::new(vec![CoDelState::EMPTY; count], CoDelParams::INTERNET);
     let pie = |count| Pie::new(vec![PieState::EMPTY; count], PieParams::default(), 1);
-    match setup.told {
-        Told::CoDel => with(setup, |count| codel(count).expect(within), rate, flows),
-        Told::Pie => with(setup, |count| pie(count).expect(within), rate, flows),
+    match setup.aqm {
+        QueueAqm::CoDel => with(setup, |count| codel(count).expect(within), rate, flows),
+        QueueAqm::Pie => with(setup, |count| pie(count).expect(within), rate, flows),
     }
 }
 
@@ -250,7 +250,7 @@ mod tests {
     use conformance::effort::effort;
 
     const BUSY: Setup = Setup {
-        told: Told::CoDel,
+        aqm: QueueAqm::CoDel,
         form: Form::One,
         gigabits: 1,
         load: 0.9,
@@ -264,8 +264,8 @@ mod tests {
     /// AQMs, bands and levels.
     #[test]
     fn short_transfers_gain_by_two_levels() {
-        for told in [Told::CoDel, Told::Pie] {
-            let of = |form| run(&Setup { told, form, ..BUSY }, 1, effort(1_000, 2_000));
+        for aqm in [QueueAqm::CoDel, QueueAqm::Pie] {
+            let of = |form| run(&Setup { aqm, form, ..BUSY }, 1, effort(1_000, 2_000));
             let one = of(Form::One);
             let short = |outcome: &Outcome| outcome.classes[0].mean();
             assert_eq!(one.left, 0);

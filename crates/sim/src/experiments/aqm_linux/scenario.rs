@@ -100,7 +100,7 @@ pub struct Setup {
 
 /// What an open-loop flow has seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct FlowReport {
     /// What each packet waited, its own bits and the propagation left out.
     pub added: Delays,
     /// Its packets.
@@ -113,11 +113,11 @@ pub struct Outcome {
     /// Bytes of each upload and of each download that arrived in order.
     pub bytes: [Vec<u64>; 2],
     /// The probes up and down.
-    pub probes: [Seen; 2],
+    pub probes: [FlowReport; 2],
     /// The video.
-    pub video: Seen,
+    pub video: FlowReport,
     /// The flow that does not react.
-    pub deaf: Seen,
+    pub deaf: FlowReport,
     /// Timeouts of all senders.
     pub timeouts: u64,
     /// Whether every packet is accounted for.
@@ -197,7 +197,10 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
         // What a packet takes on an idle line.
         let alone = Nanos(ROUND_TRIP.0 / 2).plus(rate.time_of(payload + 28 + HEADER));
         let delays = network.delays(id).samples().iter();
-        Seen { added: delays.map(|delay| delay.since(alone)).collect(), loss: network.loss(id) }
+        FlowReport {
+            added: delays.map(|delay| delay.since(alone)).collect(),
+            loss: network.loss(id),
+        }
     };
     Ok(Outcome {
         bytes,

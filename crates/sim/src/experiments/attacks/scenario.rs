@@ -157,7 +157,7 @@ pub const fn wait_bound(hosts: u32, max_len: u32) -> Nanos {
 
 /// What is known of a packet in the queue.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct QueuedPacket {
     at: Nanos,
     whose: Whose,
     port: u32,
@@ -166,7 +166,7 @@ struct Held {
 /// What lies in the queue, and what has come of the victim's packets.
 #[derive(Debug)]
 struct Books {
-    held: Vec<Held>,
+    held: Vec<QueuedPacket>,
     free: Vec<u32>,
     /// Bytes by port; a port that holds none is not in it.
     by_port: BTreeMap<u32, u64>,
@@ -192,7 +192,7 @@ impl Books {
             self.outcome.sparse_sent += 1;
         }
         *self.by_port.entry(arrival.port).or_default() += u64::from(arrival.len);
-        let held = Held { at: arrival.at, whose: arrival.whose, port: arrival.port };
+        let held = QueuedPacket { at: arrival.at, whose: arrival.whose, port: arrival.port };
         if let Some(handle) = self.free.pop() {
             self.held[handle as usize] = held;
             return handle;
@@ -201,7 +201,7 @@ impl Books {
         u32::try_from(self.held.len() - 1).expect("a packet is at least a byte of the memory")
     }
 
-    fn leave(&mut self, packet: Packet) -> Held {
+    fn leave(&mut self, packet: Packet) -> QueuedPacket {
         let held = self.held[packet.handle as usize];
         let bytes = self.by_port.get_mut(&held.port).expect("a port that came has an entry");
         *bytes -= u64::from(packet.len);

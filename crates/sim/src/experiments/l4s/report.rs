@@ -3,7 +3,9 @@
 use freeboard::sched_core::Nanos;
 
 use super::scenario::{HEADER, LIMITS, MEGABITS, ROUND_TRIP, WARM_UP};
-use super::{ALONE, DEAF, MANY_CLASSIC, MANY_SCALABLE, Measured, Queueing, SAME_HOST, Seen};
+use super::{
+    ALONE, DEAF, MANY_CLASSIC, MANY_SCALABLE, Measured, Queueing, SAME_HOST, TrafficReport,
+};
 use crate::experiments::{Picture, Report, Sentence};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
@@ -50,7 +52,7 @@ fn table(rows: &[Measured]) -> String {
     for m in rows {
         let load = if last == Some(m.load) { "" } else { m.load.name };
         last = Some(m.load);
-        let cells = |seen: &Seen, is_there: bool| {
+        let cells = |seen: &TrafficReport, is_there: bool| {
             let cell = |value: f64, decimals| {
                 if is_there { fixed(value, decimals) } else { String::new() }
             };
@@ -100,7 +102,8 @@ fn sentences(rows: &[Measured]) -> Vec<Sentence> {
         let [one, other] = [&m.prague, &m.cubic].map(|seen| seen.bytes as f64);
         (one - other).abs() / one.max(other)
     };
-    let times = |m: &Measured, less: &Seen, more: &Seen| m.rate(more) / m.rate(less);
+    let times =
+        |m: &Measured, less: &TrafficReport, more: &TrafficReport| m.rate(more) / m.rate(less);
     let [classic, scalable] = [MANY_CLASSIC, MANY_SCALABLE].map(l4s);
     let dual_classic = of(Queueing::DualPi2, MANY_CLASSIC);
     let dual_scalable = of(Queueing::DualPi2, MANY_SCALABLE);
@@ -219,7 +222,7 @@ fn sentences(rows: &[Measured]) -> Vec<Sentence> {
 
 /// Which part of the packets that arrived had waited no longer.
 fn picture(rows: &[Measured], seeds: u32) -> String {
-    let panel = |load, title: &str, of: fn(&Measured) -> &Seen| {
+    let panel = |load, title: &str, of: fn(&Measured) -> &TrafficReport| {
         let chart = Chart::new(title)
             .subtitle(&format!(
                 "part of the packets that waited no longer, {MEGABITS} Mbit/s, {seeds} seeds"
@@ -240,7 +243,7 @@ fn picture(rows: &[Measured], seeds: u32) -> String {
 }
 
 /// In steps of half a percent; no time is below 10 µs, for the axis.
-fn distribution(seen: &Seen) -> Vec<(f64, f64)> {
+fn distribution(seen: &TrafficReport) -> Vec<(f64, f64)> {
     let mut sorted = seen.added.samples().to_vec();
     sorted.sort_unstable();
     let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };

@@ -111,7 +111,7 @@ pub struct Setup {
 
 /// What one kind of traffic has seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct TrafficReport {
     /// What each packet waited, its own bits and the propagation left out.
     pub added: Delays,
     /// Payload that arrived, of senders in order.
@@ -124,13 +124,13 @@ pub struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// All Prague-like senders.
-    pub prague: Seen,
+    pub prague: TrafficReport,
     /// All CUBIC senders.
-    pub cubic: Seen,
+    pub cubic: TrafficReport,
     /// The call.
-    pub call: Seen,
+    pub call: TrafficReport,
     /// The source that does not react.
-    pub deaf: Seen,
+    pub deaf: TrafficReport,
     /// Segments that arrived at the scalable receivers, and how many of them carried a mark.
     pub marks: [u64; 2],
     /// Whether every packet is accounted for.
@@ -202,7 +202,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
         let alone = half.plus(rate.time_of(len + HEADER));
         delays.samples().iter().map(|delay| delay.since(alone)).collect::<Delays>()
     };
-    let transfers = |ids: &[_]| Seen {
+    let transfers = |ids: &[_]| TrafficReport {
         added: ids
             .iter()
             .flat_map(|&id| beyond(network.segment_delays(id), Data::LEN).samples().to_vec())
@@ -212,7 +212,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     };
     let datagrams = |id, payload: u32| {
         let (added, loss) = (beyond(network.delays(id), payload + 28), network.loss(id));
-        Seen { added, bytes: (loss.sent - loss.lost) * u64::from(payload), loss }
+        TrafficReport { added, bytes: (loss.sent - loss.lost) * u64::from(payload), loss }
     };
     let marks = prague.iter().map(|&id| network.receiver(id)).fold([0; 2], |[all, marked], end| {
         [all + u64::from(end.in_order()), marked + u64::from(end.marks())]
