@@ -1,27 +1,39 @@
-//! Which packet is next, and which is dropped.
+//! Packet schedulers, drop policies and AQMs: which packet to send next, and which to drop.
 //!
-//! A packet is the number of the caller's buffer and a length; its bytes are never read. What it
-//! meets, in this order:
+//! `no_std`, with no allocation, no unsafe code, no floating point, no clock, and no panic that a
+//! release build can reach. A packet is the number of one of the caller's buffers and a length; its
+//! bytes are never read. Memory is the caller's ([`Table`]), and time is an argument ([`Nanos`]).
 //!
-//! 1. [`Scheduler::enqueue`] takes a [`Packet`] into the queue of its flow, or hands it back in
-//!    [`Rejected`]. Packets that are dropped for it go to the [`DropSink`].
-//! 2. [`FlowQueues`] is the scheduler for every flow scheduler: [`Drr`], [`Qfq`], [`QfqPlus`],
-//!    [`Wf2q`], [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] beside it,
-//!    an overflow drops from a flow that holds about the most, with [`LongestHostDrop`] from a
-//!    host. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow
-//!    scheduler.
-//! 3. An [`Aqm`] such as [`CoDel`] or [`Cobalt`] is asked about each packet that arrives, and about
-//!    each that is about to leave; [`CeThreshold`] stands beside any, and [`ChosenAqm`] is what the
-//!    caller chooses.
-//! 4. [`Scheduler::dequeue`] gives the packet back, marked if the AQM said so.
+//! For a complete queue (flows found by hash, hosts isolated, a rate), use the package `freeboard`.
+//! Use this crate to build your own queue from its parts, or to write a scheduler of your own.
 //!
-//! A [`Guarantee`] says in bytes what a flow scheduler promises a flow.
+//! # The path of a packet
 //!
-//! [`Counters`] say what has become of packets, a [`DelayHistogram`] how long they waited.
+//! 1. [`Scheduler::enqueue`] puts a [`Packet`] into the queue of its [`FlowId`], or returns it in
+//!    [`Rejected`]. If the [`Limits`] are exceeded, packets are dropped; the [`DropSink`] receives
+//!    them.
+//! 2. The [`Aqm`] sees each packet when it arrives and again when it is about to leave, and passes,
+//!    marks or drops it.
+//! 3. The [`FlowScheduler`] selects the flow to serve next.
+//! 4. [`Scheduler::dequeue`] returns the packet, marked if the AQM set a CE mark. If it returns
+//!    `None`, [`Scheduler::poll_at`] returns when to try again.
 //!
-//! Memory is the caller's ([`Table`]), time is an argument ([`Nanos`]), and [`Scheduler::recount`]
-//! checks the books against the queues. No allocation, no unsafe code, no float, no clock, and no
-//! panic that could be reached in a release build.
+//! Every packet that is handed in comes out exactly once, and [`Counters`] account for each.
+//! [`Scheduler::recount`] checks the counters against the queues in tests.
+//!
+//! # The parts
+//!
+//! | part | choices |
+//! |---|---|
+//! | queues | [`FlowQueues`]: one queue per flow under any flow scheduler; [`Fifo`]: the baseline |
+//! | flow schedulers | [`Drr`] (also sparse flows first), [`ShortestQueue`], [`Qfq`], [`QfqPlus`], [`Wf2q`], [`AgeDrr`] |
+//! | hierarchies | [`Classes`]: schedulers of any kind under a flow scheduler; [`TinChoice`] chooses among tins |
+//! | drop policies | [`LongestQueueDrop`]: from a flow with about the longest backlog; [`LongestHostDrop`]: from such a host |
+//! | AQMs | [`CoDel`], [`Cobalt`], [`Pie`], [`Pi2`], [`Red`], [`Blue`], [`NoAqm`]; [`CeThreshold`] adds a marking threshold to any of them; [`ChosenAqm`] selects one at run time; [`DualPi2`] is a scheduler with two coupled queues |
+//! | rates | [`Rate`], [`TokenBucket`] |
+//! | figures | [`Guarantee`]: service bounds in bytes; [`Counters`]: what happened to packets; [`DelayHistogram`]: sojourn times |
+//!
+//! # Example
 //!
 //! ```
 //! use sched_core::{
@@ -35,7 +47,7 @@
 //! let (queues, lengths) = ([Queue::EMPTY; 4], [LongestFlow::EMPTY; 4]);
 //! let mut queues = FlowQueues::new(drr, queues, lengths, [Descriptor::EMPTY; 8], limits);
 //!
-//! // Flow 0 fills the buffer; flow 1 gets in all the same, at the expense of flow 0.
+//! // Flow 0 fills the buffer. A packet of flow 1 is still accepted: one of flow 0 is dropped for it.
 //! let mut dropped = Vec::new();
 //! for (flow, handle) in [(0, 0), (0, 1), (0, 2), (1, 3)] {
 //!     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
@@ -152,7 +164,7 @@ pub use steps::step;
 pub use steps::take_steps;
 pub use time::{Nanos, TickClock};
 
-/// The examples of the package's README.
+/// Runs the examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

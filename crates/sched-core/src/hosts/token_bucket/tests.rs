@@ -37,7 +37,7 @@ fn only_what_is_in_range_is_a_token_bucket() {
         assert_eq!(TokenBucket::new(value, 1_500), Err(refused));
     }
     let refused = TokenBucket::new(1_000, 0).unwrap_err().to_string();
-    assert_eq!(refused, "burst in bytes 0 is outside 1..=4294967295");
+    assert_eq!(refused, "burst in bytes 0 is out of range (expected 1 to 4294967295)");
     assert_eq!(TokenBucket::new(1_000, u32::MAX).unwrap().burst(), 1 << 30);
 }
 
