@@ -126,7 +126,7 @@ pub struct Offer {
 ///     Scheduler, Verdict,
 /// };
 ///
-/// /// Two packets a queue: the third is turned away.
+/// /// Accepts two packets per queue and rejects the third.
 /// struct TwoEach;
 ///
 /// impl Aqm for TwoEach {

@@ -109,7 +109,7 @@ pub enum DropFrom {
 /// for (flow, handle) in [(7, 0), (7, 1), (0, 2)] {
 ///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
 /// }
-/// queues.recount().expect("the scheduler's books are true");
+/// queues.recount().expect("the scheduler accounts correctly");
 /// let sent = std::iter::from_fn(|| queues.dequeue(Nanos(0), drops));
 /// let order: Vec<u32> = sent.map(|packet| packet.handle).collect();
 /// assert_eq!(order, [2, 0, 1]);

@@ -23,15 +23,22 @@
 //!
 //! # The parts
 //!
-//! | part | choices |
-//! |---|---|
-//! | queues | [`FlowQueues`]: one queue per flow under any flow scheduler; [`Fifo`]: the baseline |
-//! | flow schedulers | [`Drr`] (also sparse flows first), [`ShortestQueue`], [`Qfq`], [`QfqPlus`], [`Wf2q`], [`AgeDrr`] |
-//! | hierarchies | [`Classes`]: schedulers of any kind under a flow scheduler; [`TinChoice`] chooses among tins |
-//! | drop policies | [`LongestQueueDrop`]: from a flow with about the longest backlog; [`LongestHostDrop`]: from such a host |
-//! | AQMs | [`CoDel`], [`Cobalt`], [`Pie`], [`Pi2`], [`Red`], [`Blue`], [`NoAqm`]; [`CeThreshold`] adds a marking threshold to any of them; [`ChosenAqm`] selects one at run time; [`DualPi2`] is a scheduler with two coupled queues |
-//! | rates | [`Rate`], [`TokenBucket`] |
-//! | figures | [`Guarantee`]: service bounds in bytes; [`Counters`]: what happened to packets; [`DelayHistogram`]: sojourn times |
+//! - **Queues:** [`FlowQueues`] has one queue per flow under any flow scheduler; [`Fifo`] is the
+//!   baseline.
+//! - **Flow schedulers:** [`Drr`] (also with sparse flows first), [`ShortestQueue`], [`Qfq`],
+//!   [`QfqPlus`], [`Wf2q`], [`AgeDrr`].
+//! - **Hierarchies:** [`Classes`] has schedulers of any kind under a flow scheduler;
+//!   [`TinChoice`] chooses among tins.
+//! - **Drop policies:** [`LongestQueueDrop`] drops from a flow with about the longest backlog,
+//!   [`LongestHostDrop`] from a host with about the longest backlog, [`OwnVictim`] from the flow
+//!   that the flow scheduler selects.
+//! - **AQMs:** [`CoDel`], [`Cobalt`], [`Pie`], [`Pi2`], [`Red`], [`Blue`] and [`NoAqm`].
+//!   [`CeThreshold`] adds a marking threshold to any of them, and [`ChosenAqm`] selects one at run
+//!   time. [`DualPi2`] is a scheduler of two coupled queues.
+//! - **Rates:** [`Rate`] and [`TokenBucket`]. Shaping a link is the task of the package
+//!   `freeboard-shaper`.
+//! - **Figures:** a [`Guarantee`] is a service bound in bytes; [`Counters`] count what happened to
+//!   packets; a [`DelayHistogram`] collects sojourn times.
 //!
 //! # Example
 //!
@@ -47,7 +54,7 @@
 //! let (queues, lengths) = ([Queue::EMPTY; 4], [LongestFlow::EMPTY; 4]);
 //! let mut queues = FlowQueues::new(drr, queues, lengths, [Descriptor::EMPTY; 8], limits);
 //!
-//! // Flow 0 fills the buffer. A packet of flow 1 is still accepted: one of flow 0 is dropped for it.
+//! // Flow 0 fills the queue. A packet of flow 1 is still accepted: one of flow 0 is dropped for it.
 //! let mut dropped = Vec::new();
 //! for (flow, handle) in [(0, 0), (0, 1), (0, 2), (1, 3)] {
 //!     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
@@ -61,6 +68,24 @@
 //! assert_eq!(order, [1, 3, 2]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Where to go next
+//!
+//! - To serve any scheduler, shaped or not: the loop at [`Scheduler`].
+//! - To add an AQM and per-flow statistics: the example at [`FlowQueues`].
+//! - To write your own part: the examples at [`FlowScheduler`], [`DropPolicy`], [`Aqm`] and
+//!   [`FlowDirectory`].
+//! - To share a link among users, and each user's part among flows: the example at [`Classes`].
+//! - The guides, and a page per discipline with its guarantees and measurements, are in `docs/` of
+//!   the repository.
+//!
+//! # Features
+//!
+//! - `aqms` (default): RED, BLUE, PIE and PI2 as choices of [`ChosenAqm`].
+//! - `tins` (default): up to eight tins in [`TinChoice`]; without it there is one.
+//! - `defmt`: `defmt::Format` for the types that firmware logs.
+//! - `serde`: `serde::Serialize` for counters and delays.
+//! - `steps`: counts loop iterations, for cost analysis. Requires `std`.
 #![no_std]
 #![deny(
     clippy::indexing_slicing,

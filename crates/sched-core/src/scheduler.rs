@@ -79,7 +79,7 @@ impl DropReason {
 ///     Descriptor, DropReason, DropSink, Fifo, FlowId, Limits, Nanos, Packet, Scheduler,
 /// };
 ///
-/// /// Buffers that are free, and how many packets went for want of room.
+/// /// Free buffers, and the number of packets dropped on overflow.
 /// struct Pool {
 ///     free: Vec<u32>,
 ///     overflows: u64,

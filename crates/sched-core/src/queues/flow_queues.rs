@@ -9,11 +9,6 @@
 //! | [`DropPolicy`] | the flow to drop from when full; may query the flow scheduler |
 //! | [`Aqm`] | to pass, mark or drop a packet that arrives or is about to leave |
 //! | [`FlowDirectory`] | nothing; it is notified when a queue becomes empty |
-//! |---|---|
-//! | [`FlowScheduler`] | which flow is next |
-//! | [`DropPolicy`] | which flow gives way when there is no room; it may ask the flow scheduler |
-//! | [`Aqm`] | what is to become of a packet that arrives, or is about to leave |
-//! | [`FlowDirectory`] | nothing: it is told when a queue becomes empty |
 //!
 //! With any four parts it is a [`Scheduler`](crate::Scheduler). Cost: O(1) besides the parts.
 //! Memory: 16 bytes per packet and 16 per flow besides the parts.
