@@ -54,7 +54,7 @@
 //! let (queues, lengths) = ([Queue::EMPTY; 4], [LongestFlow::EMPTY; 4]);
 //! let mut queues = FlowQueues::new(drr, queues, lengths, [Descriptor::EMPTY; 8], limits);
 //!
-//! // Flow 0 fills the queue. A packet of flow 1 is still accepted: one of flow 0 is dropped for it.
+//! // Flow 0 fills the queue. The packet of flow 1 is accepted, and one of flow 0 is dropped.
 //! let mut dropped = Vec::new();
 //! for (flow, handle) in [(0, 0), (0, 1), (0, 2), (1, 3)] {
 //!     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);

@@ -48,7 +48,8 @@ fn a_refused_setting_names_the_value_and_what_is_accepted() {
     let mut drr = Drr::new([DrrFlow::EMPTY; 4], 1_500).unwrap();
     let too_long = Drr::new([DrrFlow::EMPTY; 4], Packet::MAX_LEN + 1).unwrap_err();
     let most = Packet::MAX_LEN;
-    let range = format!("longest packet in bytes {} is out of range (expected 1 to {most})", most + 1);
+    let range =
+        format!("longest packet in bytes {} is out of range (expected 1 to {most})", most + 1);
     assert_eq!(said(too_long), range);
     let unknown = drr.add_all(1_499).unwrap_err();
     assert!(said(unknown).contains("1499 is out of range (expected 1500 to"), "{unknown}");

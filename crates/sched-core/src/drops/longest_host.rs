@@ -121,9 +121,9 @@ where
         classes: C,
     ) -> Result<Self, ConfigError> {
         let room = hosts.as_ref().len() as u64;
-        ConfigError::check_range("room for hosts", room, known.into(), HeldFlow::NO_HOST.into())?;
+        ConfigError::check_range("host entries", room, known.into(), HeldFlow::NO_HOST.into())?;
         let room = flows.as_ref().len() as u64;
-        ConfigError::check_range("room for flows", room, 0, ring::MOST.into())?;
+        ConfigError::check_range("flow entries", room, 0, ring::MOST.into())?;
         let hosts = HostIndex::new(hosts, classes, limits)?;
         flows.as_mut().fill(HeldFlow::IDLE);
         Ok(Self { flows, hosts, drop_from: DropFrom::Head })

@@ -216,9 +216,15 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     let refused =
         |tins: &mut Choice, all: &[TinConfig]| tins.set_tins(all, 0).unwrap_err().to_string();
     assert_eq!(refused(&mut tins, &[]), "number of tins 0 is out of range (expected 1 to 8)");
-    assert_eq!(refused(&mut tins, &[share(1); 9]), "number of tins 9 is out of range (expected 1 to 8)");
+    assert_eq!(
+        refused(&mut tins, &[share(1); 9]),
+        "number of tins 9 is out of range (expected 1 to 8)"
+    );
     let weight = TinConfig::by_weight(0);
-    assert_eq!(refused(&mut tins, &[weight]), "weight of a tin 0 is out of range (expected 1 to 65535)");
+    assert_eq!(
+        refused(&mut tins, &[weight]),
+        "weight of a tin 0 is out of range (expected 1 to 65535)"
+    );
     let slow = share(1_000).with_rate(999);
     let text = "rate in bits per second 999 is out of range (expected 1000 to 400000000000)";
     assert_eq!(refused(&mut tins, &[share(1), slow]), text);

@@ -177,7 +177,7 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
     /// [`ConfigError::OutOfRange`] if `classes` is empty.
     pub(super) fn new(mut hosts: H, mut classes: C, limits: Limits) -> Result<Self, ConfigError> {
         let room = classes.as_ref().len() as u64;
-        ConfigError::check_range("room for classes of hosts", room, 1, u64::MAX)?;
+        ConfigError::check_range("host class tables", room, 1, u64::MAX)?;
         classes.as_mut().fill(HostClasses::EMPTY);
         let (unit_bits, least) = unit_and_least(limits, hosts.as_ref().len());
         hosts.as_mut().fill(HeldHost { high: least, ..HeldHost::EMPTY });

@@ -390,13 +390,13 @@ fn too_little_room_is_refused_or_hides_flows() {
         let classes = vec![HostClasses::EMPTY; classes];
         LongestHostDrop::new(houses.hosts(), Limits::NONE, flows, hosts, classes)
     };
-    let (what, max) = ("room for hosts", HeldFlow::NO_HOST.into());
+    let (what, max) = ("host entries", HeldFlow::NO_HOST.into());
     let refused = ConfigError::OutOfRange { what, value: 3, min: 4, max };
     assert_eq!(make(3, 3, 1), Err(refused));
-    let (what, max) = ("room for classes of hosts", u64::MAX);
+    let (what, max) = ("host class tables", u64::MAX);
     let refused = ConfigError::OutOfRange { what, value: 0, min: 1, max };
     assert_eq!(make(3, 4, 0), Err(refused));
-    let (what, max) = ("room for flows", u16::MAX.into());
+    let (what, max) = ("flow entries", u16::MAX.into());
     let refused = ConfigError::OutOfRange { what, value: 65_536, min: 0, max };
     assert_eq!(make(65_536, 4, 1), Err(refused));
     assert!(make(65_535, 65_535, 1).is_ok() && make(3, 65_536, 1).is_err());
