@@ -199,8 +199,8 @@ pub trait FlowScheduler {
         None
     }
 
-    /// Makes [`FlowScheduler::waiting`] the selected flow. Call it only if `select` returns `None`
-    /// and that flow is eligible at the time of the last [`FlowScheduler::advance`].
+    /// Makes [`FlowScheduler::waiting`] the selected flow, if `select` returns `None` and that flow
+    /// is eligible at the time of the last [`FlowScheduler::advance`].
     #[inline]
     fn open(&mut self) {}
 

@@ -152,7 +152,6 @@ pub struct ChosenAqmState {
 
 /// The position of the tin in the last word of a state.
 const TIN_SHIFT: u32 = 61;
-/// The maximum number of tins.
 const TINS: usize = 1 << (u64::BITS - TIN_SHIFT);
 
 impl ChosenAqmState {

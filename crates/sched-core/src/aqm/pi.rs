@@ -68,7 +68,6 @@ pub(crate) const fn delay_from_bits(word: u64) -> u32 {
     bits(word, 0, DELAY_BITS) << 10
 }
 
-/// The settings of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) target: Nanos,
@@ -150,7 +149,6 @@ pub(crate) fn moved(p: u64, step: i128) -> u64 {
     if sum < 0 { 0 } else { u64::try_from(sum).unwrap_or(ONE) }
 }
 
-/// Returns the number of whole periods in a silence.
 pub(crate) fn periods(silence: Nanos, period: Nanos) -> u64 {
     silence.0.checked_div(period.0).unwrap_or(0)
 }

@@ -75,7 +75,6 @@ impl RedParams {
     pub const MAX_WEIGHT: u32 = 16;
     /// The time between two steps of the [adaptive](Self::adaptive) probability.
     pub const ADAPTS_AFTER: Nanos = Nanos::from_millis(500);
-    /// The longest packet time.
     const MAX_PACKET_TIME: u64 = 1 << 30;
 
     /// Creates parameters with these thresholds, in bytes. At most one of 50 arrivals is signalled

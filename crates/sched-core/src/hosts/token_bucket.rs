@@ -38,10 +38,10 @@ impl TokenBucket {
         Ok(Self { rate, burst: 0, borrows_free: false }.with_burst_of_at_least(burst))
     }
 
-    /// Makes packets sent in excess of the committed rate free of charge. Without effect on a
+    /// Lets packets sent in excess of the committed rate consume no tokens. Without effect on a
     /// ceiling.
     ///
-    /// The host then gets its rate in addition to what it borrows. Besides rivals that pause from
+    /// The host then gets its rate in addition to what it borrows. Next to rivals that pause from
     /// time to time, such as TCP under an AQM, it gets more than its rate.
     #[must_use]
     pub const fn with_free_borrowing(self) -> Self {
@@ -60,7 +60,7 @@ impl TokenBucket {
         self.burst
     }
 
-    /// Returns true if packets sent in excess of the committed rate are free of charge.
+    /// Returns true if packets sent in excess of the committed rate consume no tokens.
     #[must_use]
     pub const fn borrows_free(&self) -> bool {
         self.borrows_free

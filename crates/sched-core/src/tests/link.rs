@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::vec;
 use std::vec::Vec;
 
-/// A flow scheduler with queues of lengths.
 pub(crate) struct Link<O> {
     pub(crate) scheduler: O,
     pub(crate) queues: Vec<VecDeque<u32>>,

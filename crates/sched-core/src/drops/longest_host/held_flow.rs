@@ -14,7 +14,6 @@ use crate::disciplines::drr::ring::short;
 /// The class of the longest flows.
 const LAST_CLASS: u32 = 7;
 
-/// Number of classes of flows.
 pub(super) const FLOW_CLASSES: usize = LAST_CLASS as usize + 1;
 
 /// Base-2 logarithm of the upper mark of class 0.

@@ -44,7 +44,6 @@ const MOST_UNIT_BITS: u32 = 12;
 /// The header of an IPv4 packet, the shortest IP packet. So some host is in a class whenever as
 /// many packets are held as permitted, however short they are.
 const SHORTEST: u32 = 20;
-/// Number of classes of hosts.
 const CLASSES: u32 = (33 - SUB_CLASS_BITS) << SUB_CLASS_BITS;
 
 /// Words that hold a bit per class.

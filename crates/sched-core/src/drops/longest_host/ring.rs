@@ -32,7 +32,6 @@ pub(super) trait Linked {
 pub(super) struct Head(u16);
 
 impl Head {
-    /// An empty list.
     pub(super) const EMPTY: Self = Self(0);
 
     #[inline]

@@ -26,7 +26,6 @@ const LONG: u32 = UNIT << SUB_CLASS_BITS;
 /// The number of classes for all lengths.
 pub(super) const CLASSES: u32 = number_of_long(u32::MAX) + 1;
 
-/// A length class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Class {
     /// Below [`CLASSES`]; longer flows are in classes of higher numbers.

@@ -7,7 +7,7 @@ use crate::flow_scheduler::FlowScheduler;
 use crate::scheduler::{Backlog, Scheduler};
 use crate::{FlowId, Nanos};
 
-/// Finds the closed class that opens first. The key of a [`ClassState`] is 1 if the class is
+/// Finds the closed class that opens first. The key of a `ClassState` is 1 if the class is
 /// closed, and the stamp is the time at which it opens; otherwise the stamp is [`IDLE`] or
 /// [`OPEN`].
 pub(super) type Opening = Tournament<false>;
@@ -15,7 +15,6 @@ pub(super) type Opening = Tournament<false>;
 const IDLE: u64 = 0;
 const OPEN: u64 = 1;
 
-/// The status of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     /// The class holds nothing.

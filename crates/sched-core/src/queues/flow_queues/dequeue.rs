@@ -20,7 +20,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// Slow path of [`Scheduler::dequeue`], if the AQM marks or drops the packet.
+    /// Slow path of `Scheduler::dequeue`, if the AQM marks or drops the packet.
     #[cold]
     pub(super) fn deliver_signalled(
         &mut self,

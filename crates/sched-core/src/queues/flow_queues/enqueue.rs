@@ -83,7 +83,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Some(())
     }
 
-    /// [`Scheduler::enqueue`] to a flow that is idle or does not exist. Inlined too, because every
+    /// `Scheduler::enqueue` to a flow that is idle or does not exist. Inlined too, because every
     /// packet of intermittent traffic takes this path.
     #[inline(always)]
     pub(super) fn enqueue_to_idle(
@@ -123,7 +123,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Ok(())
     }
 
-    /// Slow path of [`Scheduler::enqueue`]: the flow does not exist, the backlog reaches a new
+    /// Slow path of `Scheduler::enqueue`: the flow does not exist, the backlog reaches a new
     /// peak, or the packet does not fit at once.
     #[inline(never)]
     pub(super) fn enqueue_slow(
@@ -156,7 +156,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Ok(())
     }
 
-    /// Slow path of [`Scheduler::enqueue`], if the AQM's `glance` at an acceptable packet was not
+    /// Slow path of `Scheduler::enqueue`, if the AQM's `glance` at an acceptable packet was not
     /// to accept it.
     #[cold]
     pub(super) fn enqueue_asked(
@@ -256,13 +256,11 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
 /// per packet).
 pub(super) type Parts = ((u32, u32), Ecn);
 
-/// Splits a packet into its parts.
 #[inline(always)]
 pub(super) const fn parts_of(Packet { handle, len, ecn }: Packet) -> Parts {
     ((handle, len), ecn)
 }
 
-/// Builds the packet from its parts.
 const fn whole(((handle, len), ecn): Parts) -> Packet {
     Packet { handle, len, ecn }
 }

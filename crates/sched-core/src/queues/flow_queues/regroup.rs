@@ -73,12 +73,10 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// Returns the oldest packet of `flow`.
     fn head(&self, flow: FlowId) -> Option<Packet> {
         self.first_of(*self.queues.as_ref().get(flow.index())?)
     }
 
-    /// Returns the oldest packet of `queue`.
     fn first_of(&self, queue: Queue) -> Option<Packet> {
         let handle = queue.head();
         self.descriptors.as_ref().get(handle as usize).map(|descriptor| descriptor.packet(handle))

@@ -80,7 +80,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         black_box(touched);
     }
 
-    /// Prefetches the memory that the next calls of [`Scheduler::dequeue`] will probably access, if
+    /// Prefetches the memory that the next calls of `Scheduler::dequeue` will probably access, if
     /// the tables are large.
     #[inline]
     pub(super) fn touch_departures(&self) {
