@@ -167,7 +167,7 @@ impl fmt::Display for RejectReason {
             Self::HandleInUse { handle } => write!(f, "handle {handle} is already queued"),
             Self::Full { limits } => write!(
                 f,
-                "the queue is full (at most {} packets and {} bytes)",
+                "the packet does not fit (expected at most {} packets and {} bytes)",
                 limits.packets, limits.bytes
             ),
             Self::Aqm => write!(f, "dropped by the AQM; the sender should slow down"),
@@ -455,7 +455,7 @@ pub trait Scheduler {
     /// limit would drop. Cost: that of one packet in [`Scheduler::set_limits`].
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool;
 
-    /// Drops every packet to `drops`; the configuration stays. Cost: O(packets).
+    /// Drops every packet, into `drops`; the configuration stays. Cost: O(packets).
     fn drain(&mut self, drops: &mut dyn DropSink);
 
     /// Enqueues a burst in order, all at time `now`, and returns the number accepted. Rejected

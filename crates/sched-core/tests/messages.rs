@@ -38,7 +38,8 @@ fn a_rejection_names_the_packet_what_was_wrong_and_what_is_accepted() {
         queues.enqueue(Nanos(0), FlowId(0), packet, &mut |_, _| {}).unwrap_err().to_string()
     };
     assert_eq!(said(1), "packet 1 rejected: handle 1 is already queued");
-    let full = "packet 2 rejected: the queue is full (at most 2 packets and 3000 bytes)";
+    let full =
+        "packet 2 rejected: the packet does not fit (expected at most 2 packets and 3000 bytes)";
     assert_eq!(said(2), full);
 }
 
