@@ -333,7 +333,7 @@ mod tests {
             let config = crate::IsolatedConfig::new(1_500, sched_core::Limits::NONE);
             crate::Isolated::new(memory, config).map(|_| ())
         };
-        let (what, max) = ("room for flows", IsolatedMemory::<Heap>::MAX_QUEUES.into());
+        let (what, max) = ("flow entries", IsolatedMemory::<Heap>::MAX_QUEUES.into());
         let refused = |value| Err(ConfigError::OutOfRange { what, value, min: 0, max }.into());
         assert_eq!((make(32_768, 16_384), make(8, 32_768)), (Ok(()), Ok(())));
         assert_eq!((make(32_768, 32_768), make(65_536, 8)), (refused(65_536), refused(65_544)));

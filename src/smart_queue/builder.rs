@@ -430,7 +430,7 @@ impl SmartQueueBuilder {
     ///
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).buffers(u32::MAX);
     /// let error = builder.frames([42; 16]).unwrap_err();
-    /// assert_eq!(error.to_string(), "buffers 4294967295 is outside 1..=1048576");
+    /// assert_eq!(error.to_string(), "buffers 4294967295 is out of range (expected 1 to 1048576)");
     /// # Ok::<(), freeboard::sched_core::ConfigError>(())
     /// ```
     #[cfg(feature = "alloc")]

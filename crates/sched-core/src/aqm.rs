@@ -1,19 +1,19 @@
-//! Active queue management: when to tell a flow that its queue stands too long.
+//! Active queue management: decides when to send a flow a congestion signal.
 //!
-//! Scheduling and dropping are apart (RFC 7806 §2): any flow scheduler works with any AQM. They
-//! meet in [`FlowQueues`](crate::FlowQueues), which asks the AQM twice about each packet:
+//! Scheduling and queue management are independent (RFC 7806 §2): any flow scheduler works with any
+//! AQM. [`FlowQueues`](crate::FlowQueues) combines them and calls the AQM twice per packet:
 //!
-//! 1. [`Aqm::admit`] when the packet arrives: accept it, mark it, or turn it away;
-//! 2. [`Aqm::judge`] when the packet is about to be delivered, after the flow scheduler has chosen
-//!    its flow.
+//! 1. [`Aqm::admit`] when the packet arrives: accept, mark or reject it;
+//! 2. [`Aqm::judge`] when the packet is about to be delivered, after the flow scheduler has
+//!    selected its flow.
 //!
-//! The AQM is told of what it cannot see: that a packet gave way for want of room
-//! ([`Aqm::overflowed`]), that a queue was emptied by drops ([`Aqm::emptied`]), that a flow was
-//! removed ([`Aqm::forget`]), and that queues have changed places ([`Aqm::swap`]).
+//! The AQM is notified of events that it cannot see: a drop on overflow ([`Aqm::overflowed`]), a
+//! queue emptied by drops ([`Aqm::emptied`]), a removed flow ([`Aqm::forget`]), and swapped queues
+//! ([`Aqm::swap`]).
 //!
-//! An AQM never takes the last packet of a queue at delivery, so its drops cannot empty the flow
-//! that was chosen (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`). At arrival no flow has
-//! been chosen, and the AQM may turn away the only packet of a flow
+//! At delivery an AQM never takes the last packet of a queue, so its drops cannot empty the
+//! selected flow (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`). At arrival no flow is
+//! selected yet, and the AQM may reject the only packet of a flow
 //! (`docs/decisions/0026-an-aqm-turns-arrivals-away.md`).
 
 mod blue;
@@ -41,85 +41,84 @@ pub use red::{Red, RedParams, RedState};
 
 use crate::{Backlog, Ecn, FlowId, Nanos, Packet};
 
-/// The shortest time that a parameter may be, in ns: the resolution of sojourn times.
+/// The shortest time for a parameter, in ns: the resolution of sojourn times.
 const SHORTEST: u64 = 1_024;
 
-/// What is to become of a packet about to be delivered.
+/// An AQM's decision about a packet that is about to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Deliver it.
+    /// Deliver the packet.
     Pass,
-    /// Tell the sender: mark the packet if it is ECN-capable, else drop it if another is behind it.
+    /// Signal congestion: mark the packet if it is ECN-capable, else drop it if another is behind
+    /// it.
     Signal,
     /// Drop the packet if another is behind it, ECN-capable or not.
     Drop,
-    /// Not known at a [glance](Look::Glance): look again. After that it counts as
-    /// [`Verdict::Pass`].
+    /// Undecided at a [glance](Look::Glance): call again with a close look, after which it counts
+    /// as [`Verdict::Pass`].
     Unclear,
 }
 
-/// The effort that an AQM spends on an arrival or on a packet about to be delivered.
+/// The effort that an AQM may spend on a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// In the middle of the enqueue or dequeue, where most packets pass. An AQM that would need
-    /// more than a few comparisons may say [`Admission::Unclear`] or [`Verdict::Unclear`], having
-    /// learned nothing but the time, and is asked again.
+    /// On the fast path of enqueue or dequeue. An AQM that needs more than a few comparisons may
+    /// return [`Admission::Unclear`] or [`Verdict::Unclear`] without changing any state but the
+    /// time; it is then called again with a close look.
     Glance,
-    /// Out of the way of the packets that pass.
+    /// Off the fast path.
     Close,
 }
 
-/// What is to become of an arrival.
+/// An AQM's decision about an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Admission {
-    /// Queue it.
+    /// Enqueue the packet.
     Accept,
-    /// Tell the sender: queue the packet with a mark if it is ECN-capable, else turn it away.
+    /// Signal congestion: enqueue the packet with a mark if it is ECN-capable, else reject it.
     Signal,
-    /// Turn it away, ECN-capable or not.
+    /// Reject the packet, ECN-capable or not.
     Refuse,
-    /// Not known at a [glance](Look::Glance): look again. After that it counts as
-    /// [`Admission::Accept`].
+    /// Undecided at a [glance](Look::Glance): call again with a close look, after which it counts
+    /// as [`Admission::Accept`].
     Unclear,
 }
 
-/// What an AQM knows of a packet about to be delivered and its queue.
+/// An AQM's view of a packet that is about to be delivered, and of its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Head {
-    /// Now.
+    /// The current time.
     pub now: Nanos,
-    /// How long the packet was queued, to 1.024 µs: the difference of two instants in whole ticks
-    /// of 1,024 ns. Zero if the clock stepped back, by up to an hour, or after more than 9
-    /// minutes.
+    /// Sojourn time of the packet, to 1.024 µs: the difference of two instants in whole ticks of
+    /// 1,024 ns. Zero if the clock stepped back by up to an hour, or after more than 9 minutes.
     pub sojourn: Nanos,
     /// Bytes queued behind the packet; 0 if and only if it is the last of its queue.
     pub bytes_behind: u32,
-    /// Packets queued, this one included.
+    /// Packets queued, including this one.
     pub packets: u32,
-    /// The codepoint of the packet: what came, or [`Ecn::Ce`] if it was marked at arrival.
+    /// The codepoint of the packet: as it arrived, or [`Ecn::Ce`] if it was marked at arrival.
     pub ecn: Ecn,
 }
 
-/// What an AQM knows of an arrival and its queue.
+/// An AQM's view of an arriving packet and of its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Now.
+    /// The current time.
     pub now: Nanos,
-    /// The packet, as it came.
+    /// The packet as it arrived.
     pub packet: Packet,
-    /// What its queue holds without it.
+    /// The backlog of its queue without it.
     pub held: Backlog,
 }
 
-/// An AQM: parameters, and a state for each queue.
+/// An active queue management algorithm: parameters, and a state per queue.
 ///
-/// No method has a default: an AQM around another that forgot to forward a method would compile,
-/// and the inner AQM would not be told. A constant answer, such as that of [`NoAqm`] or of
-/// [`CoDel`] to arrivals, costs no code.
+/// No method has a default, so that a wrapper that forgets to forward one does not compile. A
+/// constant result, such as that of [`NoAqm`] or of [`CoDel`] for arrivals, costs no code.
 ///
 /// ```
 /// use sched_core::{
@@ -127,7 +126,7 @@ pub struct Offer {
 ///     Scheduler, Verdict,
 /// };
 ///
-/// /// Two packets a queue: the third is turned away.
+/// /// Accepts two packets per queue and rejects the third.
 /// struct TwoEach;
 ///
 /// impl Aqm for TwoEach {
@@ -160,46 +159,46 @@ pub struct Offer {
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 pub trait Aqm {
-    /// The most packets that are dropped in one call of `dequeue`; the next may stay.
+    /// The most packets that one call of `dequeue` drops; the next one then stays.
     const MAX_DROPS: u32;
 
-    /// Says what is to become of an arrival of `flow`, and moves the queue's state on.
+    /// Decides about an arriving packet of `flow`, and updates the queue's state.
     ///
-    /// Asked for each packet that has a flow, a length and a handle which are accepted, before room
-    /// is made for it, until the answer is clear. An arrival that was accepted here may still be
-    /// turned away for want of room. An AQM that always decides at once need not care how it
-    /// `looks`.
+    /// Called for each packet with a valid flow, length and handle, before any packet is dropped
+    /// for it; called again with a close look if the result was unclear. A packet accepted here may
+    /// still be rejected because the queue is full. An AQM that always decides at once can ignore
+    /// `look`.
     fn admit(&mut self, flow: FlowId, offer: Offer, look: Look) -> Admission;
 
-    /// Judges the packet at the head of the queue of `flow`, which is about to be delivered, and
-    /// moves the queue's state on. An AQM that always decides at once need not care how it `looks`.
+    /// Decides about the packet at the head of the queue of `flow`, which is about to be delivered,
+    /// and updates the queue's state. An AQM that always decides at once can ignore `look`.
     fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict;
 
-    /// Judges successive packets of `flow` as [`Aqm::judge`] would, looking closely, on a copy of
-    /// the state: for a peek, which changes nothing.
+    /// Returns a function that decides about successive packets of `flow` like [`Aqm::judge`] with
+    /// a close look, on a copy of the state: for a peek, which changes nothing.
     fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict;
 
-    /// A packet of `flow` gave way because there was no room: it was queued, or it was the arrival.
-    /// Told once for each such packet; the time is that of the last arrival or head.
+    /// Notifies that a packet of `flow`, queued or arriving, was lost because the queue was full.
+    /// Called once per lost packet; the time is that of the last arrival or head.
     ///
-    /// Not told of what a lower limit drops: the caller has changed the room, and no sender is too
-    /// fast.
+    /// Not called for drops by a lowered limit: the caller has changed the capacity, and no sender
+    /// is too fast.
     fn overflowed(&mut self, flow: FlowId);
 
-    /// The queue of `flow` has lost its last packet by a drop, so that no packet of it was judged
-    /// as the last one.
+    /// Notifies that the queue of `flow` has lost its last packet by a drop, so that no packet was
+    /// judged as the last one.
     fn emptied(&mut self, flow: FlowId);
 
-    /// `flow` was removed: the next flow of that number is another one. `flow` may never have been
-    /// added.
+    /// Notifies that `flow` was removed: a flow added later under this number is a different one.
+    /// `flow` may never have been added.
     fn forget(&mut self, flow: FlowId);
 
-    /// The packets of `flow` are of this tin from the next one on: for an AQM with parameters for
-    /// each tin ([`ChosenAqm`]). A queue without tins never says so, and every flow is of tin 0.
+    /// Assigns `flow` to a tin from its next packet on, for an AQM with per-tin parameters
+    /// ([`ChosenAqm`]). Never called by a queue without tins; every flow is then in tin 0.
     fn assign(&mut self, flow: FlowId, tin: u8);
 
-    /// Exchanges the states of the two queues, tins included: their packets have changed places. A
-    /// queue that the AQM has no state for is without a history.
+    /// Swaps the states of two queues, including their tins, because their packets have been
+    /// swapped. A queue for which the AQM has no state counts as unused.
     fn swap(&mut self, flow: FlowId, other: FlowId);
 }
 

@@ -1,10 +1,9 @@
-//! `Debug` of what holds tables: short, since a table has thousands of entries.
+//! `Debug` without table contents, for types whose tables have thousands of entries.
 
-/// Prints these fields of a type, and none of its tables. Whatever its parameters are, it is
-/// `Debug`.
+/// Implements `Debug` with the named fields and without tables, whatever the type parameters are.
 macro_rules! short_debug {
     ($name:ident<$($parameter:ident $(: $bound:path)?),*> { $($field:ident),* }) => {
-        /// Without the tables.
+        /// Omits the tables.
         impl<$($parameter $(: $bound)?),*> core::fmt::Debug for $name<$($parameter),*> {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 let mut debug = f.debug_struct(stringify!($name));

@@ -1,4 +1,4 @@
-//! Which packet gives way where there is no room.
+//! Drop policies: the victim of a full queue.
 
 pub(crate) mod drop_policy;
 pub(crate) mod longest_host;

@@ -1,42 +1,42 @@
-//! The time for which a clock has gone on.
+//! A monotonic clock derived from the caller's timestamps.
 
 use crate::Nanos;
 
-/// A clock that never steps back: the time for which the clock of the caller has advanced.
+/// A clock that never steps back: the total time by which the caller's clock has advanced.
 ///
-/// - A step back of up to a second is no time, nor is the way forward to where that clock was
-///   before.
-/// - A longer step back says that the reading before it was wrong: time goes on with the next.
-/// - It goes no further at once than its caller says. So it is far from its end however wrong the
-///   readings are.
+/// - After a step back of up to a second, no time passes until the caller's clock has caught up.
+/// - A longer step back means that the previous timestamp was wrong: time continues from the new
+///   one.
+/// - A single step advances at most to the caller's limit, so the clock stays far from its end
+///   however wrong the timestamps are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed {
-    /// The latest reading, since a step back that was too long for a clock that is right.
+    /// The latest timestamp, except after a step back that was too long for a correct clock.
     mark: Nanos,
-    /// What the time is more than that reading; wraps. It stays while the clock goes on.
+    /// Current time minus `mark`, wrapping. Constant while the caller's clock advances.
     more: u64,
 }
 
 impl Elapsed {
-    /// Clocks of different processors are apart by less.
+    /// Tolerated step back; the clocks of different processors differ by less.
     const A_STEP_BACK: Nanos = Nanos::from_secs(1);
-    /// Ten hours, nearly.
+    /// Almost ten hours.
     pub(crate) const A_LONG_STEP: Nanos = Nanos(1 << 45);
-    /// The time at first. It is longer than any bucket takes to fill, and any credit: no instant
-    /// that counts is before 0.
+    /// Initial time. Longer than any bucket takes to fill and any credit lasts, so that no relevant
+    /// instant is before 0.
     pub const FIRST: Nanos = Nanos(1 << 60);
 
     /// A clock that has not been advanced.
     pub const START: Self = Self { mark: Nanos::ZERO, more: Self::FIRST.0 };
 
-    /// The instant that was reached.
+    /// Returns the current time.
     #[must_use]
     #[inline(always)]
     pub const fn now(&self) -> Nanos {
         Nanos(self.mark.0.wrapping_add(self.more))
     }
 
-    /// Advances to `reading`, but no further than to `end`. Returns the instant.
+    /// Advances to the timestamp `reading`, but not beyond `end`. Returns the current time.
     #[inline]
     pub fn advance(&mut self, reading: Nanos, end: Nanos) -> Nanos {
         let now = self.now();
@@ -49,8 +49,8 @@ impl Elapsed {
         self.now()
     }
 
-    /// Advances to `reading`, which is later by less than [`A_LONG_STEP`](Self::A_LONG_STEP).
-    /// Returns the instant; `None`, and nothing has changed, for any other reading.
+    /// Advances to `reading` if it is later by less than [`A_LONG_STEP`](Self::A_LONG_STEP) and
+    /// returns the current time. Otherwise returns `None` and changes nothing.
     #[inline(always)]
     pub(crate) fn advance_plainly(&mut self, reading: Nanos) -> Option<Nanos> {
         if reading.0.wrapping_sub(self.mark.0) >= Self::A_LONG_STEP.0 {
@@ -60,27 +60,27 @@ impl Elapsed {
         Some(self.now())
     }
 
-    /// Moves time back to where it began. Returns how far.
+    /// Moves time back to its initial value. Returns the difference.
     pub(crate) fn move_back(&mut self) -> Nanos {
         let span = self.now().since(Self::FIRST);
         self.more = self.more.wrapping_sub(span.0);
         span
     }
 
-    /// The time is `now` when the clock reads `mark`.
+    /// Sets the time to `now` at the timestamp `mark`.
     const fn set(&mut self, mark: Nanos, now: Nanos) {
         (self.mark, self.more) = (mark, now.0.wrapping_sub(mark.0));
     }
 
-    /// Returns the mark for `reading`.
+    /// Returns the new mark after the timestamp `reading`.
     #[inline]
     fn mark_at(&self, reading: Nanos) -> Nanos {
         if self.mark.since(reading) > Self::A_STEP_BACK { reading } else { self.mark.max(reading) }
     }
 
-    /// Returns the reading of the caller's clock, which reads `reading` now, at `instant`, at which
-    /// a bucket is full at the latest. It is not before `reading`, and `None` if that clock ends
-    /// before.
+    /// Converts `instant` of this clock into the caller's clock, which is at `reading` now. The
+    /// result is not before `reading`; `None` if it is beyond the end of the caller's clock.
+    /// `instant` is at most the time at which a bucket is full.
     #[must_use]
     pub fn clock_at(&self, instant: Nanos, reading: Nanos) -> Option<Nanos> {
         match instant.since(self.now().plus(reading.since(self.mark))).0 {
@@ -89,7 +89,7 @@ impl Elapsed {
         }
     }
 
-    /// Makes the clock as old as one that has gone on for `span`.
+    /// Simulates a clock that has been running for `span` longer.
     #[cfg(test)]
     pub(crate) const fn age_by(&mut self, span: u64) {
         self.more += span;

@@ -1,42 +1,42 @@
-//! The contract without packets: which flow is next.
+//! The [`FlowScheduler`] trait: selects the next flow without holding packets.
 //!
-//! A [`FlowScheduler`] is told when flows become backlogged, grow, are served and shrink, and
-//! answers which flow to serve next. A flow scheduler holds no packets and calls nothing, so
-//! hierarchies, proofs, oracles and users with queues of their own can use it alone.
-//! [`FlowQueues`](crate::FlowQueues) puts queues under one.
+//! A [`FlowScheduler`] is notified when flows become backlogged, grow, are served and shrink, and
+//! selects the flow to serve next. It holds no packets and calls nothing, so it can be used alone:
+//! in hierarchies, proofs, reference models, and by callers with queues of their own.
+//! [`FlowQueues`](crate::FlowQueues) adds the queues.
 
 use core::fmt;
 
 use crate::{Backlog, FlowId, Imbalance, Nanos};
 
-/// Memory for a table of `T`: an array, a `&'static mut [T]`, a `Box<[T]>` or a `Vec<T>` of the
-/// caller's, or a `heapless::Vec`. Its length is the capacity; nothing grows.
+/// Memory for a table of `T`, provided by the caller: an array, a `&'static mut [T]`, a `Box<[T]>`,
+/// a `Vec<T>` or a `heapless::Vec`. Its length is the capacity; it never grows.
 pub trait Table<T>: AsRef<[T]> + AsMut<[T]> {}
 
 impl<T, M: AsRef<[T]> + AsMut<[T]>> Table<T> for M {}
 
-/// Which packet of a flow gives way.
+/// The end of a flow's queue at which to drop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum DropFrom {
-    /// The oldest: a sender that reacts to loss learns of it soonest.
+    /// Drops the oldest packet: a sender that reacts to loss notices soonest.
     #[default]
     Head,
-    /// The newest.
+    /// Drops the newest packet.
     Tail,
 }
 
-/// Says which flow is served next.
+/// Selects the flow to serve next.
 ///
-/// A flow is *backlogged* from [`FlowScheduler::backlogged`] until a [`FlowScheduler::served`] or
-/// [`FlowScheduler::lost`] says that nothing is left of it. Calls that contradict this (an unknown
+/// A flow is *backlogged* from [`FlowScheduler::backlogged`] until [`FlowScheduler::served`] or
+/// [`FlowScheduler::lost`] reports that its queue is empty. Calls that contradict this (an unknown
 /// flow, a flow that is not backlogged) change nothing. Object-safe. The time of a call does not
-/// depend on what is queued.
+/// depend on the backlog.
 ///
-/// The provided methods say what most flow schedulers say: that they need no time, never wait, and
-/// name neither a victim nor the flows to come.
+/// The provided methods fit most flow schedulers: work-conserving, independent of time, without a
+/// victim of their own and without a prediction of upcoming flows.
 ///
-/// Strict priority of 32 flows, the lowest number first:
+/// Example: strict priority among 32 flows, the lowest number first.
 ///
 /// ```
 /// use sched_core::{
@@ -109,32 +109,32 @@ pub enum DropFrom {
 /// for (flow, handle) in [(7, 0), (7, 1), (0, 2)] {
 ///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
 /// }
-/// queues.recount().expect("the scheduler's books are true");
+/// queues.recount().expect("the scheduler accounts correctly");
 /// let sent = std::iter::from_fn(|| queues.dequeue(Nanos(0), drops));
 /// let order: Vec<u32> = sent.map(|packet| packet.handle).collect();
 /// assert_eq!(order, [2, 0, 1]);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub trait FlowScheduler {
-    /// What can be set for each flow.
+    /// Configuration of one flow.
     type Config: Copy + fmt::Debug;
 
-    /// Flows are numbered below this.
+    /// Returns the number of flows; valid numbers are below it.
     fn flows(&self) -> u32;
 
-    /// Tells the scheduler the time. [`FlowQueues`](crate::FlowQueues) and
-    /// [`Classes`](crate::Classes) call this first in every enqueue and dequeue.
+    /// Sets the current time. [`FlowQueues`](crate::FlowQueues) and [`Classes`](crate::Classes)
+    /// call this first in every enqueue and dequeue.
     ///
-    /// Must not change what [`FlowScheduler::select`] returns: which flow is next changes only when
-    /// packets come and go, so that a peek stays true. Any sequence of times is legal; a clock that
-    /// steps back stands still.
+    /// Must not change the result of [`FlowScheduler::select`]: the next flow changes only when
+    /// packets come and go, so that a peek stays valid. Any sequence of times is legal; a timestamp
+    /// earlier than the last one counts as no time passing.
     #[inline]
     fn advance(&mut self, now: Nanos) {
         let _ = now;
     }
 
-    /// Adds `flow`, or changes it, idle or backlogged. `head_len` is the length of its first packet
-    /// if it is backlogged.
+    /// Adds `flow`, or changes its configuration while it is idle or backlogged. `head_len` is the
+    /// length of its first packet if it is backlogged.
     ///
     /// # Errors
     /// [`ConfigError`]; nothing has changed then.
@@ -145,119 +145,123 @@ pub trait FlowScheduler {
         head_len: Option<u32>,
     ) -> Result<(), ConfigError>;
 
-    /// Forgets `flow`, idle or backlogged. Idempotent.
+    /// Removes `flow`, idle or backlogged. Idempotent.
     fn remove(&mut self, flow: FlowId);
 
-    /// What is set for `flow`; `None` if it was not added.
+    /// Returns the configuration of `flow`; `None` if it was not added.
     fn config(&self, flow: FlowId) -> Option<Self::Config>;
 
-    /// The longest packet that `flow` accepts, in bytes; `None` if it was not added.
+    /// Returns the longest packet that `flow` accepts, in bytes; `None` if it was not added.
     fn max_len(&self, flow: FlowId) -> Option<u32>;
 
-    /// What it needs to know, and what its caller can save itself. The same at all times.
+    /// Returns what this scheduler needs to know about flows, so that a caller can skip the rest.
+    /// Constant over time.
     fn needs(&self) -> Needs;
 
-    /// `flow` was idle and now holds one packet, of `head_len` bytes.
+    /// Notifies that `flow` was idle and now holds one packet, of `head_len` bytes.
     fn backlogged(&mut self, flow: FlowId, head_len: u32);
 
-    /// `flow`, already backlogged, has got one more packet of `len` bytes, at its tail. A class of
-    /// a hierarchy may have got several packets of `len` bytes together.
+    /// Notifies that `flow`, already backlogged, received one more packet of `len` bytes at its
+    /// tail. A class of a hierarchy may have received several packets of `len` bytes in total.
     fn grew(&mut self, flow: FlowId, len: u32);
 
-    /// The flow to serve next: `Some` if and only if a flow is backlogged. A scheduler that
-    /// [waits](FlowScheduler::waits) names only a flow that need not wait.
+    /// Returns the flow to serve next: `Some` if and only if a flow is backlogged. A scheduler that
+    /// is [not work-conserving](FlowScheduler::waits) returns only a flow that is eligible now.
     fn select(&self) -> Option<FlowId>;
 
-    /// The same, with [`FlowId::NONE`] for none: where the flow is looked up in a table, its bound
-    /// is asked once.
+    /// Returns the flow to serve next, or [`FlowId::NONE`]. Saves a bounds check where the flow is
+    /// looked up in a table.
     #[inline]
     fn selected(&self) -> FlowId {
         self.select().unwrap_or(FlowId::NONE)
     }
 
-    /// Whether backlogged flows may have to wait although the link is idle, as above a
-    /// [ceiling](crate::TokenBucket). If so, `select` may return `None` while flows are backlogged.
+    /// Returns true if this scheduler is not work-conserving, for instance because of a
+    /// [ceiling](crate::TokenBucket): `select` may then return `None` while flows are backlogged.
     #[inline]
     fn waits(&self) -> bool {
         false
     }
 
-    /// If `select` returns `None` although flows are backlogged: the flow that may be served first.
+    /// Returns the flow that becomes eligible first, if `select` returns `None` although flows are
+    /// backlogged.
     #[inline]
     fn waiting(&self) -> Option<FlowId> {
         None
     }
 
-    /// If `select` returns `None` although flows are backlogged: the instant from which
-    /// [`FlowScheduler::waiting`] may be served, not before `now`; `None` if the clock ends before.
+    /// Returns the time from which [`FlowScheduler::waiting`] may be served, not before `now`, if
+    /// `select` returns `None` although flows are backlogged; `None` if that time is beyond the end
+    /// of the clock.
     #[inline]
     fn opens_at(&self, now: Nanos) -> Option<Nanos> {
         let _ = now;
         None
     }
 
-    /// If `select` returns `None`, and [`FlowScheduler::waiting`] may be served at the time of the
-    /// last [`FlowScheduler::advance`]: from here on `select` names that flow.
+    /// Makes [`FlowScheduler::waiting`] the selected flow, if `select` returns `None` and that flow
+    /// is eligible at the time of the last [`FlowScheduler::advance`].
     #[inline]
     fn open(&mut self) {}
 
-    /// How long a round of the flows that share the [ceiling](crate::TokenBucket) of `flow` takes,
-    /// with one of the longest packets each; zero without a ceiling. A wait below a ceiling is no
-    /// standing queue: [`FlowQueues`](crate::FlowQueues) takes
-    /// [`PACED_ROUNDS`](crate::PACED_ROUNDS) of these rounds off the sojourn time that it tells the
-    /// AQM.
+    /// Returns the duration of one round of the flows that share the [ceiling](crate::TokenBucket)
+    /// of `flow`, with one longest packet each; zero without a ceiling. Waiting below a ceiling is
+    /// not a standing queue: [`FlowQueues`](crate::FlowQueues) subtracts
+    /// [`PACED_ROUNDS`](crate::PACED_ROUNDS) of these rounds from the sojourn time that it passes
+    /// to the AQM.
     #[inline]
     fn pace(&self, flow: FlowId) -> Nanos {
         let _ = flow;
         Nanos::ZERO
     }
 
-    /// Fills `ahead` from the front with flows that are likely to be served soon, the next first,
-    /// and returns how many. A guess, which may be wrong: the caller touches the memory of these
-    /// flows before it is needed. A scheduler that would have to search names none. Looks at
-    /// `ahead.len()` flows at most.
+    /// Fills `ahead` from the front with flows that will probably be served soon, the next one
+    /// first, and returns their number. The caller prefetches their memory, so a wrong guess is
+    /// harmless. Looks at `ahead.len()` flows at most; a scheduler that would have to search
+    /// returns none.
     #[inline]
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         let _ = ahead;
         0
     }
 
-    /// `flow`, selected, has sent its first packet, of `len` bytes; `next_head` is the length of
-    /// the one behind it, `None` if there is none and the flow is idle.
+    /// Notifies that `flow`, which was selected, has sent its first packet, of `len` bytes.
+    /// `next_head` is the length of the packet behind it; `None` if the flow is now idle.
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>);
 
-    /// `flow` has lost a packet of `len` bytes without service, from whichever place; `head` is the
-    /// length of its first packet afterwards, `None` if there is none and the flow is idle. A class
-    /// of a hierarchy may have lost several packets of `len` bytes together.
+    /// Notifies that `flow` has lost a packet of `len` bytes, from any position, without being
+    /// served. `head` is the length of its first packet afterwards; `None` if the flow is now idle.
+    /// A class of a hierarchy may have lost several packets of `len` bytes in total.
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>);
 
-    /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
+    /// Returns the flow to drop from when the queue is full, and the end to drop at. `None` rejects
+    /// the arriving packet.
     #[inline]
     fn victim(&self) -> Option<(FlowId, DropFrom)> {
         None
     }
 
-    /// Whether `flow`, which [`FlowScheduler::victim`] has just named because an arrival needs
-    /// room, is to lose all that it holds, and not only what there is no room for.
-    /// [`FlowQueues`](crate::FlowQueues) then drops its queue from the head, with
-    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, as far as
-    /// one call may drop packets. It is not asked when a limit is lowered.
+    /// Returns true if `flow` should lose its whole queue and not only as much as the arriving
+    /// packet needs. Called right after [`FlowScheduler::victim`] has returned `flow` on an
+    /// arrival, but not when a limit is lowered. [`FlowQueues`](crate::FlowQueues) then drops the
+    /// queue from the head with [`DropReason::Unserved`](crate::DropReason::Unserved): all of it
+    /// except the arriving packet, up to the number of packets that one call may drop.
     #[inline]
     fn gives_up(&self, flow: FlowId) -> bool {
         let _ = flow;
         false
     }
 
-    /// Compares the scheduler's own books with `flows`, which counts what a flow really holds. For
-    /// tests.
+    /// Compares the scheduler's own accounting with `flows`, which counts what a flow really holds.
+    /// For tests.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance>;
 }
 
-/// What a flow scheduler needs to know. Where a length is not needed, the caller may pass any
-/// number.
+/// The information that a flow scheduler needs. Where a length is not needed, the caller may pass
+/// any number.
 ///
 /// ```
 /// use sched_core::{Drr, DrrFlow, FlowScheduler, Needs, LengthFlow, ShortestQueue};
@@ -271,62 +275,62 @@ pub trait FlowScheduler {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Whether it decides by the lengths of packets that have not been sent: `head_len`, `head`
-    /// and `next_head`. If not, a hierarchy saves itself the look at a class's next packet.
+    /// True if decisions depend on lengths of packets not yet sent: `head_len`, `head` and
+    /// `next_head`. If false, a hierarchy need not look at the next packet of a class.
     pub looks_ahead: bool,
-    /// Whether it decides by how much a flow holds: by the lengths in `backlogged`, `grew` and
-    /// `lost`. If not, a scheduler that moves a flow from one scheduler to another need not know
-    /// what the flow holds.
+    /// True if decisions depend on how much a flow holds: on the lengths in `backlogged`, `grew`
+    /// and `lost`. If false, a caller that moves a flow from one scheduler to another need not know
+    /// its backlog.
     pub counts_bytes: bool,
-    /// A length in bytes that every flow that was added accepts, at most
-    /// [`Packet::MAX_LEN`](crate::Packet::MAX_LEN): only for longer packets must
-    /// [`FlowScheduler::max_len`] be asked. An arrival to a backlogged flow then reads no table of
-    /// flows. 0 if no such length is known.
+    /// A length in bytes that every added flow accepts, at most
+    /// [`Packet::MAX_LEN`](crate::Packet::MAX_LEN); 0 if none is known. [`FlowScheduler::max_len`]
+    /// is only called for longer packets, so an arrival to a backlogged flow reads no table of
+    /// flows.
     pub common_max_len: u32,
 }
 
-/// What the queue of a flow holds, for [`FlowScheduler::recount`] to compare with.
+/// The content of a flow's queue, for [`FlowScheduler::recount`] to compare with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct FlowState {
-    /// What it holds.
+    /// Packets and bytes queued.
     pub backlog: Backlog,
-    /// The length of its first packet, if it holds one.
+    /// The length of its first packet; `None` if it is idle.
     pub head_len: Option<u32>,
 }
 
-/// A configuration that is not accepted; nothing has changed.
+/// A configuration error; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ConfigError {
     /// The flow's number is not below the number of flows.
     UnknownFlow {
-        /// The flow named.
+        /// The flow passed to the call.
         flow: FlowId,
-        /// Flows are numbered below this.
+        /// Number of flows; valid numbers are below it.
         flows: u32,
     },
-    /// Only a flow that is idle can be changed so.
+    /// The change is only possible while the flow is idle.
     Backlogged {
-        /// The flow named.
+        /// The flow passed to the call.
         flow: FlowId,
     },
-    /// A value is outside its range.
+    /// A value is out of range.
     OutOfRange {
-        /// What the value is, with its unit.
+        /// Name of the value, with its unit.
         what: &'static str,
-        /// The value given.
+        /// The value passed to the call.
         value: u64,
-        /// The lowest accepted.
+        /// The lowest valid value.
         min: u64,
-        /// The highest accepted.
+        /// The highest valid value.
         max: u64,
     },
 }
 
 impl ConfigError {
-    /// `Ok` if `value` is in `min..=max`.
+    /// Returns `Ok` if `value` is in `min..=max`.
     pub(crate) const fn check_range(
         what: &'static str,
         value: u64,
@@ -345,13 +349,13 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::UnknownFlow { flow, flows } => {
-                write!(f, "flow {} is not below the {flows} flows there is room for", flow.0)
+                write!(f, "flow {} is out of range (expected below {flows})", flow.0)
             }
             Self::Backlogged { flow } => {
                 write!(f, "flow {} is backlogged (expected an idle one)", flow.0)
             }
             Self::OutOfRange { what, value, min, max } => {
-                write!(f, "{what} {value} is outside {min}..={max}")
+                write!(f, "{what} {value} is out of range (expected {min} to {max})")
             }
         }
     }

@@ -1,14 +1,13 @@
-//! What a flow scheduler promises, in numbers.
+//! Service guarantees of flow schedulers, in bytes.
 //!
-//! Everything is in bytes. Where time is meant it is *link time*: the bytes that the link sends in
-//! it, so that a bound of `n` link bytes is `n/R` seconds at rate `R`. `docs/guarantees.md` has
-//! definitions and derivations.
+//! Times are *link times*: the bytes that the link sends in that time, so that a bound of `n` link
+//! bytes is `n/R` seconds at rate `R`. `docs/guarantees.md` has definitions and derivations.
 
 use core::num::{NonZeroU64, NonZeroU128};
 
 use crate::ConfigError;
 
-/// The part of the link that a flow is to have: a ratio in `(0, 1]`.
+/// A flow's share of the link: a ratio in `(0, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Share {
@@ -19,11 +18,11 @@ pub struct Share {
 }
 
 impl Share {
-    /// The largest denominator. With it `denominator · bytes` stays below 2^125 for 2^63 bytes,
-    /// which take a link of 100 Gbit/s 23 years.
+    /// The largest denominator. It keeps `denominator · bytes` below 2^125 for up to 2^63 bytes,
+    /// which take 23 years at 100 Gbit/s.
     pub const MAX_DENOMINATOR: u64 = 1 << 62;
 
-    /// `numerator / denominator`.
+    /// Creates the share `numerator / denominator`.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `denominator` is in `1..=`[`Share::MAX_DENOMINATOR`] and
@@ -43,23 +42,24 @@ impl Share {
         }
     }
 
-    /// The numerator.
+    /// Returns the numerator.
     #[must_use]
     pub const fn numerator(self) -> u64 {
         self.numerator.get()
     }
 
-    /// The denominator.
+    /// Returns the denominator.
     #[must_use]
     pub const fn denominator(self) -> u64 {
         self.denominator.get()
     }
 
-    /// The share of the whole that this share of the part `of` is: their product. If its
-    /// denominator is too large it is rounded down, by less than `3/`[`Share::MAX_DENOMINATOR`].
+    /// Returns the product of this share and `of`: the share of the link that a flow has if it has
+    /// this share of a class that has the share `of`. If the denominator becomes too large, the
+    /// result is rounded down by less than `3/`[`Share::MAX_DENOMINATOR`].
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if nothing is left of it.
+    /// [`ConfigError::OutOfRange`] if the result rounds to zero.
     #[expect(clippy::integer_division, reason = "by type never by zero; rounded down")]
     pub fn part_of(self, of: Self) -> Result<Self, ConfigError> {
         let numerator = u128::from(self.numerator()) * u128::from(of.numerator());
@@ -68,7 +68,7 @@ impl Share {
         if denominator <= Self::MAX_DENOMINATOR.into() {
             return Self::new(narrow(numerator), narrow(denominator));
         }
-        // Both below 2^125. The numerator is cut to 66 bits, which 62 more fit behind.
+        // Both are below 2^125. Truncated to 66 bits, the numerator still fits after a shift by 62.
         let cut = 62_u32.saturating_sub(numerator.leading_zeros());
         let wide = numerator.unbounded_shr(cut).unbounded_shl(62);
         let below =
@@ -77,41 +77,42 @@ impl Share {
         Self::new(narrow(parts), Self::MAX_DENOMINATOR)
     }
 
-    /// `⌈link · φ⌉`: the bytes of the flow in `link` bytes of the link.
+    /// Returns `⌈link · φ⌉`: the bytes of the flow among `link` bytes of the link.
     #[must_use]
     pub fn of_link(self, link: u64) -> u64 {
         ceil(u128::from(link) * u128::from(self.numerator()), self.denominator)
     }
 
-    /// `⌈own / φ⌉`, saturating: the bytes of the link in which the flow has `own` bytes.
+    /// Returns `⌈own / φ⌉`, saturating: the bytes that the link sends while the flow gets `own`
+    /// bytes.
     #[must_use]
     pub fn link_of(self, own: u64) -> u64 {
         ceil(u128::from(own) * u128::from(self.denominator()), self.numerator)
     }
 
-    /// `⌈scaled / denominator⌉`, 0 if negative: bytes of the flow.
+    /// Returns `⌈scaled / denominator⌉`, 0 if negative: bytes of the flow.
     fn own_bytes(self, scaled: i128) -> u64 {
         ceil(u128::try_from(scaled).unwrap_or(0), self.denominator)
     }
 
-    /// `⌈scaled / numerator⌉`, 0 if negative: bytes of the link.
+    /// Returns `⌈scaled / numerator⌉`, 0 if negative: bytes of the link.
     fn link_bytes(self, scaled: i128) -> u64 {
         ceil(u128::try_from(scaled).unwrap_or(0), self.numerator)
     }
 }
 
-/// `⌈dividend / divisor⌉`, saturating.
+/// Returns `⌈dividend / divisor⌉`, saturating.
 pub(crate) fn ceil(dividend: u128, divisor: NonZeroU64) -> u64 {
     u64::try_from(ceil_wide(dividend, divisor)).unwrap_or(u64::MAX)
 }
 
-/// `⌊dividend / divisor⌋`.
+/// Returns `⌊dividend / divisor⌋`.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounded down")]
 pub(crate) fn floor_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
     dividend / NonZeroU128::from(divisor)
 }
 
-/// `⌈dividend / divisor⌉`.
+/// Returns `⌈dividend / divisor⌉`.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounded up")]
 pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
     let divisor = NonZeroU128::from(divisor);
@@ -120,15 +121,15 @@ pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
     below.saturating_add(u128::from(!exact))
 }
 
-/// What a flow scheduler promises to one flow, as long as nothing is configured and no packet of
-/// the flow is dropped. The method of the flow scheduler that gives the guarantee says what holds
-/// after a change, and from when all of it holds again.
+/// The service that a flow scheduler guarantees to one flow while no configuration changes and no
+/// packet of the flow is dropped. The method of the flow scheduler that returns the guarantee
+/// documents what holds after a change, and from when on the full guarantee holds again.
 ///
-/// Of `W` bytes that the link sends while the flow is backlogged, at least `φW` less
-/// [`Self::b_wfi`] are the flow's. *Backlogged* is the view of the scheduler: until the dequeue
-/// that empties the queue. A packet that comes while the last one is still on the wire begins a new
-/// backlog. Service is what is on the wire, byte by byte, for B-WFI and T-WFI; for
-/// [`Self::fairness`] it is charged at the dequeue.
+/// Of `W` bytes that the link sends while the flow is backlogged, the flow gets at least `φW` less
+/// [`Self::b_wfi`]. *Backlogged* is the scheduler's view: until the dequeue that empties the queue.
+/// A packet that arrives while the last one is still on the wire begins a new backlog. For B-WFI
+/// and T-WFI, service is counted byte by byte on the wire; for [`Self::fairness`] it is counted at
+/// the dequeue.
 ///
 /// ```
 /// use sched_core::{Drr, DrrFlow, FlowId};
@@ -137,7 +138,7 @@ pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
 /// drr.add_all(1_500)?;
 /// let promise = drr.guarantee(FlowId(0)).expect("the flow was added");
 /// assert_eq!((promise.share.numerator(), promise.share.denominator()), (1_500, 6_000));
-/// // A turn of each other flow, of its quantum and an overdraft, may come first.
+/// // Each other flow may have a turn first, of its quantum and an overdraft.
 /// assert!(promise.latency >= 3 * 1_500);
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
@@ -146,28 +147,29 @@ pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
 pub struct Guarantee {
     /// `φ`: the share of the link.
     pub share: Share,
-    /// `B-WFI/φ` in bytes of the link, rounded up: the latency of a rate-latency server that is no
-    /// better. In time it is the longest that a flow waits for service that it would have had at a
-    /// link of its own of rate `φR`.
+    /// `B-WFI/φ` in bytes of the link, rounded up: the latency of the equivalent rate-latency
+    /// server. In time it is the longest that a flow waits for service that it would have had on a
+    /// private link of rate `φR`.
     pub latency: u64,
-    /// `ω` in bytes of the link, rounded up: two flows `a` and `b` that stay backlogged are served
-    /// in the ratio of their shares up to `|W_a/φ_a − W_b/φ_b| ≤ ω_a + ω_b`, the relative fairness
-    /// bound.
+    /// `ω` in bytes of the link, rounded up. The relative fairness bound: two flows `a` and `b`
+    /// that stay backlogged are served in the ratio of their shares up to `|W_a/φ_a − W_b/φ_b| ≤
+    /// ω_a + ω_b`.
     pub fairness: u64,
 }
 
 impl Guarantee {
-    /// What the link promises a flow in a [hierarchy](crate::Classes). `self` is what the class
-    /// promises the flow, and `class` what the node above promises the class. Composed level by
-    /// level, from the flow up.
+    /// Returns the guarantee that a flow of a [hierarchy](crate::Classes) has on the link. `self`
+    /// is the guarantee of the flow in its class, and `class` the guarantee of the class in the
+    /// node above. Compose level by level, starting at the flow.
     ///
-    /// B-WFI adds up, that of the class weighed by the share in it: `α + ψ·α_class`, which in bytes
-    /// of the link is `latency/ψ_class + latency_class`. `fairness` is between flows of the same
-    /// class; between flows of different classes there is no such bound, because a class shares
-    /// among fewer flows what others do not use. `docs/disciplines/hosts.md`, section *Hierarchy*.
+    /// B-WFI adds up, that of the class weighted by the share in it: `α + ψ·α_class`, which in
+    /// bytes of the link is `latency/ψ_class + latency_class`. `fairness` holds between flows of
+    /// the same class. Between flows of different classes there is no such bound, because a class
+    /// with fewer flows divides unused capacity among fewer. See `docs/disciplines/hosts.md`,
+    /// section *Hierarchy*.
     ///
     /// # Errors
-    /// As [`Share::part_of`].
+    /// See [`Share::part_of`].
     pub fn in_class(&self, class: &Self) -> Result<Self, ConfigError> {
         let above = |bytes| class.share.link_of(bytes);
         Ok(Self {
@@ -177,39 +179,39 @@ impl Guarantee {
         })
     }
 
-    /// B-WFI: `φW − W_k` in bytes, over all intervals in which the flow stays backlogged; rounded
-    /// up.
+    /// Returns the B-WFI: the largest `φW − W_k` in bytes over all intervals in which the flow
+    /// stays backlogged, rounded up.
     #[must_use]
     pub fn b_wfi(&self) -> u64 {
         self.share.of_link(self.latency)
     }
 
-    /// B-WFI over the intervals that end when a packet of `len` bytes of the flow is completely
-    /// sent: `(1 − φ)·len` less, because at its end this packet is service of the flow.
+    /// Returns the B-WFI over the intervals that end when a packet of `len` bytes of the flow is
+    /// completely sent. It is less by `(1 − φ)·len`, because that packet is service of the flow.
     #[must_use]
     pub fn b_wfi_at_completion(&self, len: u32) -> u64 {
         self.share.own_bytes(self.scaled_latency() - self.scaled_others_share(len))
     }
 
-    /// T-WFI of a packet of `len` bytes in bytes of link time, rounded up: how much later, at most,
-    /// the packet is completely sent than by a link of rate `φR` for this flow alone. That link
-    /// sends all that the flow had when the packet came: the packet itself, those before it, and
-    /// the rest of a packet on the wire.
+    /// Returns the T-WFI of a packet of `len` bytes in bytes of link time, rounded up: how much
+    /// later, at most, the packet is completely sent than on a private link of rate `φR`. That link
+    /// sends everything the flow had when the packet arrived: the packet itself, those before it,
+    /// and the rest of a packet on the wire.
     ///
-    /// The T-WFI follows from B-WFI: until the packet starts the flow is backlogged, so the link
-    /// sends at most `(work ahead)/φ + latency`; then the packet takes `len`, where a link for this
-    /// flow alone takes `len/φ`.
+    /// The T-WFI follows from the B-WFI. The flow is backlogged until the packet starts, so until
+    /// then the link sends at most `(work ahead)/φ + latency`. The packet then takes `len`, and on
+    /// the private link `len/φ`.
     #[must_use]
     pub fn t_wfi(&self, len: u32) -> u64 {
         self.share.link_bytes(self.scaled_latency() - self.scaled_others_share(len))
     }
 
-    /// `φ·latency`, times the denominator of `φ`. Below 2^64 · 2^62.
+    /// Returns `φ·latency` times the denominator of `φ`. Below 2^64 · 2^62.
     fn scaled_latency(&self) -> i128 {
         i128::from(self.latency) * i128::from(self.share.numerator())
     }
 
-    /// `(1 − φ)·len`, times the denominator. Below 2^62 · 2^32.
+    /// Returns `(1 − φ)·len` times the denominator. Below 2^62 · 2^32.
     fn scaled_others_share(&self, len: u32) -> i128 {
         let others = self.share.denominator() - self.share.numerator();
         i128::from(others) * i128::from(len)
@@ -247,7 +249,7 @@ mod tests {
         let composed = flow.in_class(&class).unwrap();
         let share = Share::new(1, 40).unwrap();
         assert_eq!(composed, Guarantee { share, latency: 450, fairness: 120 });
-        // 10 bytes of its own in the class, and a tenth of the 13 of the class.
+        // 10 bytes in the class itself, and a tenth of the 13 of the class.
         assert_eq!((flow.b_wfi(), class.b_wfi(), composed.b_wfi()), (10, 13, 12));
     }
 
@@ -266,8 +268,8 @@ mod tests {
         assert!(least.part_of(least).is_err() && least.part_of(third).is_err());
     }
 
-    /// `φ = 1/4`, 1,000 link bytes: 250 of its own; 100 bytes at its end are 75 less, and 300 in
-    /// link time.
+    /// `φ = 1/4` and 1,000 link bytes: 250 bytes of the flow. A packet of 100 bytes at the end
+    /// takes off 75, which are 300 in link time.
     #[test]
     fn time_and_completion_follow_from_the_latency() {
         let share = Share::new(1, 4).unwrap();

@@ -1,3 +1,3 @@
-//! Schedulers under a flow scheduler.
+//! Hierarchies: schedulers under a flow scheduler.
 
 pub(crate) mod classes;

@@ -1,4 +1,4 @@
-//! Hosts: which flows are of one, and their rates and ceilings.
+//! Hosts: the flows of each, and their rates and ceilings.
 
 pub(crate) mod hosted;
 pub(crate) mod side;

@@ -1,27 +1,46 @@
-//! Which packet is next, and which is dropped.
+//! Packet schedulers, drop policies and AQMs: which packet to send next, and which to drop.
 //!
-//! A packet is the number of the caller's buffer and a length; its bytes are never read. What it
-//! meets, in this order:
+//! `no_std`, with no allocation, no unsafe code, no floating point, no clock, and no panic that a
+//! release build can reach. A packet is the number of one of the caller's buffers and a length; its
+//! bytes are never read. Memory is the caller's ([`Table`]), and time is an argument ([`Nanos`]).
 //!
-//! 1. [`Scheduler::enqueue`] takes a [`Packet`] into the queue of its flow, or hands it back in
-//!    [`Rejected`]. Packets that are dropped for it go to the [`DropSink`].
-//! 2. [`FlowQueues`] is the scheduler for every flow scheduler: [`Drr`], [`Qfq`], [`QfqPlus`],
-//!    [`Wf2q`], [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] beside it,
-//!    an overflow drops from a flow that holds about the most, with [`LongestHostDrop`] from a
-//!    host. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow
-//!    scheduler.
-//! 3. An [`Aqm`] such as [`CoDel`] or [`Cobalt`] is asked about each packet that arrives, and about
-//!    each that is about to leave; [`CeThreshold`] stands beside any, and [`ChosenAqm`] is what the
-//!    caller chooses.
-//! 4. [`Scheduler::dequeue`] gives the packet back, marked if the AQM said so.
+//! For a complete queue (flows found by hash, hosts isolated, a rate), use the package `freeboard`.
+//! Use this crate to build your own queue from its parts, or to write a scheduler of your own.
 //!
-//! A [`Guarantee`] says in bytes what a flow scheduler promises a flow.
+//! # The path of a packet
 //!
-//! [`Counters`] say what has become of packets, a [`DelayHistogram`] how long they waited.
+//! 1. [`Scheduler::enqueue`] puts a [`Packet`] into the queue of its [`FlowId`], or returns it in
+//!    [`Rejected`]. If the [`Limits`] are exceeded, packets are dropped; the [`DropSink`] receives
+//!    them.
+//! 2. The [`Aqm`] sees each packet when it arrives and again when it is about to leave, and passes,
+//!    marks or drops it.
+//! 3. The [`FlowScheduler`] selects the flow to serve next.
+//! 4. [`Scheduler::dequeue`] returns the packet, marked if the AQM set a CE mark. If it returns
+//!    `None`, [`Scheduler::poll_at`] returns when to try again.
 //!
-//! Memory is the caller's ([`Table`]), time is an argument ([`Nanos`]), and [`Scheduler::recount`]
-//! checks the books against the queues. No allocation, no unsafe code, no float, no clock, and no
-//! panic that could be reached in a release build.
+//! Every packet that is handed in comes out exactly once, and [`Counters`] account for each.
+//! [`Scheduler::recount`] checks the counters against the queues in tests.
+//!
+//! # The parts
+//!
+//! - **Queues:** [`FlowQueues`] has one queue per flow under any flow scheduler; [`Fifo`] is the
+//!   baseline.
+//! - **Flow schedulers:** [`Drr`] (also with sparse flows first), [`ShortestQueue`], [`Qfq`],
+//!   [`QfqPlus`], [`Wf2q`], [`AgeDrr`].
+//! - **Hierarchies:** [`Classes`] has schedulers of any kind under a flow scheduler;
+//!   [`TinChoice`] chooses among tins.
+//! - **Drop policies:** [`LongestQueueDrop`] drops from a flow with about the longest backlog,
+//!   [`LongestHostDrop`] from a host with about the longest backlog, [`OwnVictim`] from the flow
+//!   that the flow scheduler selects.
+//! - **AQMs:** [`CoDel`], [`Cobalt`], [`Pie`], [`Pi2`], [`Red`], [`Blue`] and [`NoAqm`].
+//!   [`CeThreshold`] adds a marking threshold to any of them, and [`ChosenAqm`] selects one at run
+//!   time. [`DualPi2`] is a scheduler of two coupled queues.
+//! - **Rates:** [`Rate`] and [`TokenBucket`]. Shaping a link is the task of the package
+//!   `freeboard-shaper`.
+//! - **Figures:** a [`Guarantee`] is a service bound in bytes; [`Counters`] count what happened to
+//!   packets; a [`DelayHistogram`] collects sojourn times.
+//!
+//! # Example
 //!
 //! ```
 //! use sched_core::{
@@ -35,7 +54,7 @@
 //! let (queues, lengths) = ([Queue::EMPTY; 4], [LongestFlow::EMPTY; 4]);
 //! let mut queues = FlowQueues::new(drr, queues, lengths, [Descriptor::EMPTY; 8], limits);
 //!
-//! // Flow 0 fills the buffer; flow 1 gets in all the same, at the expense of flow 0.
+//! // Flow 0 fills the queue. The packet of flow 1 is accepted, and one of flow 0 is dropped.
 //! let mut dropped = Vec::new();
 //! for (flow, handle) in [(0, 0), (0, 1), (0, 2), (1, 3)] {
 //!     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
@@ -49,6 +68,24 @@
 //! assert_eq!(order, [1, 3, 2]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Where to go next
+//!
+//! - To serve any scheduler, shaped or not: the loop at [`Scheduler`].
+//! - To add an AQM and per-flow statistics: the example at [`FlowQueues`].
+//! - To write your own part: the examples at [`FlowScheduler`], [`DropPolicy`], [`Aqm`] and
+//!   [`FlowDirectory`].
+//! - To share a link among users, and each user's part among flows: the example at [`Classes`].
+//! - The guides, and a page per discipline with its guarantees and measurements, are in `docs/` of
+//!   the repository.
+//!
+//! # Features
+//!
+//! - `aqms` (default): RED, BLUE, PIE and PI2 as choices of [`ChosenAqm`].
+//! - `tins` (default): up to eight tins in [`TinChoice`]; without it there is one.
+//! - `defmt`: `defmt::Format` for the types that firmware logs.
+//! - `serde`: `serde::Serialize` for counters and delays.
+//! - `steps`: counts loop iterations, for cost analysis. Requires `std`.
 #![no_std]
 #![deny(
     clippy::indexing_slicing,
@@ -152,7 +189,7 @@ pub use steps::step;
 pub use steps::take_steps;
 pub use time::{Nanos, TickClock};
 
-/// The examples of the package's README.
+/// Runs the examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,12 +1,11 @@
-//! How rates and times are written on a command line: a number with its unit behind it, as tc
-//! writes them.
+//! Parsing and printing of rates and times as a number with a unit, the notation of `tc`.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::{Nanos, Rate};
 
-/// A word that is not a rate, or not one that a line can have.
+/// An error for a word that is not a rate, or not a rate in the valid range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -15,15 +14,15 @@ pub struct UnknownRate;
 impl fmt::Display for UnknownRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "a rate must be bits per second, or a number with bit, kbit, mbit or gbit behind it, \
-             from 1kbit to 400gbit, or unlimited, or stopped",
+            "not a rate (expected bits per second or a number with the unit bit, kbit, mbit or \
+             gbit, from 1kbit to 400gbit, or unlimited, or stopped)",
         )
     }
 }
 
 impl core::error::Error for UnknownRate {}
 
-/// A word that is not a time.
+/// An error for a word that is not a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -32,20 +31,20 @@ pub struct UnknownTime;
 impl fmt::Display for UnknownTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "a time must be a number of whole nanoseconds with s, ms, us or ns behind it, as 1.5ms",
+            "not a time (expected whole nanoseconds, with the unit s, ms, us or ns, as 1.5ms)",
         )
     }
 }
 
 impl core::error::Error for UnknownTime {}
 
-/// The units of a kind, the largest first, each with its power of ten.
+/// The units of a quantity, the largest first, each with its power of ten.
 type Units = [(&'static str, u32); 4];
 
 const OF_RATES: Units = [("gbit", 9), ("mbit", 6), ("kbit", 3), ("bit", 0)];
 const OF_TIMES: Units = [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)];
 
-/// Writes a whole number of the largest unit that divides `value`; 0 in the smallest.
+/// Writes `value` as a whole number of the largest unit that divides it; 0 in the smallest unit.
 fn write(f: &mut fmt::Formatter<'_>, value: u64, units: Units) -> fmt::Result {
     let number = |power| {
         let unit = 10_u64.checked_pow(power)?;
@@ -56,15 +55,15 @@ fn write(f: &mut fmt::Formatter<'_>, value: u64, units: Units) -> fmt::Result {
     write!(f, "{number}{unit}")
 }
 
-/// Reads a number with one of these units, or without one as `bare` is, the power of ten; `None`
-/// for what is not a whole number of the smallest.
+/// Reads a number with one of these units. `bare` is the power of ten of a number without a unit,
+/// if that is allowed. Returns `None` unless the value is a whole number of the smallest unit.
 fn read(word: &str, units: Units, bare: Option<u32>) -> Option<u64> {
     let unit_at = word.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(word.len());
     let (number, unit) = word.split_at_checked(unit_at)?;
     let named = units.into_iter().find(|(name, _)| unit.eq_ignore_ascii_case(name));
     let power = named.map(|(_, power)| power).or(bare.filter(|_| unit.is_empty()))?;
-    // A list of one: the search for a single character has an index that can panic where it is not
-    // inlined.
+    // A one-element pattern array: the search for a single `char` contains an index that can panic
+    // where it is not inlined.
     let (whole, fraction) = number.split_once(['.']).unwrap_or((number, ""));
     let decimals = u32::try_from(fraction.len()).ok()?;
     if whole.is_empty() || number.ends_with('.') || decimals > power {
@@ -77,8 +76,8 @@ fn read(word: &str, units: Units, bare: Option<u32>) -> Option<u64> {
     digits.checked_mul(10_u64.checked_pow(power.saturating_sub(decimals))?)
 }
 
-/// Prints a whole number of the largest unit that divides the rate, `20mbit`, `1500kbit`, or
-/// `unlimited` or `stopped`. It reads back to the same rate.
+/// Prints a whole number of the largest unit that divides the rate, such as `20mbit` or `1500kbit`,
+/// or `unlimited` or `stopped`. Parsing the result returns the same rate.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = match self.as_bits_per_second() {
@@ -90,9 +89,9 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Reads a rate: `10mbit`, `512kbit`, `1.5gbit`, `1000000`, `unlimited`, `stopped`. Units are
-/// decimal and the case of words does not matter. A fraction that is not a whole number of bits per
-/// second is refused.
+/// Parses a rate: `10mbit`, `512kbit`, `1.5gbit`, `1000000`, `unlimited`, `stopped`. Units are
+/// decimal, and case does not matter. A fraction that is not a whole number of bits per second is
+/// an error.
 ///
 /// ```
 /// use sched_core::Rate;
@@ -118,17 +117,16 @@ impl FromStr for Rate {
     }
 }
 
-/// Prints a whole number of the largest unit that divides the time: `30ms`, `1500us`. It reads back
-/// to the same time.
+/// Prints a whole number of the largest unit that divides the time: `30ms`, `1500us`. Parsing the
+/// result returns the same time.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write(f, self.0, OF_TIMES)
     }
 }
 
-/// Reads a time with its unit: `2s`, `1.5ms`, `100us`, `20480ns`. The case of the unit does not
-/// matter. A part of a nanosecond is refused, and so is a number without a unit, which `tc` takes
-/// for microseconds.
+/// Parses a time with its unit: `2s`, `1.5ms`, `100us`, `20480ns`. Case does not matter. A fraction
+/// of a nanosecond is an error. So is a number without a unit, which `tc` reads as microseconds.
 ///
 /// ```
 /// use sched_core::Nanos;
@@ -216,8 +214,8 @@ mod tests {
         }
     }
 
-    /// Goal: what is printed reads back to the same time. Method: every power of two and of ten
-    /// with its neighbours, and their products with small numbers, up to the end of time.
+    /// Goal: printing and parsing a time returns the same time. Method: every power of two and of
+    /// ten with its neighbours, and their products with small numbers, up to the largest time.
     #[test]
     fn a_time_reads_back_as_it_is_printed() {
         let powers = (0..64).map(|bit| 1_u64 << bit);

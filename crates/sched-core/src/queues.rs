@@ -1,4 +1,4 @@
-//! Queues of packets: one, several by number, and what is counted of them.
+//! Queues of packets, and their counters.
 
 pub(crate) mod counters;
 pub(crate) mod delay_histogram;

@@ -1,12 +1,11 @@
-//! Rates: a validated number of bits per second, and the exact time that packets take. Lines, token
-//! buckets and tins count with it.
+//! Rates in bits per second, with exact transmission times. Links, token buckets and tins use them.
 //!
-//! A packet of `n` bytes takes `n · 8·10⁹ / rate` nanoseconds. A rate that kept whole nanoseconds
-//! per byte would run 750 Mbit/s as 800; one that kept a rounded fixed-point figure would drift.
-//! Time is therefore counted in units of 1/rate of a nanosecond, where every packet is an integer,
-//! and the part of the last nanosecond that is not used is carried from packet to packet.
+//! A packet of `n` bytes takes `n · 8·10⁹ / rate` nanoseconds. A rate kept as whole nanoseconds per
+//! byte would turn 750 Mbit/s into 800; one kept as a rounded fixed-point number would drift. So
+//! time is counted in units of 1/rate of a nanosecond, in which every packet takes an integer, and
+//! the unused part of the last nanosecond is carried from packet to packet.
 //!
-//! Cost: three multiplications and a shift a packet; the one division is at construction.
+//! Cost: three multiplications and a shift per packet, and one division at construction.
 
 use core::hint::select_unpredictable;
 use core::num::{NonZeroU64, NonZeroU128};
@@ -16,10 +15,10 @@ use crate::{ConfigError, Nanos};
 /// Bits in a byte × nanoseconds in a second.
 const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
 
-/// The speed at which packets leave: 1 kbit/s to 400 Gbit/s, stopped, or unlimited.
+/// A rate at which packets leave: 1 kbit/s to 400 Gbit/s, stopped, or unlimited.
 ///
-/// The number 0 is refused, because some tools read it as "stopped" and others as "unlimited";
-/// here both have a name, [`Rate::STOPPED`] and [`Rate::UNLIMITED`].
+/// The number 0 is rejected because some tools read it as "stopped" and others as "unlimited". Use
+/// [`Rate::STOPPED`] or [`Rate::UNLIMITED`].
 ///
 /// ```
 /// use sched_core::{ConfigError, Nanos, Rate};
@@ -40,7 +39,7 @@ enum Kind {
 }
 
 impl Rate {
-    /// Nothing leaves. The queue behind keeps accepting within its limits.
+    /// Nothing leaves. The queue keeps accepting packets within its limits.
     pub const STOPPED: Self = Self(Kind::Stopped);
     /// Every packet leaves at once: no shaping.
     pub const UNLIMITED: Self = Self(Kind::Unlimited);
@@ -49,7 +48,7 @@ impl Rate {
     /// The fastest rate that can be set, in bits per second.
     pub const MAX_BITS_PER_SECOND: u64 = 400_000_000_000;
 
-    /// A rate of `bps` bits per second.
+    /// Creates a rate of `bps` bits per second.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless [`MIN_BITS_PER_SECOND`](Self::MIN_BITS_PER_SECOND)
@@ -61,23 +60,23 @@ impl Rate {
         }
     }
 
-    /// A rate of `kbps` thousand bits per second.
+    /// Creates a rate of `kbps` thousand bits per second.
     ///
     /// # Errors
-    /// As [`bits_per_second`](Self::bits_per_second).
+    /// See [`bits_per_second`](Self::bits_per_second).
     pub const fn kilobits_per_second(kbps: u64) -> Result<Self, ConfigError> {
         Self::bits_per_second(kbps.saturating_mul(1_000))
     }
 
-    /// A rate of `mbps` million bits per second.
+    /// Creates a rate of `mbps` million bits per second.
     ///
     /// # Errors
-    /// As [`bits_per_second`](Self::bits_per_second).
+    /// See [`bits_per_second`](Self::bits_per_second).
     pub const fn megabits_per_second(mbps: u64) -> Result<Self, ConfigError> {
         Self::bits_per_second(mbps.saturating_mul(1_000_000))
     }
 
-    /// The rate in bits per second: 0 when stopped, `None` when unlimited.
+    /// Returns the rate in bits per second: 0 when stopped, `None` when unlimited.
     #[must_use]
     pub const fn as_bits_per_second(self) -> Option<u64> {
         match self.0 {
@@ -87,8 +86,8 @@ impl Rate {
         }
     }
 
-    /// How long `wire_len` bytes take, rounded up to a whole nanosecond: zero when unlimited,
-    /// [`Nanos::MAX`] when stopped.
+    /// Returns the transmission time of `wire_len` bytes, rounded up to a whole nanosecond: zero
+    /// when unlimited, [`Nanos::MAX`] when stopped.
     #[must_use]
     pub const fn time_of(self, wire_len: u32) -> Nanos {
         match self.0 {
@@ -102,7 +101,7 @@ impl Rate {
         }
     }
 
-    /// The arithmetic of a rate between the two extremes.
+    /// Returns the arithmetic of a rate that is neither stopped nor unlimited.
     #[doc(hidden)]
     #[must_use]
     #[inline]
@@ -132,7 +131,7 @@ impl defmt::Format for Rate {
     }
 }
 
-/// A rate that is neither stopped nor unlimited, and what is precomputed of it.
+/// A rate that is neither stopped nor unlimited, with its precomputed reciprocal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct FiniteRate {
@@ -141,42 +140,42 @@ pub struct FiniteRate {
     reciprocal: u64,
 }
 
-/// An exact instant, held as the first whole nanosecond that is not before it, which is what a line
-/// is asked for: `ns − (rate − rest) / rate` nanoseconds, `1 ≤ rest ≤ rate`. The rate is that of
-/// its owner; instants of one rate compare as they follow each other.
+/// An exact instant: `ns − (rate − rest) / rate` nanoseconds, `1 ≤ rest ≤ rate`. It is stored as
+/// the first whole nanosecond that is not earlier, because that is the time at which the link may
+/// send. The rate belongs to the owner; instants of one rate compare in time order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tick {
-    /// The nanosecond.
+    /// The instant in nanoseconds, rounded up.
     pub ns: Nanos,
     rest: u64,
 }
 
 impl Tick {
-    /// For what has no finite rate, and so no part of a nanosecond; a nanosecond before `ns` for
-    /// what has.
+    /// Creates an instant for a stopped or unlimited rate, without a fraction. For a finite rate it
+    /// is one nanosecond before `ns`.
     #[must_use]
     pub const fn without_rate(ns: Nanos) -> Self {
         Self { ns, rest: 0 }
     }
 }
 
-/// Bits to be sent, in units of 10⁻⁹ bit: what 1 bit/s carries in a nanosecond. Less than nothing
-/// where a line is late.
+/// An amount of data in units of 10⁻⁹ bit, which is what 1 bit/s carries in a nanosecond. Negative
+/// if a link is late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work(i128);
 
 impl Work {
-    /// Nothing to be sent.
+    /// No work.
     pub const NONE: Self = Self(0);
 
-    /// This work and that of `wire_len` bytes more, below 2⁶³.
+    /// Adds `wire_len` bytes, below 2⁶³.
     #[must_use]
     pub fn plus(self, wire_len: u64) -> Self {
         let bytes = i128::from(wire_len).wrapping_mul(BIT_NANOS_PER_BYTE_SECOND.into());
         Self(self.0.saturating_add(bytes))
     }
 
-    /// This work if some is left, else none: lateness is no work.
+    /// Returns this work, or none if it is negative.
     #[must_use]
     pub fn or_none(self) -> Self {
         Self(self.0.max(0))
@@ -186,10 +185,10 @@ impl Work {
 impl FiniteRate {
     /// The longest packet whose time is exact: 2³⁰ bytes, far above the longest packet of any link.
     ///
-    /// The product with 8·10⁹ and what is carried (≤ 4·10¹¹) is below 8.6·10¹⁸ < 2⁶³.
+    /// The product with 8·10⁹ plus the carry (≤ 4·10¹¹) is below 8.6·10¹⁸ < 2⁶³.
     pub const LONGEST: u64 = 1 << 30;
 
-    /// A rate of `bps` bits per second, in the range of [`Rate`].
+    /// Creates a rate of `bps` bits per second, in the range of [`Rate`].
     #[allow(clippy::integer_division, reason = "at construction only; the divisor is non-zero")]
     #[allow(clippy::cast_possible_truncation, reason = "2⁶⁴⁺ˢ − 1 by 2ˢ or more")]
     pub const fn new(bps: u64) -> Result<Self, ConfigError> {
@@ -208,13 +207,13 @@ impl FiniteRate {
         }
     }
 
-    /// The rate in bits per second.
+    /// Returns the rate in bits per second.
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {
         self.bps.get()
     }
 
-    /// The instant that is the whole nanosecond `ns`.
+    /// Returns the instant at exactly `ns`.
     #[must_use]
     #[inline]
     pub const fn at(self, ns: Nanos) -> Tick {
@@ -225,18 +224,18 @@ impl FiniteRate {
     #[must_use]
     #[inline]
     pub fn not_before(self, instant: Tick, ns: Nanos) -> Tick {
-        // Without a branch: which one it is for a tin that borrows, no processor foresees.
+        // Without a branch: for a tin that borrows, the comparison is unpredictable.
         let rest = select_unpredictable(instant.ns > ns, instant.rest, self.bps.get());
         Tick { ns: instant.ns.max(ns), rest }
     }
 
-    /// The instant `wire_len` bytes after `start`, exactly, of no more bytes than
-    /// [`LONGEST`](Self::LONGEST); saturates at the end of time.
+    /// Returns the exact instant at which `wire_len` bytes (at most [`LONGEST`](Self::LONGEST))
+    /// that start at `start` end; saturates at the end of time.
     #[must_use]
     #[inline]
     pub const fn after_packet(self, start: Tick, wire_len: u64) -> Tick {
         // With d = bps, `start` lies (d − rest)/d before its nanosecond, and the packet takes p/d
-        // nanoseconds. The first nanosecond not before its end is ⌈(p + rest)/d⌉ − 1 later.
+        // nanoseconds. Its end rounds up to the nanosecond that is ⌈(p + rest)/d⌉ − 1 later.
         let units = wire_len.wrapping_mul(BIT_NANOS_PER_BYTE_SECOND).wrapping_add(start.rest);
         let whole = self.whole_below(units);
         let rest = units.wrapping_sub(whole.wrapping_mul(self.bps.get()));
@@ -246,8 +245,8 @@ impl FiniteRate {
         }
     }
 
-    /// How long `wire_len` bytes take, rounded down, of no more bytes than
-    /// [`LONGEST`](Self::LONGEST).
+    /// Returns the transmission time of `wire_len` bytes (at most [`LONGEST`](Self::LONGEST)),
+    /// rounded down.
     #[must_use]
     #[inline]
     pub const fn whole_time_of(self, wire_len: u32) -> Nanos {
@@ -255,7 +254,7 @@ impl FiniteRate {
         Nanos(self.whole_below(units.wrapping_add(1)))
     }
 
-    /// Returns the largest whole number below `units / bps`, of units from 1 to 2⁶³.
+    /// Returns the largest whole number below `units / bps`, for units from 1 to 2⁶³.
     #[inline]
     const fn whole_below(self, units: u64) -> u64 {
         // With d = bps, 2⁶⁴⁺ˢ = d·m + e and 1 ≤ e ≤ d < 2ˢ⁺¹: units·m / 2⁶⁴⁺ˢ is less than units/d
@@ -264,32 +263,32 @@ impl FiniteRate {
     }
 }
 
-/// Work, exactly: a change of the rate loses no part of it.
+/// Exact amounts of work, so that a change of the rate loses nothing.
 impl FiniteRate {
-    /// What this rate sends between `now` and `end`: less than nothing if `end` is before.
+    /// Returns the work that this rate does between `now` and `end`; negative if `end` is earlier.
     #[must_use]
     pub fn work_between(self, now: Nanos, end: Tick) -> Work {
-        // Below 2⁶⁴ · 4·10¹¹ < 2¹⁰³, either way.
+        // The magnitude is below 2⁶⁴ · 4·10¹¹ < 2¹⁰³.
         let whole = i128::from(end.ns.0).wrapping_sub(now.0.into());
         let too_much = i128::from(self.bps.get().wrapping_sub(end.rest));
         Work(whole.wrapping_mul(self.bps.get().into()).wrapping_sub(too_much))
     }
 
-    /// The instant at which `work` is done that begins at `now`, or before it for lateness;
-    /// saturates at both ends of time.
+    /// Returns the instant at which `work` that begins at `now` is done. For negative work it is
+    /// before `now`. Saturates at both ends of time.
     #[must_use]
     #[allow(clippy::integer_division, reason = "at a change of the rate only, by what is not zero")]
     pub fn after(self, now: Nanos, work: Work) -> Tick {
         let bps = NonZeroU128::from(self.bps);
         let size = work.0.unsigned_abs();
         let is_late = work.0 < 0;
-        // Rounded up to a whole nanosecond: the quotient below it of lateness, the one above it of
-        // work.
+        // Rounded up to a whole nanosecond: for negative work that is the quotient rounded down,
+        // for positive work rounded up.
         let units = if is_late { size } else { size.saturating_add(bps.get().wrapping_sub(1)) };
         let whole = units / bps;
         let rest = units.wrapping_sub(whole.wrapping_mul(bps.get()));
         let now = u128::from(now.0);
-        // No instant is before time began, by a part of a nanosecond either.
+        // No instant is before time 0, not even by a fraction of a nanosecond.
         if is_late && now < whole.saturating_add((rest > 0).into()) {
             return self.at(Nanos::ZERO);
         }
@@ -305,7 +304,7 @@ impl FiniteRate {
     }
 }
 
-/// The upper 64 of the 128 bits of `a · b`.
+/// Returns the upper 64 of the 128 bits of `a · b`.
 #[allow(clippy::cast_possible_truncation, reason = "128 − 64 bits are left")]
 const fn high_half(a: u64, b: u64) -> u64 {
     ((a as u128 * b as u128) >> 64) as u64
@@ -341,9 +340,10 @@ mod tests {
         assert_eq!(Rate::UNLIMITED.as_bits_per_second(), None);
     }
 
-    /// Goal: quotient and remainder are those of the division they replace, at the edges too.
-    /// Method: 128-bit division for lengths and remainders at both ends of their ranges, at
-    /// powers of two, ten and primes, where a reciprocal is most and least exact.
+    /// Goal: quotient and remainder equal those of the division that they replace, including the
+    /// edges. Method: compare with 128-bit division for lengths and remainders at both ends of
+    /// their ranges, and for rates at powers of two and ten and at primes, where a reciprocal is
+    /// most and least exact.
     #[test]
     fn the_reciprocal_divides_exactly() {
         let mut rates = std::vec![1_009, 3_999_999_979, 4_294_967_291, 399_999_999_959];

@@ -1,11 +1,11 @@
-//! The contract between packets, queues and drops.
+//! The [`Scheduler`] trait: what goes in, what comes out, and what is dropped.
 //!
 //! After every call, for packets and for bytes (the length stored at enqueue):
 //!
 //! > offered = rejected + delivered + dropped after acceptance + queued
 //!
-//! and every handle given in comes out exactly once: delivered by [`Scheduler::dequeue`], given to
-//! the [`DropSink`], or handed back in [`Rejected`]. [`Scheduler::recount`] checks the books
+//! and every handle given in comes out exactly once: returned by [`Scheduler::dequeue`], passed to
+//! the [`DropSink`], or handed back in [`Rejected`]. [`Scheduler::recount`] checks the counters
 //! against the queues themselves.
 
 use core::fmt;
@@ -13,38 +13,36 @@ use core::ops::DerefMut;
 
 use crate::{FlowId, Nanos, Packet};
 
-/// Why an accepted packet left without being delivered.
+/// The reason why a packet was dropped after it had been accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum DropReason {
-    /// Room was needed for an arrival: longest-queue drop, or head drop of a FIFO.
+    /// The queue was full when another packet arrived: longest-queue drop, or head drop of a FIFO.
     Overflow,
-    /// The AQM signalled congestion at delivery. An arrival that the AQM turns away was never
-    /// accepted: [`RejectReason::Aqm`].
+    /// The AQM dropped the packet at dequeue. A packet that the AQM drops on arrival was never
+    /// accepted: see [`RejectReason::Aqm`].
     Aqm,
-    /// A limit was lowered below what was queued.
+    /// A limit was set below the current backlog.
     LimitLowered,
     /// The packet's flow was removed.
     FlowRemoved,
     /// The scheduler was emptied by [`Scheduler::drain`].
     Drained,
-    /// Room was needed, and the queue that had to make it had not been served for so long that all
-    /// it held was dropped
-    /// ([`ShortestQueue::flush_unserved`](crate::ShortestQueue::flush_unserved)).
+    /// The queue was full, and the victim's queue had not been served for so long that all of it
+    /// was dropped ([`ShortestQueue::flush_unserved`](crate::ShortestQueue::flush_unserved)).
     Unserved,
-    /// Packets of its flow that are queued behind it say all that it says: an acknowledgement that
-    /// a filter took out ([`FlowQueues::filter_out`](crate::FlowQueues::filter_out)). No sign of
-    /// congestion.
+    /// An acknowledgement made redundant by later ones of its flow, removed by an ACK filter
+    /// ([`FlowQueues::filter_out`](crate::FlowQueues::filter_out)). Not a congestion signal.
     Filtered,
-    /// Never accepted: an element of a burst that [`Scheduler::enqueue`] would have rejected.
+    /// Never accepted: a packet of a burst that [`Scheduler::enqueue`] would have rejected.
     Rejected,
 }
 
 impl DropReason {
-    /// How many reasons count as drops after acceptance (all but [`DropReason::Rejected`]).
+    /// Number of reasons that count as drops after acceptance (all but [`DropReason::Rejected`]).
     pub const COUNT: usize = 7;
-    /// The reasons that count as drops after acceptance, each once.
+    /// All reasons that count as drops after acceptance, each once.
     pub const ALL: &'static [Self] = &[
         Self::Overflow,
         Self::Aqm,
@@ -55,7 +53,7 @@ impl DropReason {
         Self::Filtered,
     ];
 
-    /// Two or three words for tables.
+    /// Returns a short name for tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,17 +69,17 @@ impl DropReason {
     }
 }
 
-/// Where packets go that are dropped after they were accepted.
+/// Receives packets that are dropped after they were accepted.
 ///
-/// Called inside the operation that drops, at most once per handle. Any `FnMut(Packet, DropReason)`
-/// is one.
+/// Called inside the operation that drops, at most once per handle. Implemented for every
+/// `FnMut(Packet, DropReason)`.
 ///
 /// ```
 /// use sched_core::{
 ///     Descriptor, DropReason, DropSink, Fifo, FlowId, Limits, Nanos, Packet, Scheduler,
 /// };
 ///
-/// /// Buffers that are free, and how many packets went for want of room.
+/// /// Free buffers, and the number of packets dropped on overflow.
 /// struct Pool {
 ///     free: Vec<u32>,
 ///     overflows: u64,
@@ -104,7 +102,7 @@ impl DropReason {
 /// # Ok::<(), sched_core::Rejected>(())
 /// ```
 pub trait DropSink {
-    /// Takes `packet` back: its handle is the caller's again.
+    /// Takes `packet` back. From now on the caller may reuse its handle.
     fn dropped(&mut self, packet: Packet, reason: DropReason);
 }
 
@@ -114,43 +112,43 @@ impl<F: FnMut(Packet, DropReason)> DropSink for F {
     }
 }
 
-/// Why a packet was not accepted.
+/// The reason why a packet was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RejectReason {
-    /// There is no such flow: it was never added, or has been removed.
+    /// The flow was never added, or has been removed.
     UnknownFlow {
-        /// The flow named.
+        /// The flow passed to the call.
         flow: FlowId,
-        /// Flows are numbered below this.
+        /// Number of flows; valid numbers are below it.
         flows: u32,
     },
     /// The length is outside `1..=max`.
     Length {
-        /// The length given, in bytes.
+        /// The length of the packet, in bytes.
         len: u32,
-        /// The longest packet this flow accepts, in bytes.
+        /// The longest packet that this flow accepts, in bytes.
         max: u32,
     },
-    /// There is no descriptor for this handle.
+    /// The handle has no descriptor.
     UnknownHandle {
-        /// The handle given.
+        /// The handle of the packet.
         handle: u32,
-        /// Handles are numbered below this.
+        /// Number of descriptors; valid handles are below it.
         descriptors: u32,
     },
-    /// A packet with this handle is queued already, in the same class of a hierarchy.
+    /// A packet with this handle is already queued, in the same class of a hierarchy.
     HandleInUse {
-        /// The handle given.
+        /// The handle of the packet.
         handle: u32,
     },
-    /// The packet does not fit into the limits, and nothing else is dropped for it.
+    /// The packet would exceed the limits, and no other packet is dropped for it.
     Full {
         /// The limits in force.
         limits: Limits,
     },
-    /// The AQM turned the packet away: its flow sends too fast.
+    /// The AQM dropped the packet on arrival because its flow sends too fast.
     Aqm,
 }
 
@@ -158,34 +156,36 @@ impl fmt::Display for RejectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::UnknownFlow { flow, flows } => {
-                write!(f, "flow {} is not one of the flows added below {flows}", flow.0)
+                write!(f, "flow {} is unknown (expected an added flow below {flows})", flow.0)
             }
-            Self::Length { len, max } => write!(f, "length {len} is outside 1..={max} bytes"),
+            Self::Length { len, max } => {
+                write!(f, "length {len} is out of range (expected 1 to {max} bytes)")
+            }
             Self::UnknownHandle { handle, descriptors } => {
-                write!(f, "handle {handle} is not below the {descriptors} descriptors")
+                write!(f, "handle {handle} is out of range (expected below {descriptors})")
             }
-            Self::HandleInUse { handle } => write!(f, "handle {handle} is queued already"),
+            Self::HandleInUse { handle } => write!(f, "handle {handle} is already queued"),
             Self::Full { limits } => write!(
                 f,
-                "the packet does not fit into {} packets and {} bytes",
+                "the packet does not fit (expected at most {} packets and {} bytes)",
                 limits.packets, limits.bytes
             ),
-            Self::Aqm => write!(f, "the AQM turned the packet away; its sender is to slow down"),
+            Self::Aqm => write!(f, "dropped by the AQM; the sender should slow down"),
         }
     }
 }
 
 /// A packet that was not accepted, handed back with the reason.
 ///
-/// The scheduler is as it was, but for the count of rejections. Only where longest-queue drop found
-/// the arrival itself to be a victim, others may have given way before it, and to the flow
-/// scheduler it was a packet that came and was lost.
+/// Apart from the count of rejections, the scheduler is unchanged. One exception: if longest-queue
+/// drop selects the arriving packet itself as a victim, other packets may have been dropped before
+/// it, and for the flow scheduler the packet arrived and was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rejected {
-    /// The packet, the caller's again.
+    /// The packet; the caller owns it again.
     pub packet: Packet,
-    /// Why.
+    /// The reason.
     pub reason: RejectReason,
 }
 
@@ -197,12 +197,12 @@ impl fmt::Display for Rejected {
 
 impl core::error::Error for Rejected {}
 
-/// What may be queued at once. Both hold after every call.
+/// The most packets and bytes that may be queued. Both limits hold after every call.
 ///
 /// ```
 /// use sched_core::Limits;
 ///
-/// // 150,000 bytes, and never more packets than 255: one buffer of 256 stays free for the next arrival.
+/// // 150,000 bytes and at most 255 packets: one of 256 buffers stays free for the next arrival.
 /// let limits = Limits::bytes(150_000).within_pool(256);
 /// assert_eq!((limits.packets, limits.bytes), (255, 150_000));
 /// ```
@@ -210,42 +210,42 @@ impl core::error::Error for Rejected {}
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Limits {
-    /// Packets. 0 rejects everything.
+    /// Maximum number of packets. 0 rejects everything.
     pub packets: u32,
-    /// Bytes. 0 rejects everything; a limit above [`Limits::MAX_BYTES`] counts as
+    /// Maximum number of bytes. 0 rejects everything; values above [`Limits::MAX_BYTES`] count as
     /// [`Limits::MAX_BYTES`].
     pub bytes: u32,
 }
 
 impl Limits {
-    /// The highest byte limit: one longest packet below 2^32, so that the arrival that overflows
-    /// the limit still fits into the counters.
+    /// The highest byte limit: one longest packet below 2^32, so that counters do not overflow when
+    /// the arriving packet exceeds the limit.
     pub const MAX_BYTES: u32 = u32::MAX - Packet::MAX_LEN;
-    /// As many packets as there are descriptors, and [`Limits::MAX_BYTES`].
+    /// As many packets as there are descriptors, and at most [`Limits::MAX_BYTES`].
     pub const NONE: Self = Self { packets: u32::MAX, bytes: Self::MAX_BYTES };
 
-    /// At most `packets` packets, whatever their length.
+    /// Creates a limit of `packets` packets of any length.
     #[must_use]
     pub const fn packets(packets: u32) -> Self {
         Self { packets, ..Self::NONE }
     }
 
-    /// At most `bytes` bytes, however many packets.
+    /// Creates a limit of `bytes` bytes in any number of packets.
     #[must_use]
     pub const fn bytes(bytes: u32) -> Self {
         Self { bytes, ..Self::NONE }
     }
 
-    /// The same limits, and no more packets than a pool of `buffers` has, less one for the packet
-    /// that arrives.
+    /// Lowers the packet limit to one less than a pool of `buffers`, so that one buffer stays free
+    /// for the next arrival.
     ///
-    /// **A queue must be full before its pool is empty.** Limits choose which packet gives way: one
-    /// of the longest queue, of the longest host. A pool that is empty leaves nothing to receive
-    /// the next packet in, and then the device drops whatever arrives, of a light flow as of a
-    /// heavy one. A limit in bytes alone does not prevent that: 256 buffers of 200-byte packets are
-    /// 51,200 bytes. Buffers that are elsewhere, in the hands of a device for instance, are not
-    /// `buffers` of this pool: subtract them. Where the pool is shared with others,
-    /// [`Scheduler::evict`] frees a buffer when one is wanted.
+    /// **The queue must be full before the pool is empty.** When limits are exceeded, the drop
+    /// policy selects the victim, such as the longest queue or the host with the longest backlog.
+    /// When the pool is empty, no buffer is left to receive the next packet and the device drops
+    /// whatever arrives, from a light flow as well as from a heavy one. A limit in bytes alone does
+    /// not prevent this: 256 buffers of 200-byte packets hold only 51,200 bytes. Subtract buffers
+    /// that are elsewhere, for instance in the device's rings. If the pool is shared with other
+    /// queues, [`Scheduler::evict`] frees a buffer on demand.
     ///
     /// ```
     /// use sched_core::Limits;
@@ -258,9 +258,9 @@ impl Limits {
         Self { packets: if self.packets < most { self.packets } else { most }, ..self }
     }
 
-    /// The bytes of memory that a packet of `len` bytes takes where memory is given out in
-    /// granules: 2,048 for 64 bytes in buffers of 2,048, and 4,096 for 3,000 in two of them. A
-    /// granule of 0 counts as 1; saturates at `u32::MAX`.
+    /// Returns the memory that a packet of `len` bytes takes if memory is allocated in units of
+    /// `granule` bytes. With a granule of 2,048, a packet of 64 bytes takes 2,048 and one of 3,000
+    /// takes 4,096. A granule of 0 counts as 1; saturates at `u32::MAX`.
     #[must_use]
     pub const fn footprint(len: u32, granule: u32) -> u32 {
         match len.checked_next_multiple_of(if granule > 1 { granule } else { 1 }) {
@@ -269,16 +269,16 @@ impl Limits {
         }
     }
 
-    /// The same limits, and no more packets than fit into `memory` bytes of buffers as they are:
-    /// given out in granules of `granule` bytes, to packets of which none is longer than `longest`.
-    /// Memory is then within the limit after every call, whatever packets are queued: each has room
-    /// for the longest. Where that is one buffer a packet, it is exact. No packet at all where not
-    /// even one fits. Cost: two divisions, when a limit is set.
+    /// Lowers the packet limit to the number of packets that fit into `memory` bytes of buffers,
+    /// allocated in units of `granule` bytes, if no packet is longer than `longest`. Memory then
+    /// stays within the limit whatever is queued, because every packet is counted with the longest
+    /// length. Exact if every packet takes one buffer. The limit is 0 packets if not even one fits.
+    /// Cost: two divisions.
     ///
     /// ```
     /// use sched_core::Limits;
     ///
-    /// // 1 MiB of buffers of 2,048 bytes: 512 packets, of 64 bytes or of 1,514.
+    /// // 1 MiB of buffers of 2,048 bytes: 512 packets of up to 1,514 bytes.
     /// assert_eq!(Limits::NONE.within_memory(1 << 20, 2_048, 1_514).packets, 512);
     /// // Frames of up to 9,014 bytes in chains of up to five such buffers.
     /// assert_eq!(Limits::NONE.within_memory(1 << 20, 2_048, 9_014).packets, 102);
@@ -299,7 +299,7 @@ impl Limits {
     }
 }
 
-/// Packets and bytes held.
+/// A number of packets and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -321,7 +321,7 @@ impl Backlog {
         self.bytes = self.bytes.wrapping_sub(len);
     }
 
-    /// Raises both to at least those of `other`.
+    /// Raises both values to at least those of `other`.
     pub(crate) const fn raise(&mut self, other: Self) {
         if self.packets < other.packets {
             self.packets = other.packets;
@@ -332,13 +332,13 @@ impl Backlog {
     }
 }
 
-/// The books of a [`Scheduler`].
+/// Snapshot of a [`Scheduler`]: backlog, counters and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Books {
     /// Packets and bytes currently queued.
     pub backlog: Backlog,
-    /// What has happened since construction, over all flows.
+    /// What happened to packets since construction, over all flows.
     pub counters: crate::Counters,
     /// The limits in force.
     pub limits: Limits,
@@ -346,10 +346,10 @@ pub struct Books {
 
 /// A queue of packets that decides which packet is next and which is dropped.
 ///
-/// Object-safe. Nothing allocates, nothing blocks, and the work of a call does not depend on how
-/// much is queued, except where a method says so.
+/// Object-safe. No call allocates or blocks. The work per call does not depend on the backlog
+/// unless a method says so.
 ///
-/// A loop that serves any of them, shaped or not:
+/// A loop that serves any scheduler, shaped or not:
 ///
 /// ```
 /// use sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
@@ -376,12 +376,12 @@ pub struct Books {
 /// # Ok::<(), sched_core::Rejected>(())
 /// ```
 pub trait Scheduler {
-    /// Takes `packet` into the queue of `flow` at instant `now`.
+    /// Adds `packet` to the queue of `flow` at time `now`.
     ///
-    /// `Ok` says that this packet is queued; packets that had to give way went to `drops`.
+    /// `Ok` means that this packet is queued. Packets that were dropped for it went to `drops`.
     ///
     /// # Errors
-    /// [`Rejected`] hands the packet back; it was not given to `drops`.
+    /// [`Rejected`] hands the packet back; `drops` does not receive it.
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -390,40 +390,42 @@ pub trait Scheduler {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected>;
 
-    /// Takes out the packet that leaves next, if one may leave at `now`.
+    /// Removes and returns the next packet, if one may leave at `now`.
     ///
-    /// Packets that an AQM drops on the way go to `drops`.
+    /// Packets that an AQM drops in the process go to `drops`.
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet>;
 
-    /// What [`Scheduler::dequeue`] would return at `now`; changes nothing.
+    /// Returns the packet that [`Scheduler::dequeue`] would return at `now`, without changing
+    /// anything.
     fn peek(&self, now: Nanos) -> Option<Packet>;
 
-    /// When a [`Scheduler::dequeue`] that returns `None` at `now` is worth repeating.
+    /// Returns the next eligible time after [`Scheduler::dequeue`] has returned `None` at `now`.
     ///
-    /// `None`: not before something is enqueued. `Some(now)`: a packet is ready. Later than `now`:
-    /// a shaper is closed until then.
+    /// `None`: not before something is enqueued. `Some(now)`: a packet is ready. A later time: a
+    /// shaper is closed until then.
     ///
-    /// A clock that steps back by up to a second puts the instant off by as much. After a longer
-    /// step it is counted from the new time on.
+    /// If the clock steps back by up to a second, the returned time is off by as much. After a
+    /// longer step it is counted from the new time.
     fn poll_at(&self, now: Nanos) -> Option<Nanos>;
 
-    /// Returns true if all that is queued may have to wait: if not, a packet may leave whenever one
-    /// is queued, at any time, and [`Scheduler::poll_at`] says no more than that.
+    /// Returns true if this scheduler is not work-conserving, so that all queued packets may have
+    /// to wait. If false, a packet may leave whenever one is queued, and [`Scheduler::poll_at`]
+    /// adds no information.
     #[inline]
     fn waits(&self) -> bool {
         true
     }
 
-    /// Returns what is queued, what has happened since construction, and the limits in force.
+    /// Returns the backlog, the counters since construction, and the limits in force.
     fn books(&self) -> Books;
 
-    /// Returns what is queued: [`Books::backlog`]. Overridden where the counters take time to sum
-    /// up.
+    /// Returns the packets and bytes currently queued: [`Books::backlog`]. Overridden where summing
+    /// up the counters takes time.
     fn backlog(&self) -> Backlog {
         self.books().backlog
     }
 
-    /// Returns what has happened since construction, over all flows: [`Books::counters`].
+    /// Returns what happened to packets since construction, over all flows: [`Books::counters`].
     fn counters(&self) -> crate::Counters {
         self.books().counters
     }
@@ -433,35 +435,35 @@ pub trait Scheduler {
         self.books().limits
     }
 
-    /// Returns what has happened to `flow`; `None` where a scheduler keeps no counters of single
-    /// flows, as by default.
+    /// Returns the counters of `flow`; `None` if the scheduler keeps no per-flow counters, which is
+    /// the default.
     fn flow_counters(&self, _flow: FlowId) -> Option<crate::Counters> {
         None
     }
 
-    /// Changes the limits. What exceeds them is dropped at once, in the order and with the victims
-    /// that an overflow would choose; the rest stays as it is. Cost: O(packets dropped).
+    /// Changes the limits. Packets that exceed them are dropped at once, with the order and the
+    /// victims of an overflow. Cost: O(packets dropped).
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink);
 
-    /// Drops one packet, so that its buffer is free: the one that gives way to an arrival that
-    /// finds no room, with [`DropReason::Overflow`]. Returns false if nothing is queued.
+    /// Drops one packet to free its buffer: the victim of an overflow, with
+    /// [`DropReason::Overflow`]. Returns false if nothing is queued.
     ///
-    /// For a caller whose pool of buffers is empty before the limits bind. Without a free buffer
-    /// nothing can arrive, the drop policy is never asked, and the device drops instead, whatever
-    /// the flow. A limit within the pool ([`Limits::within_pool`]) makes this call unnecessary.
-    /// Where an arrival itself is rejected for want of room, the packet gives way that a lower
+    /// For a caller whose buffer pool runs empty before the limits bind. Without a free buffer
+    /// nothing can arrive, so the drop policy never decides and the device drops packets of any
+    /// flow. A limit within the pool ([`Limits::within_pool`]) makes this call unnecessary. If an
+    /// overflow would reject the arriving packet itself, this call drops the packet that a lower
     /// limit would drop. Cost: that of one packet in [`Scheduler::set_limits`].
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool;
 
-    /// Gives every packet back to `drops`; the configuration stays. Cost: O(packets).
+    /// Drops every packet, into `drops`; the configuration stays. Cost: O(packets).
     fn drain(&mut self, drops: &mut dyn DropSink);
 
-    /// Enqueues a burst in order, at one instant; returns how many were accepted. Rejected packets
-    /// go to `drops` with [`DropReason::Rejected`].
+    /// Enqueues a burst in order, all at time `now`, and returns the number accepted. Rejected
+    /// packets go to `drops` with [`DropReason::Rejected`].
     ///
-    /// The packets are queued, dropped and booked as by [`Scheduler::enqueue`] one by one: a packet
-    /// that is rejected changes nothing for those behind it. A burst of 32 packets or more costs
-    /// least, because a queue with large tables loads the memory of 32 packets at once.
+    /// Equivalent to one [`Scheduler::enqueue`] per packet: a rejected packet does not affect those
+    /// behind it. Bursts of 32 packets or more cost least, because a queue with large tables
+    /// prefetches the memory of 32 packets at once.
     fn enqueue_burst(
         &mut self,
         now: Nanos,
@@ -478,10 +480,10 @@ pub trait Scheduler {
         accepted
     }
 
-    /// Fills `out` from the front with what leaves next at `now`; returns how many. The rest of
-    /// `out` is untouched.
+    /// Fills `out` from the front with the packets that leave next at `now`, and returns their
+    /// number. The rest of `out` is untouched.
     ///
-    /// The packets are those that [`Scheduler::dequeue`] gives one by one, up to its first `None`.
+    /// Equivalent to calling [`Scheduler::dequeue`] up to its first `None`.
     fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
         let mut filled = 0;
         for place in out {
@@ -492,20 +494,21 @@ pub trait Scheduler {
         filled
     }
 
-    /// Counts everything anew and compares it with the books. For tests: O(descriptors + flows).
+    /// Recounts the queues and compares the result with the counters. For tests: O(descriptors +
+    /// flows).
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
     fn recount(&self) -> Result<(), Imbalance>;
 }
 
-/// The methods of a scheduler that another one inside, `$inner`, has as they are: all but those by
-/// which packets come, `flow_counters` and `recount`.
+/// Forwards [`Scheduler`] methods to `$inner`: all but the enqueue methods, `flow_counters` and
+/// `recount`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! forward_to_scheduler {
     ($self:ident => $inner:expr) => {
-        #[inline(always)] // as the enqueue of a scheduler
+        #[inline(always)] // Inlined like the enqueue methods.
         fn dequeue(
             &mut $self,
             now: $crate::Nanos,
@@ -558,8 +561,8 @@ macro_rules! forward_to_scheduler {
     };
 }
 
-/// Whatever leads to a scheduler is one, so that wrappers need not own what they wrap and classes
-/// may be of different types: a `&mut` reference, a box, a guard.
+/// Implements [`Scheduler`] for every pointer to one (`&mut`, a box, a guard), so that wrappers can
+/// borrow and the classes of a hierarchy can have different types.
 impl<P> Scheduler for P
 where
     P: DerefMut<Target: Scheduler>,
@@ -594,25 +597,25 @@ where
     }
 }
 
-/// A place where the books and the queues disagree: always a bug of this library.
+/// A difference between the counters and the queues; always a bug of this library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Imbalance {
-    /// The identity that is broken.
+    /// The invariant that is violated.
     pub what: &'static str,
-    /// Where: a flow, a handle or a group, as `what` says.
+    /// Index of the flow, handle or group, depending on `what`.
     pub at: u32,
-    /// What the books say.
+    /// The value that was accounted.
     pub booked: u64,
-    /// What was counted.
+    /// The value that was counted.
     pub counted: u64,
 }
 
 impl Imbalance {
-    /// `Ok` if the two agree.
+    /// Returns `Ok` if the two values agree.
     ///
     /// # Errors
-    /// The imbalance, if they do not.
+    /// [`Imbalance`] if they do not.
     pub const fn check(what: &'static str, at: u32, booked: u64, counted: u64) -> Result<(), Self> {
         if booked == counted { Ok(()) } else { Err(Self { what, at, booked, counted }) }
     }
@@ -621,7 +624,7 @@ impl Imbalance {
 impl fmt::Display for Imbalance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, at, booked, counted } = self;
-        write!(f, "{what} at {at}: booked {booked}, counted {counted}")
+        write!(f, "{what} at {at}: accounted {booked}, counted {counted}")
     }
 }
 

@@ -1,12 +1,12 @@
-//! How much a call did, counted where a test or a search asks for it.
+//! Counters of the work that a call does, for tests and for searches for expensive calls.
 //!
-//! - Turns of loops, with the feature `steps`. Everything outside a loop is a constant. So what a
-//!   call costs is bounded if and only if the turns of its loops are, and these can be counted on
+//! - Loop iterations, with the feature `steps`. Everything outside loops takes constant time, so
+//!   the cost of a call is bounded if and only if its iterations are, and these can be counted on
 //!   any machine: `cargo xtask search-cost` looks for the call with the most. Without the feature
-//!   [`step`] is nothing; with it, the crate needs `std`.
-//! - Records looked at, in the tests of this crate. Elsewhere [`look`] is nothing.
+//!   [`step`] does nothing; with it, the crate needs `std`.
+//! - Records accessed, in the tests of this crate. Elsewhere [`look`] does nothing.
 
-/// A turn of a loop that a packet can cause, here or in a crate above this one.
+/// Counts an iteration of a loop that a packet can cause, in this crate or one that uses it.
 #[cfg(not(feature = "steps"))]
 #[inline(always)]
 pub const fn step() {}
@@ -16,19 +16,20 @@ std::thread_local! {
     static STEPS: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
 }
 
-/// A turn of a loop that a packet can cause, here or in a crate above this one.
+/// Counts an iteration of a loop that a packet can cause, in this crate or one that uses it.
 #[cfg(feature = "steps")]
 pub fn step() {
     STEPS.with(|steps| steps.set(steps.get().saturating_add(1)));
 }
 
-/// Turns of loops in calls of this thread since it was asked last. Only with the feature `steps`.
+/// Returns the loop iterations of this thread since the last call, and resets them. Only with the
+/// feature `steps`.
 #[cfg(feature = "steps")]
 pub fn take_steps() -> u64 {
     STEPS.with(core::cell::Cell::take)
 }
 
-/// A record is looked at: a flow, a slot or a group of a discipline without loops.
+/// Counts an access to a record: a flow, a slot or a group of a discipline without loops.
 #[cfg(not(test))]
 #[inline(always)]
 pub(crate) const fn look() {}
@@ -43,7 +44,7 @@ pub(crate) fn look() {
     LOOKS.with(|looks| looks.set(looks.get().saturating_add(1)));
 }
 
-/// Records looked at in calls of this thread since it was asked last.
+/// Returns the records accessed by this thread since the last call, and resets the count.
 #[cfg(test)]
 pub(crate) fn take_looks() -> u32 {
     LOOKS.with(core::cell::Cell::take)

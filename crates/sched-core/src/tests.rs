@@ -1,4 +1,4 @@
-//! Helpers of the tests of several modules.
+//! Test helpers shared by several modules.
 
 pub(crate) mod link;
 pub(crate) mod packets;

@@ -1,18 +1,19 @@
-//! Time as the library sees it: a number that the caller passes in.
+//! Time as a number that the caller passes in.
 //!
 //! No code below the simulator reads a clock (`docs/decisions/0001-time-is-an-argument.md`). Any
-//! sequence of values is legal input: a clock that steps back counts as one that stood still.
+//! sequence of values is legal input: a timestamp earlier than the last one counts as no time
+//! passing.
 
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-/// Nanoseconds, as an instant since an epoch of the caller's choice or as a span between two.
+/// A time in nanoseconds: an instant since an epoch of the caller's choice, or a span between two.
 ///
-/// A `u64` of nanoseconds reaches 584 years. All arithmetic saturates, so that no time, however
-/// absurd, can wrap into a near one.
+/// A `u64` of nanoseconds covers 584 years. All arithmetic saturates, so no value, however absurd,
+/// wraps into a near time.
 ///
-/// Spans come from and go to [`core::time::Duration`]. From a `Duration` the conversion saturates:
-/// 2^64 nanoseconds and more are [`Nanos::MAX`]. Into a `Duration` it is exact.
+/// Spans convert from and to [`core::time::Duration`]. The conversion from a `Duration` saturates:
+/// 2^64 nanoseconds and more become [`Nanos::MAX`]. The conversion into a `Duration` is exact.
 ///
 /// ```
 /// use core::time::Duration;
@@ -28,43 +29,43 @@ use core::time::Duration;
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The epoch, and the empty span.
+    /// The epoch, or an empty span.
     pub const ZERO: Self = Self(0);
-    /// The end of time: nothing scheduled for this instant ever happens.
+    /// The end of time: an event scheduled for this instant never happens.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// `us` microseconds, saturating.
+    /// Creates a time of `us` microseconds, saturating.
     #[must_use]
     pub const fn from_micros(us: u64) -> Self {
         Self(us.saturating_mul(1_000))
     }
 
-    /// `ms` milliseconds, saturating.
+    /// Creates a time of `ms` milliseconds, saturating.
     #[must_use]
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000_000))
     }
 
-    /// `s` seconds, saturating.
+    /// Creates a time of `s` seconds, saturating.
     #[must_use]
     pub const fn from_secs(s: u64) -> Self {
         Self(s.saturating_mul(1_000_000_000))
     }
 
-    /// The span from `earlier` to `self`; zero if the clock went backwards in between.
+    /// Returns the span from `earlier` to `self`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
 
-    /// The instant `span` after `self`, saturating at [`Nanos::MAX`].
+    /// Returns the instant `span` after `self`, saturating at [`Nanos::MAX`].
     #[must_use]
     pub const fn plus(self, span: Self) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 }
 
-/// Saturating: a span of 2^64 nanoseconds (584 years) and more is [`Nanos::MAX`].
+/// Saturates: a span of 2^64 nanoseconds (584 years) or more becomes [`Nanos::MAX`].
 impl From<Duration> for Nanos {
     fn from(span: Duration) -> Self {
         let seconds = Self::from_secs(span.as_secs());
@@ -72,29 +73,29 @@ impl From<Duration> for Nanos {
     }
 }
 
-/// Exact: every number of nanoseconds has its [`Duration`].
+/// Exact: a [`Duration`] can represent every number of nanoseconds.
 impl From<Nanos> for Duration {
     fn from(span: Nanos) -> Self {
         Self::from_nanos(span.0)
     }
 }
 
-/// A clock of [`Nanos`] from a tick counter of 32 bits, which may wrap around.
+/// Converts a 32-bit tick counter that may wrap around into [`Nanos`].
 ///
-/// The first reading is its zero, whatever the counter shows. It counts the ticks that have passed
-/// between two readings, and loses no part of a nanosecond between them; a tick counts as up to
-/// 2^-32 ns less than it takes. Read it at least once in 2^31 ticks: every 24 days at 1 kHz, every
-/// 12 seconds at 168 MHz. A longer span counts as a step back.
+/// The first reading counts as zero. The clock adds the ticks between two readings and carries
+/// fractions of a nanosecond, so that none is lost; the length of a tick is rounded down by less
+/// than 2^-32 ns. Read it at least once in 2^31 ticks: every 24 days at 1 kHz, every 12 seconds at
+/// 168 MHz. A longer gap counts as a step back.
 ///
-/// A counter that steps back by up to a second is no time until it is there again; after a longer
-/// step, as of a counter that was reset, time goes on with the next tick. Cost of a reading: two
-/// multiplications.
+/// If the counter steps back by up to a second, no time passes until it has caught up. After a
+/// longer step, such as a reset of the counter, time continues with the next tick. Cost per
+/// reading: two multiplications.
 ///
 /// ```
 /// use core::num::NonZeroU32;
 /// use sched_core::{Nanos, TickClock};
 ///
-/// // Milliseconds, shortly before they wrap around after 49 days.
+/// // A millisecond counter shortly before it wraps around after 49 days.
 /// let mut clock = TickClock::new(NonZeroU32::new(1_000).ok_or("no ticks")?);
 /// let start = clock.now(u32::MAX - 9);
 /// assert_eq!(clock.now(0), start.plus(Nanos::from_millis(10)));
@@ -104,20 +105,20 @@ impl From<Nanos> for Duration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TickClock {
-    /// Ticks a second.
+    /// Ticks per second.
     hz: u32,
-    /// What a tick takes: whole nanoseconds, and 2^-32 of one.
+    /// The length of a tick: whole nanoseconds, and units of 2^-32 ns.
     tick: [u32; 2],
-    /// The latest reading; `None` before the first.
+    /// The last reading; `None` before the first.
     latest: Option<u32>,
     now: Nanos,
-    /// What has passed of the next nanosecond, in 2^-32.
+    /// The elapsed fraction of the next nanosecond, in units of 2^-32 ns.
     fraction: u32,
 }
 
 impl TickClock {
-    /// A clock on a counter of `hz` ticks a second, which is at [`Nanos::ZERO`] until its second
-    /// reading.
+    /// Creates a clock for a counter of `hz` ticks per second. It is at [`Nanos::ZERO`] until the
+    /// second reading.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "at most 10^9 in the upper half")]
     pub const fn new(hz: NonZeroU32) -> Self {
@@ -128,7 +129,7 @@ impl TickClock {
         Self { hz: hz.get(), tick, latest: None, now: Nanos::ZERO, fraction: 0 }
     }
 
-    /// Returns the time when the counter reads `ticks`.
+    /// Returns the time for the counter value `ticks`.
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is left")]
     pub const fn now(&mut self, ticks: u32) -> Nanos {
         let passed = match self.latest {
@@ -155,8 +156,8 @@ mod tests {
     use super::*;
 
     /// Goal: no time is lost or gained, however often a counter is read and wraps around. Method:
-    /// counters of several rates, read after random spans up to the longest, beside the ticks in
-    /// 128 bits.
+    /// read counters of several rates after random spans up to the longest, and compare with
+    /// 128-bit ticks.
     #[test]
     fn ticks_add_up_to_their_time() {
         for hz in [1, 1_000, 32_768, 1_000_000, 168_000_000, 999_999_999, u32::MAX] {
@@ -186,8 +187,8 @@ mod tests {
         assert_eq!(clock.now(2_010), ms(5_011));
     }
 
-    /// Goal: no first reading is taken for a step back. Method: counters that show anything at
-    /// first, read again after spans up to the longest.
+    /// Goal: the first reading never counts as a step back. Method: start at arbitrary counter
+    /// values and read again after spans up to the longest.
     #[test]
     fn the_first_reading_is_the_zero_of_the_clock() {
         for first in [0, 1, 5_000, 1 << 31, (1 << 31) + 1, u32::MAX - 1_001, u32::MAX - 9, u32::MAX]

@@ -1,22 +1,22 @@
-//! BLUE: a queue that overflows drops more arrivals at random, and one that runs empty drops fewer.
+//! BLUE: drops arrivals at random, more often after overflows and less often after the queue was
+//! empty.
 //!
-//! Each queue has one probability. It rises by a step when the queue overflows, and falls by a
-//! smaller step when the queue is empty; between two steps lies at least a freeze time, so that
-//! senders have time to react. Arrivals are marked or turned away with this probability. A queue
-//! that overflows again and again, because its senders do not react, so turns away just what is too
-//! much.
+//! Each queue has a probability. It rises by a step when the queue overflows, and falls by a
+//! smaller step when the queue is empty. Two steps are at least a freeze time apart, so that
+//! senders have time to react. Arrivals are marked or rejected with this probability. So a queue
+//! that overflows repeatedly, because its senders are unresponsive, rejects just the excess.
 //!
 //! **Promises.** A queue that has not overflowed, and in which no packet waited longer than
-//! `longest_wait`, loses no packet. Above the probability `mark_up_to` a packet is turned away,
-//! ECN-capable or not: senders that ignore marks cannot fill the queue. An idle queue forgets by
-//! elapsed time, without a timer, in a constant number of steps. Same seed and times, same verdicts
-//! on every target.
+//! `longest_wait`, loses no packet. Above the probability `mark_up_to` packets are rejected,
+//! ECN-capable or not: senders that ignore marks cannot fill the queue. The probability of an idle
+//! queue decays with elapsed time, without a timer, in a constant number of steps. The same seed
+//! and times give the same verdicts on every target.
 //!
-//! **Cost.** O(1): one comparison for an arrival while the probability is 0, else a draw. Memory:
-//! 16 bytes a queue.
+//! **Cost.** O(1): one comparison per arrival while the probability is 0, else a draw. Memory: 16
+//! bytes per queue.
 //!
 //! **Source.** W. Feng, K. G. Shin, D. D. Kandlur, D. Saha, *The BLUE active queue management
-//! algorithms*, IEEE/ACM Transactions on Networking 10 (4), 2002; where this departs from it:
+//! algorithms*, IEEE/ACM Transactions on Networking 10 (4), 2002. Departures:
 //! `docs/disciplines/cobalt.md`.
 
 use super::control_law::MAX_INTERVAL;
@@ -26,7 +26,7 @@ use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos};
 
-/// What is set for a [`Blue`], one setting for all queues.
+/// The parameters of [`Blue`], common to all queues.
 ///
 /// ```
 /// use sched_core::{BlueParams, Nanos, Probability};
@@ -40,24 +40,25 @@ use crate::{FlowId, Nanos};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct BlueParams {
-    /// What an overflow adds to the probability; above 0.
+    /// The increase of the probability per overflow; above 0.
     pub increment: Probability,
-    /// What an empty queue takes from the probability; above 0, and much less than `increment` is
-    /// a good value.
+    /// The decrease of the probability per empty queue; above 0. Should be much less than
+    /// `increment`.
     pub decrement: Probability,
-    /// The least time between two changes of a probability, 1,024 ns to 2^33 − 1 ns (8.6 s); 10 to
-    /// 100 ms in the paper.
+    /// The minimum time between two changes of a probability, 1,024 ns to 2^33 − 1 ns (8.6 s); 10
+    /// to 100 ms in the paper.
     pub freeze: Nanos,
-    /// Up to this probability ECN-capable packets are marked; above it they are turned away as
-    /// others are.
+    /// Up to this probability ECN-capable packets are marked; above it they are rejected like
+    /// others.
     pub mark_up_to: Probability,
-    /// A packet that waited longer counts as an overflow, as a queue longer than `L` does in the
+    /// A packet that waited longer counts as an overflow, like a queue longer than `L` in the
     /// paper. At least 1,024 ns; [`Nanos::MAX`] for never.
     pub longest_wait: Nanos,
 }
 
 impl BlueParams {
-    /// Steps of 1/256 and 1/4,096, 10 ms between them, marks up to 1/10, and overflows only.
+    /// Steps of 1/256 and 1/4,096, a freeze time of 10 ms, marks up to 1/10, and no limit on the
+    /// sojourn time.
     pub const DEFAULT: Self = Self {
         increment: Probability::from_raw(1 << 24),
         decrement: Probability::from_raw(1 << 20),
@@ -66,25 +67,25 @@ impl BlueParams {
         longest_wait: Nanos::MAX,
     };
 
-    /// The same with these steps.
+    /// Sets the steps of the probability.
     #[must_use]
     pub const fn with_steps(self, increment: Probability, decrement: Probability) -> Self {
         Self { increment, decrement, ..self }
     }
 
-    /// The same with at least `freeze` between two changes.
+    /// Sets the minimum time between two changes.
     #[must_use]
     pub const fn with_freeze(self, freeze: Nanos) -> Self {
         Self { freeze, ..self }
     }
 
-    /// The same with marks up to this probability; [`Probability::NEVER`] for no marks.
+    /// Sets the probability up to which packets are marked; [`Probability::NEVER`] for no marks.
     #[must_use]
     pub const fn with_mark_up_to(self, mark_up_to: Probability) -> Self {
         Self { mark_up_to, ..self }
     }
 
-    /// The same where a packet that waited longer counts as an overflow.
+    /// Sets the sojourn time above which a packet counts as an overflow.
     #[must_use]
     pub const fn with_longest_wait(self, longest_wait: Nanos) -> Self {
         Self { longest_wait, ..self }
@@ -105,32 +106,32 @@ impl Default for BlueParams {
     }
 }
 
-/// How a probability moves, for [`Blue`] and for COBALT.
+/// The update rule of a probability, for [`Blue`] and for COBALT.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlueLaw {
     increment: Probability,
     decrement: Probability,
     freeze: Nanos,
-    /// What an idle queue loses a nanosecond, beside its first step: the raw decrement each freeze
-    /// time, with [`IDLE_FRAC`] bits of fraction.
+    /// Decrease per nanosecond of an idle queue, besides its first step: the raw decrement per
+    /// freeze time, with [`IDLE_FRAC`] fraction bits.
     idle_rate: u64,
-    /// An idle time that takes all of any probability.
+    /// An idle time after which any probability is 0.
     idle_whole: Nanos,
 }
 
 /// Fraction bits of [`BlueLaw::idle_rate`].
 const IDLE_FRAC: u32 = 20;
 
-/// A probability and when it may change again, where they lie in the state of a queue.
+/// A probability and the time from which it may change, inside the state of a queue.
 #[derive(Debug)]
 pub(super) struct BlueParts<'a> {
     pub(super) chance: &'a mut Probability,
-    /// From this instant on the probability may change; 0 at first.
+    /// Time from which the probability may change; initially 0.
     pub(super) thaw: &'a mut Nanos,
 }
 
 impl BlueLaw {
-    /// The law of these steps; `freeze` was checked.
+    /// Creates the rule with these steps; `freeze` is already checked.
     pub(super) fn new(
         increment: Probability,
         decrement: Probability,
@@ -146,7 +147,7 @@ impl BlueLaw {
         Ok(Self { increment, decrement, freeze, idle_rate, idle_whole })
     }
 
-    /// The queue overflowed.
+    /// Raises the probability after an overflow.
     pub(super) fn raise(&self, parts: BlueParts<'_>, now: Nanos) {
         if self.is_thawed(*parts.thaw, now) {
             *parts.chance = parts.chance.plus(self.increment);
@@ -154,7 +155,7 @@ impl BlueLaw {
         }
     }
 
-    /// The queue has become empty.
+    /// Lowers the probability after the queue has become empty.
     pub(super) fn lower(&self, parts: BlueParts<'_>, now: Nanos) {
         if *parts.chance != Probability::NEVER && self.is_thawed(*parts.thaw, now) {
             *parts.chance = parts.chance.minus(self.decrement);
@@ -162,14 +163,15 @@ impl BlueLaw {
         }
     }
 
-    /// The queue was empty until `now`, since a call of [`Self::lower`]: takes the steps that a
-    /// timer would have taken, one from the thaw on and one each freeze time after it.
+    /// Applies the steps of an idle queue: the queue was empty from a call of [`Self::lower`] until
+    /// `now`. These are the steps that a timer would have taken, one at the thaw and one per freeze
+    /// time after it.
     pub(super) fn catch_up(&self, parts: BlueParts<'_>, now: Nanos) {
         if *parts.chance == Probability::NEVER || now < *parts.thaw {
             return;
         }
         let idle = now.since(*parts.thaw).0;
-        // Below 2^53: the whole, `(2^32 / decrement + 1) · freeze`, times `decrement · 2^20 /
+        // Below 2^53: `idle_whole`, `(2^32 / decrement + 1) · freeze`, times `decrement · 2^20 /
         // freeze`.
         let lost = idle.saturating_mul(self.idle_rate) >> IDLE_FRAC;
         let lost = u32::try_from(lost).unwrap_or(u32::MAX);
@@ -178,20 +180,19 @@ impl BlueLaw {
         *parts.thaw = now.plus(self.freeze);
     }
 
-    /// Whether a freeze time has passed since the last change.
+    /// Returns true if a freeze time has passed since the last change.
     fn is_thawed(&self, thaw: Nanos, now: Nanos) -> bool {
-        // A thaw that is further ahead than a freeze time comes of a clock that has stepped back
-        // since.
+        // A thaw further ahead than a freeze time means that the clock has stepped back.
         now >= thaw || thaw.since(now) > self.freeze
     }
 }
 
-/// What [`Blue`] remembers of one queue: 16 bytes.
+/// The state of [`Blue`] for one queue: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlueState {
-    /// From this instant on the probability may change.
+    /// Time from which the probability may change.
     thaw: Nanos,
-    /// The probability that an arrival is told.
+    /// The probability that an arrival is marked or rejected.
     chance: Probability,
 }
 
@@ -216,8 +217,8 @@ impl Words for BlueState {
 }
 
 alone! {
-    /// BLUE for the queues whose states are in the memory `T`; of queues beyond its length every
-    /// packet passes.
+    /// BLUE for the queues whose states are in the memory `T`; packets of queues beyond its length
+    /// pass.
     ///
     /// ```
     /// use sched_core::{
@@ -241,14 +242,15 @@ alone! {
 }
 
 impl<T: Table<BlueState>> Blue<T> {
-    /// The probability that an arrival of `flow` is told; 0 for a flow without a state.
+    /// Returns the probability that an arrival of `flow` is marked or rejected; 0 for a flow
+    /// without a state.
     #[must_use]
     pub fn probability(&self, flow: FlowId) -> Probability {
         self.states.as_ref().get(flow.index()).map_or(Probability::NEVER, |state| state.chance)
     }
 }
 
-/// The law of [`Blue`], beside how its probability moves.
+/// The algorithm of [`Blue`], including the update rule of its probability.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlueAlone {
     steps: BlueLaw,
@@ -285,7 +287,7 @@ impl Law for BlueAlone {
         if is_late || may_fall { Verdict::Unclear } else { Verdict::Pass }
     }
 
-    /// A last packet lowers the probability of its queue, a late one raises it.
+    /// The last packet of a queue lowers the probability; one that waited too long raises it.
     fn judge(&self, state: &mut BlueState, _random: &mut Random, head: Head) -> Verdict {
         if head.sojourn > self.longest_wait {
             self.steps.raise(state.parts(), head.now);

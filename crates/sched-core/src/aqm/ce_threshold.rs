@@ -1,14 +1,14 @@
-//! A CE threshold beside any AQM: what waited longer than a threshold leaves with a mark.
+//! A CE threshold added to any AQM: packets that waited longer than a threshold are marked.
 //!
-//! A scalable sender (RFC 9331) wants a mark for every packet above a shallow threshold, and a
-//! classic AQM gives a mark now and then. The threshold stands beside the AQM of a queue: the AQM
-//! sees every packet and moves on as without it, and a packet that both would mark is marked once.
+//! A scalable sender (RFC 9331) needs a mark on every packet above a shallow threshold, whereas a
+//! classic AQM marks occasionally. The threshold is independent of the AQM of a queue: the AQM sees
+//! every packet and behaves as without it, and a packet that both would mark is marked once.
 //!
-//! **Promises.** A packet without the codepoint that the threshold asks for has the fate that the
-//! inner AQM gives it. No packet is dropped because of the threshold. What the inner AQM drops
-//! stays dropped.
+//! **Promises.** A packet without the codepoint that the threshold requires is treated by the inner
+//! AQM alone. No packet is dropped because of the threshold. Packets that the inner AQM drops stay
+//! dropped.
 //!
-//! **Cost.** One comparison for a packet below the threshold. Memory: none for a queue.
+//! **Cost.** One comparison for a packet below the threshold. Memory: none per queue.
 //!
 //! **Source.** RFC 9331 §4.3 and RFC 9332 §2.4 for a shallow threshold on ECT(1); RFC 8290 §5.2.2
 //! and §6.2 for CoDel's marks.
@@ -17,7 +17,7 @@ use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict};
 use crate::flow_scheduler::ConfigError;
 use crate::{Ecn, FlowId, Nanos};
 
-/// The AQM `A`, and marks for what waited longer than a threshold.
+/// Adds a CE threshold to the AQM `A`: packets that waited longer are marked.
 ///
 /// ```
 /// use sched_core::{CeThreshold, CoDel, CoDelParams, CoDelState, Nanos};
@@ -35,36 +35,36 @@ pub struct CeThreshold<A> {
 }
 
 impl<A> CeThreshold<A> {
-    /// `inner`, and a mark for every ECN-capable packet that waited longer than `threshold`: 1,024
+    /// Wraps `inner`, and marks every ECN-capable packet that waited longer than `threshold`: 1,024
     /// ns, the resolution of sojourn times, to 2^33 − 1 ns (8.6 s).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for another threshold.
+    /// [`ConfigError::OutOfRange`] if the threshold is out of range.
     pub fn new(inner: A, threshold: Nanos) -> Result<Self, ConfigError> {
         Self::check(threshold)?;
         Ok(Self { inner, threshold, ect1_only: false })
     }
 
-    /// The same for packets with ECT(1) only, which a scalable sender sets (RFC 9331); ECT(0) has
-    /// the inner AQM alone.
+    /// Restricts the threshold to packets with ECT(1), which a scalable sender sets (RFC 9331);
+    /// packets with ECT(0) are left to the inner AQM.
     #[must_use]
     pub fn for_ect1_only(self) -> Self {
         Self { ect1_only: true, ..self }
     }
 
-    /// The threshold.
+    /// Returns the threshold.
     #[must_use]
     pub const fn threshold(&self) -> Nanos {
         self.threshold
     }
 
-    /// The AQM beside the threshold.
+    /// Returns the inner AQM.
     #[must_use]
     pub const fn inner(&self) -> &A {
         &self.inner
     }
 
-    /// The AQM beside the threshold, to change it.
+    /// Returns the inner AQM, to change it.
     pub const fn inner_mut(&mut self) -> &mut A {
         &mut self.inner
     }
@@ -74,14 +74,14 @@ impl<A> CeThreshold<A> {
         ConfigError::check_range("CE threshold in ns", threshold.0, SHORTEST, longest)
     }
 
-    /// The mark asked of a packet of which the inner AQM said `verdict`.
+    /// Combines the inner AQM's `verdict` with the mark of the threshold.
     #[inline]
     fn with_threshold(&self, verdict: Verdict, head: Head) -> Verdict {
         if verdict == Verdict::Pass && self.marks(head) { Verdict::Signal } else { verdict }
     }
 
-    /// Whether the packet waited too long and has a codepoint that allows the mark. A signal for
-    /// another codepoint would be a drop.
+    /// Returns true if the packet waited too long and has a codepoint that allows the mark. A
+    /// signal for another codepoint would be a drop.
     #[inline]
     fn marks(&self, head: Head) -> bool {
         head.sojourn > self.threshold

@@ -1,29 +1,28 @@
-//! An AQM that is chosen while the program runs: any of the others or none, and a shallow threshold
-//! for L4S.
+//! An AQM selected at run time: any of the others or none, optionally with a shallow threshold for
+//! L4S.
 //!
-//! An assembled queue has one type, and its user says by a word which AQM is in it. What an AQM
-//! remembers of a queue fits into three words. With CoDel and COBALT the first is 0 while the queue
-//! is short and without a history, so that a packet of such a queue is asked the same two
-//! questions, whatever was chosen. RED, BLUE, PIE and PI2 are asked closely of each packet.
+//! An assembled queue has one type, and its user selects the AQM by a keyword. The state of any AQM
+//! fits into three words. With CoDel and COBALT the first word is 0 while the queue is short and
+//! clean, so a packet of such a queue takes the same two comparisons whatever was selected. RED,
+//! BLUE, PIE and PI2 need a close look at each packet.
 //!
-//! Each queue is of a *tin* ([`Aqm::assign`]), and each of up to eight tins has a choice and a
-//! threshold of its own: a class of the line that has a part of the rate wants longer targets.
-//! Until one is set they are the same for all.
+//! Each queue belongs to a *tin* ([`Aqm::assign`]), and each of up to eight tins has its own choice
+//! and threshold: a class with a part of the link's rate needs a longer target. Initially all tins
+//! have the same settings.
 //!
-//! **Promises.** Each AQM judges here as it does alone, verdict for verdict and draw for draw; RED
-//! and PIE do so of a queue that was not silent for more than 3.2 days. Another choice begins with
-//! queues without a history; other parameters of the same AQM leave what was learned. The threshold
-//! for L4S marks packets with ECT(1) only, drops no packet, and leaves the AQM beside it as it
-//! would be without.
+//! **Promises.** Each AQM gives here the verdicts, and makes the draws, of the AQM alone; for RED
+//! and PIE this holds unless the queue was silent for more than 3.2 days. Another AQM starts with
+//! clean queues; other parameters of the current AQM keep the state. The L4S threshold marks
+//! packets with ECT(1) only, drops no packet, and does not affect the AQM.
 //!
-//! RED, BLUE, PIE and PI2 are there with the feature `aqms`, which is on by default.
+//! RED, BLUE, PIE and PI2 require the feature `aqms`, which is on by default.
 //!
-//! **Cost.** O(1): three comparisons for a packet of a short queue with CoDel, COBALT or none,
-//! which write nothing: it waited for less than the shortest target of all tins. Memory: 24 bytes a
-//! queue, and the size of an [`AqmSetting`] for each tin.
+//! **Cost.** O(1): with CoDel, COBALT or no AQM, a packet of a short queue that waited for less
+//! than the shortest target of all tins takes three comparisons and writes nothing. Memory: 24
+//! bytes per queue, and the size of an [`AqmSetting`] per tin.
 //!
 //! **Source.** RFC 9331 §5.2 and RFC 9332 §2.4 for the threshold; the AQMs have their own pages.
-//! Where the threshold departs from its sources: `docs/disciplines/cobalt.md`.
+//! Departures of the threshold: `docs/disciplines/cobalt.md`.
 
 use super::cobalt::CobaltLaw;
 use super::control_law::MAX_INTERVAL;
@@ -41,12 +40,12 @@ use super::{
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
-/// Which AQM a [`ChosenAqm`] is, with its parameters.
+/// An AQM for [`ChosenAqm`], with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum AqmChoice {
-    /// None: every packet is accepted and delivered.
+    /// No AQM: every packet is accepted and delivered.
     None,
     /// [`CoDel`](super::CoDel).
     CoDel(CoDelParams),
@@ -67,7 +66,7 @@ pub enum AqmChoice {
 }
 
 impl AqmChoice {
-    /// Returns whether `other` is the same AQM, whatever its parameters are.
+    /// Returns true if `other` is the same AQM, whatever its parameters are.
     #[must_use]
     pub fn is_same_kind(&self, other: &Self) -> bool {
         core::mem::discriminant(self) == core::mem::discriminant(other)
@@ -93,7 +92,7 @@ impl AqmChoice {
     }
 }
 
-/// A shallow threshold for packets with ECT(1), which a scalable sender sets (RFC 9331).
+/// A shallow marking threshold for packets with ECT(1), which a scalable sender sets (RFC 9331).
 ///
 /// ```
 /// use sched_core::{L4sParams, Nanos};
@@ -105,23 +104,23 @@ impl AqmChoice {
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct L4sParams {
-    /// A packet that waited longer is marked: 1,024 ns, the resolution of sojourn times, to 2^33 −
+    /// Packets that waited longer are marked: 1,024 ns, the resolution of sojourn times, to 2^33 −
     /// 1 ns (8.6 s).
     pub threshold: Nanos,
-    /// No mark for a packet with this many bytes or fewer behind it: the longest usual packet,
-    /// `1..=` [`Packet::MAX_LEN`] bytes.
+    /// No packet with at most this many bytes behind it is marked: the longest usual packet, `1..=`
+    /// [`Packet::MAX_LEN`] bytes.
     pub mtu: u32,
 }
 
 impl L4sParams {
-    /// This threshold, and packets of up to 1,514 bytes, an Ethernet frame. [`ChosenAqm::set_l4s`]
-    /// checks them.
+    /// Creates parameters with this threshold, for packets of up to 1,514 bytes (an Ethernet
+    /// frame). [`ChosenAqm::set_l4s`] checks them.
     #[must_use]
     pub const fn new(threshold: Nanos) -> Self {
         Self { threshold, mtu: 1_514 }
     }
 
-    /// The same with a longest usual packet of `mtu` bytes.
+    /// Sets the longest usual packet, in bytes.
     #[must_use]
     pub const fn with_mtu(self, mtu: u32) -> Self {
         Self { mtu, ..self }
@@ -133,8 +132,8 @@ impl L4sParams {
         ConfigError::check_range("L4S MTU in bytes", mtu, 1, Packet::MAX_LEN.into())
     }
 
-    /// Whether the packet asks for a mark, and waited too long in a queue of its own making: a
-    /// packet that has no other behind it waited for the queues of other flows.
+    /// Returns true if the packet has ECT(1) and waited too long in its own queue: a packet without
+    /// others behind it waited for other flows.
     const fn marks(&self, head: Head) -> bool {
         matches!(head.ecn, Ecn::Ect1)
             && head.sojourn.0 > self.threshold.0
@@ -142,57 +141,55 @@ impl L4sParams {
     }
 }
 
-/// What [`ChosenAqm`] remembers of one queue: 24 bytes, which only the AQM that was chosen can
-/// read.
+/// The state of [`ChosenAqm`] for one queue: 24 bytes, whose encoding depends on the selected AQM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenAqmState {
-    /// With CoDel and COBALT the first word is 0 if and only if the AQM has nothing to say of the
-    /// queue while it is short. Above [`TIN_SHIFT`] in the last one is the tin, which no AQM
+    /// With CoDel and COBALT the first word is 0 if and only if the AQM passes packets while the
+    /// queue is short. The bits of the last word from [`TIN_SHIFT`] on hold the tin, which no AQM
     /// reads.
     words: [u64; 3],
 }
 
-/// Where in the last word of a state the tin begins.
+/// The position of the tin in the last word of a state.
 const TIN_SHIFT: u32 = 61;
-/// The most tins.
 const TINS: usize = 1 << (u64::BITS - TIN_SHIFT);
 
 impl ChosenAqmState {
-    /// A queue without a history.
+    /// A clean queue.
     pub const EMPTY: Self = Self { words: [0; 3] };
 
     const fn is_quiet(&self) -> bool {
         self.words[0] == 0
     }
 
-    /// Below [`TINS`].
+    /// Returns the tin, below [`TINS`].
     const fn tin(&self) -> usize {
         (self.words[2] >> TIN_SHIFT) as usize
     }
 
-    /// A queue without a history, of `tin` modulo [`TINS`].
+    /// Returns a clean state in `tin` modulo [`TINS`].
     const fn empty_in(tin: u64) -> Self {
         Self { words: [0, 0, tin << TIN_SHIFT] }
     }
 
-    /// The state is `words` from now on, in the tin that it is in.
+    /// Sets the words and keeps the tin.
     const fn set_words(&mut self, [first, second, last]: [u64; 3]) {
         let tin = self.words[2] >> TIN_SHIFT << TIN_SHIFT;
         self.words = [first, second, last | tin];
     }
 
-    /// Forgets all but the tin.
+    /// Clears the words and keeps the tin.
     const fn clear(&mut self) {
         self.set_words([0; 3]);
     }
 
-    /// Without the tin.
+    /// Returns the words without the tin.
     const fn words(&self) -> [u64; 3] {
         let [first, second, last] = self.words;
         [first, second, last & ((1 << TIN_SHIFT) - 1)]
     }
 
-    /// Lets `act` change the state, as that of an AQM at `now`.
+    /// Lets `act` change the state, decoded as that of an AQM at `now`.
     #[inline(always)]
     fn change<S: Words, R>(&mut self, now: Nanos, act: impl FnOnce(&mut S) -> R) -> R {
         let mut state = S::from_words(self.words(), now);
@@ -202,7 +199,7 @@ impl ChosenAqmState {
     }
 }
 
-/// What the parameters come to.
+/// The precomputed parameters.
 #[derive(Clone, Copy, Debug)]
 enum Law {
     None,
@@ -218,7 +215,7 @@ enum Law {
     Pi2(Pi2Law),
 }
 
-/// `$act` with the law that was chosen as `$of`; `$none` if there is none.
+/// Evaluates `$act` with the selected algorithm as `$of`, or `$none` if there is none.
 macro_rules! by_law {
     ($law:expr, $none:expr, $of:ident => $act:expr) => {
         match $law {
@@ -238,8 +235,8 @@ macro_rules! by_law {
 }
 
 impl Law {
-    /// A packet of a queue without a history that waited less passes, and the AQM need not know of
-    /// it; 0 if and only if arrivals may be signalled.
+    /// Returns the sojourn time below which a packet of a clean queue passes without notice to the
+    /// AQM; 0 if and only if arrivals may be signalled.
     const fn passes_below(&self) -> Nanos {
         match self {
             Self::None => Nanos::MAX,
@@ -250,7 +247,7 @@ impl Law {
         }
     }
 
-    /// Judges a packet about to leave and moves its queue's state on.
+    /// Returns the verdict on a packet about to leave, and updates its queue's state.
     #[inline(always)]
     fn judge(&self, state: &mut ChosenAqmState, random: &mut Random, head: Head) -> Verdict {
         by_law!(self, Verdict::Pass, law => {
@@ -258,10 +255,10 @@ impl Law {
         })
     }
 
-    /// Returns true if the packet passes and leaves the state as it is. False is always right.
+    /// Returns true if the packet passes and leaves the state unchanged. False is always correct.
     #[inline(always)]
     fn leaves(&self, state: &ChosenAqmState, head: Head) -> bool {
-        // The default AQM by a comparison: less than the jump by table below.
+        // A comparison for the default AQM: cheaper than the jump table below.
         if let Self::Cobalt(law) = self {
             return law.leaves(&Words::from_words(state.words(), head.now), head);
         }
@@ -285,7 +282,7 @@ impl Law {
     }
 }
 
-/// Room for what [`ChosenAqm`] does in one tin: which AQM it is, and the threshold for L4S.
+/// The setting of [`ChosenAqm`] for one tin: the AQM and the L4S threshold.
 #[derive(Clone, Copy, Debug)]
 pub struct AqmSetting {
     choice: AqmChoice,
@@ -297,16 +294,16 @@ impl AqmSetting {
     /// No AQM.
     pub const EMPTY: Self = Self { choice: AqmChoice::None, law: Law::None, l4s: None };
 
-    /// A packet of a queue without a history passes if it waited less; 0 if and only if arrivals
-    /// may be signalled.
+    /// Returns the sojourn time below which a packet of a clean queue passes; 0 if and only if
+    /// arrivals may be signalled.
     fn passes_below(&self) -> Nanos {
         let any = self.law.passes_below();
         self.l4s.map_or(any, |l4s| l4s.threshold.plus(Nanos(1)).min(any))
     }
 }
 
-/// Any AQM or none, and a threshold for L4S, for the queues whose states are in the memory `T`, in
-/// as many tins as `U` has settings. The AQM lets every packet of queues beyond its length pass.
+/// Any AQM or none, and an L4S threshold, for the queues whose states are in the memory `T`, in as
+/// many tins as `U` has settings. Packets of queues beyond the length of `T` pass.
 ///
 /// ```
 /// use sched_core::{
@@ -320,7 +317,7 @@ impl AqmSetting {
 /// aqm.set_l4s(Some(L4sParams::new(Nanos::from_millis(1))))?;
 /// assert_eq!(aqm.choice(), AqmChoice::Cobalt(CobaltParams::INTERNET));
 ///
-/// // Tin 1 has a sixteenth of 16 Mbit/s: a packet lasts 12 ms there.
+/// // Tin 1 has a sixteenth of 16 Mbit/s: a packet takes 12 ms there.
 /// let slow = CobaltParams::INTERNET.with_mtu_time(Nanos::from_micros(12_112));
 /// aqm.set_choice_in(1, AqmChoice::Cobalt(slow))?;
 /// assert_eq!(aqm.choice_in(1), Some(AqmChoice::Cobalt(slow)));
@@ -329,17 +326,17 @@ impl AqmSetting {
 #[derive(Clone)]
 pub struct ChosenAqm<T, U = [AqmSetting; 1]> {
     states: T,
-    /// One for each tin.
+    /// One per tin.
     tins: U,
-    /// The least of all tins: a packet of a queue without a history that waited less passes. 0 if
-    /// and only if arrivals may be signalled in any tin.
+    /// The minimum over all tins: a packet of a clean queue that waited less passes. 0 if and only
+    /// if arrivals may be signalled in any tin.
     passes_below: Nanos,
     random: Random,
-    /// The last arrival: an overflow has no time of its own.
+    /// Time of the last arrival, because an overflow carries no time.
     now: Nanos,
 }
 
-/// Without the states, and with the choice of tin 0 alone.
+/// Omits the states, and all choices but that of tin 0.
 impl<T, U: Table<AqmSetting>> core::fmt::Debug for ChosenAqm<T, U> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("ChosenAqm").field("choice", &self.setting(0).choice).finish_non_exhaustive()
@@ -347,26 +344,27 @@ impl<T, U: Table<AqmSetting>> core::fmt::Debug for ChosenAqm<T, U> {
 }
 
 impl<T, U: Table<AqmSetting>> ChosenAqm<T, U> {
-    /// What holds in `tin`, or in tin 0 if there is no such tin.
+    /// Returns the setting of `tin`, or of tin 0 if `tin` is out of range.
     #[inline]
     fn setting(&self, tin: usize) -> &AqmSetting {
         setting(self.tins.as_ref(), tin)
     }
 }
 
-/// What holds in `tin`, or in tin 0 if there is no such tin.
+/// Returns the setting of `tin`, or of tin 0 if `tin` is out of range.
 #[inline]
 fn setting(tins: &[AqmSetting], tin: usize) -> &AqmSetting {
     tins.get(tin).or(tins.first()).unwrap_or(const { &AqmSetting::EMPTY })
 }
 
 impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
-    /// This AQM for `states.len()` queues, in all of `tins.len()` tins, with chance from `seed`,
-    /// and without a threshold for L4S. All queues are of tin 0. Cost: O(queues).
+    /// Creates this AQM for `states.len()` queues, in all of `tins.len()` tins, with a random
+    /// generator seeded with `seed` and without an L4S threshold. All queues are in tin 0. Cost:
+    /// O(queues).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range; there is one tin at
-    /// least, and eight at most.
+    /// [`ConfigError::OutOfRange`] for the first parameter out of range, or if the number of tins
+    /// is not 1 to 8.
     pub fn new(
         mut states: T,
         mut tins: U,
@@ -385,33 +383,34 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
         Ok(aqm)
     }
 
-    /// What was chosen for tin 0.
+    /// Returns the AQM of tin 0.
     #[must_use]
     pub fn choice(&self) -> AqmChoice {
         self.setting(0).choice
     }
 
-    /// What was chosen for `tin`; `None` if there is no such tin.
+    /// Returns the AQM of `tin`; `None` if there is no such tin.
     #[must_use]
     pub fn choice_in(&self, tin: u8) -> Option<AqmChoice> {
         self.tins.as_ref().get(usize::from(tin)).map(|setting| setting.choice)
     }
 
-    /// Another choice, or other parameters, for all tins, queues loaded or not; the next packet is
-    /// judged by it. Under other parameters what the queues have learned stays. Another AQM begins
-    /// without it, and costs O(queues).
+    /// Selects another AQM, or other parameters, for all tins, with queues idle or backlogged; they
+    /// apply from the next packet. Other parameters keep the state of the queues. Another AQM
+    /// resets it, at a cost of O(queues).
     ///
     /// # Errors
-    /// As [`ChosenAqm::new`]; nothing has changed then.
+    /// See [`ChosenAqm::new`]; nothing has changed then.
     pub fn set_choice(&mut self, choice: AqmChoice) -> Result<(), ConfigError> {
         (0..self.tins()).try_for_each(|tin| self.set_choice_in(tin, choice))
     }
 
-    /// As [`ChosenAqm::set_choice`], for the queues of one tin.
+    /// Selects another AQM, or other parameters, for the queues of one tin. See
+    /// [`ChosenAqm::set_choice`].
     ///
     /// # Errors
-    /// As [`ChosenAqm::new`], and [`ConfigError::OutOfRange`] for a tin that there is not; nothing
-    /// has changed then.
+    /// [`ConfigError::OutOfRange`] for the first parameter out of range, or for an unknown tin;
+    /// nothing has changed then.
     pub fn set_choice_in(&mut self, tin: u8, choice: AqmChoice) -> Result<(), ConfigError> {
         let law = choice.law()?;
         let setting = self.setting_mut(tin)?;
@@ -425,31 +424,31 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
         Ok(())
     }
 
-    /// The threshold for packets with ECT(1) of tin 0, if there is one.
+    /// Returns the L4S threshold of tin 0, if there is one.
     #[must_use]
     pub fn l4s(&self) -> Option<L4sParams> {
         self.setting(0).l4s
     }
 
-    /// The threshold for packets with ECT(1) of `tin`, if there is one.
+    /// Returns the L4S threshold of `tin`, if there is one.
     #[must_use]
     pub fn l4s_in(&self, tin: u8) -> Option<L4sParams> {
         self.tins.as_ref().get(usize::from(tin)).and_then(|setting| setting.l4s)
     }
 
-    /// Another threshold for packets with ECT(1) of all tins, or none, from the next packet on.
+    /// Sets or removes the L4S threshold of all tins, from the next packet on.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range; nothing has changed
-    /// then.
+    /// [`ConfigError::OutOfRange`] for the first parameter out of range; nothing has changed then.
     pub fn set_l4s(&mut self, l4s: Option<L4sParams>) -> Result<(), ConfigError> {
         (0..self.tins()).try_for_each(|tin| self.set_l4s_in(tin, l4s))
     }
 
-    /// As [`ChosenAqm::set_l4s`], for the packets of one tin.
+    /// Sets or removes the L4S threshold of one tin, from the next packet on.
     ///
     /// # Errors
-    /// As [`ChosenAqm::set_l4s`], and [`ConfigError::OutOfRange`] for a tin that there is not.
+    /// [`ConfigError::OutOfRange`] for the first parameter out of range, or for an unknown tin;
+    /// nothing has changed then.
     pub fn set_l4s_in(&mut self, tin: u8, l4s: Option<L4sParams>) -> Result<(), ConfigError> {
         if let Some(l4s) = l4s {
             l4s.check()?;
@@ -459,16 +458,16 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
         Ok(())
     }
 
-    /// The tin that the queue of `flow` was last [assigned](Aqm::assign) to; 0 for a queue beyond
-    /// those that have a state.
+    /// Returns the tin to which the queue of `flow` was last [assigned](Aqm::assign); 0 for a queue
+    /// without a state.
     #[must_use]
     pub fn tin_of(&self, flow: FlowId) -> u8 {
         let state = self.states.as_ref().get(flow.index());
         state.and_then(|state| u8::try_from(state.tin()).ok()).unwrap_or(0)
     }
 
-    /// Whether the queue of `flow` has overflowed and its flow has not reacted since, as of the
-    /// last packet that the AQM saw there: with COBALT, BLUE's
+    /// Returns true if the queue of `flow` has overflowed and its flow has not reacted since, as of
+    /// the last packet that the AQM saw there: with COBALT, BLUE's
     /// [probability](super::Cobalt::probability) is above 0. False with any other AQM.
     #[must_use]
     pub fn is_unresponsive(&self, flow: FlowId) -> bool {
@@ -477,7 +476,7 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
         is_cobalt && CobaltState::from_words(state.words(), self.now).is_unresponsive()
     }
 
-    /// How many tins have a setting: 1 to 8.
+    /// Returns the number of tins: 1 to 8.
     #[must_use]
     pub fn tins(&self) -> u8 {
         u8::try_from(self.tins.as_ref().len()).unwrap_or(u8::MAX)
@@ -495,7 +494,7 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
         self.passes_below = least.unwrap_or(Nanos::ZERO);
     }
 
-    /// Returns true if the packet passes and leaves the state as it is. False is always right.
+    /// Returns true if the packet passes and leaves the state unchanged. False is always correct.
     #[inline(always)]
     fn leaves(&self, flow: FlowId, head: Head) -> bool {
         let Some(state) = self.states.as_ref().get(flow.index()) else { return false };
@@ -525,7 +524,7 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
         setting(tins.as_ref(), state.tin()).law.admit(state, random, offer)
     }
 
-    /// The state of `flow` and what holds for it.
+    /// Returns the state of `flow` and the algorithm of its tin.
     fn state_and_law(&mut self, flow: FlowId) -> Option<(&mut ChosenAqmState, &Law)> {
         let Self { states, tins, .. } = self;
         let state = states.as_mut().get_mut(flow.index())?;
@@ -534,18 +533,18 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> ChosenAqm<T, U> {
     }
 }
 
-/// The mark that the threshold adds to what the AQM said.
+/// Combines the AQM's verdict with the mark of the L4S threshold.
 fn with_l4s(l4s: Option<L4sParams>, verdict: Verdict, head: Head) -> Verdict {
     let marks = l4s.is_some_and(|l4s| l4s.marks(head));
     if verdict == Verdict::Pass && marks { Verdict::Signal } else { verdict }
 }
 
 impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> Aqm for ChosenAqm<T, U> {
-    /// As for [`CoDel`](super::CoDel): after a pause one call may drop fewer than are due, and the
-    /// next call goes on.
+    /// After a pause one call may drop fewer than are due, and the next call continues; the bound
+    /// is derived at [`CoDel`](super::CoDel).
     const MAX_DROPS: u32 = 32;
 
-    /// CoDel and COBALT accept: how long a packet waits is known when it leaves.
+    /// CoDel and COBALT accept: the sojourn time is known when the packet leaves.
     #[inline]
     fn admit(&mut self, flow: FlowId, offer: Offer, look: Look) -> Admission {
         self.now = offer.now;
@@ -559,13 +558,13 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> Aqm for ChosenAqm<T, U> {
     #[inline]
     fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
         if look == Look::Close {
-            // Most packets of a standing queue below its next signal.
+            // Most packets of a standing queue before its next signal.
             if self.leaves(flow, head) {
                 return Verdict::Pass;
             }
             return self.judge_closely(flow, head);
         }
-        // At a glance nothing is written, so that what the caller has read is still true after it.
+        // A glance writes nothing, so that values the caller has read stay valid.
         let state = self.states.as_ref().get(flow.index());
         let passes =
             state.is_some_and(ChosenAqmState::is_quiet) && head.sojourn < self.passes_below;
@@ -585,7 +584,7 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> Aqm for ChosenAqm<T, U> {
     fn overflowed(&mut self, flow: FlowId) {
         let now = self.now;
         match self.state_and_law(flow) {
-            // In line: under overload each arrival makes the queue drop a packet.
+            // Inlined: under overload each arrival causes a drop.
             Some((state, Law::Cobalt(law))) => {
                 state.change(now, |state| law.overflowed(state, now));
             }
@@ -607,8 +606,7 @@ impl<T: Table<ChosenAqmState>, U: Table<AqmSetting>> Aqm for ChosenAqm<T, U> {
         }
     }
 
-    /// A tin that there is not counts as tin 0. What was learned stays, unless the tin has another
-    /// AQM.
+    /// A tin out of range counts as tin 0. The state stays, unless the tin has another AQM.
     fn assign(&mut self, flow: FlowId, tin: u8) {
         let tin = if tin < self.tins() { usize::from(tin) } else { 0 };
         let Self { states, tins, .. } = self;

@@ -1,31 +1,30 @@
-//! COBALT: CoDel whose rate decays on schedule, and BLUE for senders that do not react.
+//! COBALT: CoDel with a decaying rate of signals, and BLUE against unresponsive senders.
 //!
-//! CoDel tells a queue that stands above a target, by marks or drops at shrinking distances
-//! (`interval / √n`). When the queue no longer stands, the schedule runs backwards: each instant
-//! that passes without a signal takes one from `n`. A sender that does not react makes the buffer
-//! overflow: then BLUE drops packets at random, ECN-capable or not, with a probability that rises
-//! with each overflow and falls with each empty queue.
+//! CoDel signals a queue that stays above a target delay, by marks or drops at shrinking spacings
+//! (`interval / √n`). When the queue is no longer standing, the schedule runs backwards: each
+//! spacing that passes without a signal lowers `n` by one. An unresponsive sender makes the buffer
+//! overflow. Then BLUE drops packets at random, ECN-capable or not, with a probability that rises
+//! with each overflow and falls each time the queue is empty.
 //!
-//! **Promises.** No signal before the queue has stood for an interval, if it has no history of
-//! overflows. None for a packet that waited for four of the longest packets or less, nor for one
-//! with no more than one `mtu` behind it, nor for one of a short queue (below). No packet is
-//! dropped if none is behind it (decision 5). ECN-capable traffic that does not react is dropped by
-//! BLUE, so it cannot fill the queue. Work in a call is constant, also after hours of silence.
+//! **Promises.** No signal before the queue has been standing for an interval, unless it has
+//! overflowed. None for a packet that waited for the time of four longest packets or less, nor for
+//! one with at most one `mtu` behind it, nor for one of a short queue (below). No packet is dropped
+//! if none is behind it (decision 5). Unresponsive ECN-capable traffic is dropped by BLUE, so it
+//! cannot fill the queue. The work per call is constant, even after hours of silence.
 //!
-//! **Short queues.** A packet with fewer than three packets behind it is not signalled while it
-//! waited for half an interval or less. A sender without SACK finds a loss by three duplicate
+//! **Short queues.** A packet with fewer than three packets behind it is not signalled while it has
+//! waited for half an interval or less. A sender without SACK detects a loss by three duplicate
 //! acknowledgements (RFC 5681 §3.2), one for each packet that arrives behind the lost one, and
 //! otherwise waits for its timer. The price: a queue of up to three packets may stand for half an
-//! interval, 50 ms of 100, for good. After a longer wait it is signalled like any other, since then
-//! so many flows share the link that three packets of each are too many.
+//! interval (50 ms of 100) permanently. After a longer wait it is signalled like any other, because
+//! then so many flows share the link that three packets of each are too many.
 //!
-//! **Cost.** O(1): a packet below the target in a queue without a history costs two comparisons and
-//! writes nothing. Memory: 24 bytes a queue.
+//! **Cost.** O(1): a packet below the target in a queue with a clean state costs two comparisons
+//! and writes nothing. Memory: 24 bytes per queue.
 //!
 //! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, IEEE LANMAN 2018, and J.
 //! Palmei et al., *Design and Evaluation of COBALT Queue Discipline*, IEEE LANMAN 2019; RFC 8289
-//! and Feng et al. 2002 for its two halves. Where this departs from them:
-//! `docs/disciplines/cobalt.md`.
+//! and Feng et al. 2002 for its two halves. Departures: `docs/disciplines/cobalt.md`.
 
 use super::blue::{BlueLaw, BlueParts};
 use super::control_law::{MAX_INTERVAL, spacing};
@@ -35,12 +34,12 @@ use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
 
-/// What is set for a [`Cobalt`], one setting for all queues.
+/// The parameters of [`Cobalt`], common to all queues.
 ///
 /// ```
 /// use sched_core::{CobaltParams, Nanos};
 ///
-/// // A packet of 1,514 bytes lasts 12.112 ms at 1 Mbit/s: the target rises to one and a half of it.
+/// // A packet of 1,514 bytes takes 12.112 ms at 1 Mbit/s: the target rises to 1.5 times that.
 /// let slow = CobaltParams::INTERNET.with_mtu_time(Nanos::from_micros(12_112));
 /// assert_eq!(slow.target_on_line(), Nanos::from_micros(18_168));
 /// assert_eq!(slow.interval_on_line(), Nanos::from_micros(113_168));
@@ -50,33 +49,33 @@ use crate::{FlowId, Nanos, Packet};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CobaltParams {
-    /// The sojourn time that is acceptable for good on a fast line: 1,024 ns, the resolution of
-    /// sojourn times, to `interval`.
+    /// The acceptable standing sojourn time on a fast link: 1,024 ns, the resolution of sojourn
+    /// times, to `interval`.
     pub target: Nanos,
-    /// How long a queue may stand above the target on a fast line, 1,024 ns to 2^33 − 1 ns (8.6
-    /// s).
+    /// The time for which a queue may stay above the target on a fast link, 1,024 ns to 2^33 − 1 ns
+    /// (8.6 s).
     pub interval: Nanos,
-    /// What the longest usual packet lasts on the line; 0, for a fast line, to 2^33 − 1 ns.
+    /// The transmission time of the longest usual packet; 0, for a fast link, to 2^33 − 1 ns.
     pub mtu_time: Nanos,
-    /// No signal for a packet with this many bytes or fewer behind it: the longest usual packet, 0
-    /// to [`Packet::MAX_LEN`] bytes. Nor for one with fewer than three packets behind it that
-    /// waited for half an interval or less, so that a queue of three packets may stand for that
-    /// long. With 0 neither rule holds: an ECN-capable last packet may be marked, and a queue of
-    /// two packets may lose one.
+    /// No signal is sent for a packet with at most this many bytes behind it: the longest usual
+    /// packet, 0 to [`Packet::MAX_LEN`] bytes. Nor for a packet with fewer than three packets
+    /// behind it that waited for half an interval or less, so a queue of three packets may stand
+    /// for that long. With 0 neither rule applies: an ECN-capable last packet may be marked, and a
+    /// queue of two packets may lose one.
     pub mtu: u32,
-    /// What an overflow adds to the probability of BLUE; above 0.
+    /// The increase of BLUE's probability per overflow; above 0.
     pub increment: Probability,
-    /// What an empty queue takes from that probability; above 0.
+    /// The decrease of BLUE's probability per empty queue; above 0.
     pub decrement: Probability,
 }
 
 impl CobaltParams {
-    /// 5 ms, 100 ms and a fast line.
+    /// Defaults for the internet: 5 ms, 100 ms and a fast link.
     pub const INTERNET: Self = Self::new(Nanos(5_000_000), Nanos(100_000_000));
 
-    /// COBALT with this target and this interval on a fast line, packets of up to 1,514 bytes, an
-    /// Ethernet frame, and steps of 1/256 and 1/4,096. [`Cobalt::new`] and [`Cobalt::set_params`]
-    /// check them.
+    /// Creates parameters with this target and interval for a fast link, with packets of up to
+    /// 1,514 bytes (an Ethernet frame) and steps of 1/256 and 1/4,096. [`Cobalt::new`] and
+    /// [`Cobalt::set_params`] check them.
     #[must_use]
     pub const fn new(target: Nanos, interval: Nanos) -> Self {
         Self {
@@ -89,34 +88,34 @@ impl CobaltParams {
         }
     }
 
-    /// The same on a line where the longest usual packet lasts `mtu_time`.
+    /// Sets the transmission time of the longest usual packet.
     #[must_use]
     pub const fn with_mtu_time(self, mtu_time: Nanos) -> Self {
         Self { mtu_time, ..self }
     }
 
-    /// The same with a longest usual packet of `mtu` bytes.
+    /// Sets the longest usual packet, in bytes.
     #[must_use]
     pub const fn with_mtu(self, mtu: u32) -> Self {
         Self { mtu, ..self }
     }
 
-    /// The same with these steps of BLUE's probability.
+    /// Sets the steps of BLUE's probability.
     #[must_use]
     pub const fn with_steps(self, increment: Probability, decrement: Probability) -> Self {
         Self { increment, decrement, ..self }
     }
 
-    /// The target in force: no less than one and a half of the longest packets. Also the least time
-    /// between two changes of BLUE's probability.
+    /// Returns the effective target: at least 1.5 times the transmission time of the longest
+    /// packet. Also the minimum time between two changes of BLUE's probability.
     #[must_use]
     pub const fn target_on_line(&self) -> Nanos {
         let least = self.mtu_time.plus(Nanos(self.mtu_time.0 >> 1));
         if least.0 > self.target.0 { least } else { self.target }
     }
 
-    /// The interval in force: longer by what the target has risen, and no less than two targets; at
-    /// most 2^33 − 1 ns.
+    /// Returns the effective interval: longer by the increase of the target, and at least two
+    /// targets; at most 2^33 − 1 ns.
     #[must_use]
     pub const fn interval_on_line(&self) -> Nanos {
         let target = self.target_on_line();
@@ -149,52 +148,51 @@ impl Default for CobaltParams {
     }
 }
 
-/// Duplicate acknowledgements by which a sender without SACK finds a loss (RFC 5681 §3.2).
+/// Duplicate acknowledgements after which a sender without SACK assumes a loss (RFC 5681 §3.2).
 const DUPLICATES: u32 = 3;
 
-/// What the parameters come to on the line.
+/// The precomputed parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CobaltLaw {
-    /// A packet that waited longer counts as standing: the target, and four of the longest
-    /// packets.
+    /// Sojourn time above which a packet counts as standing: the target, or four longest packets if
+    /// that is more.
     pub(super) acceptable: Nanos,
     interval: Nanos,
-    /// A queue stands only if a packet has as many bytes behind it.
+    /// A queue is standing only if a packet has at least this many bytes behind it.
     least_behind: u32,
     blue: BlueLaw,
 }
 
-/// Where a queue is. The first is that of a state of zeros.
+/// The state of a queue. The first variant is encoded as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Phase {
-    /// Without a history: if and only if `count` and `chance` are 0.
+    /// Clean: if and only if `count` and `chance` are 0.
     Quiet,
-    /// Empty since its last packet was judged, or without a history until it overflowed.
+    /// Empty since its last packet was judged, or clean until it overflowed.
     Idle,
-    /// It has a history, and its last packet was below the target.
+    /// Not clean, and its last packet was below the target.
     Below,
     /// Its last packet was above the target, or it overflowed.
     Standing,
 }
 
-/// What [`Cobalt`] remembers of one queue: 24 bytes.
+/// The state of [`Cobalt`] for one queue: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CobaltState {
-    /// When the next signal is due, or the next decay of `count`. Without meaning while `count` is
-    /// 0.
+    /// Time of the next signal, or of the next decay of `count`. Meaningless while `count` is 0.
     next: Nanos,
-    /// From this instant on BLUE's probability may change.
+    /// Time from which BLUE's probability may change.
     thaw: Nanos,
-    /// The probability that a packet is dropped although its sender may be deaf.
+    /// BLUE's probability that a packet is dropped because its sender may be unresponsive.
     chance: Probability,
-    /// The place in the schedule of signals. Not 0 while the queue stands.
+    /// Position in the schedule of signals. Not 0 while the queue is standing.
     count: u16,
     phase: Phase,
 }
 
 impl CobaltState {
-    /// A queue without a history.
+    /// A clean queue.
     pub const EMPTY: Self = Self {
         next: Nanos::ZERO,
         thaw: Nanos::ZERO,
@@ -203,7 +201,7 @@ impl CobaltState {
         phase: Phase::Quiet,
     };
 
-    /// Whether BLUE's probability is above 0.
+    /// Returns true if BLUE's probability is above 0.
     pub(super) fn is_unresponsive(&self) -> bool {
         self.chance != Probability::NEVER
     }
@@ -212,7 +210,7 @@ impl CobaltState {
         BlueParts { chance: &mut self.chance, thaw: &mut self.thaw }
     }
 
-    /// The queue is in `phase` now, if it has a history.
+    /// Changes to `phase`, unless the state is clean.
     fn enter(&mut self, phase: Phase) {
         let has_history = self.count != 0 || self.chance != Probability::NEVER;
         self.phase = if has_history { phase } else { Phase::Quiet };
@@ -220,14 +218,14 @@ impl CobaltState {
 }
 
 impl Words for CobaltState {
-    /// The first is 0 if and only if the queue is without a history. The upper three bits of the
-    /// last are 0.
+    /// The first word is 0 if and only if the state is clean. The upper three bits of the last are
+    /// 0.
     fn to_words(self) -> [u64; 3] {
         let [low @ .., high] = self.next.0.to_le_bytes();
         let [a, b, c, d, e, f, g] = low;
         let (chance, count) = (u64::from(self.chance.raw()), u64::from(self.count));
         let history = match self.phase {
-            // `next` has no meaning then.
+            // `next` is meaningless then.
             Phase::Quiet => 0,
             phase => chance << 32 | count << 16 | u64::from(high) << 8 | u64::from(phase as u8),
         };
@@ -266,7 +264,7 @@ impl Law for CobaltLaw {
             Phase::Below => !stands,
             Phase::Standing => stands,
         };
-        // An instant further ahead would be brought closer.
+        // An instant further ahead would be moved closer.
         let is_ahead = head.now < state.next && state.next.since(head.now) <= self.interval;
         stays && head.bytes_behind > 0 && is_ahead
     }
@@ -278,7 +276,7 @@ impl Law for CobaltLaw {
     fn overflowed(&self, state: &mut CobaltState, now: Nanos) {
         self.blue.raise(state.blue(), now);
         match state.phase {
-            // A queue that may be empty does not stand.
+            // A queue that may be empty is not standing.
             Phase::Quiet | Phase::Idle => state.enter(Phase::Idle),
             Phase::Below | Phase::Standing => {
                 state.phase = Phase::Standing;
@@ -298,7 +296,7 @@ impl Law for CobaltLaw {
 impl CobaltLaw {
     #[cold]
     fn judge_closely(&self, state: &mut CobaltState, random: &mut Random, head: Head) -> Verdict {
-        // No instant lies further ahead, unless the clock has stepped back or the interval was
+        // No instant is further ahead, unless the clock has stepped back or the interval was
         // longer.
         state.next = state.next.min(head.now.plus(self.interval));
         if state.phase == Phase::Idle {
@@ -309,8 +307,8 @@ impl CobaltLaw {
         if state.chance != Probability::NEVER && state.chance.draw(random) {
             verdict = Verdict::Drop;
         }
-        // A queue of marked packets has one mark a packet. Those that had no packet are not made up
-        // for.
+        // With marks, at most one signal per packet. Signals that had no packet to mark are not
+        // made up for.
         if verdict == Verdict::Signal && head.ecn.is_capable() {
             state.next = state.next.max(head.now);
         }
@@ -322,7 +320,7 @@ impl CobaltLaw {
         verdict
     }
 
-    /// Returns true if the queue of a packet about to leave stands above the target.
+    /// Returns true if the queue of a packet about to leave is above the target.
     #[inline]
     fn stands(&self, head: Head) -> bool {
         head.sojourn > self.acceptable
@@ -330,11 +328,11 @@ impl CobaltLaw {
             && (head.packets > DUPLICATES || self.is_signalled_short(head.sojourn))
     }
 
-    /// CoDel's half.
+    /// Returns the verdict of COBALT's CoDel half.
     fn judge_delay(&self, state: &mut CobaltState, head: Head) -> Verdict {
         let stands = self.stands(head);
         if stands && state.phase == Phase::Standing {
-            // A signal would be lost on a last packet without ECN.
+            // Without ECN, a signal on the last packet would be lost, because it is never dropped.
             let is_heard = head.bytes_behind > 0 || head.ecn.is_capable();
             if head.now < state.next || !is_heard {
                 return Verdict::Pass;
@@ -354,13 +352,13 @@ impl CobaltLaw {
         Verdict::Pass
     }
 
-    /// Whether a packet that waited for `sojourn` may be signalled with fewer than [`DUPLICATES`]
-    /// packets behind it.
+    /// Returns true if a packet that waited for `sojourn` may be signalled with fewer than
+    /// [`DUPLICATES`] packets behind it.
     fn is_signalled_short(&self, sojourn: Nanos) -> bool {
         self.least_behind == 0 || sojourn.0 > self.interval.0 >> 1
     }
 
-    /// The queue does not stand: the schedule runs backwards, up to `now`.
+    /// Runs the schedule backwards up to `now`: the queue is not standing.
     fn decay(&self, state: &mut CobaltState, now: Nanos) {
         if state.count == 0 || now < state.next {
             return;
@@ -373,12 +371,12 @@ impl CobaltLaw {
         }
     }
 
-    /// What is left of `count` if the next decay is overdue by `late`, one place or so from the
-    /// exact schedule.
+    /// Returns the remaining `count` if the next decay is overdue by `late`, about one position
+    /// from the exact schedule.
     ///
     /// From `n` down to `m` the schedule takes the sum of `interval / √k`, about `2 · interval ·
-    /// (√n − √m)`. So `m` is the largest count whose `interval · √m` is less than `interval · √n −
-    /// late / 2`. A search by halves finds it in 16 turns.
+    /// (√n − √m)`. So `m` is the largest count for which `interval · √m` is less than `interval ·
+    /// √n − late / 2`. A binary search finds it in 16 iterations.
     fn left_after(&self, count: u16, late: Nanos) -> u16 {
         // Below 2^16 · 2^33.
         let root = |count: u16| u64::from(count).wrapping_mul(self.spacing(count).0);
@@ -399,8 +397,8 @@ impl CobaltLaw {
 }
 
 alone! {
-    /// COBALT for the queues whose states are in the memory `T`; of queues beyond its length every
-    /// packet passes.
+    /// COBALT for the queues whose states are in the memory `T`; packets of queues beyond its
+    /// length pass.
     ///
     /// ```
     /// use sched_core::{
@@ -420,8 +418,8 @@ alone! {
 }
 
 impl<T: Table<CobaltState>> Cobalt<T> {
-    /// BLUE's probability that a packet of `flow` is dropped; above 0, the flow has not reacted of
-    /// late. 0 for a flow without a state.
+    /// Returns BLUE's probability that a packet of `flow` is dropped. Above 0, the flow has
+    /// recently been unresponsive. 0 for a flow without a state.
     #[must_use]
     pub fn probability(&self, flow: FlowId) -> Probability {
         self.states.as_ref().get(flow.index()).map_or(Probability::NEVER, |state| state.chance)
@@ -433,11 +431,11 @@ impl<T: Table<CobaltState>> Cobalt<T> {
 }
 
 impl<T: Table<CobaltState>> Aqm for Cobalt<T> {
-    /// As for [`CoDel`](crate::CoDel): after a pause one call may drop fewer than are due, and the
-    /// next call goes on.
+    /// After a pause one call may drop fewer than are due, and the next call continues; the bound
+    /// is derived at [`CoDel`](crate::CoDel).
     const MAX_DROPS: u32 = 32;
 
-    /// Accepts: how long a packet waits is known when it leaves.
+    /// Accepts: the sojourn time is known when the packet leaves.
     #[inline]
     fn admit(&mut self, _flow: FlowId, offer: Offer, _look: Look) -> Admission {
         self.now = offer.now;

@@ -1,20 +1,21 @@
-//! CoDel: a queue that has stood above a target for an interval is signalled, ever more often.
+//! CoDel: signals a queue that has stayed above a target delay for an interval, at an increasing
+//! rate.
 //!
-//! A queue that empties now and then is a good one: it absorbs bursts. CoDel therefore looks at the
-//! time packets spend in the queue, and at its minimum over an interval. While every packet that
-//! leaves has waited for at least `target`, it signals after one `interval`, and then at shrinking
-//! distances (`interval / √n`), until a packet has waited for less.
+//! A queue that empties from time to time is good: it absorbs bursts. So CoDel measures the sojourn
+//! time of packets, and its minimum over an interval. While every packet that leaves has waited for
+//! at least `target`, it signals after one `interval` and then at shrinking spacings (`interval /
+//! √n`), until a packet has waited for less.
 //!
-//! **Promises.** No signal before the queue has stood for an interval; none for the last packet of
-//! a queue, nor for one with no more than one `mtu` behind it. What a queue was like before it
-//! emptied is not held against it. Same parameters and times, same verdicts on every target: no
-//! floats.
+//! **Promises.** No signal before the queue has been standing for an interval. None for the last
+//! packet of a queue, nor for one with at most one `mtu` behind it. The state of a queue before it
+//! emptied has no effect. The same parameters and times give the same verdicts on every target: no
+//! floating point.
 //!
 //! **Cost.** O(1): two comparisons for a packet below the target, some 30 instructions for a
-//! signal. Memory: 24 bytes a flow, read for each packet delivered, and written only for packets
+//! signal. Memory: 24 bytes per flow, read for each packet delivered, and written only for packets
 //! above the target and for the first one below it.
 //!
-//! **Source.** RFC 8289, in particular §5; where this departs from it: `docs/disciplines/codel.md`.
+//! **Source.** RFC 8289, in particular §5. Departures: `docs/disciplines/codel.md`.
 
 use super::control_law::{MAX_INTERVAL, spacing};
 use super::law::{Law, Words};
@@ -22,7 +23,7 @@ use super::{Admission, Aqm, Head, Look, Offer, Random, Verdict, swap_states};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
 
-/// What is set for a [`CoDel`], one setting for all queues.
+/// The parameters of [`CoDel`], common to all queues.
 ///
 /// ```
 /// use sched_core::{CoDelParams, Nanos};
@@ -35,29 +36,29 @@ use crate::{FlowId, Nanos, Packet};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CoDelParams {
-    /// The sojourn time that is acceptable for good. 1,024 ns, the resolution of sojourn times, to
-    /// `interval`; 5 to 10 % of that is a good value (RFC 8289 §4.3).
+    /// The acceptable standing sojourn time: 1,024 ns, the resolution of sojourn times, to
+    /// `interval`. 5 to 10 % of the interval is a good value (RFC 8289 §4.3).
     pub target: Nanos,
-    /// How long a queue may stand above the target: about the longest usual round-trip time
-    /// (RFC 8289 §4.2). 1,024 ns to 2^33 − 1 ns (8.6 s).
+    /// The time for which a queue may stay above the target: about the longest usual round-trip
+    /// time (RFC 8289 §4.2). 1,024 ns to 2^33 − 1 ns (8.6 s).
     pub interval: Nanos,
-    /// No signal for a packet with this many bytes or fewer behind it: the longest usual packet,
-    /// `1..=` [`Packet::MAX_LEN`] bytes.
+    /// No signal is sent for a packet with at most this many bytes behind it: the longest usual
+    /// packet, `1..=` [`Packet::MAX_LEN`] bytes.
     pub mtu: u32,
 }
 
 impl CoDelParams {
-    /// 5 ms, 100 ms (RFC 8289 §4.4) and an Ethernet frame.
+    /// Defaults for the internet: 5 ms, 100 ms (RFC 8289 §4.4) and an Ethernet frame.
     pub const INTERNET: Self = Self::new(Nanos(5_000_000), Nanos(100_000_000));
 
-    /// CoDel with this target and this interval, and packets of up to 1,514 bytes, an Ethernet
-    /// frame. [`CoDel::new`] and [`CoDel::set_params`] check them.
+    /// Creates parameters with this target and interval, for packets of up to 1,514 bytes (an
+    /// Ethernet frame). [`CoDel::new`] and [`CoDel::set_params`] check them.
     #[must_use]
     pub const fn new(target: Nanos, interval: Nanos) -> Self {
         Self { target, interval, mtu: 1_514 }
     }
 
-    /// The same with a longest usual packet of `mtu` bytes.
+    /// Sets the longest usual packet, in bytes.
     #[must_use]
     pub const fn with_mtu(self, mtu: u32) -> Self {
         Self { mtu, ..self }
@@ -81,26 +82,27 @@ impl Default for CoDelParams {
     }
 }
 
-/// What [`CoDel`] remembers of one queue: 24 bytes.
+/// The state of [`CoDel`] for one queue: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelState {
     /// [`BELOW`], [`SIGNALLING`], or else the instant from which the queue counts as standing: one
     /// interval after the first packet above the target.
     phase: Nanos,
-    /// While signalling: when the next signal is due. Else: when the next one would have been.
+    /// While signalling: the time of the next signal. Otherwise: the time at which the next one
+    /// would have been sent.
     next: Nanos,
     /// Signals since the start of this phase of signalling, or of the one it continues; at most
     /// [`MAX_COUNT`].
     count: u32,
-    /// What `count` was at that start.
+    /// The value of `count` at that start.
     count_at_start: u32,
 }
 
-/// The most that is counted: from there on signals keep their distance, which is below 4.3 µs.
+/// The largest count: from there on the spacing stays constant, below 4.3 µs.
 const MAX_COUNT: u32 = (1 << 29) - 1;
-/// The last packet seen was below the target. No instant "one interval after" is zero.
+/// The last packet was below the target. No instant "one interval after" is zero.
 const BELOW: Nanos = Nanos::ZERO;
-/// The queue stands, and its senders are signalled. [`CoDel::judge`] keeps instants below this
+/// The queue is standing and its senders are signalled. [`CoDel::judge`] keeps instants below this
 /// value.
 const SIGNALLING: Nanos = Nanos::MAX;
 
@@ -108,15 +110,15 @@ impl CoDelState {
     /// A queue that has not been above its target.
     pub const EMPTY: Self = Self { phase: BELOW, next: Nanos::ZERO, count: 0, count_at_start: 0 };
 
-    /// The queue has lost its last packet by a drop.
+    /// Resets the phase after the queue has lost its last packet by a drop.
     const fn empty(&mut self) {
         self.phase = BELOW;
     }
 }
 
 impl Words for CoDelState {
-    /// The first is 0 if and only if the last packet seen was below the target. The upper three
-    /// bits of the last are 0, as [`MAX_COUNT`] says.
+    /// The first word is 0 if and only if the last packet was below the target. The upper three
+    /// bits of the last are 0 because of [`MAX_COUNT`].
     fn to_words(self) -> [u64; 3] {
         let counts = u64::from(self.count_at_start) << u32::BITS | u64::from(self.count);
         [self.phase.0, self.next.0, counts]
@@ -130,8 +132,8 @@ impl Words for CoDelState {
     }
 }
 
-/// CoDel for the queues whose states are in the memory `T`; of queues beyond its length every
-/// packet passes.
+/// CoDel for the queues whose states are in the memory `T`; packets of queues beyond its length
+/// pass.
 ///
 /// ```
 /// use sched_core::{
@@ -155,27 +157,27 @@ pub struct CoDel<T> {
 crate::debug::short_debug!(CoDel<T> { params });
 
 impl<T: Table<CoDelState>> CoDel<T> {
-    /// CoDel for `states.len()` queues. Cost: O(queues).
+    /// Creates CoDel for `states.len()` queues. Cost: O(queues).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
+    /// [`ConfigError::OutOfRange`] for the first parameter out of range.
     pub fn new(mut states: T, params: CoDelParams) -> Result<Self, ConfigError> {
         params.check()?;
         states.as_mut().fill(CoDelState::EMPTY);
         Ok(Self { states, params })
     }
 
-    /// What is set.
+    /// Returns the parameters.
     #[must_use]
     pub const fn params(&self) -> CoDelParams {
         self.params
     }
 
-    /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the
-    /// next packet is judged by the new ones.
+    /// Changes the parameters, with queues idle or backlogged. Their states stay, and the next
+    /// packet is judged by the new parameters.
     ///
     /// # Errors
-    /// As [`CoDel::new`]; nothing has changed then.
+    /// See [`CoDel::new`]; nothing has changed then.
     pub fn set_params(&mut self, params: CoDelParams) -> Result<(), ConfigError> {
         params.check()?;
         self.params = params;
@@ -196,7 +198,7 @@ impl Law for CoDelParams {
             return state.phase == BELOW;
         }
         let due = if state.phase == SIGNALLING { state.next } else { state.phase };
-        // An instant further ahead would be brought closer.
+        // An instant further ahead would be moved closer.
         head.now < due && due.since(head.now) <= self.interval
     }
 
@@ -211,7 +213,7 @@ impl Law for CoDelParams {
 }
 
 impl CoDelParams {
-    /// Judges a packet about to leave and moves its queue's state on.
+    /// Returns the verdict on a packet about to leave, and updates its queue's state.
     fn verdict(&self, state: &mut CoDelState, head: Head) -> Verdict {
         if self.is_below(head) {
             state.phase = BELOW;
@@ -220,18 +222,18 @@ impl CoDelParams {
         self.judge_standing(state, head.now)
     }
 
-    /// Whether the queue of a packet about to leave does not stand above the target.
+    /// Returns true if the queue of a packet about to leave is not above the target.
     #[inline]
     const fn is_below(&self, head: Head) -> bool {
-        // The last packet has no bytes behind it, so it always passes: the queue is about to be
-        // empty, and a packet that comes much later must not meet an old deadline.
+        // The last packet has no bytes behind it, so it always passes: the queue becomes empty, and
+        // a packet that arrives much later must not meet an old deadline.
         head.sojourn.0 < self.target.0 || head.bytes_behind <= self.mtu
     }
 
-    /// Judges a packet whose queue stands above the target.
+    /// Returns the verdict on a packet whose queue is above the target.
     #[cold]
     fn judge_standing(&self, state: &mut CoDelState, now: Nanos) -> Verdict {
-        // No instant lies further ahead, unless the clock has stepped back or the interval was
+        // No instant is further ahead, unless the clock has stepped back or the interval was
         // longer.
         let latest = now.plus(self.interval);
         match state.phase {
@@ -259,10 +261,10 @@ impl CoDelParams {
         }
     }
 
-    /// The queue has stood for an interval: the first signal of a new phase.
+    /// Sends the first signal of a new phase: the queue has been standing for an interval.
     fn begin(&self, state: &mut CoDelState, now: Nanos) {
-        // A phase that begins soon after another continues at the rate that phase had reached, less
-        // what it had inherited itself (RFC 8289 §5.5): the last rate was about right.
+        // A phase that begins soon after another continues at the rate that the other had reached
+        // by itself, without what it had inherited (RFC 8289 §5.5): that rate was about right.
         let reached = state.count.wrapping_sub(state.count_at_start);
         let soon = now.since(state.next).0 < self.interval.0 << 4;
         state.count = if soon && reached > 1 { reached } else { 1 };
@@ -273,13 +275,13 @@ impl CoDelParams {
 }
 
 impl<T: Table<CoDelState>> Aqm for CoDel<T> {
-    /// A full-size Ethernet frame lasts 12 ms at 1 Mbit/s. In that time the law has 31 signals due,
-    /// at a count of 65,535 and an interval of 100 ms. So a caller that drains at 1 Mbit/s or
-    /// faster never meets this bound. After a pause one call may drop fewer than are due; the next
-    /// call drops the rest.
+    /// A full-size Ethernet frame takes 12 ms at 1 Mbit/s. In that time the control law has 31
+    /// signals due, at a count of 65,535 and an interval of 100 ms. So a caller that drains at 1
+    /// Mbit/s or faster never meets this bound. After a pause one call may drop fewer than are due;
+    /// the next call drops the rest.
     const MAX_DROPS: u32 = 32;
 
-    /// Accepts: how long a packet waits is known when it leaves.
+    /// Accepts: the sojourn time is known when the packet leaves.
     #[inline]
     fn admit(&mut self, _flow: FlowId, _offer: Offer, _look: Look) -> Admission {
         Admission::Accept
@@ -291,7 +293,7 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
             let state = self.states.as_mut().get_mut(flow.index());
             return state.map_or(Verdict::Pass, |state| self.params.verdict(state, head));
         }
-        // At a glance nothing is written, so that what the caller has read is still true after it.
+        // A glance writes nothing, so that values the caller has read stay valid.
         let passes = self
             .states
             .as_ref()
@@ -308,7 +310,7 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
         }
     }
 
-    /// CoDel takes no notice: a queue is judged by the time that its packets wait.
+    /// Ignored: CoDel judges a queue by the sojourn time of its packets.
     #[inline]
     fn overflowed(&mut self, _flow: FlowId) {}
 

@@ -1,25 +1,26 @@
-//! The control law: the n-th signal comes `interval / √n` after the one before it (RFC 8289 §3.2).
+//! The control law: the n-th signal follows the one before it by `interval / √n` (RFC 8289 §3.2).
 //!
-//! With that spacing the rate of signals grows with the square root of their number, which brings
-//! the throughput of a TCP flow down linearly in time. No state, no division, no float: √ is found
-//! anew from the count, so no error is carried from signal to signal.
+//! With this spacing the rate of signals grows with the square root of their number, which lowers
+//! the throughput of a TCP flow linearly in time. No state, no division, no floating point: the
+//! root is computed from the count each time, so no error accumulates from signal to signal.
 
 use crate::Nanos;
 
-/// The longest interval [`spacing`] is exact for: 2^33 − 1 ns, 8.6 s. Longer ones count as this.
+/// The longest interval for which [`spacing`] is exact: 2^33 − 1 ns, 8.6 s. Longer ones count as
+/// this.
 pub(crate) const MAX_INTERVAL: Nanos = Nanos((1 << 33) - 1);
 
-/// Fraction bits of the fixed point numbers.
+/// Fraction bits of the fixed-point numbers.
 const FRAC: u32 = 30;
 const ONE: u64 = 1 << FRAC;
 
-/// The line `1.06638 − 0.15234·m` in fixed point: within 8.6 % of `1/√m` for m in [1, 4), the least
-/// a line can do.
+/// The linear function `1.06638 − 0.15234·m` in fixed point: within 8.6 % of `1/√m` for m in [1,
+/// 4), the best possible for a linear function.
 const GUESS_AT_ZERO: u64 = 1_145_019_274;
 const GUESS_SLOPE: u64 = 163_574_182;
 
-/// `interval / √count`, rounded down, less than 1 ns + 10^-7 of it away from the exact value; 0
-/// counts as 1. Cost: some 25 instructions.
+/// Returns `interval / √count`, rounded down, with an error below 1 ns + 10^-7 of the exact value;
+/// 0 counts as 1. Cost: some 25 instructions.
 pub(crate) fn spacing(interval: Nanos, count: u32) -> Nanos {
     let count = count.max(1);
     // count = m · 4^k with m in [1, 4), so 1/√count = 1/√m / 2^k with 1/√m in (0.5, 1].
@@ -27,7 +28,7 @@ pub(crate) fn spacing(interval: Nanos, count: u32) -> Nanos {
     let m = u64::from(count << shift); // FRAC bits after the point, m < 2^32
     let k = 15_u32.wrapping_sub(shift >> 1); // shift <= 30
 
-    // Newton's step for f(y) = 1/y² − m needs no division: y ← y·(3 − m·y²)/2. The relative error e
+    // Newton's step for f(y) = 1/y² − m needs no division: y ← y·(3 − m·y²)/2. A relative error e
     // becomes 1.5·e², always too low: 8.6 % → 1.1 % → 0.02 % → 5·10^-8.
     let mut y = GUESS_AT_ZERO.wrapping_sub((GUESS_SLOPE.wrapping_mul(m)) >> FRAC);
     for _ in 0..3 {
@@ -54,8 +55,8 @@ mod tests {
         ((spacing(Nanos(interval), count).0 as f64 - exact).abs() - 1.0) / exact
     }
 
-    /// Goal: the error promised, 10^-7 beside the rounding to a nanosecond (the law asks for 0.5
-    /// %).
+    /// Goal: the documented error, 10^-7 plus the rounding to a nanosecond (the control law needs
+    /// 0.5 %).
     #[test]
     fn the_law_is_exact_for_every_count_up_to_65535() {
         for interval in [1, 1_000, 30_000_000, 100_000_000, MAX_INTERVAL.0] {

@@ -1,11 +1,11 @@
-//! The rules of an AQM apart from where its states lie: what an AQM alone and
-//! [`ChosenAqm`](super::ChosenAqm) share.
+//! The algorithms of AQMs, independent of where states are stored; shared by single AQMs and by
+//! [`ChosenAqm`](super::ChosenAqm).
 
 use super::{Admission, Head, Offer, Random, Verdict};
 use crate::Nanos;
 
-/// The rules of an AQM, with parameters made ready. Unless it says otherwise it accepts every
-/// arrival, lets every packet pass, and takes no notice of losses.
+/// The algorithm of an AQM, with precomputed parameters. The provided methods accept every arrival,
+/// pass every packet, and ignore losses.
 pub(super) trait Law: Copy {
     /// The state of a queue.
     type State: Words;
@@ -16,20 +16,20 @@ pub(super) trait Law: Copy {
         Admission::Accept
     }
 
-    /// [`Aqm::judge`](super::Aqm::judge), at a glance.
+    /// [`Aqm::judge`](super::Aqm::judge) with a glance.
     #[inline]
     fn glance(&self, _state: &mut Self::State, _head: Head) -> Verdict {
         Verdict::Unclear
     }
 
-    /// Returns true if a close look would let the packet pass and leave the state as it is. False
-    /// is always right.
+    /// Returns true if a close look would pass the packet and leave the state unchanged. False is
+    /// always correct.
     #[inline]
     fn leaves(&self, _state: &Self::State, _head: Head) -> bool {
         false
     }
 
-    /// [`Aqm::judge`](super::Aqm::judge), looking closely.
+    /// [`Aqm::judge`](super::Aqm::judge) with a close look.
     #[inline]
     fn judge(&self, _state: &mut Self::State, _random: &mut Random, _head: Head) -> Verdict {
         Verdict::Pass
@@ -46,38 +46,38 @@ pub(super) trait Law: Copy {
 
 /// A state that fits into three words. The upper three bits of the last are 0.
 pub(super) trait Words: Copy {
-    /// The state as words.
+    /// Encodes the state.
     fn to_words(self) -> [u64; 3];
 
-    /// The state of which [`Self::to_words`] made these, with instants near to `now`.
+    /// Decodes the result of [`Self::to_words`], with instants near `now`.
     fn from_words(words: [u64; 3], now: Nanos) -> Self;
 }
 
-/// The `count` bits of a word from bit `from` on, at most 32.
+/// Returns `count` bits of a word from bit `from` on, at most 32.
 #[expect(clippy::cast_possible_truncation, reason = "of as many bits")]
 pub(super) const fn bits(word: u64, from: u32, count: u32) -> u32 {
     (word.wrapping_shr(from) & (1_u64.wrapping_shl(count)).wrapping_sub(1)) as u32
 }
 
-/// Bits of an instant in words where there is no room for more.
+/// Bits of an instant where a word has no space for more.
 pub(super) const TIME_BITS: u32 = 49;
-/// The others.
+/// The bits that are dropped.
 const NOT_KEPT: u32 = u64::BITS - TIME_BITS;
 
-/// The low [`TIME_BITS`] of an instant.
+/// Returns the low [`TIME_BITS`] of an instant.
 pub(super) const fn time_in_bits(instant: Nanos) -> u64 {
     instant.0 << NOT_KEPT >> NOT_KEPT
 }
 
-/// The instant nearest to `now` of which [`time_in_bits`] made the low bits of `word`: right up to
-/// 2^48 ns (3.2 days) from `now`.
+/// Returns the instant nearest to `now` whose low bits, encoded by [`time_in_bits`], are those of
+/// `word`: exact up to 2^48 ns (3.2 days) from `now`.
 pub(super) const fn time_from_bits(word: u64, now: Nanos) -> Nanos {
     let since = (now.0.wrapping_sub(word) << NOT_KEPT).cast_signed() >> NOT_KEPT;
     Nanos(now.0.wrapping_sub(since.cast_unsigned()))
 }
 
-/// An AQM by itself: the states of its queues, its parameters and the law they come to, a
-/// generator, and the time of the last arrival, because other events have none of their own.
+/// Defines a single AQM: the states of its queues, its parameters, its algorithm, a random
+/// generator, and the time of the last arrival, because other events carry no time.
 macro_rules! alone {
     ($(#[$doc:meta])* pub struct $aqm:ident<$state:ident>, $params:ident, $law:ident) => {
         $(#[$doc])*
@@ -93,28 +93,29 @@ macro_rules! alone {
         crate::debug::short_debug!($aqm<T> { params });
 
         impl<T: Table<$state>> $aqm<T> {
-            /// Creates the AQM for `states.len()` queues; its draws begin with `seed`. Cost:
-            /// O(queues).
+            /// Creates the AQM for `states.len()` queues, with a random generator seeded with
+            /// `seed`. Cost: O(queues).
             ///
             /// # Errors
-            /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
+            /// [`ConfigError::OutOfRange`] for the first parameter out of range.
             pub fn new(mut states: T, params: $params, seed: u64) -> Result<Self, ConfigError> {
                 let law = params.law()?;
                 states.as_mut().fill($state::EMPTY);
                 Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
             }
 
-            /// Returns what is set.
+            /// Returns the parameters.
             #[must_use]
             pub const fn params(&self) -> $params {
                 self.params
             }
 
-            /// Sets other parameters, queues loaded or not. What the queues have learned stays, and
-            /// the next packet is judged by the new ones.
+            /// Changes the parameters, with queues idle or backlogged. Their states stay, and the
+            /// next packet is judged by the new parameters.
             ///
             /// # Errors
-            /// [`ConfigError::OutOfRange`] as [`Self::new`]; nothing has changed then.
+            /// [`ConfigError::OutOfRange`] for the first parameter out of range; nothing has
+            /// changed then.
             pub fn set_params(&mut self, params: $params) -> Result<(), ConfigError> {
                 self.law = params.law()?;
                 self.params = params;
@@ -125,12 +126,12 @@ macro_rules! alone {
 }
 pub(super) use alone;
 
-/// [`Aqm`](super::Aqm) for an AQM that signals arrivals, whose law, generator and time of the last
-/// arrival are its fields.
+/// Implements [`Aqm`](super::Aqm) for an AQM that signals at arrival, with its algorithm, generator
+/// and time of the last arrival as fields.
 macro_rules! signals_arrivals {
     ($aqm:ident<$state:ident>) => {
         impl<T: Table<$state>> Aqm for $aqm<T> {
-            /// Speaks at arrival.
+            /// Decides at arrival.
             const MAX_DROPS: u32 = 0;
 
             #[inline]
@@ -141,7 +142,7 @@ macro_rules! signals_arrivals {
                 state.map_or(Admission::Accept, |state| law.admit(state, random, offer))
             }
 
-            /// Passes: the packet was judged when it came.
+            /// Passes every packet: the decision was made at arrival.
             #[inline]
             fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
                 let Self { states, law, random, .. } = self;

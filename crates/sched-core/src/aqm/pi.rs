@@ -1,27 +1,27 @@
-//! The proportional-integral controller that PIE, PI2 and DualPI2 share.
+//! The proportional-integral controller of PIE, PI2 and DualPI2.
 //!
-//! Every update moves a probability by `α·(delay − target) + β·(delay − delay before)`: α pulls the
-//! delay to its target, β opposes its change. α and β are given in millihertz, so that they do not
-//! depend on the period.
+//! Every update changes a probability by `α·(delay − target) + β·(delay − previous delay)`: α pulls
+//! the delay to its target, β damps its changes. α and β are given in millihertz, so that they do
+//! not depend on the period.
 //!
-//! **A fraction of 64 bits.** A probability here is a number `p` that stands for `p / 2^64`; the
-//! largest stands for 1. PIE divides a step by 2,048 while the probability is below 10^-6, so the
-//! least steps that matter are below 10^-9. In 32 bits that is one or two units, and the rounding
+//! **64-bit fractions.** A probability here is a number `p` that represents `p / 2^64`; the largest
+//! represents 1. PIE divides a step by 2,048 while the probability is below 10^-6, so the smallest
+//! relevant steps are below 10^-9. In 32 bits that is one or two units, and the rounding error
 //! would be half of the step; in 64 bits a step of 10^-9 has ten digits. PIE keeps 42 bits from one
 //! update to the next.
 //!
-//! No float. A step takes two multiplications of 128 bits, once in a period; the only division is
-//! that of a long silence.
+//! No floating point. A step takes two 128-bit multiplications, once per period; the only division
+//! is after a long silence.
 
 use super::Probability;
 use super::law::bits;
 use crate::Nanos;
 use crate::flow_scheduler::ConfigError;
 
-/// 1, as a fraction of 64 bits.
+/// Probability 1 as a 64-bit fraction.
 pub(crate) const ONE: u64 = u64::MAX;
 
-/// `parts / whole` as a fraction of 64 bits, for constants.
+/// Returns `parts / whole` as a 64-bit fraction, for constants.
 #[expect(clippy::integer_division, reason = "evaluated by the compiler")]
 #[expect(clippy::cast_possible_truncation, reason = "a ratio below 1")]
 pub(crate) const fn fraction(parts: u64, whole: u64) -> u64 {
@@ -29,23 +29,24 @@ pub(crate) const fn fraction(parts: u64, whole: u64) -> u64 {
     (((parts as u128) << 64) / whole as u128) as u64
 }
 
-/// The product of two fractions, rounded down.
+/// Returns the product of two fractions, rounded down.
 pub(crate) fn product(a: u64, b: u64) -> u64 {
     let product = u128::from(a).wrapping_mul(b.into()) >> u64::BITS;
     u64::try_from(product).unwrap_or(ONE)
 }
 
-/// The square of a fraction; that of 1 is 1.
+/// Returns the square of a fraction; that of 1 is 1.
 pub(crate) fn squared(p: u64) -> u64 {
     if p == ONE { ONE } else { product(p, p) }
 }
 
-/// A fraction of 64 bits in 32.
+/// Converts a 64-bit fraction into 32 bits.
 pub(crate) fn shortened(p: u64) -> Probability {
     Probability::from_raw(u32::try_from(p >> 32).unwrap_or(u32::MAX))
 }
 
-/// Updates that one call makes up for, one by one. How a longer silence counts is said by each AQM.
+/// The most updates that one call makes up for, one by one. Each AQM defines how a longer silence
+/// counts.
 pub(crate) const MAX_UPDATES: u32 = 8;
 
 /// Bits of a delay in whole ticks of 1,024 ns.
@@ -57,17 +58,16 @@ pub(crate) fn delay_of(sojourn: Nanos) -> u32 {
     u32::try_from(sojourn.0).unwrap_or(u32::MAX << 10)
 }
 
-/// A delay in [`DELAY_BITS`].
+/// Encodes a delay in [`DELAY_BITS`].
 pub(crate) const fn delay_in_bits(delay: u32) -> u64 {
     (delay >> 10) as u64
 }
 
-/// The delay of which [`delay_in_bits`] made the low bits of `word`.
+/// Decodes a delay from the low bits of `word`.
 pub(crate) const fn delay_from_bits(word: u64) -> u32 {
     bits(word, 0, DELAY_BITS) << 10
 }
 
-/// What is set for a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) target: Nanos,
@@ -76,21 +76,21 @@ pub(crate) struct Settings {
     pub(crate) beta_millihertz: u32,
 }
 
-/// Target and period in ns, and α and β in millihertz, are at most this.
+/// Upper limit of target and period in ns.
 const MOST: u64 = 1_000_000_000;
 const MOST_MILLIHERTZ: u64 = 1_000_000;
 /// The resolution of sojourn times in ns.
 const LEAST: u64 = 1_024;
 
-/// `2^72 / 10^12`: what one millihertz adds for one nanosecond, in units of 2^-72.
+/// `2^72 / 10^12`: the increase per millihertz and nanosecond, in units of 2^-72.
 const UNIT: u64 = 4_722_366_483;
-/// The bits of a step below those of a fraction.
+/// Additional fraction bits of a step.
 const BITS_BELOW: u32 = 8;
 
-/// A controller's settings, made ready for updates.
+/// The precomputed settings of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gains {
-    /// α and β in units of 2^-72 for each nanosecond: below 2^53.
+    /// α and β in units of 2^-72 per nanosecond: below 2^53.
     alpha: u64,
     beta: u64,
     pub(crate) target: u32,
@@ -98,7 +98,7 @@ pub(crate) struct Gains {
 }
 
 impl Gains {
-    /// `names` are those of target, period, α and β in errors.
+    /// Creates the gains; `names` are those of target, period, α and β in errors.
     pub(crate) fn new(settings: Settings, names: [&'static str; 4]) -> Result<Self, ConfigError> {
         let Settings { target, period, alpha_millihertz, beta_millihertz } = settings;
         let [of_target, of_period, of_alpha, of_beta] = names;
@@ -111,15 +111,16 @@ impl Gains {
         Ok(Self { alpha, beta, target: delay_of(target), period })
     }
 
-    /// Whether an update is due after that at `updated`, or the clock has stepped back.
+    /// Returns true if an update is due after the one at `updated`, or if the clock has stepped
+    /// back.
     #[inline]
     pub(crate) const fn is_due(&self, updated: Nanos, now: Nanos) -> bool {
-        // A clock that stepped back wraps to a long time.
+        // A step back wraps to a long time.
         now.0.wrapping_sub(updated.0) >= self.period.0
     }
 
-    /// By how much an update moves the probability, in units of 2^-64 and divided by `2^shift`, if
-    /// the delay is `delay` and was `before` in the last update.
+    /// Returns the change of the probability by an update, in units of 2^-64 and divided by
+    /// `2^shift`, for the delay `delay` after `before` in the previous update.
     pub(crate) fn step(&self, delay: u32, before: u32, shift: u32) -> i128 {
         // Each product is below 2^53 · 2^32.
         let (off, grown) = (difference(delay, self.target), difference(delay, before));
@@ -128,11 +129,11 @@ impl Gains {
         step >> BITS_BELOW.wrapping_add(shift & 31)
     }
 
-    /// By how much `count` updates of an empty queue move the probability, the first of which is
-    /// not among them.
+    /// Returns the change of the probability by `count` updates of an empty queue, not including
+    /// the first one.
     pub(crate) fn steps_while_empty(&self, count: u64) -> i128 {
         // Below 2^53 · 2^30 · 2^44: a clock of 2^64 ns has at most 2^54 periods, and 2^44 of them
-        // empty any fraction.
+        // reduce any fraction to 0.
         let one = self.step(0, 0, 0);
         one.wrapping_mul(count.min(1 << 44).into())
     }
@@ -142,23 +143,22 @@ fn difference(delay: u32, from: u32) -> i128 {
     i128::from(delay).wrapping_sub(from.into())
 }
 
-/// `p` moved by `step`, not below 0 nor above 1.
+/// Returns `p` changed by `step`, at least 0 and at most 1.
 pub(crate) fn moved(p: u64, step: i128) -> u64 {
     let sum = i128::from(p).saturating_add(step);
     if sum < 0 { 0 } else { u64::try_from(sum).unwrap_or(ONE) }
 }
 
-/// The whole periods in a silence.
 pub(crate) fn periods(silence: Nanos, period: Nanos) -> u64 {
     silence.0.checked_div(period.0).unwrap_or(0)
 }
 
-/// A linear controller: what PI2 and DualPI2 remember.
+/// A linear controller: the state of PI2 and DualPI2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pi {
-    /// The instant of the last update, or of the packet that began it all.
+    /// The time of the last update, or of the packet that started the controller.
     pub(crate) updated: Nanos,
-    /// p', a fraction.
+    /// The probability p', as a fraction.
     pub(crate) p: u64,
     /// The delay in the last update.
     pub(crate) before: u32,
@@ -167,9 +167,9 @@ pub(crate) struct Pi {
 impl Pi {
     pub(crate) const EMPTY: Self = Self { updated: Nanos::ZERO, p: 0, before: 0 };
 
-    /// A packet comes to an empty queue. A queue without a probability begins anew, with updates
-    /// counted from this packet; else the updates of the time when it was empty are made up for,
-    /// however many.
+    /// Handles a packet that arrives at an empty queue. With probability 0 the controller restarts,
+    /// and updates are counted from this packet. Otherwise all updates of the idle time are
+    /// applied, however many.
     pub(crate) fn begin(&mut self, now: Nanos, gains: &Gains) {
         if now < self.updated {
             self.updated = now;
@@ -185,9 +185,8 @@ impl Pi {
         }
     }
 
-    /// Makes up for the updates of a queue that was not empty, at most [`MAX_UPDATES`]; what is
-    /// missed beyond these never comes. `delay(late)` is the delay at an instant that is `late`
-    /// ago.
+    /// Makes up for the updates of a queue that was not empty, at most [`MAX_UPDATES`]; further
+    /// ones are skipped. `delay(late)` is the delay `late` before now.
     pub(crate) fn catch_up(&mut self, now: Nanos, gains: &Gains, delay: impl Fn(Nanos) -> u32) {
         if now < self.updated {
             self.updated = now;
@@ -205,14 +204,14 @@ impl Pi {
         }
     }
 
-    /// One update, one period after the last.
+    /// Performs one update, one period after the last.
     fn update(&mut self, delay: u32, gains: &Gains) {
         self.updated = self.updated.plus(gains.period);
         self.p = moved(self.p, gains.step(delay, self.before, 0));
         self.before = delay;
     }
 
-    /// `k·p'`, a fraction; at most 1.
+    /// Returns `k·p'` as a fraction; at most 1.
     #[inline]
     pub(crate) const fn coupled(&self, coupling: u8) -> u64 {
         self.p.saturating_mul(coupling as u64)

@@ -1,22 +1,21 @@
-//! PI2: a linear controller whose output is squared for classic senders and taken as it is for
+//! PI2: a linear controller whose output is squared for classic senders and used directly for
 //! scalable ones.
 //!
-//! The rate of a classic sender (Reno, CUBIC) goes with `1/√p`, and that of a scalable sender
-//! (DCTCP, Prague) with `1/p`. So a controller that moves `p'` linearly suits both, if a classic
-//! packet is told with the probability `p'²` and a scalable one with `k·p'`: no table of tunings is
-//! needed, and with `k = 2` the two kinds get about the same rate.
+//! The rate of a classic sender (Reno, CUBIC) is proportional to `1/√p`, and that of a scalable
+//! sender (DCTCP, Prague) to `1/p`. So one linear controller of `p'` suits both, if classic packets
+//! are signalled with the probability `p'²` and scalable ones with `k·p'`. No tuning table is
+//! needed, and with `k = 2` both kinds get about the same rate.
 //!
-//! | arrival | told with | how |
+//! | arrival | probability | action |
 //! |---|---|---|
-//! | Not-ECT | `p'²` | turned away |
-//! | ECT(0) | `p'²` | marked; turned away in overload |
-//! | ECT(1), CE | `k·p'` | marked; in overload marked, and turned away with `p'²` |
+//! | Not-ECT | `p'²` | rejected |
+//! | ECT(0) | `p'²` | marked; rejected in overload |
+//! | ECT(1), CE | `k·p'` | marked; in overload marked, and rejected with `p'²` |
 //!
-//! Overload is `k·p' ≥ 1`: marks cannot say more, so that traffic which does not respond to marks
-//! is dropped.
+//! Overload is `k·p' ≥ 1`: marks cannot signal more, so unresponsive traffic is dropped.
 //!
-//! **Cost.** O(1): comparisons while there is no congestion, else two draws a packet; an update
-//! once a period. Memory: 32 bytes a queue.
+//! **Cost.** O(1): comparisons while there is no congestion, else three draws per packet; an update
+//! once per period. Memory: 32 bytes per queue.
 //!
 //! **Source.** K. De Schepper, O. Bondarenko, I. Tsang, B. Briscoe, *PI2: a linearized AQM for both
 //! classic and scalable TCP*, CoNEXT 2016; the controller and the overload rule of RFC 9332.
@@ -28,7 +27,7 @@ use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swa
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
-/// What is set for a [`Pi2`], one setting for all queues.
+/// The parameters of [`Pi2`], common to all queues.
 ///
 /// ```
 /// use sched_core::{Nanos, Pi2Params};
@@ -41,27 +40,27 @@ use crate::{Ecn, FlowId, Nanos, Packet};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pi2Params {
-    /// The delay that the controller aims at: 1,024 ns to 1 s.
+    /// The target delay of the controller: 1,024 ns to 1 s.
     pub target: Nanos,
     /// The time between two updates of the probability: 1,024 ns to 1 s.
     pub period: Nanos,
-    /// α in thousandths of a hertz: what `p'` gains an update for a second above the target. 1 to
+    /// α in millihertz: the increase of `p'` per update and second above the target. 1 to
     /// 1,000,000.
     pub alpha_millihertz: u32,
-    /// β in thousandths of a hertz: what `p'` gains an update for a second that the delay has
-    /// grown. 1 to 1,000,000.
+    /// β in millihertz: the increase of `p'` per update and second by which the delay has grown. 1
+    /// to 1,000,000.
     pub beta_millihertz: u32,
-    /// k: how many times `p'` a scalable packet is told with, 1 to 16.
+    /// The coupling factor k: scalable packets are marked with `k·p'`. 1 to 16.
     pub coupling: u8,
-    /// The longest usual packet, `1..=`[`Packet::MAX_LEN`] bytes. A queue of two such packets and
-    /// less is told nothing.
+    /// The longest usual packet, `1..=`[`Packet::MAX_LEN`] bytes. A queue of at most two such
+    /// packets is not signalled.
     pub mtu: u32,
 }
 
 impl Pi2Params {
-    /// The defaults of RFC 9332 for this target: updates every 16 ms, α 0.16 Hz, β 3.2 Hz, k 2.
-    /// Packets of up to 1,514 bytes, an Ethernet frame. [`Pi2::new`] and [`Pi2::set_params`] check
-    /// them.
+    /// Creates parameters with this target and the other defaults of RFC 9332: updates every 16 ms,
+    /// α 0.16 Hz, β 3.2 Hz, k 2. Packets of up to 1,514 bytes, an Ethernet frame. [`Pi2::new`] and
+    /// [`Pi2::set_params`] check them.
     #[must_use]
     pub const fn new(target: Nanos) -> Self {
         Self {
@@ -74,19 +73,19 @@ impl Pi2Params {
         }
     }
 
-    /// The same with updates every `period`.
+    /// Sets the time between two updates.
     #[must_use]
     pub const fn with_period(self, period: Nanos) -> Self {
         Self { period, ..self }
     }
 
-    /// The same with these α and β, in thousandths of a hertz.
+    /// Sets α and β, in millihertz.
     #[must_use]
     pub const fn with_gains(self, alpha_millihertz: u32, beta_millihertz: u32) -> Self {
         Self { alpha_millihertz, beta_millihertz, ..self }
     }
 
-    /// The same with a longest usual packet of `mtu` bytes.
+    /// Sets the longest usual packet, in bytes.
     #[must_use]
     pub const fn with_mtu(self, mtu: u32) -> Self {
         Self { mtu, ..self }
@@ -116,17 +115,17 @@ impl Pi2Params {
 }
 
 impl Default for Pi2Params {
-    /// A target of 15 ms.
+    /// Creates parameters with a target of 15 ms.
     fn default() -> Self {
         Self::new(Nanos(15_000_000))
     }
 }
 
-/// What [`Pi2`] remembers of one queue: 32 bytes.
+/// The state of [`Pi2`] for one queue: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pi2State {
     pi: Pi,
-    /// How long the last packet that left had been queued, in ns.
+    /// Sojourn time of the last packet that left, in ns.
     delay: u32,
 }
 
@@ -134,7 +133,7 @@ impl Pi2State {
     /// A queue that has not held a packet.
     pub const EMPTY: Self = Self { pi: Pi::EMPTY, delay: 0 };
 
-    /// A packet comes to an empty queue.
+    /// Handles a packet that arrives at an empty queue.
     fn begin(&mut self, now: Nanos, gains: &Gains) {
         if gains.is_due(self.pi.updated, now) || self.pi.p == 0 {
             self.delay = 0;
@@ -150,7 +149,7 @@ impl Pi2State {
     }
 }
 
-/// With delays as sojourn times have them, in whole ticks.
+/// Delays are encoded in whole ticks, like sojourn times.
 impl Words for Pi2State {
     fn to_words(self) -> [u64; 3] {
         let (delay, before) = (delay_in_bits(self.delay), delay_in_bits(self.pi.before));
@@ -165,8 +164,8 @@ impl Words for Pi2State {
 }
 
 alone! {
-    /// PI2 for the queues whose states are in the memory `T`; packets of queues beyond its
-    /// length are neither marked nor dropped.
+    /// PI2 for the queues whose states are in the memory `T`; packets of queues beyond its length
+    /// are neither marked nor dropped.
     ///
     /// ```
     /// use sched_core::{
@@ -185,7 +184,7 @@ alone! {
 }
 
 impl<T: Table<Pi2State>> Pi2<T> {
-    /// `p'` of the queue of `flow`, in steps of 2^-32, as of the last update. Never, for a queue
+    /// Returns `p'` of the queue of `flow`, in steps of 2^-32, at the last update; 0 for a queue
     /// without a state.
     #[must_use]
     pub fn probability(&self, flow: FlowId) -> Probability {
@@ -193,12 +192,13 @@ impl<T: Table<Pi2State>> Pi2<T> {
     }
 }
 
-/// What an arrival is told if `p'` is not 0.
+/// Decides about an arrival if `p'` is not 0.
 #[cold]
 fn toss(pi: &Pi, coupling: u8, ecn: Ecn, random: &mut Random) -> Admission {
     let (base, coupled) = (shortened(pi.p), pi.coupled(coupling));
     let is_overloaded = coupled == ONE;
-    // All three draws are made in any case, so that what is drawn does not depend on what is told.
+    // All three draws are always made, so that the sequence of random numbers does not depend on
+    // the decisions.
     let (first, second) = (base.draw(random), base.draw(random));
     let (squared, linear) = (first && second, shortened(coupled).draw(random));
     match ecn {
@@ -211,7 +211,7 @@ fn toss(pi: &Pi, coupling: u8, ecn: Ecn, random: &mut Random) -> Admission {
     }
 }
 
-/// Parameters, made ready.
+/// The precomputed parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pi2Law {
     gains: Gains,
@@ -247,7 +247,7 @@ impl Law for Pi2Law {
         Verdict::Pass
     }
 
-    /// Its sojourn time is the delay of the queue.
+    /// The sojourn time of the packet is the delay of the queue.
     #[inline]
     fn judge(&self, state: &mut Pi2State, _random: &mut Random, head: Head) -> Verdict {
         if self.gains.is_due(state.pi.updated, head.now) {

@@ -1,22 +1,23 @@
-//! PIE: arrivals are told with a probability that a controller moves, so that the delay comes to
-//! its target.
+//! PIE: signals arrivals with a probability that a controller adjusts to bring the delay to its
+//! target.
 //!
-//! Every period the probability rises or falls with the delay of the queue and with the change of
-//! that delay ([`pi`](super::pi)). An arrival is told with the probability: by a mark if it is
-//! ECN-capable and the probability is at most a threshold, and else by being turned away. Nothing
-//! is told during a first burst, while the delay is below half of the target and the probability
-//! below 20 %, and to a queue of two packets.
+//! Every period the probability changes with the delay of the queue and with the change of that
+//! delay ([`pi`](super::pi)). An arrival is signalled with the probability: marked if it is
+//! ECN-capable and the probability is at most a threshold, else rejected. There is no signal during
+//! an initial burst, while the delay is below half of the target and the probability below 20 %, or
+//! for a queue of at most two packets.
 //!
-//! **Time.** There is no timer. Updates are due at instants one period apart, counted from the
-//! packet that began the backlog. The first call after such an instant does what was due, for a
-//! queue that held packets eight updates at most.
+//! **Time.** There is no timer. Updates are due one period apart, counted from the packet that
+//! began the backlog. The first call after such an instant performs the update. For a queue that
+//! held packets, at most eight updates are made up for.
 //!
-//! **Promises.** Between two arrivals that are told lie at least `0.85/p` arrivals and at most
-//! `8.5/p`. The same seed, parameters and calls give the same verdicts on every target.
+//! **Promises.** Between two signals there are at least `0.85/p` and at most `8.5/p` arrivals. The
+//! same seed, parameters and calls give the same verdicts on every target.
 //!
-//! **Cost.** O(1): a few comparisons a packet, an update once a period. Memory: 32 bytes a queue.
+//! **Cost.** O(1): a few comparisons per packet, an update once per period. Memory: 32 bytes per
+//! queue.
 //!
-//! **Source.** RFC 8033; where this departs from it: `docs/disciplines/pie.md`.
+//! **Source.** RFC 8033. Departures: `docs/disciplines/pie.md`.
 
 use super::law::{Law, Words, alone, bits, signals_arrivals, time_from_bits, time_in_bits};
 use super::pi::{
@@ -27,7 +28,7 @@ use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swa
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
 
-/// What is set for a [`Pie`], one setting for all queues.
+/// The parameters of [`Pie`], common to all queues.
 ///
 /// ```
 /// use sched_core::{Nanos, PieParams, Probability};
@@ -42,30 +43,31 @@ use crate::{FlowId, Nanos, Packet};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PieParams {
-    /// The delay that the controller aims at (`QDELAY_REF`): 1,024 ns to 1 s.
+    /// The target delay of the controller (`QDELAY_REF`): 1,024 ns to 1 s.
     pub target: Nanos,
     /// The time between two updates of the probability (`T_UPDATE`): 1,024 ns to 1 s.
     pub period: Nanos,
-    /// How long a queue may stand before anything is told (`MAX_BURST`): 0 to 4 s.
+    /// The burst allowance: the time for which a queue may be standing before the first signal
+    /// (`MAX_BURST`). 0 to 4 s.
     pub max_burst: Nanos,
-    /// α in thousandths of a hertz: what the probability gains an update for a second above the
-    /// target. 1 to 1,000,000.
+    /// α in millihertz: the increase of the probability per update and second above the target. 1
+    /// to 1,000,000.
     pub alpha_millihertz: u32,
-    /// β in thousandths of a hertz: what it gains an update for a second that the delay has grown.
-    /// 1 to 1,000,000.
+    /// β in millihertz: the increase per update and second by which the delay has grown. 1 to
+    /// 1,000,000.
     pub beta_millihertz: u32,
-    /// Up to this probability an ECN-capable arrival is marked, above it is turned away
+    /// Up to this probability an ECN-capable arrival is marked, above it is rejected
     /// (`MARK_ECNTH`).
     pub mark_up_to: Probability,
-    /// The longest usual packet, `1..=`[`Packet::MAX_LEN`] bytes. A queue of two such packets and
-    /// less is told nothing.
+    /// The longest usual packet, `1..=`[`Packet::MAX_LEN`] bytes. A queue of at most two such
+    /// packets is not signalled.
     pub mtu: u32,
 }
 
 impl PieParams {
-    /// The defaults of RFC 8033 for this target: updates every 15 ms, bursts of 150 ms, α 0.125 Hz,
-    /// β 1.25 Hz, marks up to 10 %. Packets of up to 1,514 bytes, an Ethernet frame. [`Pie::new`]
-    /// and [`Pie::set_params`] check them.
+    /// Creates parameters with this target and the other defaults of RFC 8033: updates every 15 ms,
+    /// bursts of 150 ms, α 0.125 Hz, β 1.25 Hz, marks up to 10 %. Packets of up to 1,514 bytes, an
+    /// Ethernet frame. [`Pie::new`] and [`Pie::set_params`] check them.
     #[must_use]
     pub const fn new(target: Nanos) -> Self {
         Self {
@@ -79,25 +81,25 @@ impl PieParams {
         }
     }
 
-    /// The same with updates every `period`.
+    /// Sets the time between two updates.
     #[must_use]
     pub const fn with_period(self, period: Nanos) -> Self {
         Self { period, ..self }
     }
 
-    /// The same with another burst allowance.
+    /// Sets the burst allowance.
     #[must_use]
     pub const fn with_max_burst(self, max_burst: Nanos) -> Self {
         Self { max_burst, ..self }
     }
 
-    /// The same with these α and β, in thousandths of a hertz.
+    /// Sets α and β, in millihertz.
     #[must_use]
     pub const fn with_gains(self, alpha_millihertz: u32, beta_millihertz: u32) -> Self {
         Self { alpha_millihertz, beta_millihertz, ..self }
     }
 
-    /// The same with a longest usual packet of `mtu` bytes.
+    /// Sets the longest usual packet, in bytes.
     #[must_use]
     pub const fn with_mtu(self, mtu: u32) -> Self {
         Self { mtu, ..self }
@@ -129,7 +131,7 @@ impl PieParams {
 }
 
 impl Default for PieParams {
-    /// A target of 15 ms (RFC 8033 §4.2).
+    /// Creates parameters with a target of 15 ms (RFC 8033 §4.2).
     fn default() -> Self {
         Self::new(Nanos(15_000_000))
     }
@@ -137,8 +139,8 @@ impl Default for PieParams {
 
 const MAX_BURST: u64 = 4_000_000_000;
 
-/// The steps that the tuning divides by: below each probability by two to the power beside it (RFC
-/// 8033 §5.2 with the table of its appendix).
+/// The automatic tuning: below each probability, steps are divided by two to the power next to it
+/// (RFC 8033 §5.2 with the table of its appendix).
 const TUNING: [(u64, u32); 6] = [
     (fraction(1, 1_000_000), 11),
     (fraction(1, 100_000), 9),
@@ -149,33 +151,33 @@ const TUNING: [(u64, u32); 6] = [
 ];
 const TENTH: u64 = fraction(1, 10);
 const FIFTH: u64 = fraction(1, 5);
-/// 2 %: the largest rise from 10 % on, and what a delay above [`LONG_DELAY`] adds.
+/// 2 %: the largest increase per update from 10 % on, and the extra increase for a delay above
+/// [`LONG_DELAY`].
 const FIFTIETH: u64 = fraction(1, 50);
 /// 250 ms in ns.
 const LONG_DELAY: u32 = 250_000_000;
 
-/// Fraction bits of the sum of probabilities since the last arrival that was told. It stays below
-/// 9.5.
+/// Fraction bits of the sum of probabilities since the last signal. It stays below 9.5.
 const SUM_BITS: u32 = 28;
-/// Below this sum no arrival is told: 0.85.
+/// Below this sum no arrival is signalled: 0.85.
 const SUM_LEAST: u32 = 228_170_138;
-/// From this sum on each arrival is told: 8.5.
+/// From this sum on every arrival is signalled: 8.5.
 const SUM_MOST: u32 = 2_281_701_376;
 
-/// What [`Pie`] remembers of one queue: 32 bytes.
+/// The state of [`Pie`] for one queue: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieState {
-    /// The instant of the last update, or of the packet that began it all.
+    /// The time of the last update, or of the packet that began the backlog.
     updated: Nanos,
-    /// The probability, a fraction of 64 bits.
+    /// The probability, a 64-bit fraction.
     p: u64,
-    /// The probabilities of the arrivals since the last that was told, in units of 2^-28.
+    /// The sum of the probabilities of the arrivals since the last signal, in units of 2^-28.
     sum: u32,
-    /// How long the last packet that left had been queued, in ns.
+    /// Sojourn time of the last packet that left, in ns.
     delay: u32,
-    /// What `delay` was in the last update.
+    /// The value of `delay` in the last update.
     before: u32,
-    /// How many periods of the burst allowance are spent: fewer than 2^22.
+    /// Periods of the burst allowance that are used up: fewer than 2^22.
     spent: u32,
 }
 
@@ -184,19 +186,19 @@ impl PieState {
     pub const EMPTY: Self =
         Self { updated: Nanos::ZERO, p: 0, sum: 0, delay: 0, before: 0, spent: 0 };
 
-    /// Bits of a probability that are not kept.
+    /// Low bits of a probability that are not stored.
     const BELOW: u32 = 22;
-    /// The largest probability in the bits that are kept.
+    /// The largest probability in the stored bits.
     const MOST: u64 = u64::MAX >> Self::BELOW;
 
-    /// `p` is as near to this as its bits allow; 1 stays 1.
+    /// Sets `p` to the nearest value that its bits allow; 1 stays 1.
     const fn set_p(&mut self, p: u64) {
         let kept = p >> Self::BELOW;
         self.p = if kept == Self::MOST { ONE } else { kept << Self::BELOW };
     }
 }
 
-/// With delays as sojourn times have them, in whole ticks.
+/// Delays are encoded in whole ticks, like sojourn times.
 impl Words for PieState {
     fn to_words(self) -> [u64; 3] {
         let updated = time_in_bits(self.updated);
@@ -224,12 +226,12 @@ impl Words for PieState {
     }
 }
 
-/// Where in the last word of a [`PieState`] the upper bits of its instant begin.
+/// The position in the last word of a [`PieState`] of the upper bits of its instant.
 const HIGH: u32 = u32::BITS + DELAY_BITS;
 
 alone! {
-    /// PIE for the queues whose states are in the memory `T`; packets of queues beyond its
-    /// length are neither marked nor dropped.
+    /// PIE for the queues whose states are in the memory `T`; packets of queues beyond its length
+    /// are neither marked nor dropped.
     ///
     /// ```
     /// use sched_core::{
@@ -247,11 +249,11 @@ alone! {
     pub struct Pie<PieState>, PieParams, PieLaw
 }
 
-/// Parameters, made ready.
+/// The precomputed parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PieLaw {
     gains: Gains,
-    /// As a fraction of 64 bits.
+    /// As a 64-bit fraction.
     mark_up_to: u64,
     /// The burst allowance in periods, rounded up: fewer than 2^22.
     burst: u32,
@@ -260,14 +262,14 @@ pub(super) struct PieLaw {
 }
 
 impl PieLaw {
-    /// A packet comes to an empty queue. A queue without a probability begins anew; else the
-    /// updates of the time when it was empty are made up for.
+    /// Handles a packet that arrives at an empty queue. With probability 0 the state restarts;
+    /// otherwise the updates of the idle time are made up for.
     fn begin(&self, state: &mut PieState, now: Nanos) {
         if state.p > 0 && self.gains.is_due(state.updated, now) {
             state.delay = 0;
             let more = self.catch_up(state, now);
-            // What remains of a long silence halves the probability every 32 updates: about what
-            // 0.98 each would.
+            // The rest of a long silence halves the probability every 32 updates, which
+            // approximates a factor of 0.98 each.
             let halvings = u32::try_from(more >> 5).unwrap_or(u32::MAX);
             state.set_p(state.p.checked_shr(halvings).unwrap_or(0));
         }
@@ -276,7 +278,7 @@ impl PieLaw {
         }
     }
 
-    /// Makes up for at most [`MAX_UPDATES`], and returns how many more were missed.
+    /// Makes up for at most [`MAX_UPDATES`] updates, and returns the number of skipped ones.
     #[cold]
     fn catch_up(&self, state: &mut PieState, now: Nanos) -> u64 {
         let period = self.gains.period;
@@ -298,7 +300,7 @@ impl PieLaw {
         more
     }
 
-    /// One update (RFC 8033 §4.2, §5.2, §5.5, §4.4).
+    /// Performs one update (RFC 8033 §4.2, §5.2, §5.5, §4.4).
     fn update(&self, state: &mut PieState) {
         let PieState { p, delay, before, .. } = *state;
         let shift = TUNING.iter().find(|band| p < band.0).map_or(0, |band| band.1);
@@ -311,7 +313,7 @@ impl PieLaw {
         }
         let mut p = moved(p, step);
         if delay == 0 && before == 0 {
-            // A fiftieth off, without a division.
+            // Multiplies by 0.98 without a division.
             p = p.wrapping_sub(product(p, FIFTIETH));
         }
         state.set_p(p);
@@ -323,7 +325,8 @@ impl PieLaw {
         state.before = delay;
     }
 
-    /// Whether the arrival at a queue of `held` bytes is not to be told whatever the probability.
+    /// Returns true if an arrival at a queue of `held` bytes is not signalled whatever the
+    /// probability.
     #[inline]
     const fn spares(&self, state: &PieState, held: u32) -> bool {
         held <= self.spared
@@ -331,7 +334,7 @@ impl PieLaw {
             || (state.p < FIFTH && state.before < self.gains.target >> 1)
     }
 
-    /// What the probability says of an arrival (RFC 8033 §4.1, §5.1, §5.4).
+    /// Decides about an arrival with the probability (RFC 8033 §4.1, §5.1, §5.4).
     #[cold]
     fn toss(&self, state: &mut PieState, random: &mut Random) -> Admission {
         if state.p == 0 {
@@ -374,7 +377,7 @@ impl Law for PieLaw {
         Verdict::Pass
     }
 
-    /// Its sojourn time is the delay of the queue.
+    /// The sojourn time of the packet is the delay of the queue.
     #[inline]
     fn judge(&self, state: &mut PieState, _random: &mut Random, head: Head) -> Verdict {
         if self.gains.is_due(state.updated, head.now) {
@@ -384,26 +387,26 @@ impl Law for PieLaw {
         Verdict::Pass
     }
 
-    /// The sum begins anew, as after any other loss.
+    /// Resets the sum, as after any other loss.
     fn overflowed(&self, state: &mut PieState, _now: Nanos) {
         state.sum = 0;
     }
 }
 
-/// `p` in units of [`SUM_BITS`].
+/// Converts `p` to [`SUM_BITS`] fraction bits.
 fn sum_of(p: u64) -> u32 {
     u32::try_from(p >> (u64::BITS.wrapping_sub(SUM_BITS))).unwrap_or(u32::MAX)
 }
 
-/// Whether what has the probability `p` happens.
+/// Returns true with the probability `p`.
 fn happens(p: u64, random: &mut Random) -> bool {
     let drawn = u64::from(random.next_u32()) << 32 | u64::from(random.next_u32());
     p == ONE || drawn < p
 }
 
 impl<T: Table<PieState>> Pie<T> {
-    /// With which probability arrivals of `flow` are told, in steps of 2^-32, as of the last
-    /// update. Never, for a queue without a state.
+    /// Returns the probability that arrivals of `flow` are signalled, in steps of 2^-32, at the
+    /// last update; 0 for a queue without a state.
     #[must_use]
     pub fn probability(&self, flow: FlowId) -> Probability {
         shortened(self.states.as_ref().get(flow.index()).map_or(0, |state| state.p))

@@ -1,21 +1,21 @@
-//! Chance for AQMs: a seeded generator, and probabilities as fractions of 32 bits.
+//! Randomness for AQMs: a seeded generator, and probabilities as 32-bit fractions.
 //!
-//! An AQM that tosses coins stays a function of its operations: the caller gives the seed, and the
-//! same seed gives the same verdicts on every target. The generator is small and quick, and no
-//! secret: a sender that sees enough of what is dropped could foresee the next draws. An AQM
-//! therefore lets a draw decide which packet of a flow is dropped, and never which flow.
+//! A randomized AQM is still a function of its inputs: the caller provides the seed, and the same
+//! seed gives the same verdicts on every target. The generator is small and fast but not secret: a
+//! sender that observes enough drops could predict the next draws. So an AQM lets a draw decide
+//! which packet of a flow is dropped, but never which flow.
 //!
-//! **Cost.** A draw is three shifts and a multiplication; no division, no loop. Memory: 8 bytes a
-//! generator.
+//! **Cost.** A draw takes three shifts and a multiplication; no division, no loop. Memory: 8 bytes
+//! per generator.
 //!
 //! **Source.** xorshift64\*: G. Marsaglia, *Xorshift RNGs*, Journal of Statistical Software 8 (14),
 //! 2003; S. Vigna, *An experimental exploration of Marsaglia's xorshift generators, scrambled*, ACM
-//! Transactions on Mathematical Software 42 (4), 2016: shifts 12, 25, 27. The seed is spread by the
+//! Transactions on Mathematical Software 42 (4), 2016: shifts 12, 25, 27. The seed is mixed by the
 //! finalizer of SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014).
 
 use crate::flow_scheduler::ConfigError;
 
-/// A seeded source of random numbers, xorshift64\*: period 2^64 − 1, 8 bytes.
+/// A seeded random number generator, xorshift64\*: period 2^64 − 1, 8 bytes.
 ///
 /// ```
 /// use sched_core::Random;
@@ -27,24 +27,23 @@ use crate::flow_scheduler::ConfigError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Random {
-    /// Never 0: from 0 the shifts lead nowhere.
+    /// Never 0, the fixed point of the shifts.
     state: u64,
 }
 
 impl Random {
-    /// The generator of this seed, whatever number that is. Seeds that differ in one bit start far
-    /// apart.
+    /// Creates a generator from any seed. Seeds that differ in one bit start far apart.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let z = z ^ (z >> 31);
-        // One seed of 2^64 is spread to 0.
+        // One of the 2^64 seeds is mixed to 0.
         Self { state: if z == 0 { 1 } else { z } }
     }
 
-    /// The next number: 32 bits, the upper half of the generator's 64, which is the better one.
+    /// Returns the next number: the upper 32 of the generator's 64 bits, which are the better half.
     #[inline]
     pub const fn next_u32(&mut self) -> u32 {
         let mut x = self.state;
@@ -57,10 +56,10 @@ impl Random {
     }
 }
 
-/// A probability: a fraction of 32 bits.
+/// A probability as a 32-bit fraction.
 ///
-/// The raw number `r` stands for `r / 2^32`, from 0, which never happens, to `1 − 2^-31`. The
-/// largest number, 2^32 − 1, stands for 1: what has this probability always happens.
+/// The raw number `r` represents `r / 2^32`, from 0, which never happens, to `1 − 2^-31`. The
+/// largest number, 2^32 − 1, represents 1, which always happens.
 ///
 /// ```
 /// use sched_core::{Probability, Random};
@@ -83,66 +82,67 @@ pub struct Probability {
 }
 
 impl Probability {
-    /// 0: never happens.
+    /// Probability 0: never happens.
     pub const NEVER: Self = Self { raw: 0 };
-    /// 1: always happens.
+    /// Probability 1: always happens.
     pub const ALWAYS: Self = Self { raw: u32::MAX };
-    /// One tenth, rounded down: up to here BLUE and PIE mark.
+    /// One tenth, rounded down: up to this probability BLUE and PIE mark.
     pub(super) const TENTH: Self = Self { raw: 429_496_729 };
 
-    /// `raw / 2^32`; [`Self::ALWAYS`] for the largest number.
+    /// Creates the probability `raw / 2^32`; [`Self::ALWAYS`] for the largest number.
     #[must_use]
     pub const fn from_raw(raw: u32) -> Self {
         Self { raw }
     }
 
-    /// What [`Self::from_raw`] makes this probability of.
+    /// Returns the raw number; the inverse of [`Self::from_raw`].
     #[must_use]
     pub const fn raw(self) -> u32 {
         self.raw
     }
 
-    /// `parts / whole`, rounded down to a raw number. A division: for parameters, not for packets.
+    /// Creates the probability `parts / whole`, rounded down to a raw number. Takes a division: for
+    /// parameters, not for packets.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if `whole` is 0, or `parts` exceeds it: a probability is 0 to 1.
+    /// [`ConfigError::OutOfRange`] if `whole` is 0 or `parts` exceeds it.
     pub fn ratio(parts: u32, whole: u32) -> Result<Self, ConfigError> {
         ConfigError::check_range("whole of a probability", whole.into(), 1, u32::MAX.into())?;
         ConfigError::check_range("parts of a probability", parts.into(), 0, whole.into())?;
         let raw = (u64::from(parts) << 32).checked_div(whole.into()).unwrap_or(u64::MAX);
-        // 2^32, for the whole, is the only quotient that does not fit.
+        // 2^32, for probability 1, is the only quotient that does not fit.
         Ok(Self { raw: u32::try_from(raw).unwrap_or(u32::MAX) })
     }
 
-    /// The sum, at most 1.
+    /// Returns the sum, at most 1.
     #[must_use]
     #[inline]
     pub const fn plus(self, step: Self) -> Self {
         Self { raw: self.raw.saturating_add(step.raw) }
     }
 
-    /// The difference, at least 0.
+    /// Returns the difference, at least 0.
     #[must_use]
     #[inline]
     pub const fn minus(self, step: Self) -> Self {
         Self { raw: self.raw.saturating_sub(step.raw) }
     }
 
-    /// Whether an event of this probability happens: draws a number in any case.
+    /// Returns true with this probability. Always draws a number.
     ///
-    /// Of the 2^32 numbers that may be drawn, exactly `raw` say yes; all of them for
-    /// [`Self::ALWAYS`].
+    /// Of the 2^32 numbers that may be drawn, exactly `raw` return true; for [`Self::ALWAYS`] all
+    /// of them.
     #[must_use]
     #[inline]
     pub const fn draw(self, random: &mut Random) -> bool {
         self.happens_at(random.next_u32())
     }
 
-    /// Whether an event of this probability happens if `drawn` was drawn.
+    /// Returns true if the drawn number `drawn` makes the event happen.
     #[inline]
     const fn happens_at(self, drawn: u32) -> bool {
-        // Two numbers stand for the largest: both are below ALWAYS, and neither is below another
-        // probability.
+        // The two largest numbers count as one: both are below ALWAYS, and neither is below any
+        // other probability.
         let below_always = if drawn == u32::MAX { u32::MAX.wrapping_sub(1) } else { drawn };
         below_always < self.raw
     }
@@ -152,8 +152,8 @@ impl Probability {
 mod tests {
     use super::*;
 
-    /// xorshift64\* written with 128 bits, from the text: three shifts, then the product's upper
-    /// half of 64 bits.
+    /// xorshift64\* in 128-bit arithmetic, from its definition: three shifts, then the upper half
+    /// of the 64-bit product.
     fn step(state: &mut u128) -> u128 {
         let mask = u128::from(u64::MAX);
         *state ^= *state >> 12;
@@ -169,17 +169,17 @@ mod tests {
         for _ in 0..1_000 {
             assert_eq!(u128::from(random.next_u32()), step(&mut state));
         }
-        // The first output of the state 1 by hand: 1 + 2^25 times the constant, its upper half.
+        // The first output of state 1, calculated manually: the upper half of 1 + 2^25 times the
+        // constant.
         let first = 0x2545_f491_4f6c_dd1d_u64.wrapping_mul((1 << 25) + 1);
         assert_eq!(u64::from(Random { state: 1 }.next_u32()), first >> 32);
-        // The first outputs of SplitMix64 from the states 0 and 0x9e37…: they are the states of our
+        // The first outputs of SplitMix64 from the states 0 and 0x9e37… are the states of our
         // seeds.
         assert_eq!(Random::new(0).state, 0xe220_a839_7b1d_cdaf);
         assert_eq!(Random::new(0x9e37_79b9_7f4a_7c15).state, 0x6e78_9e6a_a1b9_65f4);
     }
 
-    /// The one seed that the finalizer spreads to 0 is `−0x9e37…`: the generator moves all the
-    /// same.
+    /// The one seed that the finalizer mixes to 0 is `−0x9e37…`: the generator still advances.
     #[test]
     fn no_seed_stands_still() {
         for seed in [0, 1, u64::MAX, 0_u64.wrapping_sub(0x9e37_79b9_7f4a_7c15)] {
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Goal: a draw happens at exactly `raw` of the 2^32 numbers, and a number on the boundary is
+    /// Goal: a draw happens for exactly `raw` of the 2^32 numbers, and a number on the boundary is
     /// on one side.
     #[test]
     fn the_edges_of_a_draw_are_where_they_are_said_to_be() {
@@ -207,8 +207,8 @@ mod tests {
         }
     }
 
-    /// Goal: an event comes as often as its probability says. Method: a million draws; five
-    /// standard deviations.
+    /// Goal: an event happens as often as its probability says. Method: a million draws, within
+    /// five standard deviations.
     #[test]
     fn a_million_draws_are_as_many_as_the_probability_says() {
         for (seed, parts) in [(1, 1), (2, 10), (3, 234), (4, 500), (5, 999)] {

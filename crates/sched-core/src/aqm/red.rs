@@ -1,30 +1,30 @@
-//! RED: arrivals are signalled early, with a probability that grows with the average queue.
+//! RED: signals arrivals early, with a probability that grows with the average queue length.
 //!
-//! The average of the bytes queued is kept at each arrival. Below a first threshold every arrival
-//! passes. Between two thresholds an arrival is marked, or turned away, with a probability that
-//! grows with the average, and with the number of arrivals since the last signal: so signals come
-//! at even distances and not in clusters. Above the second threshold arrivals are turned away. Two
-//! options, each off unless asked for:
+//! The average of the bytes queued is updated at each arrival. Below the first threshold every
+//! arrival passes. Between the two thresholds an arrival is marked or dropped with a probability
+//! that grows with the average and with the number of arrivals since the last signal, so that
+//! signals are evenly spaced and not clustered. Above the second threshold arrivals are rejected.
+//! Two options, both off by default:
 //!
 //! - *gentle*: between one and two times the second threshold the probability grows to 1 instead of
 //!   jumping there;
-//! - *adaptive*: the probability at the second threshold follows the average, so that this stays in
-//!   the middle.
+//! - *adaptive*: the probability at the second threshold follows the average, to keep the average
+//!   in the middle.
 //!
 //! **Promises.** No arrival is signalled while the average is below the first threshold. At a
 //! constant average there are at most `1/p` arrivals from one signal to the next, where `p` is the
-//! probability at this average, 2^-24 at least. No packet is signalled at delivery. Above the
-//! second threshold ECN-capable packets are turned away and not marked: traffic that does not
-//! respond cannot fill the queue by being marked. Same parameters, seed and operations, same
-//! verdicts on every target.
+//! probability at this average, at least 2^-24. No packet is signalled at delivery. Above the
+//! second threshold ECN-capable packets are rejected, not marked: unresponsive traffic cannot fill
+//! the queue by being marked. The same parameters, seed and operations give the same verdicts on
+//! every target.
 //!
-//! **Cost.** O(1): two multiplications for an arrival between the thresholds, and no division; two
-//! multiplications for each bit of the number of packets that could have left while the queue was
-//! empty, at most 21. Memory: 32 bytes a queue.
+//! **Cost.** O(1): two multiplications for an arrival between the thresholds, and no division. An
+//! arrival at an empty queue takes two multiplications per bit of the number of packets that could
+//! have left meanwhile, at most 21 bits. Memory: 32 bytes per queue.
 //!
 //! **Source.** S. Floyd, V. Jacobson, *Random Early Detection Gateways for Congestion Avoidance*,
 //! IEEE/ACM Transactions on Networking 1 (4), 1993; S. Floyd, R. Gummadi, S. Shenker, *Adaptive
-//! RED*, 2001. Where this departs from them: `docs/disciplines/red.md`.
+//! RED*, 2001. Departures: `docs/disciplines/red.md`.
 
 use super::law::{
     Law, TIME_BITS, Words, alone, bits, signals_arrivals, time_from_bits, time_in_bits,
@@ -33,7 +33,7 @@ use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict, swa
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos};
 
-/// What is set for a [`Red`], one setting for all queues.
+/// The parameters of [`Red`], common to all queues.
 ///
 /// ```
 /// use sched_core::{Probability, RedParams};
@@ -46,39 +46,40 @@ use crate::{FlowId, Nanos};
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RedParams {
-    /// No arrival is signalled while the average is below this many bytes; at least 1.
+    /// First threshold: no arrival is signalled while the average is below this many bytes; at
+    /// least 1.
     pub min_threshold: u32,
-    /// Arrivals are turned away from this average on; above the first threshold, at most
-    /// [`RedParams::MAX_THRESHOLD`] bytes.
+    /// Second threshold: arrivals are rejected from this average on. Above the first threshold, at
+    /// most [`RedParams::MAX_THRESHOLD`] bytes.
     pub max_threshold: u32,
     /// The probability just below the second threshold. Not [`Probability::NEVER`].
     pub max_probability: Probability,
-    /// An arrival moves the average by one of `2^weight` of the difference:
+    /// An arrival changes the average by `2^-weight` of the difference:
     /// `1..=`[`RedParams::MAX_WEIGHT`].
     pub weight: u32,
-    /// How long a usual packet takes on the line, 1 ns to 2^30 ns: while a queue is empty, its
-    /// average falls as if packets had left at this distance.
+    /// The transmission time of a usual packet, 1 ns to 2^30 ns: while a queue is empty, its
+    /// average falls as if packets had left at this spacing.
     pub packet_time: Nanos,
-    /// Above the second threshold the probability grows to 1 at twice that.
+    /// Above the second threshold the probability grows to 1 at twice that threshold.
     pub gentle: bool,
     /// The probability at the second threshold follows the average of each queue, every
-    /// [`RedParams::ADAPTS_AFTER`]. It starts at `max_probability`, and is kept in 0.01 to 0.5.
+    /// [`RedParams::ADAPTS_AFTER`]. It starts at `max_probability` and is kept between 0.01 and
+    /// 0.5.
     pub adaptive: bool,
 }
 
 impl RedParams {
     /// The highest second threshold: 1 GiB.
     pub const MAX_THRESHOLD: u32 = 1 << 30;
-    /// The slowest average: one of 65,536.
+    /// The slowest average: a factor of 1/65,536.
     pub const MAX_WEIGHT: u32 = 16;
-    /// The distance between two steps of the [adaptive](Self::adaptive) probability.
+    /// The time between two steps of the [adaptive](Self::adaptive) probability.
     pub const ADAPTS_AFTER: Nanos = Nanos::from_millis(500);
-    /// The longest packet time.
     const MAX_PACKET_TIME: u64 = 1 << 30;
 
-    /// RED between these thresholds, in bytes: at most one of 50 arrivals is signalled below the
-    /// second, the average moves by 1/512 (0.002, as published), and a usual packet takes 1.2 ms
-    /// (1,500 bytes at 10 Mbit/s). [`Red::new`] and [`Red::set_params`] check them.
+    /// Creates parameters with these thresholds, in bytes. At most one of 50 arrivals is signalled
+    /// below the second, the average changes by 1/512 (0.002, as published), and a usual packet
+    /// takes 1.2 ms (1,500 bytes at 10 Mbit/s). [`Red::new`] and [`Red::set_params`] check them.
     #[must_use]
     pub const fn new(min_threshold: u32, max_threshold: u32) -> Self {
         Self {
@@ -92,31 +93,31 @@ impl RedParams {
         }
     }
 
-    /// The same with another probability at the second threshold.
+    /// Sets the probability at the second threshold.
     #[must_use]
     pub const fn with_max_probability(self, max_probability: Probability) -> Self {
         Self { max_probability, ..self }
     }
 
-    /// The same with an average that moves by one of `2^weight`.
+    /// Sets the weight: an arrival changes the average by `2^-weight` of the difference.
     #[must_use]
     pub const fn with_weight(self, weight: u32) -> Self {
         Self { weight, ..self }
     }
 
-    /// The same where a usual packet takes `packet_time` on the line.
+    /// Sets the transmission time of a usual packet.
     #[must_use]
     pub const fn with_packet_time(self, packet_time: Nanos) -> Self {
         Self { packet_time, ..self }
     }
 
-    /// The same where the probability grows to 1 between one and two times the second threshold.
+    /// Makes the probability grow to 1 between one and two times the second threshold.
     #[must_use]
     pub const fn gentle(self) -> Self {
         Self { gentle: true, ..self }
     }
 
-    /// The same where the probability at the second threshold follows the average.
+    /// Makes the probability at the second threshold follow the average.
     #[must_use]
     pub const fn adaptive(self) -> Self {
         Self { adaptive: true, ..self }
@@ -141,26 +142,25 @@ impl RedParams {
     }
 }
 
-/// What [`Red`] remembers of one queue: 32 bytes.
+/// The state of [`Red`] for one queue: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedState {
     /// `2^FRACTION` times the average of the bytes queued.
     average: u64,
-    /// When the queue became empty, or was last offered a packet while it was. Stale while it
-    /// holds packets, and without meaning while the average is 0.
+    /// The time at which the queue became empty, or was last offered a packet while it was. Stale
+    /// while it holds packets, and meaningless while the average is 0.
     idle_since: Nanos,
-    /// When the probability was last adapted, in ns modulo 2^32; stale unless `probability` is
-    /// above 0.
+    /// The time of the last adaptation, in ns modulo 2^32; stale unless `probability` is above 0.
     adapted: u32,
     /// The adaptive probability at the second threshold; 0 before it is first needed.
     probability: u32,
-    /// Arrivals that passed since the last signal, at most [`MOST_COUNTED`]; 0 if the average was
-    /// below the first threshold since.
+    /// Arrivals that passed since the last signal, at most [`MOST_COUNTED`]; 0 if the average has
+    /// been below the first threshold since.
     count: u32,
 }
 
 impl RedState {
-    /// A queue that has held nothing.
+    /// A queue that has not held a packet.
     pub const EMPTY: Self =
         Self { average: 0, idle_since: Nanos::ZERO, adapted: 0, probability: 0, count: 0 };
 }
@@ -187,11 +187,11 @@ impl Words for RedState {
     }
 }
 
-/// Fraction bits of an average: below the rounding of the slowest one.
+/// Fraction bits of an average: finer than the rounding of the slowest one.
 const FRACTION: u32 = 20;
 /// Bits of an average of numbers below 2^32.
 const AVERAGE_BITS: u32 = u32::BITS + FRACTION;
-/// The low bits of a count that the word of the average has room for.
+/// The low bits of a count that fit into the word of the average.
 const COUNT_LOW: u32 = u64::BITS - AVERAGE_BITS;
 /// The most arrivals that are counted between two signals.
 const MOST_COUNTED: u32 = (1 << (2 * COUNT_LOW)) - 1;
@@ -199,24 +199,24 @@ const MOST_COUNTED: u32 = (1 << (2 * COUNT_LOW)) - 1;
 const INVERSE: u32 = 62;
 /// Fraction bits of the reciprocal of the packet time.
 const PACKETS: u32 = 42;
-/// After `2^(weight + FORGOTTEN)` packet times an average is 0: e^-32 of what it was is less than
-/// its rounding.
+/// After `2^(weight + FORGOTTEN)` packet times an average is 0: e^-32 of its value is less than its
+/// rounding.
 const FORGOTTEN: u32 = 5;
 
-/// Parameters, and what follows from them, so that no arrival divides.
+/// Parameters with precomputed reciprocals, so that no arrival divides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RedLaw {
     min_threshold: u32,
     max_threshold: u32,
     max_probability: u32,
     packet_time: u32,
-    /// `2^INVERSE` over the distance of the thresholds, and over the second one.
+    /// `2^INVERSE` divided by the distance of the thresholds, and by the second one.
     per_span: u64,
     per_threshold: u64,
-    /// `2^PACKETS` over the packet time.
+    /// `2^PACKETS` divided by the packet time.
     per_packet_time: u64,
-    /// The adaptive probability rises above this average and falls below that one: 6/10 and 4/10
-    /// of the way between the thresholds.
+    /// The adaptive probability rises above the first average and falls below the second: 6/10 and
+    /// 4/10 of the way between the thresholds.
     rises_above: u32,
     falls_below: u32,
     weight: u8,
@@ -251,8 +251,8 @@ impl RedLaw {
         }
     }
 
-    /// `average`, after the queue was empty for `idle`: times `1 − 2^-weight` for each packet that
-    /// could have left.
+    /// Returns `average` after the queue was empty for `idle`: multiplied by `1 − 2^-weight` for
+    /// each packet that could have left.
     fn decayed(&self, average: u64, idle: Nanos) -> u64 {
         let weight = u32::from(self.weight);
         let forgotten = u64::from(self.packet_time) << weight.wrapping_add(FORGOTTEN);
@@ -260,9 +260,9 @@ impl RedLaw {
             return 0;
         }
         // Below 2^(16 + 5) packet times of at most 2^30 ns, and a packet time times its reciprocal
-        // is at most 2^42 and that time: no overflow.
+        // is at most 2^42 plus that time: no overflow.
         let mut packets = idle.0.wrapping_mul(self.per_packet_time) >> PACKETS;
-        // `(1 − 2^-weight)^(2^i)` in parts of 2^32.
+        // `(1 − 2^-weight)^(2^i)` in units of 2^-32.
         let mut power = 0_u32.wrapping_sub(1_u32.wrapping_shl(u32::BITS.wrapping_sub(weight)));
         let mut left = average;
         while packets > 0 {
@@ -275,9 +275,9 @@ impl RedLaw {
         left
     }
 
-    /// The adaptive probability at the second threshold, adapted if that is due.
+    /// Returns the adaptive probability at the second threshold, after adapting it if that is due.
     fn adapt(&self, state: &mut RedState, now: Nanos) -> u32 {
-        /// 1/100, 1/2 and 9/10 in parts of 2^32.
+        /// 1/100, 1/2 and 9/10 in units of 2^-32.
         const LEAST: u32 = 42_949_673;
         const MOST: u32 = 1 << 31;
         const NINE_TENTHS: u32 = 3_865_470_566;
@@ -304,12 +304,12 @@ impl RedLaw {
     }
 }
 
-/// The upper half of a number.
+/// Returns the upper half of a number.
 const fn upper(number: u64) -> u32 {
     (number >> 32) as u32
 }
 
-/// `number · fraction / 2^32`, rounded down to at most one less.
+/// Returns `number · fraction / 2^32`, rounded down to at most one less.
 const fn part(number: u64, fraction: u32) -> u64 {
     let (high, low) = (number >> 32, number & u32::MAX as u64);
     let low = low.wrapping_mul(fraction as u64) >> 32;
@@ -337,26 +337,26 @@ alone! {
 }
 
 impl<T: Table<RedState>> Red<T> {
-    /// The average of the bytes in the queue of `flow`, as of its last arrival; 0 beyond the
-    /// states.
+    /// Returns the average of the bytes in the queue of `flow` at its last arrival; 0 for a queue
+    /// without a state.
     pub fn average(&self, flow: FlowId) -> u32 {
         self.states.as_ref().get(flow.index()).map_or(0, RedState::bytes)
     }
 }
 
 impl RedState {
-    /// The average in bytes.
+    /// Returns the average in bytes.
     #[expect(clippy::cast_possible_truncation, reason = "an average of numbers below 2^32")]
     const fn bytes(&self) -> u32 {
         (self.average >> FRACTION) as u32
     }
 
-    /// An arrival finds `bytes` queued.
+    /// Updates the average for an arrival that finds `bytes` queued.
     #[inline]
     const fn average_in(&mut self, bytes: u32, weight: u8) {
         let now = (bytes as u64) << FRACTION;
-        // Below 2^52 on both sides; the shift rounds down, which costs less than 2^16 parts of 2^20
-        // bytes.
+        // Both sides are below 2^52; the shift rounds down, which costs less than 2^16 units of
+        // 2^-20 bytes.
         let step = now.cast_signed().wrapping_sub(self.average.cast_signed()) >> weight;
         self.average = self.average.wrapping_add_signed(step);
     }
@@ -372,8 +372,8 @@ impl Law for RedLaw {
             if state.average > 0 {
                 state.average = self.decayed(state.average, offer.now.since(state.idle_since));
             }
-            // If the arrival is turned away, the queue stays empty, and its average has fallen up
-            // to now.
+            // If the arrival is rejected, the queue stays empty, and its average has decayed up to
+            // now.
             state.idle_since = offer.now;
         }
         let at_threshold =
@@ -410,13 +410,13 @@ impl Law for RedLaw {
         Verdict::Pass
     }
 
-    /// A last packet leaves its queue empty.
+    /// The last packet leaves its queue empty.
     #[inline]
     fn judge(&self, state: &mut RedState, _random: &mut Random, head: Head) -> Verdict {
         self.glance(state, head)
     }
 
-    /// A sender was signalled: the count restarts.
+    /// A sender lost a packet: the count restarts.
     fn overflowed(&self, state: &mut RedState, _now: Nanos) {
         state.count = 0;
     }
@@ -428,8 +428,8 @@ impl Law for RedLaw {
 
 signals_arrivals!(Red<RedState>);
 
-/// The part of `most` that `above` is of a length whose reciprocal is `inverse`, in parts of 2^32;
-/// `above` is below that length.
+/// Returns `most` times the fraction that `above` is of a length whose reciprocal is `inverse`, in
+/// units of 2^-32; `above` is below that length.
 #[inline]
 fn between(most: u32, above: u32, inverse: u64) -> u32 {
     // above · inverse < 2^62, its upper 32 bits are the fraction.
@@ -437,8 +437,8 @@ fn between(most: u32, above: u32, inverse: u64) -> u32 {
     upper(u64::from(most).wrapping_mul(fraction))
 }
 
-/// Returns true if an arrival is signalled after `count` that were not: with the probability
-/// `p/(1 − count·p)`. Compared is `drawn·(1 − count·p)` with `p`, which needs no division.
+/// Returns true if an arrival is signalled after `count` that were not: with the probability `p/(1
+/// − count·p)`. Compares `drawn·(1 − count·p)` with `p`, which needs no division.
 #[inline]
 fn is_signalled(probability: u32, count: u32, drawn: u32) -> bool {
     let used = u64::from(count).wrapping_mul(probability.into());

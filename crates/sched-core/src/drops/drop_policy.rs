@@ -1,14 +1,14 @@
-//! Which flow gives way when there is no room: apart from which flow is served next.
+//! The [`DropPolicy`] trait: selects the flow to drop from when full, independently of scheduling.
 
 use crate::flow_scheduler::{DropFrom, FlowScheduler, FlowState};
 use crate::{FlowId, Imbalance, Limits};
 
-/// Names the flow that gives way, beside a flow scheduler `O` that names the flow that is served.
+/// Selects the flow to drop from when the queue is full, next to a flow scheduler `O`.
 ///
-/// [`FlowQueues`](crate::FlowQueues) holds both and tells both of the same packets, the flow
-/// scheduler first. A flow is *backlogged* from [`DropPolicy::backlogged`] until a
-/// [`DropPolicy::served`] or [`DropPolicy::lost`] says that nothing is left. Calls that contradict
-/// this change nothing. Every call takes time that does not depend on what is queued. The provided
+/// [`FlowQueues`](crate::FlowQueues) holds both and notifies both of the same packets, the flow
+/// scheduler first. A flow is *backlogged* from [`DropPolicy::backlogged`] until
+/// [`DropPolicy::served`] or [`DropPolicy::lost`] reports that its queue is empty. Calls that
+/// contradict this change nothing. The time of a call does not depend on the backlog. The provided
 /// methods are those of a policy without tables of its own.
 ///
 /// ```
@@ -17,7 +17,7 @@ use crate::{FlowId, Imbalance, Limits};
 ///     Nanos, Packet, Queue, Scheduler,
 /// };
 ///
-/// /// Flow 0 gives way to every other: it carries what can be sent again. The field: whether flow 0 holds packets.
+/// /// Drops from flow 0 first. The field is true while flow 0 holds packets.
 /// struct FirstFlow(bool);
 ///
 /// impl<O: FlowScheduler> DropPolicy<O> for FirstFlow {
@@ -58,74 +58,77 @@ use crate::{FlowId, Imbalance, Limits};
 ///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
 /// }
 /// assert_eq!(dropped, [5]);
-/// queues.recount().expect("the books of the policy are true");
+/// queues.recount().expect("the policy accounts correctly");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub trait DropPolicy<O: ?Sized> {
-    /// Flows are numbered below this where the policy has books of its own; a flow without room
-    /// takes no packets. `None`: there is room for every flow of the scheduler.
+    /// Returns the number of flows for which the policy has table entries; flows beyond it accept
+    /// no packets. `None`: as many as the scheduler has flows.
     #[inline]
     fn room(&self) -> Option<u32> {
         None
     }
 
-    /// The queues keep `limits` from now on, of which that in packets is the number of descriptors
-    /// at most. [`FlowQueues`](crate::FlowQueues) says so when it is given the policy, and in
-    /// [`Scheduler::set_limits`](crate::Scheduler::set_limits) before it drops packets to keep
-    /// lower limits. A policy whose precision follows the limits may take time for each flow or
-    /// host here. [`Classes`](crate::Classes) sets other limits for the moment of a packet for
-    /// which the node has no room.
+    /// Notifies that the queues keep `limits` from now on, with at most as many packets as there
+    /// are descriptors. [`FlowQueues`](crate::FlowQueues) calls this when it receives the policy,
+    /// and in [`Scheduler::set_limits`](crate::Scheduler::set_limits) before it drops packets. A
+    /// policy whose precision depends on the limits may take O(flows) or O(hosts) time here.
+    /// [`Classes`](crate::Classes) sets other limits temporarily for a packet that exceeds the
+    /// node's limits.
     #[inline]
     fn limits_changed(&mut self, limits: Limits) {
         let _ = limits;
     }
 
-    /// `flow` was idle and now holds one packet, of `len` bytes.
+    /// Notifies that `flow` was idle and now holds one packet, of `len` bytes.
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32);
 
-    /// `flow`, backlogged, holds `len` bytes more, in one packet or several: `held` in all.
+    /// Notifies that `flow`, already backlogged, received `len` bytes in one or more packets and
+    /// now holds `held`.
     fn grew(&mut self, flow: FlowId, len: u32, held: u32);
 
-    /// `flow` has sent `len` bytes, and `left` are left: 0 if and only if the flow is idle.
+    /// Notifies that `flow` has sent `len` bytes and holds `left`: 0 if and only if the flow is
+    /// idle.
     fn served(&mut self, flow: FlowId, len: u32, left: u32);
 
-    /// `flow` has lost `len` bytes without service, and `left` are left: 0 if and only if the flow
-    /// is idle.
+    /// Notifies that `flow` has lost `len` bytes without service and holds `left`: 0 if and only if
+    /// the flow is idle.
     fn lost(&mut self, flow: FlowId, len: u32, left: u32);
 
-    /// `flow`, idle, was removed: the next flow of that number is another one. A second call
-    /// changes nothing.
+    /// Notifies that `flow`, idle, was removed: a flow added later under this number is a different
+    /// one. A second call changes nothing.
     #[inline]
     fn removed(&mut self, flow: FlowId) {
         let _ = flow;
     }
 
-    /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
-    /// `held` says how many bytes a flow holds.
+    /// Returns the flow to drop from, and the end to drop at; `None` rejects the arriving packet.
+    /// `held` returns the bytes that a flow holds.
     fn victim(&self, scheduler: &O, held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)>;
 
-    /// Whether `flow`, which [`DropPolicy::victim`] has just named because an arrival needs room,
-    /// is to lose all that it holds, and not only what there is no room for.
+    /// Returns true if `flow` should lose its whole queue and not only as much as the arriving
+    /// packet needs. Called right after [`DropPolicy::victim`] has returned `flow` on an arrival.
     ///
-    /// [`FlowQueues`](crate::FlowQueues) then drops its queue from the head, with
-    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, as far as
-    /// one call may drop packets. It is not asked when a limit is lowered.
+    /// [`FlowQueues`](crate::FlowQueues) then drops the queue from the head, with
+    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it except the arriving packet,
+    /// up to the number of packets that one call may drop. Not called when a limit is lowered.
     #[inline]
     fn gives_up(&self, scheduler: &O, flow: FlowId) -> bool {
         let _ = (scheduler, flow);
         false
     }
 
-    /// Compares the policy's books with `flows`, which says what a flow really holds. For tests.
+    /// Compares the policy's accounting with `flows`, which returns what a flow really holds. For
+    /// tests.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
     fn recount(&self, scheduler: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance>;
 }
 
-/// The flow that the flow scheduler itself names ([`FlowScheduler::victim`]), for one that knows
-/// the longest queue already, as [`ShortestQueue`](crate::ShortestQueue) does. Most name none: then
-/// the arrival gives way.
+/// Drops from the flow scheduler's own victim ([`FlowScheduler::victim`]), for a scheduler that
+/// already knows the longest queue, such as [`ShortestQueue`](crate::ShortestQueue). Most have no
+/// victim: then the arriving packet is dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnVictim;
 

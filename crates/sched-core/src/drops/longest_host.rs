@@ -1,40 +1,41 @@
-//! Longest-queue drop by host: a host that holds about the most bytes gives way, whatever flows it
-//! opens.
+//! Longest-queue drop by host: drops from a host with about the longest backlog in bytes, however
+//! many flows it opens.
 //!
-//! As [`LongestQueueDrop`](crate::LongestQueueDrop) protects a flow from longer ones,
-//! [`LongestHostDrop`] protects a host from those that hold more, so that a thousand short queues
-//! of one host do not push out the longer one of another.
+//! [`LongestQueueDrop`](crate::LongestQueueDrop) protects a flow from longer flows;
+//! [`LongestHostDrop`] protects a host from hosts with more backlog. So a thousand short queues of
+//! one host do not displace a longer queue of another.
 //!
-//! Hosts are in classes by the bytes they hold, and the flows of a host likewise. A host
-//! stays in its class while it holds a little less too, so that most packets move nothing. A host
-//! that holds little is in no class: on a link that is not full most are not.
+//! Hosts are in classes by the bytes they hold, and so are the flows of a host. A host stays in its
+//! class while it holds slightly less too, so most packets move nothing. A host that holds little
+//! is in no class: on a link that is not full, most are not.
 //!
-//! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`,
-//! or 2 bytes if that is more, and at most 8 KiB ([`LongestHostDrop::grain`]). The queues tell the
-//! policy of their limits ([`DropPolicy::limits_changed`]).
+//! **Promises.** With capacity for `n` hosts and a limit of `B` bytes, the *grain* is at most
+//! `B/4n`, or 2 bytes if that is more, and at most 8 KiB ([`LongestHostDrop::grain`]). The queues
+//! notify the policy of their limits ([`DropPolicy::limits_changed`]).
 //!
-//! - The victim is a flow of a host that holds more than `max` less the larger of the grain and
+//! - The victim is a flow of a host that holds more than `max` minus the larger of the grain and
 //!   `2/9·max`, where `max` is the most that a host holds; and more than `max/8`, whatever the
-//!   grain. Hosts of one class give way in turn.
-//! - Of this host's flows the victim is one in the highest class: powers of four from 512 bytes on.
-//!   In a class the flow gives way that came there, or lost a packet without service there, least
-//!   recently: alike flows in turn. So the victim holds more than an eighth of what the host's
-//!   longest flow holds. Flows below 512 bytes are not told apart, nor are those from 1 MiB on.
-//! - With `H` hosts that hold packets, a host that loses a packet to another's overflow holds more
-//!   than its part `B/H`, less the larger of the grain and `2/9·B/H`. So it holds more than three
-//!   quarters of its part. For all hosts together hold more than `B`, so that one holds more than
+//!   grain. Hosts of one class are dropped from in turn.
+//! - Of this host's flows the victim is one in the highest class; classes are powers of four from
+//!   512 bytes on. Within a class it is the flow that entered, or lost a packet there without
+//!   service, least recently, so similar flows take turns. So the victim holds more than an eighth
+//!   of what the host's longest flow holds. Flows below 512 bytes are not distinguished, nor are
+//!   those from 1 MiB on.
+//! - With `H` backlogged hosts, a host that loses a packet to another's overflow holds more than
+//!   its share `B/H` minus the larger of the grain and `2/9·B/H`. So it holds more than three
+//!   quarters of its share. Proof: all hosts together hold more than `B`, so one holds more than
 //!   `B/H`; and the grain is at most a quarter of `B/H`.
-//! - A host that keeps below this, less `L`, with packets of at most `L` bytes, loses no arrival of
+//! - A host that stays below this minus `L`, with packets of at most `L` bytes, loses no arrival of
 //!   its own either.
-//! - A limit in packets promises nothing of the two last. There is a victim all the same where as
-//!   many packets are held as it permits, of 20 bytes or more in the mean. Without one an arrival
-//!   is rejected.
+//! - The last two do not hold for a limit in packets. There is still a victim if as many packets as
+//!   permitted are held, with a mean of at least 20 bytes. Without a victim an arriving packet is
+//!   rejected.
 //!
-//! A flow without a host ([`Hosted::host_of`]) counts among all such flows, from which
-//! packets are dropped where no host is in a class. No books of hosts are kept for them.
+//! All flows without a host ([`Hosted::host_of`]) count as one group, from which packets are
+//! dropped if no host is in a class. No host accounting is kept for them.
 //!
-//! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 8 bytes a flow, 32 a host,
-//! and 512 for the classes of hosts. There is room for 65,535 flows and as many hosts.
+//! **Cost.** O(1) per call, besides the flow scheduler. Memory: 8 bytes per flow, 32 per host, and
+//! 512 for the classes of hosts. At most 65,535 flows and as many hosts.
 //!
 //! **Source.** Longest-queue drop by flow: SQF §2. Hosts before flows: the isolation of CAKE §III.
 //! Longest-queue drop with a bounded error: Hahne et al., SPAA 2001; Antoniadis et al., ICALP 2021.
@@ -55,18 +56,18 @@ use held_flow::FLOW_CLASSES;
 use held_host::HostIndex;
 use ring::Head;
 
-/// A flow of a host that holds about the most bytes is the victim; books of flows in the memory
-/// `F`, of hosts in `H`, of classes of hosts in `C`.
+/// A drop policy that drops from a host with about the longest backlog in bytes, with tables of
+/// flows in the memory `F`, of hosts in `H`, and of classes of hosts in `C`.
 ///
-/// A flow counts for the host that the flow scheduler names when it becomes backlogged. A victim
-/// that the flow scheduler would name is not asked for.
+/// A flow counts for the host that the flow scheduler returns when the flow becomes backlogged.
+/// Ignores the flow scheduler's own victim.
 ///
 /// ```
 /// use sched_core::{
 ///     DropFrom, DropPolicy, FlowId, HeldFlow, HeldHost, HostClasses, Hosted, Limits, LongestHostDrop,
 /// };
 ///
-/// /// Flows 0 to 2 are of host 0, flow 3 is of host 1.
+/// /// Flows 0 to 2 belong to host 0, flow 3 to host 1.
 /// struct Houses;
 ///
 /// impl Hosted for Houses {
@@ -85,15 +86,14 @@ use ring::Head;
 ///     policy.backlogged(&Houses, FlowId(flow), bytes);
 /// }
 /// // Flow 3 has the longest queue, but the flows of host 0 hold 65,000 bytes together.
-/// let held = |_| unreachable!("the policy has books of its own");
+/// let held = |_| unreachable!("the policy counts bytes itself");
 /// assert_eq!(policy.victim(&Houses, &held), Some((FlowId(0), DropFrom::Head)));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(C)] // The flows not first, as in `HostIndex`.
+#[repr(C)] // The flows are not first, as in `HostIndex`.
 pub struct LongestHostDrop<F, H, C> {
-    /// Of each host as many bytes as its flows hold. Each backlogged flow is on the list of its
-    /// class, of its host.
+    /// Holds the bytes of each host. Each backlogged flow is on the list of its class and host.
     hosts: HostIndex<H, C>,
     flows: F,
     drop_from: DropFrom,
@@ -107,13 +107,12 @@ where
     H: Table<HeldHost>,
     C: Table<HostClasses>,
 {
-    /// Longest-queue drop by host beside a flow scheduler of so many `known` hosts, for as many
-    /// flows as `flows` is long, within `limits`. Packets give way at the head. Cost: O(flows +
-    /// hosts).
+    /// Creates the policy for a flow scheduler of `known` hosts, for `flows.len()` flows, within
+    /// `limits`. Packets are dropped at the head. Cost: O(flows + hosts).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for more than 65,535 flows or hosts, if `hosts` are fewer than
-    /// `known`, or if there is no room for classes.
+    /// [`ConfigError::OutOfRange`] for more than 65,535 flows or hosts, if `hosts` has fewer than
+    /// `known` entries, or if `classes` is empty.
     pub fn new(
         known: u32,
         limits: Limits,
@@ -122,30 +121,31 @@ where
         classes: C,
     ) -> Result<Self, ConfigError> {
         let room = hosts.as_ref().len() as u64;
-        ConfigError::check_range("room for hosts", room, known.into(), HeldFlow::NO_HOST.into())?;
+        ConfigError::check_range("host entries", room, known.into(), HeldFlow::NO_HOST.into())?;
         let room = flows.as_ref().len() as u64;
-        ConfigError::check_range("room for flows", room, 0, ring::MOST.into())?;
+        ConfigError::check_range("flow entries", room, 0, ring::MOST.into())?;
         let hosts = HostIndex::new(hosts, classes, limits)?;
         flows.as_mut().fill(HeldFlow::IDLE);
         Ok(Self { flows, hosts, drop_from: DropFrom::Head })
     }
 
-    /// How much less than the most the host that gives way may hold, in bytes, where that is more
-    /// than `2/9` of the most. A quarter of the part of a host, where all hosts there is room for
-    /// share the limit in bytes, or the next power of two below; at least 2 and at most 8,192.
+    /// Returns the precision: the host that is dropped from may hold fewer bytes than the longest
+    /// by this many, or by `2/9` of the longest if that is more. It is a quarter of a host's share,
+    /// if all hosts in the table share the limit in bytes, rounded down to a power of two; at least
+    /// 2 and at most 8,192.
     #[must_use]
     pub const fn grain(&self) -> u32 {
         self.hosts.grain()
     }
 
-    /// Which packet of the victim gives way.
+    /// Sets the end of the victim's queue at which packets are dropped.
     #[must_use]
     pub fn drop_from(self, drop_from: DropFrom) -> Self {
         Self { drop_from, ..self }
     }
 
-    /// `flow` holds `len` bytes more, `held` in all, if it is backlogged. In line, like
-    /// [`Self::shrink`]: what crosses no mark is little work.
+    /// Accounts `len` more bytes of `flow`, `held` in total, if it is backlogged. Inlined, like
+    /// [`Self::shrink`]: a packet that crosses no mark is little work.
     #[inline(always)]
     fn grow(&mut self, flow: FlowId, len: u32, held: u32) {
         let Some(entry) = self.flows.as_ref().get(flow.index()) else { return };
@@ -155,7 +155,7 @@ where
         self.hosts.raise(entry.host(), len);
     }
 
-    /// `flow` holds `len` bytes less, `left` in all, if it is backlogged.
+    /// Accounts `len` fewer bytes of `flow`, `left` in total, if it is backlogged.
     #[inline(always)]
     fn shrink(&mut self, flow: FlowId, len: u32, left: u32) {
         let Some(entry) = self.flows.as_ref().get(flow.index()) else { return };
@@ -165,15 +165,14 @@ where
         self.hosts.lower(entry.host(), len);
     }
 
-    /// [`Self::grow`], where the flow reached the upper mark of its class, or is idle.
+    /// [`Self::grow`] for a flow that reached the upper mark of its class, or is idle.
     #[inline(never)]
     fn grow_above(&mut self, flow: FlowId, len: u32, held: u32) {
         let host = self.reclass(flow, held);
         self.hosts.raise(host, len);
     }
 
-    /// [`Self::shrink`], where the flow is below the lower mark of its class. Idle is the frequent
-    /// case.
+    /// [`Self::shrink`] for a flow below the lower mark of its class. Usually the flow is idle.
     #[inline(never)]
     fn shrink_below(&mut self, flow: FlowId, len: u32, left: u32) {
         if left != 0 {
@@ -215,7 +214,7 @@ where
         host
     }
 
-    /// Puts `flow`, if it is backlogged, behind the others of its class and its host.
+    /// Moves `flow`, if it is backlogged, behind the others of its class and its host.
     fn turn(&mut self, flow: FlowId) {
         let flows = self.flows.as_mut();
         let Some(&held) = flows.get(flow.index()) else { return };
@@ -226,8 +225,8 @@ where
         }
     }
 
-    /// What the flows in `lists` hold, which are those of `host`, each checked; `bytes` says what a
-    /// flow really holds.
+    /// Checks the flows in `lists`, which are those of `host`, and returns their backlog; `bytes`
+    /// returns what a flow really holds.
     fn recount_host(
         &self,
         scheduler: &(impl Hosted + ?Sized),
@@ -267,8 +266,8 @@ where
         Some(u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX))
     }
 
-    /// Fits the grain to the limits. What is booked stays, and the hosts of a new class keep their
-    /// turns. Cost: O(hosts) where the grain changes.
+    /// Adapts the grain to the limits. Backlogs stay, and the hosts of a new class keep their
+    /// turns. Cost: O(hosts) if the grain changes.
     fn limits_changed(&mut self, limits: Limits) {
         self.hosts.set_limits(limits);
     }
@@ -276,7 +275,7 @@ where
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32) {
         let host = scheduler.host_of(flow).unwrap_or(HeldFlow::NO_HOST);
         let Some(entry) = self.flows.as_mut().get_mut(flow.index()) else { return };
-        // A flow that is backlogged already, or with nothing, is none that became backlogged.
+        // Ignores a flow that is already backlogged, or holds nothing.
         if entry.is_backlogged() || len == 0 {
             return;
         }
@@ -306,7 +305,7 @@ where
         }
     }
 
-    /// An idle flow is in no books.
+    /// An idle flow is not accounted.
     fn removed(&mut self, _flow: FlowId) {}
 
     fn victim(&self, _scheduler: &O, _held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {

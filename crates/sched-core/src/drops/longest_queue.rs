@@ -1,40 +1,41 @@
-//! Longest-queue drop beside any flow scheduler: a flow that holds about the most bytes gives way.
+//! Longest-queue drop for any flow scheduler: drops from a flow with about the longest backlog in
+//! bytes.
 //!
-//! A flow scheduler says which flow is next; [`LongestQueueDrop`] says which one is dropped from. A
-//! flow that keeps its queue short loses nothing, whatever others send.
+//! The flow scheduler selects the flow to serve; [`LongestQueueDrop`] selects the flow to drop
+//! from. A flow that keeps its queue short loses nothing, whatever others send.
 //!
-//! **How it is found.** A flow is *single* while it holds the packet with which it became
-//! backlogged and never held another beside it. Every other backlogged flow is in a *class of
-//! length*, to which it comes by the bytes that it holds. It stays there while these are between
-//! two marks. So most packets cost a comparison with what the queue holds, and flows that send one
-//! packet at a time never have a class.
+//! **Method.** A flow is *single* while it holds the packet with which it became backlogged and has
+//! never held another one besides it. Every other backlogged flow is in a *length class* chosen by
+//! the bytes that it holds, and stays there while these are between two marks. So most packets cost
+//! a comparison with the backlog, and flows that send one packet at a time are never in a class.
 //!
-//! From 2 KiB on a class reaches 2 KiB to either side of its centre, or a part of 32 of a power of
-//! two if that is more. Below, the centres are powers of two, and a class reaches from half of its
-//! centre to twice of it.
+//! From 2 KiB on a class extends 2 KiB to either side of its centre, or 1/32 of a power of two if
+//! that is more. Below, the centres are powers of two, and a class extends from half of its centre
+//! to twice of it.
 //!
-//! **What is promised.** The victim is the longest of nine flows: the one that came to the highest
-//! class least recently, and the eight newest single ones. Let `max` be the most that a flow in a
+//! **Promises.** The victim is the longest of nine flows: the one that entered the highest class
+//! least recently, and the eight newest single ones. Let `max` be the most bytes that a flow in a
 //! class holds.
 //!
-//! - *To a grain.* The victim holds more than `max` less the larger of 4,096 bytes and `max/16`.
-//!   The reason: `max` is below the upper mark of the highest class, and the victim holds its lower
-//!   mark or more.
+//! - *To a grain.* The victim holds more than `max` minus the larger of 4,096 bytes and `max/16`.
+//!   Proof: `max` is below the upper mark of the highest class, and the victim holds at least its
+//!   lower mark.
 //! - *To a factor.* The victim holds more than `max/4`.
-//! - *A fair part.* Let the limit be `B` bytes, and `F` flows backlogged. If `B/F` is a longest
-//!   packet or more, a flow loses nothing to arrivals of others while it holds `B/(4·F)` bytes or
-//!   less, or `B/F` less the larger of 4,096 bytes and `B/(16·F)`. The reason: more than `B` bytes
-//!   are queued, so a flow holds more than `B/F`. This flow is not single, so `max` is more than
-//!   `B/F`.
+//! - *A fair share.* Let the limit be `B` bytes, and `F` flows be backlogged. If `B/F` is at least
+//!   a longest packet, a flow loses nothing to arrivals of others while it holds at most `B/(4·F)`
+//!   bytes, or at most `B/F` minus the larger of 4,096 bytes and `B/(16·F)`. Proof: more than `B`
+//!   bytes are queued, so some flow holds more than `B/F`. This flow is not single, so `max` is
+//!   more than `B/F`.
 //! - *More flows than that.* A flow is the victim only if none of the eight newest single flows
 //!   holds more.
 //!
-//! The flows of a class give way in turn: a flow that has lost a packet is the newest of its class.
+//! The flows of a class are dropped from in turn: a flow that has lost a packet becomes the newest
+//! of its class.
 //!
-//! Cost: O(1) per call beside the scheduler's, whatever is queued. Memory: 16 bytes a flow, and 2.3
-//! kB. Source: the discipline is described in SQF §2 and SQF-VBR §III-B; classes found by bitmaps,
-//! Saeed et al., Eiffel, NSDI 2019; longest-queue drop with a bounded error, Hahne et al., SPAA
-//! 2001; the marks and the single flows are ours.
+//! Cost: O(1) per call besides the scheduler, whatever the backlog. Memory: 16 bytes per flow, and
+//! 2.3 kB. Source: the discipline is described in SQF §2 and SQF-VBR §III-B; classes found by
+//! bitmaps, Saeed et al., Eiffel, NSDI 2019; longest-queue drop with a bounded error, Hahne et al.,
+//! SPAA 2001; the marks and the single flows are ours.
 
 mod class;
 mod lists;
@@ -45,9 +46,10 @@ use crate::{FlowId, Imbalance};
 use lists::Lists;
 pub use lists::LongestFlow;
 
-/// The flow that holds about the most bytes is the victim; books in the memory `N`.
+/// A drop policy that drops from a flow with about the longest backlog in bytes, with tables in the
+/// memory `N`.
 ///
-/// The flow scheduler is not asked for a victim.
+/// Ignores the flow scheduler's own victim.
 ///
 /// ```
 /// use sched_core::{
@@ -72,9 +74,9 @@ pub use lists::LongestFlow;
 #[derive(Clone)]
 pub struct LongestQueueDrop<N> {
     flows: N,
-    /// Each backlogged flow is on one list, no other flow is on any.
+    /// Each backlogged flow is on exactly one list, an idle flow on none.
     lists: Lists,
-    /// As many as `flows` is long.
+    /// The length of `flows`.
     room: u32,
     drop_from: DropFrom,
 }
@@ -82,8 +84,7 @@ pub struct LongestQueueDrop<N> {
 crate::debug::short_debug!(LongestQueueDrop<N> { room, drop_from });
 
 impl<N: Table<LongestFlow>> LongestQueueDrop<N> {
-    /// Longest-queue drop for as many flows as `flows` is long. Packets give way at the head. Cost:
-    /// O(flows).
+    /// Creates the policy for `flows.len()` flows. Packets are dropped at the head. Cost: O(flows).
     #[must_use]
     pub fn new(mut flows: N) -> Self {
         flows.as_mut().fill(LongestFlow::EMPTY);
@@ -91,13 +92,13 @@ impl<N: Table<LongestFlow>> LongestQueueDrop<N> {
         Self { flows, lists: Lists::EMPTY, room, drop_from: DropFrom::Head }
     }
 
-    /// Which packet of the longest queue gives way.
+    /// Sets the end of the longest queue at which packets are dropped.
     #[must_use]
     pub fn drop_from(self, drop_from: DropFrom) -> Self {
         Self { drop_from, ..self }
     }
 
-    /// Moves `flow` to another list: a function of its own, so that packets that move no flow do
+    /// Moves `flow` to another list. A function of its own, so that packets that move no flow do
     /// not pay for it.
     #[inline(never)]
     fn relist(&mut self, flow: FlowId, held: u32) {
@@ -130,15 +131,15 @@ impl<O: FlowScheduler + ?Sized, N: Table<LongestFlow>> DropPolicy<O> for Longest
         let Some(entry) = flows.get(flow.index()).filter(|entry| entry.is_above(left)) else {
             return;
         };
-        // Of traffic that comes and goes, every packet comes here.
+        // Frequent: every packet of intermittent traffic takes this path.
         if left == 0 && entry.is_single() {
             return self.lists.unlist_single(flows, flow);
         }
         self.relist(flow, left);
     }
 
-    /// A flow that gives way and stays backlogged is the newest of its class: the flows of a class
-    /// give way in turn.
+    /// A flow that loses a packet and stays backlogged becomes the newest of its class, so that the
+    /// flows of a class are dropped from in turn.
     fn lost(&mut self, flow: FlowId, _len: u32, left: u32) {
         self.relist(flow, left);
     }

@@ -1,44 +1,43 @@
-//! Schedulers under a flow scheduler: a hierarchy.
+//! Hierarchies: schedulers under a flow scheduler.
 //!
 //! [`Classes`] is to schedulers what [`FlowQueues`](crate::FlowQueues) is to queues: a flow
-//! scheduler decides which class is served, and the class, any [`Scheduler`], which of its packets.
-//! It is a `Scheduler` itself, so classes nest: users above flows, operators above users.
+//! scheduler selects the class to serve, and the class, any [`Scheduler`], the packet. It is a
+//! `Scheduler` itself, so classes nest: users above flows, operators above users.
 //!
-//! **Promises.** A class is served as a flow of that flow scheduler is, whatever its own scheduler
+//! **Promises.** A class is served like a flow of that flow scheduler, whatever its own scheduler
 //! does and however many flows it has. For a flow that stays backlogged, below classes that may
 //! always send, the guarantees of the levels add up. `α_0` is the B-WFI of the flow in its class,
-//! `α_1` the B-WFI of the class in the node above, and so on; `ψ_0`, `ψ_1`, … are the shares on the
-//! way up, and `φ = ψ_0·ψ_1·…`:
+//! `α_1` the B-WFI of the class in the node above, and so on; `ψ_0`, `ψ_1`, … are the shares from
+//! the flow up, and `φ = ψ_0·ψ_1·…`:
 //!
 //! > `φ·W − W_flow ≤ α_0 + ψ_0·α_1 + ψ_0·ψ_1·α_2 + …`
 //!
-//! `docs/disciplines/hosts.md`, section *Hierarchy*, has the derivation.
+//! See `docs/disciplines/hosts.md`, section *Hierarchy*, for the derivation.
 //!
-//! **Which flow schedulers.** What a class sends next may change with every arrival. So a flow
-//! scheduler is right here if it charges a class what it has sent when it has sent it:
-//! [`Qfq`](crate::Qfq), [`Drr`](crate::Drr) and [`ShortestQueue`](crate::ShortestQueue). One that
-//! [looks ahead](crate::Needs::looks_ahead) is told the length that the class would send next,
-//! after each departure; such a flow scheduler is exact only while no arrival changes this
-//! length. One that [waits](FlowScheduler::waits) is not right here: a class that may send must be
-//! selected.
+//! **Suitable flow schedulers.** The next packet of a class may change with every arrival. So a
+//! suitable flow scheduler charges a class for a packet when it is sent: [`Qfq`](crate::Qfq),
+//! [`Drr`](crate::Drr) and [`ShortestQueue`](crate::ShortestQueue). One that [looks
+//! ahead](crate::Needs::looks_ahead) receives, after each departure, the length that the class
+//! would send next; it is exact only while no arrival changes this length. One that is [not
+//! work-conserving](FlowScheduler::waits) is unsuitable: a class that may send must be selected.
 //!
-//! **Closed classes.** To the flow scheduler a class is backlogged while [`Scheduler::poll_at`]
-//! says that it may send. A class behind a shaper, with packets of which none may leave yet, is
-//! *closed*: its siblings are served. Once the class is due, it is put back at the end of an
-//! `enqueue` or `dequeue`, at most two classes a call. So the packet of a class that is due may
-//! have to wait for one packet of a sibling more. A shaper that does not make up for lateness loses
-//! the time of this packet: give it some catch-up. If no class is open, the class that is due first
-//! is asked at once.
+//! **Closed classes.** For the flow scheduler a class is backlogged while [`Scheduler::poll_at`]
+//! returns that it may send. A class behind a shaper, with packets of which none may leave yet, is
+//! *closed*: its siblings are served. Once the class is due, it is opened at the end of an
+//! `enqueue` or `dequeue`, at most two classes per call. So a packet of a class that is due may
+//! have to wait for one more packet of a sibling. A shaper without catch-up loses the time of this
+//! packet: give it some catch-up. If no class is open, the class that is due first is served at
+//! once.
 //!
-//! **Handles.** Each class has descriptors of its own, so a handle that is queued in one class is
-//! accepted by another: each class gives [`RejectReason::HandleInUse`] for its own descriptors
-//! only. Books and flow scheduler stay right, and the handle leaves once from each class. To look
-//! for it in all classes would cost O(classes) a packet.
+//! **Handles.** Each class has its own descriptors, so a handle that is queued in one class is
+//! accepted by another: each class returns [`RejectReason::HandleInUse`] for its own descriptors
+//! only. Accounting and flow scheduler stay correct, and the handle leaves once from each class. A
+//! search in all classes would cost O(classes) per packet.
 //!
-//! **Cost.** A call costs that of the flow scheduler, that of the class, and O(1); while classes
-//! are closed, and where the longest class gives way, O(log classes). Depth adds: a packet passes
-//! each level once. Memory: 16 bytes a class, 32 if the longest gives way; and each class has
-//! descriptors of its own.
+//! **Cost.** A call costs that of the flow scheduler, that of the class, and O(1); O(log classes)
+//! while classes are closed, and if the longest class is dropped from. Depth adds up: a packet
+//! passes each level once. Memory: 16 bytes per class, 32 if the longest is dropped from, and the
+//! descriptors of each class.
 
 mod classify;
 mod open_classes;
@@ -60,22 +59,22 @@ use tally::Tally;
 pub use classify::{Classify, LowBits, Member};
 
 ranked! {
-    /// What a node remembers of a class: 16 bytes.
+    /// The state of a class in its node: 16 bytes.
     ClassState
 }
 
 ranked! {
-    /// Room for one class that may have to give way ([`Classes::dropping_from_longest`]): 16 bytes.
+    /// The entry of one class for [`Classes::dropping_from_longest`]: 16 bytes.
     LongestClass
 }
 
-/// Classes of the type `S` in the memory `C`, under the flow scheduler `O`; `R` says to which class
-/// a flow belongs. The node's own memory is `W`, and `B` where the longest class gives way.
+/// Classes of the type `S` under the flow scheduler `O`; `R` maps flows to classes. The tables are
+/// `M`.
 ///
-/// `S` may be any scheduler, a reference to one, or a box: `&mut dyn Scheduler` and
-/// `Box<dyn Scheduler>` are schedulers.
+/// `S` may be any scheduler, a reference to one, or a box: `&mut dyn Scheduler` and `Box<dyn
+/// Scheduler>` are schedulers.
 ///
-/// Two users share by weight 1 to 3, and the flows of each by deficit round robin:
+/// Example: two users with weights 1 and 3, each with deficit round robin among its flows:
 ///
 /// ```
 /// use sched_core::{
@@ -99,7 +98,7 @@ ranked! {
 /// }
 ///
 /// // Flow 2 of user 0; flows 1 and 3 of user 1.
-/// let drops = &mut |_: Packet, _| unreachable!("there is room");
+/// let drops = &mut |_: Packet, _| unreachable!("there is no limit");
 /// for handle in 0..60 {
 ///     let flow = [0b0_10, 0b1_01, 0b1_11][handle as usize % 3];
 ///     link.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
@@ -113,9 +112,9 @@ ranked! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A scheduler is a class of one node, which alone knows when it has packets: under two
-/// (CVE-2025-21700) the books of neither would be right. Whether it is owned or borrowed, the
-/// compiler refuses the second:
+/// A scheduler must be a class of only one node, because only that node is notified of its packets:
+/// in two nodes (CVE-2025-21700) the accounting of both would be wrong. Whether it is owned or
+/// borrowed, the compiler rejects the second use:
 ///
 /// ```
 /// # use sched_core::{
@@ -152,10 +151,10 @@ pub struct Classes<O, S, R, M: ClassTables<S>> {
     classes: M::Classes,
     classify: R,
     states: M::States,
-    /// What each class holds; for classes beyond it the length is not kept.
+    /// The backlog of each class; classes beyond the table are not ranked.
     ranks: M::Ranks,
     ledger: Ledger,
-    /// The time that was told last.
+    /// The last timestamp.
     now: Nanos,
     /// Packets delivered: the stamp of the class that was served last.
     served: u64,
@@ -163,14 +162,14 @@ pub struct Classes<O, S, R, M: ClassTables<S>> {
 
 crate::debug::short_debug!(Classes < O, S, R, M: ClassTables<S> > { ledger });
 
-/// The tables of [`Classes`] that are `S`, as a type: `(classes, states)`, or these and what each
-/// class holds.
+/// The tables of [`Classes`] of type `S`, as a type: `(classes, states)`, optionally followed by
+/// ranks.
 pub trait ClassTables<S> {
     /// The schedulers.
     type Classes: Table<S>;
-    /// One for each class.
+    /// One state per class.
     type States: Table<ClassState>;
-    /// One for each class, where [the longest](Classes::dropping_from_longest) gives way.
+    /// One rank per class, if [the longest](Classes::dropping_from_longest) is dropped from.
     type Ranks: Table<LongestClass>;
 }
 
@@ -199,10 +198,10 @@ where
     R: Classify,
     W: Table<ClassState>,
 {
-    /// A node of empty `classes` under `scheduler`, in which no class is backlogged. An arrival
-    /// that does not fit into `limits`, which count all classes together, is rejected.
+    /// Creates a node of empty `classes` under `scheduler`, in which no class is backlogged. A
+    /// packet that exceeds `limits`, which apply to all classes together, is rejected.
     ///
-    /// There are as many classes as `scheduler`, `classes` and `states` all have room for. Cost:
+    /// The number of classes is the smallest capacity of `scheduler`, `classes` and `states`. Cost:
     /// O(classes).
     #[must_use]
     pub fn new(scheduler: O, classes: C, mut states: W, classify: R, limits: Limits) -> Self {
@@ -213,12 +212,12 @@ where
         Self { scheduler, classes, classify, states, ranks: [], ledger, now, served }
     }
 
-    /// The same node, with room made for an arrival: the class that holds the most bytes gives way,
-    /// and which of its packets is its own affair. `ranks` has room for every class; classes beyond
-    /// it never give way. The flow scheduler is not asked for a victim. Cost: O(classes).
+    /// Drops from the class with the longest backlog in bytes when the node is full; the class
+    /// selects the packet. `ranks` needs an entry per class; classes beyond it are never dropped
+    /// from. The flow scheduler's own victim is ignored. Cost: O(classes).
     ///
-    /// The arrival itself does not count: if its own class holds the most, that class has to make
-    /// room in itself, or to reject it.
+    /// The arriving packet itself does not count: if its own class has the longest backlog, that
+    /// class must drop one of its packets, or reject the arriving one.
     #[must_use]
     pub fn dropping_from_longest<B: Table<LongestClass>>(
         self,
@@ -238,28 +237,28 @@ where
     R: Classify,
     M: ClassTables<S>,
 {
-    /// The flow scheduler of classes.
+    /// Returns the flow scheduler of classes.
     #[must_use]
     pub const fn scheduler(&self) -> &O {
         &self.scheduler
     }
 
-    /// What says to which class a flow belongs.
+    /// Returns the mapping from flows to classes.
     #[must_use]
     pub const fn classifier(&self) -> &R {
         &self.classify
     }
 
-    /// The scheduler of `class`.
+    /// Returns the scheduler of `class`.
     #[must_use]
     pub fn class(&self, class: FlowId) -> Option<&S> {
         self.classes.as_ref().get(class.index())
     }
 
-    /// Lets `change` do something to the scheduler of `class` at `now`: add a flow or remove it,
-    /// set a rate or a limit. Packets that it drops must go to the sink it is given, and it may
-    /// neither enqueue nor dequeue: the node's books would not have it, and [`Scheduler::recount`]
-    /// would say so. `None` if there is no such class.
+    /// Calls `change` with the scheduler of `class` at `now`, to add or remove a flow or to set a
+    /// rate or a limit. Packets that it drops must go to the sink it receives, and it must neither
+    /// enqueue nor dequeue: that would bypass the node's accounting, which [`Scheduler::recount`]
+    /// reports. Returns `None` if there is no such class.
     pub fn with_class<T>(
         &mut self,
         now: Nanos,
@@ -273,7 +272,8 @@ where
         self.touch(class, drops, None, change)
     }
 
-    /// Adds `class` to the flow scheduler, or changes it, idle or backlogged; its packets stay.
+    /// Adds `class` to the flow scheduler, or changes its configuration while it is idle or
+    /// backlogged; its packets stay.
     ///
     /// # Errors
     /// [`ConfigError`]; nothing has changed then.
@@ -286,13 +286,13 @@ where
         self.scheduler.configure(class, config, head_len)
     }
 
-    /// What is set for `class`; `None` if it was not added.
+    /// Returns the configuration of `class`; `None` if it was not added.
     #[must_use]
     pub fn config(&self, class: FlowId) -> Option<O::Config> {
         self.scheduler.config(class).filter(|_| class.0 < self.count())
     }
 
-    /// Removes `class` from the flow scheduler; its packets go to `drops`, its scheduler stays,
+    /// Removes `class` from the flow scheduler; its packets go to `drops`, and its scheduler stays,
     /// empty. A second call changes nothing. Cost: O(packets of the class).
     pub fn remove_class(&mut self, class: FlowId, drops: &mut dyn DropSink) {
         let removed = Some(DropReason::FlowRemoved);
@@ -301,15 +301,15 @@ where
         self.set_status(class, Status::Idle);
     }
 
-    /// Classes are numbered below this.
+    /// Returns the number of classes; valid numbers are below it.
     #[must_use]
     pub fn count(&self) -> u32 {
         let tables = self.classes.as_ref().len().min(self.states.as_ref().len());
         self.scheduler.flows().min(u32::try_from(tables).unwrap_or(u32::MAX))
     }
 
-    /// Lets `change` do something to the scheduler of `class`; what it drops is booked, with
-    /// `reason` if there is one.
+    /// Calls `change` with the scheduler of `class`, and accounts what it drops, with `reason` if
+    /// there is one.
     fn touch<T>(
         &mut self,
         class: FlowId,
@@ -333,8 +333,8 @@ where
     R: Classify,
     M: ClassTables<S>,
 {
-    /// A rejection by a class is handed on as it is, but for an unknown flow: its number is the one
-    /// it has in this node.
+    /// Forwards the rejection of a class, except that the flow number of an unknown flow becomes
+    /// the one in this node.
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -369,9 +369,9 @@ where
         Ok(())
     }
 
-    /// `None` although a class is open only if this class has closed without a call since it said
-    /// that it may send: the clock has stepped back. The class is set aside then, and the next call
-    /// asks another class.
+    /// Returns `None` although a class is open only if this class has closed without a call since
+    /// it last reported that it may send, because the clock has stepped back. The class is then set
+    /// aside, and the next call tries another class.
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.now = now;
         self.scheduler.advance(now);
@@ -411,7 +411,7 @@ where
         self.class(self.next_class(now)?)?.peek(now)
     }
 
-    /// The instant at which the first class opens, if none is open.
+    /// Returns the time at which the first class opens, if none is open.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         if self.scheduler.select().is_some() {
             return Some(now);
@@ -437,26 +437,26 @@ where
         books
     }
 
-    /// The counters that the class of `flow` keeps of it. A packet that the node itself rejected is
-    /// not counted there. A packet that the node made the class drop is counted there as dropped
-    /// for a lowered limit.
+    /// Returns the counters that the class of `flow` keeps for it. They do not include packets that
+    /// the node itself rejected. A packet that the node made the class drop counts as dropped
+    /// because of a lowered limit.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let Member { class, flow } = self.classify.classify(flow)?;
         self.class(class)?.flow_counters(flow)
     }
 
-    /// The longest class gives way; without ranks the class that is served next.
+    /// Drops from the longest class; without ranks, from the class that would be served next.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.ledger.set_limits(limits);
         while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
     }
 
-    /// A packet of the longest class; without ranks, of the class that is served next.
+    /// Drops a packet of the longest class; without ranks, of the class that would be served next.
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
         self.give_way(DropReason::Overflow, drops)
     }
 
-    /// In the order of the classes. Cost: O(packets + classes).
+    /// Drops in the order of the classes. Cost: O(packets + classes).
     fn drain(&mut self, drops: &mut dyn DropSink) {
         for class in (0..self.count()).map(FlowId) {
             self.touch(class, drops, None, |scheduler, drops| scheduler.drain(drops));

@@ -1,21 +1,20 @@
-//! Which flows belong to one host.
+//! Flow schedulers whose flows belong to hosts.
 //!
-//! A flow scheduler that knows hosts says so through [`Hosted`]. A drop policy beside it then needs
-//! no table of its own to decide which host gives way.
+//! A flow scheduler with hosts implements [`Hosted`]. A drop policy can then select a host to drop
+//! from without a table of its own.
 
 use crate::FlowId;
 
 /// A flow scheduler whose flows belong to hosts.
 ///
-/// A host is an entry, numbered below [`Hosted::hosts`]; which addresses, ports or subscribers
-/// stand behind an entry is the caller's business. A flow that is backlogged keeps its host until
-/// it is idle. Every call takes time that depends neither on the flows nor on the hosts.
-/// Object-safe.
+/// A host is an entry, numbered below [`Hosted::hosts`]; the caller decides which addresses, ports
+/// or subscribers share an entry. A backlogged flow keeps its host until it is idle. Every call
+/// takes constant time, whatever the number of flows and hosts. Object-safe.
 pub trait Hosted {
-    /// The host of `flow`, whether backlogged or idle; `None` if there is no such flow, or while
+    /// Returns the host of `flow`, backlogged or idle; `None` if there is no such flow, or while
     /// flows have no hosts.
     fn host_of(&self, flow: FlowId) -> Option<u32>;
 
-    /// Hosts are numbered below this.
+    /// Returns the number of hosts; valid numbers are below it.
     fn hosts(&self) -> u32;
 }

@@ -1,9 +1,9 @@
-//! Token buckets, counted as time: what a bucket lacks is the time until it is full.
+//! Token buckets, counted as time: the missing tokens are the time until the bucket is full.
 
 use crate::{ConfigError, FiniteRate, Nanos, Tick};
 
-/// A rate of a host and the burst that the host may be sent at once after it was sent less: the
-/// most that it is sent, or what it is sent without borrowing.
+/// A token bucket: a rate of a host, and the burst that it may send at once after it has sent less.
+/// Serves as a ceiling or as a committed rate.
 ///
 /// ```
 /// use sched_core::{ConfigError, TokenBucket};
@@ -23,10 +23,11 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     /// Creates a bucket of `bits_per_second` on the wire and `burst` bytes at once; above 2³⁰ they
-    /// count as 2³⁰. The one division is here.
+    /// count as 2³⁰. Takes one division.
     ///
-    /// Under a ceiling a burst of the longest packet paces packets exactly, and every delay of the
-    /// caller is lost. A caller that comes up to `t` late needs `t` times the rate more.
+    /// For a ceiling, a burst of the longest packet paces packets exactly, but time lost by a late
+    /// caller is never caught up. A caller that is up to `t` late needs an additional burst of `t`
+    /// times the rate.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `bits_per_second` is in the range of
@@ -37,11 +38,11 @@ impl TokenBucket {
         Ok(Self { rate, burst: 0, borrows_free: false }.with_burst_of_at_least(burst))
     }
 
-    /// The same committed rate, of which nothing is taken for what a host is sent in excess.
-    /// Without effect on a ceiling.
+    /// Lets packets sent in excess of the committed rate consume no tokens. Without effect on a
+    /// ceiling.
     ///
-    /// The host then has its rate on top of what it borrowed. Beside rivals that pause now and
-    /// then, such as TCP under an AQM, it gets more than its rate.
+    /// The host then gets its rate in addition to what it borrows. Next to rivals that pause from
+    /// time to time, such as TCP under an AQM, it gets more than its rate.
     #[must_use]
     pub const fn with_free_borrowing(self) -> Self {
         Self { borrows_free: true, ..self }
@@ -59,20 +60,20 @@ impl TokenBucket {
         self.burst
     }
 
-    /// Returns true if nothing is taken for what a host is sent in excess.
+    /// Returns true if packets sent in excess of the committed rate consume no tokens.
     #[must_use]
     pub const fn borrows_free(&self) -> bool {
         self.borrows_free
     }
 
-    /// Returns the same bucket with a burst of at least `bytes` bytes. Above 2³⁰ they count as 2³⁰.
+    /// Returns this bucket with a burst of at least `bytes` bytes. Above 2³⁰ they count as 2³⁰.
     #[must_use]
     pub fn with_burst_of_at_least(self, bytes: u32) -> Self {
         let most = u32::try_from(FiniteRate::LONGEST).unwrap_or(u32::MAX);
         Self { burst: self.burst.max(bytes).min(most), ..self }
     }
 
-    /// How long `bytes` bytes take at the rate, rounded down.
+    /// Returns the time of `bytes` bytes at this rate, rounded down.
     #[doc(hidden)]
     #[must_use]
     pub const fn time_of(&self, bytes: u32) -> Nanos {
@@ -80,8 +81,8 @@ impl TokenBucket {
     }
 }
 
-/// A token bucket in use, or none: it is full from an instant on, and what it lacks before is the
-/// time until then.
+/// The state of a token bucket, or of none: the time from which it is full. The tokens missing
+/// before are the time until then.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     of: Option<TokenBucket>,
@@ -89,22 +90,22 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// No bucket: it lacks nothing.
+    /// No bucket: it is always full.
     pub const NONE: Self = Self { of: None, full_at: Tick::without_rate(Nanos::ZERO) };
 
-    /// What it holds, and how fast it fills.
+    /// Returns the bucket's burst and rate, if there is one.
     #[must_use]
     pub const fn of(&self) -> Option<TokenBucket> {
         self.of
     }
 
-    /// The instant from which it is full. Rounded up: never early.
+    /// Returns the time from which it is full. Rounded up: never early.
     #[must_use]
     pub const fn full_at(&self) -> Nanos {
         self.full_at.ns
     }
 
-    /// The instant from which it holds at least `bytes` bytes; at most the burst.
+    /// Returns the time from which it holds at least `bytes` bytes, at most the burst.
     #[must_use]
     #[inline]
     pub fn holds_at(&self, bytes: u32) -> Nanos {
@@ -112,14 +113,14 @@ impl Bucket {
         self.of.map_or(Nanos::ZERO, |of| self.full_at.ns.since(allowed(of)))
     }
 
-    /// Takes `bytes` bytes out, now.
+    /// Takes `bytes` bytes out at `now`.
     #[inline]
     pub fn take(&mut self, now: Nanos, bytes: u32) {
         let Some(TokenBucket { rate, .. }) = self.of else { return };
         self.full_at = rate.after_packet(rate.not_before(self.full_at, now), bytes.into());
     }
 
-    /// Lacks at most as many `bursts` at `now`.
+    /// Limits the missing tokens to `bursts` times the burst at `now`.
     #[inline]
     pub fn clamp(&mut self, now: Nanos, bursts: u64) {
         let Some(of) = self.of else { return };
@@ -127,8 +128,8 @@ impl Bucket {
         self.full_at = self.full_at.min(of.rate.at(latest));
     }
 
-    /// Is of another kind, which lacks as many bytes now, but at most as many `bursts`; full if it
-    /// was or will be none.
+    /// Replaces the bucket. The missing bytes stay, but at most `bursts` times the burst; the
+    /// result is full if there was or will be no bucket.
     pub fn set(&mut self, now: Nanos, to: Option<TokenBucket>, bursts: u64) {
         self.full_at = match (self.of, to) {
             (Some(before), Some(to)) => {

@@ -1,14 +1,14 @@
-//! Lengths on the wire.
+//! Packet lengths on the wire.
 
-/// What a packet of a length that is booked takes on the wire.
+/// Converts packet lengths into lengths on the wire.
 ///
-/// Rates and ceilings count bytes on the wire. `shaper::Overhead` is the one of a link.
+/// Rates and ceilings count bytes on the wire. `shaper::Overhead` implements the framing of a link.
 pub trait WireLength: Copy + core::fmt::Debug {
-    /// Bytes on the wire of a packet of `len` bytes. 0 counts as 1.
+    /// Returns the bytes on the wire of a packet of `len` bytes. 0 counts as 1.
     fn wire_len(&self, len: u32) -> u32;
 }
 
-/// Packets are as long on the wire as they are booked.
+/// No framing: the length on the wire is the length of the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AsBooked;
 

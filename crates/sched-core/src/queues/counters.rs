@@ -1,13 +1,13 @@
-//! What has happened: packets and bytes, in total and per flow.
+//! Packet and byte counters, in total and per flow.
 //!
-//! Delivered packets are not counted: they are those accepted, less those dropped and those queued.
-//! So no missed increment can break the accounting identity. That every handle comes out once is
-//! checked from outside, by the caller that handed it in.
+//! Delivered packets are not counted but derived: accepted minus dropped minus queued. So a missed
+//! increment cannot break the accounting identity. That every handle comes out once is checked from
+//! outside, by the caller that handed it in.
 
 use crate::flow_scheduler::Table;
 use crate::{Backlog, Books, DropReason, FlowId, Limits};
 
-/// Packets and bytes counted since construction. At 400 Gbit/s, 2^64 bytes last eleven years.
+/// A count of packets and bytes since construction. At 400 Gbit/s, 2^64 bytes last eleven years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -19,16 +19,16 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Nothing.
+    /// Zero packets and bytes.
     pub const ZERO: Self = Self { packets: 0, bytes: 0 };
 
-    /// One more packet of `len` bytes.
+    /// Adds a packet of `len` bytes.
     pub const fn add(&mut self, len: u32) {
         self.packets = self.packets.wrapping_add(1);
         self.bytes = self.bytes.wrapping_add(len as u64);
     }
 
-    /// The sum of the two.
+    /// Returns the sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Volume {
         }
     }
 
-    /// What `self` has more than `other`.
+    /// Returns the difference `self − other`.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self {
@@ -58,46 +58,46 @@ impl From<Backlog> for Volume {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Counters {
-    /// Offered and queued, whatever became of it later.
+    /// Packets accepted by enqueue, whatever happened to them later.
     pub accepted: Volume,
-    /// Offered and handed back. For a flow: only what named an existing flow.
+    /// Packets handed back by enqueue. Per flow: only those of a flow that exists.
     pub rejected: Volume,
-    /// Given to the caller of `dequeue`.
+    /// Packets returned by dequeue.
     pub delivered: Volume,
-    /// Accepted, then dropped, by reason in the order of [`DropReason::ALL`].
+    /// Packets dropped after acceptance, by reason in the order of [`DropReason::ALL`].
     dropped: [Volume; DropReason::COUNT],
-    /// Congestion marks that were set here, on arrivals that were accepted and on packets that
-    /// were delivered: not those that packets came with. A packet that was marked when it arrived
-    /// counts even if it is dropped later.
+    /// Congestion marks set here, on accepted arrivals and on delivered packets, without those that
+    /// packets arrived with. A packet that was marked on arrival counts even if it is dropped
+    /// later.
     pub marked: u64,
-    /// Accepted with a congestion mark that was set before, [`Ecn::Ce`](crate::Ecn::Ce).
+    /// Packets accepted that arrived with a congestion mark, [`Ecn::Ce`](crate::Ecn::Ce).
     pub came_marked: u64,
-    /// The most that was ever queued after a call; packets and bytes each on its own.
+    /// The largest backlog after a call; maxima of packets and bytes are independent.
     pub peak: Backlog,
 }
 
 impl Counters {
-    /// Everything that was offered.
+    /// Returns all packets offered: accepted and rejected.
     #[must_use]
     pub const fn offered(&self) -> Volume {
         self.accepted.plus(self.rejected)
     }
 
-    /// What was dropped for `reason`; for [`DropReason::Rejected`] what was rejected.
+    /// Returns the packets dropped for `reason`; the rejected ones for [`DropReason::Rejected`].
     #[must_use]
     pub fn dropped_for(&self, reason: DropReason) -> Volume {
         self.dropped.get(reason as usize).copied().unwrap_or(self.rejected)
     }
 
-    /// Counts a packet of `len` bytes as dropped for `reason`; for [`DropReason::Rejected`] as
-    /// rejected.
+    /// Counts a packet of `len` bytes as dropped for `reason`, or as rejected for
+    /// [`DropReason::Rejected`].
     ///
-    /// For schedulers that keep books of their own.
+    /// For schedulers that keep their own counters.
     pub fn count_dropped(&mut self, reason: DropReason, len: u32) {
         self.dropped.get_mut(reason as usize).unwrap_or(&mut self.rejected).add(len);
     }
 
-    /// Fills in what was delivered: everything accepted that was neither dropped nor is queued.
+    /// Sets `delivered` to everything accepted that was neither dropped nor is queued.
     fn with_queued(self, queued: Backlog) -> Self {
         let delivered = self.accepted.minus(self.dropped_total()).minus(queued.into());
         Self { delivered, ..self }
@@ -109,13 +109,13 @@ impl Counters {
         self.with(other, Volume::plus, u64::wrapping_add)
     }
 
-    /// What `self` has counted more than `other`; the peak is that of `self`.
+    /// Returns the difference `self − other`, with the peak of `self`.
     #[must_use]
     pub fn minus(self, other: &Self) -> Self {
         self.with(other, Volume::minus, u64::wrapping_sub)
     }
 
-    /// Each count with that of `other`, but for the peak.
+    /// Combines each counter with that of `other`, except the peak.
     fn with(
         self,
         other: &Self,
@@ -135,14 +135,14 @@ impl Counters {
         }
     }
 
-    /// What was dropped after it was accepted, for any reason.
+    /// Returns the packets dropped after acceptance, for any reason.
     #[must_use]
     pub fn dropped_total(&self) -> Volume {
         self.dropped.iter().fold(Volume::ZERO, |sum, &volume| sum.plus(volume))
     }
 }
 
-/// One flow's record, kept where the caller gives room for it: 168 bytes a flow.
+/// Statistics of one flow, in memory provided by the caller: 168 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowRecord {
     pub(crate) accepted: Volume,
@@ -155,7 +155,7 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// A flow to which nothing has happened.
+    /// A record with all counters zero.
     pub const EMPTY: Self = Self {
         accepted: Volume::ZERO,
         rejected: Volume::ZERO,
@@ -165,7 +165,7 @@ impl FlowRecord {
         peak: Backlog { packets: 0, bytes: 0 },
     };
 
-    /// A record that goes on from `counters`.
+    /// Creates a record that continues from `counters`.
     #[must_use]
     pub const fn going_on_from(counters: &Counters) -> Self {
         let Counters { accepted, rejected, delivered: _, dropped, marked, came_marked, peak } =
@@ -188,13 +188,13 @@ impl FlowRecord {
         self.marked = self.marked.wrapping_add(1);
     }
 
-    /// The packet accepted has come with a mark.
+    /// Counts an accepted packet that arrived with a mark.
     pub(crate) const fn mark_came(&mut self) {
         self.came_marked = self.came_marked.wrapping_add(1);
     }
 
-    /// The counters of a flow that holds `queued`: what was delivered is what was accepted and
-    /// neither dropped nor queued.
+    /// Returns the counters of a flow that holds `queued`. Packets that were accepted and are
+    /// neither dropped nor queued count as delivered.
     #[must_use]
     pub fn counters(&self, queued: Backlog) -> Counters {
         let counters = Counters {
@@ -210,23 +210,23 @@ impl FlowRecord {
     }
 }
 
-/// Where [`FlowQueues`](crate::FlowQueues) keeps the statistics of flows: a table with a record for
-/// each of the first flows, or records that several flows share, found by what the flow scheduler
-/// `O` knows of a flow. No method has a default.
+/// Per-flow statistics of [`FlowQueues`](crate::FlowQueues): a table with a record for each of the
+/// first flows, or records that several flows share, selected by the flow scheduler `O`. No method
+/// has a default.
 pub trait FlowRecords<O: ?Sized> {
-    /// A table for the record of all flows together, its one element.
+    /// A table of one element, for the record of all flows together.
     type Totals: Table<FlowRecord> + core::fmt::Debug;
 
-    /// A packet of `len` bytes was accepted for `flow`, which holds `queued` with it.
+    /// Counts a packet of `len` bytes that was accepted for `flow`, which now holds `queued`.
     fn accept(&mut self, scheduler: &O, flow: FlowId, len: u32, queued: Backlog);
 
-    /// Where all else that happens to `flow` is counted; `None`: it is not counted.
+    /// Returns the record for all other events of `flow`; `None` if they are not counted.
     fn record_mut(&mut self, scheduler: &O, flow: FlowId) -> Option<&mut FlowRecord>;
 
-    /// The record of `flow`, if it has one of its own.
+    /// Returns the record of `flow`, if it has its own.
     fn record(&self, flow: FlowId) -> Option<&FlowRecord>;
 
-    /// Begins anew.
+    /// Resets all records.
     fn clear(&mut self);
 }
 
@@ -255,22 +255,21 @@ impl<O: ?Sized, M: Table<FlowRecord>> FlowRecords<O> for M {
     }
 }
 
-/// The books of a whole scheduler: its limits, what is queued, and the record of all flows
+/// The accounting of a whole scheduler: its limits, its backlog, and the record of all flows
 /// together, the one in the table `T`.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger<T = [FlowRecord; 1]> {
     limits: Limits,
-    /// The most that was ever queued after a call.
+    /// The largest backlog after any call.
     peak: Backlog,
-    /// The lower of the limits and of `peak`, for packets and bytes apart; at least what is queued
-    /// after every call. An arrival that stays within `familiar` has room and is no new peak: two
-    /// comparisons instead of four.
+    /// The lower of `limits` and `peak`, separately for packets and bytes; at least the backlog
+    /// after every call. An arrival within `familiar` fits and sets no new peak: two comparisons
+    /// instead of four.
     familiar: Backlog,
-    /// `familiar` less what is queued, modulo 2^32: during a call more may be queued than
-    /// `familiar`.
+    /// `familiar` minus the backlog, modulo 2^32: during a call the backlog may exceed `familiar`.
     free: Backlog,
-    /// The other two, packets accepted and bytes delivered, follow from the identity: one addition
-    /// when a packet comes and one when it leaves.
+    /// Accepted packets and delivered bytes follow from the accounting identity: one addition per
+    /// arrival and one per departure.
     accepted_bytes: u64,
     delivered_packets: u64,
     /// All but `accepted` and `peak`, which stay zero here.
@@ -284,7 +283,7 @@ impl Ledger {
 }
 
 impl<T: Table<FlowRecord>> Ledger<T> {
-    /// `totals` is empty.
+    /// Creates a ledger; `totals` must be empty.
     pub(crate) const fn over(totals: T, limits: Limits) -> Self {
         let nothing = Backlog { packets: 0, bytes: 0 };
         let limits = limits.clamped();
@@ -303,13 +302,13 @@ impl<T: Table<FlowRecord>> Ledger<T> {
         self.limits
     }
 
-    /// To be followed by drops while the ledger [is over](Self::is_over).
+    /// Sets the limits. The caller then drops packets while the ledger [is over](Self::is_over).
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits.clamped();
         self.raise_peak(Backlog::default());
     }
 
-    /// What is queued. Fits `u32`: at most as many packets as handles, and at most
+    /// Returns the backlog. It fits `u32`: at most as many packets as handles, and at most
     /// [`Limits::MAX_BYTES`] bytes plus one packet.
     pub(crate) const fn backlog(&self) -> Backlog {
         Backlog {
@@ -318,32 +317,32 @@ impl<T: Table<FlowRecord>> Ledger<T> {
         }
     }
 
-    /// Whether a packet of `len` bytes fits beside what is queued, which is within the limits.
+    /// Returns true if a packet of `len` bytes fits; the backlog must be within the limits.
     pub(crate) const fn has_room(&self, len: u32) -> bool {
         let held = self.backlog();
         held.packets < self.limits.packets && len <= self.limits.bytes.wrapping_sub(held.bytes)
     }
 
-    /// Whether a packet of `len` bytes fits and is no new peak.
+    /// Returns true if a packet of `len` bytes fits and sets no new peak.
     #[inline]
     pub(crate) const fn is_ready(&self, len: u32) -> bool {
         self.has_ready_place() && self.has_ready_bytes(len)
     }
 
-    /// One half of [`Self::is_ready`]: with comparisons of something else between them, each is a
-    /// branch, which is cheaper than both in one.
+    /// The packet half of [`Self::is_ready`]. Two separate branches, with other comparisons between
+    /// them, are cheaper than one.
     #[inline]
     pub(crate) const fn has_ready_place(&self) -> bool {
         self.free.packets > 0
     }
 
-    /// The other half of [`Self::is_ready`].
+    /// The byte half of [`Self::is_ready`].
     #[inline]
     pub(crate) const fn has_ready_bytes(&self, len: u32) -> bool {
         len <= self.free.bytes
     }
 
-    /// Whether a packet of `len` bytes fits; if so, it is to be accepted next.
+    /// Returns true if a packet of `len` bytes fits; if so, it must be accepted next.
     #[inline]
     pub(crate) fn make_ready(&mut self, len: u32) -> bool {
         self.is_ready(len) || self.make_ready_for_a_peak(len)
@@ -373,7 +372,7 @@ impl<T: Table<FlowRecord>> Ledger<T> {
         };
     }
 
-    /// Whether a packet of `len` bytes would fit if nothing else were queued.
+    /// Returns true if a packet of `len` bytes would fit into an empty queue.
     pub(crate) const fn could_fit(&self, len: u32) -> bool {
         self.limits.packets > 0 && len <= self.limits.bytes
     }
@@ -388,14 +387,14 @@ impl<T: Table<FlowRecord>> Ledger<T> {
         self.free.sub(len);
     }
 
-    /// Takes back an acceptance, because the arrival turned out to be the victim.
+    /// Reverts an acceptance, because the arriving packet turned out to be the victim.
     pub(crate) const fn unaccept(&mut self, len: u32) {
         self.accepted_bytes = self.accepted_bytes.wrapping_sub(len as u64);
         self.free.add(len);
     }
 
-    /// To be called once the limits hold again, where a packet was accepted without
-    /// [`Self::make_ready`].
+    /// Updates the peak where a packet was accepted without [`Self::make_ready`]. Call it once the
+    /// limits hold again.
     pub(crate) fn note_peak(&mut self) {
         self.raise_peak(self.backlog());
     }
@@ -405,13 +404,14 @@ impl<T: Table<FlowRecord>> Ledger<T> {
         self.free.add(len);
     }
 
-    /// The bytes of [`Self::deliver`]; to be followed by [`Self::deliver_packets`].
+    /// The byte half of [`Self::deliver`]; [`Self::deliver_packets`] must follow.
     #[inline(always)]
     pub(crate) const fn deliver_bytes(&mut self, len: u32) {
         self.free.bytes = self.free.bytes.wrapping_add(len);
     }
 
-    /// The packets of [`Self::deliver`], of which `packets` have left, whose bytes are booked.
+    /// The packet half of [`Self::deliver`], for `packets` packets whose bytes are already
+    /// accounted.
     #[inline]
     pub(crate) const fn deliver_packets(&mut self, packets: u32) {
         self.delivered_packets = self.delivered_packets.wrapping_add(packets as u64);
@@ -423,7 +423,7 @@ impl<T: Table<FlowRecord>> Ledger<T> {
         self.count(|all| all.drop(len, reason));
     }
 
-    /// Lets `count` change the record of all flows together, if there is room for one.
+    /// Applies `count` to the record of all flows together, if there is one.
     pub(crate) fn count(&mut self, count: impl FnOnce(&mut FlowRecord)) {
         self.totals.as_mut().first_mut().map(count);
     }
@@ -444,7 +444,7 @@ impl<T: Table<FlowRecord>> Ledger<T> {
 mod tests {
     use super::*;
 
-    /// Goal: a drop is found under its own reason and under no other.
+    /// Goal: a drop is counted under its own reason only.
     #[test]
     fn each_reason_has_its_own_count() {
         for (counted, reason) in (1..).zip(DropReason::ALL.iter().copied()) {

@@ -1,30 +1,29 @@
-//! How long packets waited, in buckets that grow with the wait.
+//! A histogram of sojourn times, with buckets that grow with the time.
 
 use crate::Nanos;
 
-/// Waits below 2^10 ns, a tick of a queue's clock, are alike.
+/// Times below 2^10 ns, the tick of a queue's clock, share a bucket.
 const FIRST_POWER: u32 = 10;
-/// Waits from 2^36 ns on, 69 s, are alike.
+/// Times from 2^36 ns on (69 s) share a bucket.
 const LAST_POWER: u32 = 36;
-/// Each power of two between the two has 2^4 buckets.
+/// Base-2 logarithm of the number of buckets per power of two in between.
 const PARTS: u32 = 4;
-/// The buckets: one below the first power, those between, and one from the last power on.
+/// The number of buckets: one below the first power, those between, and one from the last power on.
 const BUCKETS: usize = (((LAST_POWER - FIRST_POWER) << PARTS) + 2) as usize;
 
-/// How many packets waited how long, for percentiles that are above the true ones by less than a
+/// A histogram of sojourn times, with percentiles that exceed the true ones by less than a
 /// sixteenth.
 ///
-/// | a wait | bucket |
+/// | sojourn time | bucket |
 /// |---|---|
 /// | below 1,024 ns | the first |
 /// | up to 2^36 ns, 69 s | 16 for each power of two |
 /// | longer | the last |
 ///
-/// The caller keeps it, beside the queue or not at all: a queue whose waits are not counted pays
-/// nothing for it. It is told the wait of a packet that leaves:
-/// [`FlowQueues::waited`](crate::FlowQueues::waited).
+/// The caller keeps it, so a queue whose delays are not measured pays nothing. Pass it the sojourn
+/// time of each packet that leaves: [`FlowQueues::waited`](crate::FlowQueues::waited).
 ///
-/// Memory: 3,368 bytes. Cost of a wait: O(1), without division.
+/// Memory: 3,368 bytes. Cost per packet: O(1), without division.
 ///
 /// ```
 /// use sched_core::{DelayHistogram, Nanos};
@@ -45,7 +44,7 @@ pub struct DelayHistogram {
     longest: u64,
 }
 
-/// Without the buckets.
+/// Omits the buckets.
 impl core::fmt::Debug for DelayHistogram {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let Self { count, sum, longest, .. } = self;
@@ -62,7 +61,7 @@ impl Default for DelayHistogram {
 }
 
 impl DelayHistogram {
-    /// Nothing counted: all zero.
+    /// Creates an empty histogram: all zero.
     #[must_use]
     pub const fn new() -> Self {
         Self { counts: [0; BUCKETS], count: 0, sum: 0, longest: 0 }
@@ -79,8 +78,7 @@ impl DelayHistogram {
         self.longest = self.longest.max(wait.0);
     }
 
-    /// Counts what `other` has counted too: queues of several cores, or tins, in one. Cost: the
-    /// buckets.
+    /// Adds the counts of `other`, for example of another core or tin. Cost: O(buckets).
     pub fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count = count.wrapping_add(*more);
@@ -90,47 +88,48 @@ impl DelayHistogram {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// Forgets all waits. Cost: the buckets, or nothing if it is empty.
+    /// Clears all counts. Cost: O(buckets), or nothing if it is empty.
     pub const fn clear(&mut self) {
         if self.count > 0 {
             *self = Self::new();
         }
     }
 
-    /// Whether nothing was counted.
+    /// Returns true if nothing was counted.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many waits were counted.
+    /// Returns the number of packets counted.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// All waits together; saturates after 584 years of waiting.
+    /// Returns the sum of all sojourn times; saturates at 584 years.
     #[must_use]
     pub const fn sum(&self) -> Nanos {
         Nanos(self.sum)
     }
 
-    /// The longest wait.
+    /// Returns the longest sojourn time.
     #[must_use]
     pub const fn longest(&self) -> Nanos {
         Nanos(self.longest)
     }
 
-    /// The mean wait; zero if nothing was counted.
+    /// Returns the mean sojourn time; zero if nothing was counted.
     #[must_use]
     pub fn mean(&self) -> Nanos {
         Nanos(self.sum.checked_div(self.count).unwrap_or(0))
     }
 
-    /// The wait that `per_mille` of a thousand packets did not exceed, 990 for 99 %: the end of its
-    /// bucket, or the longest wait if that is less. No less than the true one, and more by less
-    /// than a sixteenth of it or by less than 1,024 ns. `None` if nothing was counted; above 1,000
-    /// counts as 1,000. Cost: the buckets.
+    /// Returns the sojourn time that `per_mille` of a thousand packets did not exceed, 990 for the
+    /// 99th percentile. The result is the end of the bucket, or the longest time if that is less.
+    /// It is never below the true value, and above it by less than a sixteenth of it or by less
+    /// than 1,024 ns. Returns `None` if nothing was counted; values above 1,000 count as 1,000.
+    /// Cost: O(buckets).
     #[must_use]
     #[expect(clippy::integer_division, reason = "by a constant, for a reader")]
     pub fn quantile(&self, per_mille: u32) -> Option<Nanos> {
@@ -146,15 +145,15 @@ impl DelayHistogram {
         None
     }
 
-    /// The buckets that are not empty: the longest wait of each, and how many waits are in it. That
-    /// of the last bucket is [`Nanos::MAX`].
+    /// Returns the buckets that are not empty: the longest time of each and its count. The end of
+    /// the last bucket is [`Nanos::MAX`].
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let all = (0..).zip(&self.counts).map(|(bucket, &count)| (end_of(bucket), count));
         all.filter(|&(_, count)| count > 0)
     }
 
-    /// Powers of two from 2^10 to 2^36 ns, and how many waits were below each. What was longer is
-    /// in none of them.
+    /// Returns the powers of two from 2^10 to 2^36 ns, each with the number of times below it.
+    /// Longer times are in none of them.
     pub fn cumulative(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let mut counts = self.counts.iter();
         let mut below = 0_u64;
@@ -168,7 +167,7 @@ impl DelayHistogram {
     }
 }
 
-/// The bucket of a wait of `nanos` nanoseconds.
+/// Returns the bucket of a time of `nanos` nanoseconds.
 #[inline]
 const fn bucket_of(nanos: u64) -> usize {
     if nanos < 1 << FIRST_POWER {
@@ -178,7 +177,8 @@ const fn bucket_of(nanos: u64) -> usize {
     if power >= LAST_POWER {
         return BUCKETS - 1;
     }
-    // The power and the PARTS bits behind the first one, as one number, less that of 2^FIRST_POWER.
+    // The power and the PARTS bits behind its leading one as one number, minus that of
+    // 2^FIRST_POWER.
     let shift = power.saturating_sub(PARTS);
     let power = power.saturating_sub(FIRST_POWER);
     let [low, ..] = (nanos >> shift).to_le_bytes();
@@ -186,7 +186,7 @@ const fn bucket_of(nanos: u64) -> usize {
     ((power as usize) << PARTS) + part + 1
 }
 
-/// The longest wait that falls into a bucket.
+/// Returns the longest time of a bucket.
 const fn end_of(bucket: u32) -> Nanos {
     let Some(place) = bucket.checked_sub(1) else { return Nanos((1 << FIRST_POWER) - 1) };
     let (power, part) = (place >> PARTS, (place & ((1 << PARTS) - 1)) as u64);
@@ -202,8 +202,9 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// Goal: the error that is promised of a quantile. Method: single waits of every size, between
-    /// and beside powers of two, each below a longer one, so that the longest wait hides nothing.
+    /// Goal: a quantile has the documented error. Method: single times of every size, between and
+    /// next to powers of two, each counted with a longer one, so that the maximum does not hide the
+    /// error.
     #[test]
     fn a_quantile_is_above_its_wait_by_less_than_a_sixteenth() {
         for power in 0..36_u32 {
@@ -214,15 +215,15 @@ mod tests {
                 delays.add(Nanos::MAX);
                 let found = delays.quantile(500).unwrap().0;
                 assert!(found >= nanos, "{found} of {nanos}");
-                // A wait of 2^36 and more has no bucket of its own.
+                // Times of 2^36 ns and more share one bucket.
                 let is_last = nanos >= 1 << LAST_POWER;
                 assert!(is_last || found - nanos < (nanos / 16).max(1_024), "{found} of {nanos}");
             }
         }
     }
 
-    /// Goal: buckets lie end to end, in order, and each end is in its own bucket. Method: all of
-    /// them.
+    /// Goal: buckets are contiguous and ordered, and each end is in its own bucket. Method: check
+    /// all of them.
     #[test]
     fn buckets_lie_end_to_end() {
         let mut begin = 0;
@@ -236,8 +237,8 @@ mod tests {
         assert_eq!(size_of::<DelayHistogram>(), 3_368);
     }
 
-    /// Goal: quantiles, sums and cumulative counts are those of the sorted waits, within the width
-    /// of a bucket. Method: a thousand waits of all sizes, against a sorted list.
+    /// Goal: quantiles, sums and cumulative counts match the sorted times, within the width of a
+    /// bucket. Method: a thousand times of all sizes, against a sorted list.
     #[test]
     fn it_says_what_a_sorted_list_says() {
         let mut random = conformance::Xorshift::new(7);

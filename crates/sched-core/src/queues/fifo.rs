@@ -1,7 +1,7 @@
-//! First in, first out: the baseline every other scheduler is measured against.
+//! First in, first out: the baseline for every other scheduler.
 //!
-//! One queue for all flows. It isolates no flow: the flow that sends most holds most of the buffer
-//! and of the link. Cost: O(1) per operation. Memory: 16 bytes a packet.
+//! One queue for all flows, without isolation: the flow that sends most gets most of the buffer and
+//! of the link. Cost: O(1) per operation. Memory: 16 bytes per packet.
 
 use crate::flow_scheduler::{DropFrom, Table};
 use crate::queues::counters::{FlowRecord, Ledger};
@@ -11,7 +11,7 @@ use crate::scheduler::{
 };
 use crate::{Ecn, FlowId, Nanos, Packet};
 
-/// A FIFO of packets in the memory `S`. It takes packets of any flow and keeps no record of flows.
+/// A FIFO of packets in the memory `S`. It accepts packets of any flow and keeps no per-flow state.
 ///
 /// ```
 /// use sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
@@ -22,7 +22,7 @@ use crate::{Ecn, FlowId, Nanos, Packet};
 ///     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
 ///     fifo.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 1_500), drops)?;
 /// }
-/// assert_eq!(dropped, [0]); // the oldest gave way
+/// assert_eq!(dropped, [0]); // the oldest was dropped
 /// let drops = &mut |_: Packet, _why| ();
 /// assert_eq!(fifo.dequeue(Nanos(0), drops).map(|packet| packet.handle), Some(1));
 /// # Ok::<(), sched_core::Rejected>(())
@@ -30,7 +30,7 @@ use crate::{Ecn, FlowId, Nanos, Packet};
 #[derive(Clone)]
 pub struct Fifo<S> {
     queue: Queue,
-    /// `descriptors[handle]`.
+    /// Indexed by handle.
     descriptors: S,
     ledger: Ledger,
     full: DropFrom,
@@ -39,14 +39,14 @@ pub struct Fifo<S> {
 crate::debug::short_debug!(Fifo<S> { ledger, full });
 
 impl<S: Table<Descriptor>> Fifo<S> {
-    /// Rejecting the arrival when full: what most network devices do.
+    /// Creates a FIFO that rejects the arriving packet when full, as most network devices do.
     #[must_use]
     pub fn tail_drop(descriptors: S, limits: Limits) -> Self {
         Self::new(descriptors, limits, DropFrom::Tail)
     }
 
-    /// Dropping the oldest packets when full, until the arrival fits: fresh packets matter more,
-    /// and senders learn of congestion a queue's length sooner.
+    /// Creates a FIFO that drops the oldest packets when full until the arriving packet fits. Fresh
+    /// packets matter more, and senders notice congestion earlier by the length of the queue.
     #[must_use]
     pub fn head_drop(descriptors: S, limits: Limits) -> Self {
         Self::new(descriptors, limits, DropFrom::Head)
@@ -57,7 +57,7 @@ impl<S: Table<Descriptor>> Fifo<S> {
         Self { queue: Queue::IDLE, descriptors, ledger: Ledger::new(limits), full }
     }
 
-    /// Turns `packet` away, with the first reason that applies.
+    /// Rejects `packet` with the first reason that applies.
     #[cold]
     fn reject(&mut self, packet: Packet) -> Rejected {
         self.ledger.count(|all| all.rejected.add(packet.len));
@@ -66,20 +66,21 @@ impl<S: Table<Descriptor>> Fifo<S> {
         Rejected { packet, reason }
     }
 
-    /// Drops the oldest until `len` bytes fit; nothing, if that does not suffice.
+    /// Drops the oldest packets until `len` bytes fit. Drops nothing if even an empty queue could
+    /// not take them.
     #[cold]
     fn make_room(&mut self, len: u32, drops: &mut dyn DropSink) -> bool {
         if self.full == DropFrom::Tail || !self.ledger.could_fit(len) {
             return false;
         }
-        // Every packet has a byte at least: `len` turns at most.
+        // Every packet has at least one byte, so at most `len` iterations.
         while !self.ledger.has_room(len) && self.drop_head(DropReason::Overflow, drops) {
             crate::steps::step();
         }
         self.ledger.make_ready(len)
     }
 
-    /// Drops the packet at the end where packets give way.
+    /// Drops one packet at the configured end.
     fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let descriptors = self.descriptors.as_mut();
         let packet = match self.full {
@@ -150,13 +151,13 @@ impl<S: Table<Descriptor>> Scheduler for Fifo<S> {
         self.ledger.books()
     }
 
-    /// The newest give way with tail drop, the oldest with head drop.
+    /// Drops the newest packets with tail drop, the oldest with head drop.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.ledger.set_limits(limits);
         while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
     }
 
-    /// The newest gives way with tail drop, the oldest with head drop.
+    /// Drops the newest packet with tail drop, the oldest with head drop.
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
         self.give_way(DropReason::Overflow, drops)
     }

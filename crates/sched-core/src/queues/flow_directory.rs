@@ -1,15 +1,15 @@
-//! Which flow has which queue, where flows have no queue while they hold nothing.
+//! Directories that map flows to queues, where idle flows have no queue.
 
 use crate::flow_scheduler::{FlowScheduler, FlowState};
 use crate::{FlowId, Imbalance};
 
-/// Gives queues to flows, and is told when a queue is free again: a hash table of flows, tables of
-/// their hosts.
+/// Assigns queues to flows and is notified when a queue becomes empty, for example a hash table of
+/// flows with tables of their hosts.
 ///
-/// [`FlowQueues`](crate::FlowQueues) holds it beside its flow scheduler `O` and tells it of each
-/// queue that becomes empty, however it does. To find the queue of a packet is the business of the
-/// assembled queue around both. No method has a default: a directory around another that forgot to
-/// pass one on would compile.
+/// [`FlowQueues`](crate::FlowQueues) holds it next to its flow scheduler `O` and notifies it of
+/// each queue that becomes empty, for whatever reason. Looking up the queue of a packet is left to
+/// the code that contains both. No method has a default, so that a wrapper that forgets to forward
+/// one does not compile.
 ///
 /// ```
 /// use sched_core::{
@@ -50,21 +50,23 @@ use crate::{FlowId, Imbalance};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub trait FlowDirectory<O: FlowScheduler + ?Sized> {
-    /// Queues are numbered below this; `None`: there are as many as the scheduler has flows.
+    /// Returns the number of queues; valid numbers are below it. `None`: as many as the scheduler
+    /// has flows.
     fn room(&self) -> Option<u32>;
 
-    /// The queue of `flow` holds nothing any more, and the scheduler has been told. A second call
-    /// changes nothing.
+    /// Notifies that the queue of `flow` has become empty. The scheduler has already been notified.
+    /// A second call changes nothing.
     fn emptied(&mut self, scheduler: &O, flow: FlowId);
 
-    /// Compares the directory's books with `flows`, which says what a flow really holds. For tests.
+    /// Compares the directory's accounting with `flows`, which returns what a flow really holds.
+    /// For tests.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
     fn recount(&self, scheduler: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance>;
 }
 
-/// No directory: the number of a flow is that of its queue.
+/// No directory: a flow and its queue have the same number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoDirectory;
 

@@ -1,17 +1,17 @@
-//! Queues under a flow scheduler: where scheduling and dropping meet.
+//! [`FlowQueues`]: one queue per flow under a flow scheduler.
 //!
-//! [`FlowQueues`] keeps the books and one queue per flow, and holds four parts side by side. Only
-//! the drop policy may ask another part:
+//! [`FlowQueues`] holds the queues, the accounting, and four parts. Only the drop policy may query
+//! another part:
 //!
-//! | part | asked |
+//! | part | decides |
 //! |---|---|
-//! | [`FlowScheduler`] | which flow is next |
-//! | [`DropPolicy`] | which flow gives way when there is no room; it may ask the flow scheduler |
-//! | [`Aqm`] | what is to become of a packet that arrives, or is about to leave |
-//! | [`FlowDirectory`] | nothing: it is told when a queue becomes empty |
+//! | [`FlowScheduler`] | the next flow |
+//! | [`DropPolicy`] | the flow to drop from when full; may query the flow scheduler |
+//! | [`Aqm`] | to pass, mark or drop a packet that arrives or is about to leave |
+//! | [`FlowDirectory`] | nothing; it is notified when a queue becomes empty |
 //!
-//! With any four parts it is a [`Scheduler`](crate::Scheduler). Cost: O(1) beside the parts.
-//! Memory: 16 bytes a packet and 16 a flow beside the parts.
+//! With any four parts it is a [`Scheduler`](crate::Scheduler). Cost: O(1) besides the parts.
+//! Memory: 16 bytes per packet and 16 per flow besides the parts.
 
 mod bursts;
 mod dequeue;
@@ -32,16 +32,16 @@ use crate::queues::flow_directory::{FlowDirectory, NoDirectory};
 use crate::queues::queue::{Descriptor, Queue};
 use crate::scheduler::{Backlog, DropReason, DropSink, Limits};
 
-/// What an AQM does not hold against a packet that waited for a [ceiling](crate::TokenBucket): the
-/// time of this many rounds of the flows that share the ceiling, a packet each.
+/// Rounds of the flows that share a [ceiling](crate::TokenBucket), one packet each, whose duration
+/// is subtracted from a sojourn time before the AQM sees it.
 ///
-/// A flow below a ceiling sees a slower line. An AQM that is set for the real line would take the
-/// wait for a standing queue. With two rounds taken off, four TCP flows fill a ceiling of 1 Mbit/s;
-/// without, they reach 0.82 of the ceiling (`crates/sim/tests/suite/host_rates.rs`).
+/// For a flow below a ceiling the link is slower. An AQM with the parameters of the real link would
+/// take its waiting time for a standing queue. With two rounds subtracted, four TCP flows fill a
+/// ceiling of 1 Mbit/s; without, they reach 0.82 of it (`crates/sim/tests/suite/host_rates.rs`).
 pub const PACED_ROUNDS: u64 = 2;
 
-/// Queues in the [`Tables`] `M`, under the flow scheduler `O`, with the AQM `A` and the drop policy
-/// `D`.
+/// One queue per flow in the [`Tables`] `M`, under the flow scheduler `O`, with the AQM `A` and the
+/// drop policy `D`.
 ///
 /// ```
 /// use sched_core::{
@@ -66,18 +66,18 @@ pub const PACED_ROUNDS: u64 = 2;
 /// ```
 #[derive(Clone)]
 pub struct FlowQueues<O: FlowScheduler, M: Tables<O>, A = NoAqm, D = OwnVictim> {
-    /// Which flow is next.
+    /// Selects the next flow.
     scheduler: O,
-    /// Which flow gives way. Told of packets as `scheduler` is, after it; of a service that leaves
-    /// packets behind, before it.
+    /// Selects the flow to drop from. Receives the notifications of `scheduler`, after it; but
+    /// before it for a service after which packets remain.
     policy: D,
-    /// What is to become of a packet.
+    /// Passes, marks or drops packets.
     aqm: A,
-    /// Which flow has which queue. Told of queues that become empty, after `scheduler`.
+    /// Maps flows to queues. Notified of queues that become empty, after `scheduler`.
     directory: M::Directory,
-    /// `queues[flow]`: backlogged in `scheduler` and `policy` if and only if not empty.
+    /// Indexed by flow: backlogged in `scheduler` and `policy` if and only if not empty.
     queues: M::Queues,
-    /// `descriptors[handle]`.
+    /// Indexed by handle.
     descriptors: M::Descriptors,
     records: M::Records,
     ledger: Ledger<M::Totals>,
@@ -86,17 +86,17 @@ pub struct FlowQueues<O: FlowScheduler, M: Tables<O>, A = NoAqm, D = OwnVictim> 
 crate::debug::short_debug!(FlowQueues < O: FlowScheduler, M: Tables<O>, A, D > { ledger });
 
 /// The tables of [`FlowQueues`] under the flow scheduler `O`, as a type: `(queues, descriptors)`,
-/// these and `records`, or these and a flow directory.
+/// optionally followed by `records` and by a flow directory.
 pub trait Tables<O: FlowScheduler> {
-    /// One for each flow.
+    /// One queue per flow.
     type Queues: Table<Queue>;
-    /// One for each handle.
+    /// One descriptor per handle.
     type Descriptors: Table<Descriptor>;
-    /// Statistics of single flows, for as many as there is room for.
+    /// Per-flow statistics, for as many flows as the table has entries.
     type Records: FlowRecords<O, Totals = Self::Totals>;
     /// The record of all flows together.
     type Totals: Table<FlowRecord> + core::fmt::Debug;
-    /// Which flow has which queue.
+    /// Maps flows to queues.
     type Directory: FlowDirectory<O>;
 }
 
@@ -141,11 +141,11 @@ where
     type Directory = T;
 }
 
-/// The four parts of [`FlowQueues`], for what is their own: a table, the rate of a class,
-/// parameters.
+/// Mutable access to the four parts of [`FlowQueues`], to change a part's own settings, such as a
+/// table, the rate of a class or parameters.
 ///
-/// Telling them of packets is the engine's business: parts that are told twice no longer agree with
-/// the queues, and [`Scheduler::recount`](crate::Scheduler::recount) says so.
+/// Do not notify the parts of packets; [`FlowQueues`] does. A part that is notified twice no longer
+/// agrees with the queues, which [`Scheduler::recount`](crate::Scheduler::recount) reports.
 #[derive(Debug)]
 pub struct Siblings<'a, O, D, A, T> {
     /// The flow scheduler.
@@ -165,13 +165,13 @@ where
     S: Table<Descriptor>,
     N: Table<LongestFlow>,
 {
-    /// Creates queues without an AQM and without statistics of single flows. When there is no room,
-    /// a packet is dropped from a flow that holds about the most bytes ([`LongestQueueDrop`]), so
-    /// that a flow loses nothing while it keeps its queue short.
+    /// Creates queues without an AQM and without per-flow statistics. When full, a packet is
+    /// dropped from a flow with about the longest backlog in bytes ([`LongestQueueDrop`]), so a
+    /// flow loses nothing while it keeps its queue short.
     ///
-    /// There are as many flows as `scheduler`, `queues` and `lengths` all have room for, and as
-    /// many handles as `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows +
-    /// descriptors).
+    /// The number of flows is the smallest capacity of `scheduler`, `queues` and `lengths`; the
+    /// number of handles is the length of `descriptors`. No flow may be backlogged in `scheduler`.
+    /// Cost: O(flows + descriptors).
     ///
     /// ```
     /// use sched_core::{
@@ -201,15 +201,16 @@ where
 }
 
 impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, (Q, S)> {
-    /// Creates queues without an AQM and without statistics of single flows. When there is no room,
-    /// a packet is dropped from the flow that `scheduler` names ([`OwnVictim`]).
-    /// [`ShortestQueue`](crate::ShortestQueue) names the longest; most others name none, and then
-    /// the arrival is dropped, whosever it is: a flow that sends more than its share keeps the room
-    /// that it has taken, and takes a part of the link in proportion to what it sends.
+    /// Creates queues without an AQM and without per-flow statistics. When full, a packet is
+    /// dropped from the victim of `scheduler` ([`OwnVictim`]).
+    /// [`ShortestQueue`](crate::ShortestQueue) selects the longest flow. Most others have no
+    /// victim, and then the arriving packet is dropped, whatever its flow: a flow that sends more
+    /// than its share keeps the buffer space that it has taken, and gets a part of the link in
+    /// proportion to what it sends.
     ///
-    /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles
-    /// as `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows +
-    /// descriptors).
+    /// The number of flows is the smaller capacity of `scheduler` and `queues`; the number of
+    /// handles is the length of `descriptors`. No flow may be backlogged in `scheduler`. Cost:
+    /// O(flows + descriptors).
     #[must_use]
     pub fn with_own_victim(scheduler: O, queues: Q, descriptors: S, limits: Limits) -> Self {
         let (tables, records) = ((queues, descriptors), ([], [FlowRecord::EMPTY]));
@@ -225,14 +226,14 @@ where
     A: Aqm,
     R: FlowRecords<O, Totals = [FlowRecord; 1]>,
 {
-    /// Queues with an AQM, and with statistics for the first `records.len()` flows. The flow that
-    /// `scheduler` names gives way ([`OwnVictim`]), or else the arrival:
-    /// [`with_drop_policy`](Self::with_drop_policy) has [`LongestQueueDrop`] in its place.
+    /// Creates queues with an AQM, and with statistics of the first `records.len()` flows. When
+    /// full, a packet is dropped from the victim of `scheduler` ([`OwnVictim`]), or else the
+    /// arriving packet. Use [`with_drop_policy`](Self::with_drop_policy) for [`LongestQueueDrop`].
     ///
-    /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles
-    /// as `descriptors` is long; in `scheduler` no flow is backlogged. An AQM acts on standing
-    /// queues: with room for only a packet or two for each active flow, overflow comes first and it
-    /// never acts. Cost: O(flows + descriptors).
+    /// The number of flows is the smaller capacity of `scheduler` and `queues`; the number of
+    /// handles is the length of `descriptors`. No flow may be backlogged in `scheduler`. An AQM
+    /// acts on standing queues: with capacity for only a packet or two per active flow, overflow
+    /// comes first and it never acts. Cost: O(flows + descriptors).
     #[must_use]
     pub fn with_parts(
         scheduler: O,
@@ -248,9 +249,9 @@ where
 }
 
 impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
-    /// Queues of these parts: as [`with_parts`](Self::with_parts), with a drop policy, a flow
-    /// directory, and a table whose one element is the record of all flows together. Nothing is
-    /// moved a second time.
+    /// Creates queues from all parts: [`with_parts`](Self::with_parts) plus a drop policy, a flow
+    /// directory, and a table whose one element is the record of all flows together. Every part is
+    /// moved only once.
     #[inline(always)]
     #[must_use]
     pub fn assemble(
@@ -271,15 +272,14 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Self { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
 
-    /// The most packets that a flow which is [given up](FlowScheduler::gives_up) loses to one
-    /// arrival, unless the arrival has more bytes. For room alone an arrival costs at most as many
-    /// packets as it has bytes, since each of them has one at least: 24 packets of 64 bytes for an
-    /// Ethernet frame of 1,514 bytes.
+    /// Maximum number of packets that a [given-up](FlowScheduler::gives_up) flow loses to one
+    /// arrival, unless the arriving packet has more bytes. An ordinary overflow drops at most as
+    /// many packets as the arriving packet has bytes, because each has at least one: 24 packets of
+    /// 64 bytes for an Ethernet frame of 1,514 bytes.
     pub const MAX_VICTIMS: u32 = 256;
 
-    /// The same queues with another drop policy, in whose books no flow is backlogged. What is
-    /// queued stays; a flow that `policy` has no room for takes no packets from now on. Cost:
-    /// O(flows).
+    /// Replaces the drop policy. No flow may be backlogged in `policy`. Packets stay queued; a flow
+    /// beyond the capacity of `policy` accepts no packets from now on. Cost: O(flows).
     #[must_use]
     pub fn with_drop_policy<P: DropPolicy<O>>(self, mut policy: P) -> FlowQueues<O, M, A, P> {
         let Self { scheduler, aqm, directory, queues, descriptors, records, ledger, .. } = self;
@@ -296,8 +296,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
 
-    /// The same queues, in which nothing is queued yet, with a flow directory that is told when one
-    /// becomes empty.
+    /// Replaces the flow directory, while nothing is queued. It is notified when a queue becomes
+    /// empty.
     #[must_use]
     pub fn with_directory<U: FlowDirectory<O>>(
         self,
@@ -307,72 +307,72 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
 
-    /// The flow scheduler.
+    /// Returns the flow scheduler.
     #[must_use]
     pub const fn scheduler(&self) -> &O {
         &self.scheduler
     }
 
-    /// The flow scheduler, for what is its own: the rate of a class. As with [`Siblings`], telling
-    /// it of packets is the engine's business.
+    /// Returns the flow scheduler, to change its own settings, such as the rate of a class. Do not
+    /// notify it of packets; see [`Siblings`].
     pub const fn scheduler_mut(&mut self) -> &mut O {
         &mut self.scheduler
     }
 
-    /// The drop policy.
+    /// Returns the drop policy.
     #[must_use]
     pub const fn policy(&self) -> &D {
         &self.policy
     }
 
-    /// The flow directory.
+    /// Returns the flow directory.
     #[must_use]
     pub const fn directory(&self) -> &M::Directory {
         &self.directory
     }
 
-    /// All four parts, to be changed.
+    /// Returns mutable access to all four parts.
     pub const fn siblings(&mut self) -> Siblings<'_, O, D, A, M::Directory> {
         let Self { scheduler, policy, aqm, directory, .. } = self;
         Siblings { scheduler, policy, aqm, directory }
     }
 
-    /// The statistics of flows.
+    /// Returns the per-flow statistics.
     #[must_use]
     pub const fn records(&self) -> &M::Records {
         &self.records
     }
 
-    /// The statistics of flows, to be put right where flows change hands. Counting is the engine's
-    /// business.
+    /// Returns the per-flow statistics, to correct them when a queue passes to another flow. Do not
+    /// count packets; [`FlowQueues`] does.
     pub const fn records_mut(&mut self) -> &mut M::Records {
         &mut self.records
     }
 
-    /// The AQM.
+    /// Returns the AQM.
     #[must_use]
     pub const fn aqm(&self) -> &A {
         &self.aqm
     }
 
-    /// The AQM, to be configured; judging packets is the engine's business.
+    /// Returns the AQM, to configure it. Do not pass packets to it; [`FlowQueues`] does.
     pub const fn aqm_mut(&mut self) -> &mut A {
         &mut self.aqm
     }
 
-    /// What `flow` holds; nothing if there is no such flow.
+    /// Returns the backlog of `flow`; zero if there is no such flow.
     #[must_use]
     pub fn flow_backlog(&self, flow: FlowId) -> Backlog {
         self.queues.as_ref().get(flow.index()).map(Queue::backlog).unwrap_or_default()
     }
 
-    /// The flow that the drop policy lets give way, and at which end.
+    /// Returns the flow to drop from next, and the end to drop at.
     #[must_use]
     pub fn victim(&self) -> Option<(FlowId, DropFrom)> {
         self.policy.victim(&self.scheduler, &|flow| self.flow_backlog(flow).bytes)
     }
 
-    /// Adds `flow`, or changes it, idle or backlogged; its packets stay.
+    /// Adds `flow`, or changes its configuration while it is idle or backlogged; its packets stay.
     ///
     /// # Errors
     /// [`ConfigError`]; nothing has changed then.
@@ -394,19 +394,19 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         self.aqm.forget(flow);
     }
 
-    /// What is set for `flow`; `None` if it was not added.
+    /// Returns the configuration of `flow`; `None` if it was not added.
     #[must_use]
     pub fn config(&self, flow: FlowId) -> Option<O::Config> {
         self.scheduler.config(flow).filter(|_| self.has_room_for(flow))
     }
 
-    /// Whether the drop policy has room for `flow`.
+    /// Returns true if the drop policy has capacity for `flow`.
     #[inline]
     fn has_room_for(&self, flow: FlowId) -> bool {
         has_room(&self.policy, flow)
     }
 
-    /// The longest packet that `flow` accepts, if it was added.
+    /// Returns the longest packet that `flow` accepts, if it was added.
     #[inline]
     fn max_len(&self, flow: FlowId) -> Option<u32> {
         longest(&self.scheduler, &self.policy, flow)
@@ -420,13 +420,14 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     }
 }
 
-/// Whether the drop policy has room for `flow`.
+/// Returns true if the drop policy has capacity for `flow`.
 #[inline]
 fn has_room<O: FlowScheduler>(policy: &impl DropPolicy<O>, flow: FlowId) -> bool {
     policy.room().is_none_or(|room| flow.0 < room)
 }
 
-/// The longest packet that `flow` accepts, if it was added and the drop policy has room for it.
+/// Returns the longest packet that `flow` accepts, if it was added and the drop policy has capacity
+/// for it.
 #[inline]
 fn longest<O: FlowScheduler>(
     scheduler: &O,
@@ -435,7 +436,8 @@ fn longest<O: FlowScheduler>(
 ) -> Option<u32> {
     scheduler.max_len(flow).filter(|_| has_room(policy, flow))
 }
-/// The limits, and no more packets than there are descriptors: as much as a drop policy can meet.
+/// Returns the limits, with at most as many packets as there are descriptors: the most that a drop
+/// policy can meet.
 fn reachable(limits: Limits, descriptors: &[Descriptor]) -> Limits {
     let most = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
     Limits { packets: limits.packets.min(most), ..limits }

@@ -1,36 +1,37 @@
-//! One queue: a chain of descriptors, oldest first.
+//! A queue of packets: a linked list of descriptors, oldest first.
 //!
-//! All packets of a scheduler lie in one table of [`Descriptor`]s, 16 bytes each, indexed by
-//! handle; a queue is the two ends of a chain through it and what the chain holds. Every operation
-//! is O(1).
+//! All packets of a scheduler are in one table of [`Descriptor`]s, 16 bytes each, indexed by
+//! handle. A queue consists of the two ends of a list through that table and its backlog. Every
+//! operation is O(1).
 
 use crate::{Backlog, Ecn, Imbalance, Nanos, Packet, RejectReason};
 
-/// No handle: the end of a chain, or what stands before its head.
+/// No handle: the end of a list, or the predecessor of its head.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Room for one queued packet, at the index that is its handle.
+/// Memory for one queued packet; its index is the packet's handle.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
-    /// The packet behind this one; [`NONE`] at the tail. Stale unless queued.
+    /// The next packet of the queue; [`NONE`] at the tail. Stale unless queued.
     next: u32,
-    /// The packet that was before this one when this one was appended. Stale at the head of a
-    /// queue, where it is not read.
+    /// The packet that preceded this one when it was appended. Stale at the head of a queue, where
+    /// it is not read.
     prev: u32,
-    /// ECN in the low two bits, the length above. Zero if and only if nothing with this handle is
-    /// queued: no packet has length 0.
+    /// ECN in the low two bits, the length above. Zero if and only if the handle is not queued: no
+    /// packet has length 0.
     len_ecn: u32,
-    /// When the packet arrived, in ticks.
+    /// Arrival time, in ticks.
     arrival: u32,
 }
 
 const LEN_SHIFT: u32 = 2;
 
 impl Descriptor {
-    /// No packet: all zero.
+    /// A descriptor without a packet: all zero.
     pub const EMPTY: Self = Self { next: 0, prev: 0, len_ecn: 0, arrival: 0 };
 
-    /// Of `packet`, which came at `now` behind `prev` and is the newest of its queue.
+    /// Creates the descriptor of `packet`, which arrived at `now` behind `prev` and is the newest
+    /// of its queue.
     #[inline(always)]
     const fn holding(packet: Packet, prev: u32, now: Nanos) -> Self {
         let len_ecn = packet.len << LEN_SHIFT | packet.ecn.bits() as u32;
@@ -58,8 +59,8 @@ impl Descriptor {
         Packet { handle, len: self.len(), ecn: self.ecn() }
     }
 
-    /// How long the packet has been queued, to 1.024 µs. Zero if the clock stepped back by up to 64
-    /// minutes, or if the packet has been queued for longer than [`LONGEST_SOJOURN`].
+    /// Returns the sojourn time of the packet, to 1.024 µs. Zero if the clock stepped back by up to
+    /// 64 minutes, or if the packet has been queued for longer than [`LONGEST_SOJOURN`].
     pub(crate) const fn sojourn(&self, now: Nanos) -> Nanos {
         if self.has_sojourn(now) {
             Nanos((self.ticks_since_arrival(now) as u64) << TICK_SHIFT)
@@ -68,7 +69,7 @@ impl Descriptor {
         }
     }
 
-    /// Whether [`Self::sojourn`] is the time for which the packet has been queued.
+    /// Returns true if [`Self::sojourn`] is valid and not replaced by zero.
     pub(crate) const fn has_sojourn(&self, now: Nanos) -> bool {
         self.ticks_since_arrival(now) < LONGEST_SOJOURN
     }
@@ -78,27 +79,27 @@ impl Descriptor {
     }
 }
 
-/// Whether the descriptor of `packet` is free and its length is in `1..=`[`Packet::MAX_LEN`]: the
-/// quick form of [`obstacle`].
+/// Returns true if the descriptor of `packet` is free and its length is in
+/// `1..=`[`Packet::MAX_LEN`]: the fast form of [`obstacle`].
 #[inline]
 pub(crate) fn is_acceptable(packet: Packet, descriptors: &[Descriptor]) -> bool {
     is_length(packet.len, Packet::MAX_LEN) && is_free(packet.handle, descriptors)
 }
 
-/// Whether a packet may have `len` bytes where `max` is the longest.
+/// Returns true if `len` is in `1..=max`.
 #[inline]
 pub(crate) const fn is_length(len: u32, max: u32) -> bool {
     // Zero wraps to the largest number.
     len.wrapping_sub(1) < max
 }
 
-/// Whether there is a descriptor for `handle`, and none queued.
+/// Returns true if `handle` has a descriptor and is not queued.
 #[inline]
 pub(crate) fn is_free(handle: u32, descriptors: &[Descriptor]) -> bool {
     descriptors.get(handle as usize).is_some_and(|descriptor| !descriptor.is_used())
 }
 
-/// Why `packet` is not acceptable, with `max` bytes for the longest; `None` if it is.
+/// Returns why `packet` cannot be accepted if `max` is the longest length; `None` if it can.
 pub(crate) fn obstacle(
     packet: Packet,
     max: u32,
@@ -121,9 +122,9 @@ pub(crate) fn obstacle(
 /// A tick is 2^10 ns.
 const TICK_SHIFT: u32 = 10;
 
-/// 2^29 ticks, 9 minutes. Ticks wrap around at 2^32, so a longer sojourn and a clock that stepped
-/// back look alike. Longer differences, up to 64 minutes, count as steps back: clocks are set back
-/// by an hour, and no packet is worth sending after minutes.
+/// 2^29 ticks, 9 minutes. Ticks wrap around at 2^32, so a longer sojourn cannot be distinguished
+/// from a clock that stepped back. Larger differences, up to 64 minutes, count as steps back:
+/// clocks are set back by an hour, and no packet is worth sending after minutes.
 const LONGEST_SOJOURN: u32 = 1 << 29;
 
 #[expect(clippy::cast_possible_truncation, reason = "sojourn is a difference modulo 2^32 ticks")]
@@ -131,7 +132,7 @@ const fn ticks(now: Nanos) -> u32 {
     (now.0 >> TICK_SHIFT) as u32
 }
 
-/// The ends of one flow's chain and what it holds: 16 bytes.
+/// The ends of one flow's list, and its backlog: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
     /// The oldest packet; [`NONE`] if and only if the queue is empty.
@@ -142,10 +143,10 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Room for a queue: all zero. The scheduler that takes the table makes the queue idle.
+    /// Memory for a queue: all zero. The scheduler that takes the table initialises the queue.
     pub const EMPTY: Self = Self { head: 0, tail: 0, held: Backlog { packets: 0, bytes: 0 } };
 
-    /// Nothing queued.
+    /// An empty queue.
     pub(crate) const IDLE: Self =
         Self { head: NONE, tail: NONE, held: Backlog { packets: 0, bytes: 0 } };
 
@@ -153,19 +154,19 @@ impl Queue {
         self.head == NONE
     }
 
-    /// The handle of the newest packet, `None` if the queue is empty. Same bounds check as
-    /// [`Self::append_behind`], so the compiler does it once.
+    /// Returns the handle of the newest packet, `None` if the queue is empty. Has the bounds check
+    /// of [`Self::append_behind`], so the compiler does it once.
     #[inline]
     pub(crate) fn tail_among(&self, descriptors: &[Descriptor]) -> Option<u32> {
         descriptors.get(self.tail as usize).map(|_| self.tail)
     }
 
-    /// The handle of the oldest packet.
+    /// Returns the handle of the oldest packet.
     pub(crate) const fn head(&self) -> u32 {
         self.head
     }
 
-    /// The handle of the newest packet.
+    /// Returns the handle of the newest packet.
     pub(crate) const fn tail(&self) -> u32 {
         self.tail
     }
@@ -174,19 +175,19 @@ impl Queue {
         self.held
     }
 
-    /// The length of the oldest packet.
+    /// Returns the length of the oldest packet.
     #[inline]
     pub(crate) fn head_len(&self, descriptors: &[Descriptor]) -> Option<u32> {
         descriptors.get(self.head as usize).map(Descriptor::len)
     }
 
-    /// Appends `packet`, which the caller has found [acceptable](is_acceptable).
+    /// Appends `packet`, for which [`is_acceptable`] must have returned true.
     #[inline]
     pub(crate) fn append(&mut self, descriptors: &mut [Descriptor], packet: Packet, now: Nanos) {
         self.append_behind(self.tail, descriptors, packet, now);
     }
 
-    /// As [`Self::append`], to a queue that is empty.
+    /// [Appends](Self::append) to an empty queue.
     #[inline(always)]
     pub(crate) fn append_first(
         &mut self,
@@ -201,7 +202,7 @@ impl Queue {
         self.held = Backlog { packets: 1, bytes: packet.len };
     }
 
-    /// As [`Self::append`], for a caller that has already read this queue's `tail`.
+    /// [Appends](Self::append) for a caller that has already read this queue's `tail`.
     #[inline(always)]
     pub(crate) fn append_behind(
         &mut self,
@@ -222,7 +223,7 @@ impl Queue {
         self.held.add(packet.len);
     }
 
-    /// Appends the packets of `other`, in their order: O(1), however many.
+    /// Appends the packets of `other` in order: O(1), however many.
     pub(crate) fn append_all(&mut self, descriptors: &mut [Descriptor], other: Self) {
         let Some(first) = descriptors.get_mut(other.head as usize) else { return };
         first.prev = self.tail;
@@ -235,7 +236,7 @@ impl Queue {
         self.held.bytes = self.held.bytes.wrapping_add(other.held.bytes);
     }
 
-    /// Takes out the oldest packet.
+    /// Removes the oldest packet.
     #[inline]
     pub(crate) fn pop_head(&mut self, descriptors: &mut [Descriptor]) -> Option<Packet> {
         let packet = self.take_head(descriptors)?;
@@ -245,14 +246,14 @@ impl Queue {
         Some(packet)
     }
 
-    /// Takes out the oldest packet; to be followed by [`Self::close`] if it was the last one.
+    /// Removes the oldest packet. The caller must call [`Self::close`] if it was the last one.
     #[inline]
     pub(crate) fn take_head(&mut self, descriptors: &mut [Descriptor]) -> Option<Packet> {
         let descriptor = descriptors.get_mut(self.head as usize)?;
         Some(self.take(descriptor))
     }
 
-    /// As [`Self::take_head`], for a caller that has the descriptor of the oldest packet already.
+    /// [Removes the oldest packet](Self::take_head) for a caller that already has its descriptor.
     #[inline]
     pub(crate) const fn take(&mut self, descriptor: &mut Descriptor) -> Packet {
         let packet = descriptor.packet(self.head);
@@ -262,12 +263,12 @@ impl Queue {
         packet
     }
 
-    /// The last packet was taken out.
+    /// Marks the queue as empty after the last packet was removed.
     pub(crate) const fn close(&mut self) {
         self.tail = NONE;
     }
 
-    /// Takes out the newest packet.
+    /// Removes the newest packet.
     pub(crate) fn pop_tail(&mut self, descriptors: &mut [Descriptor]) -> Option<Packet> {
         if self.is_empty() {
             return None;
@@ -287,7 +288,7 @@ impl Queue {
         Some(packet)
     }
 
-    /// Moves the oldest packet to the end of `other`; returns its length.
+    /// Moves the oldest packet to the tail of `other`; returns its length.
     pub(crate) fn move_head(
         &mut self,
         descriptors: &mut [Descriptor],
@@ -306,8 +307,8 @@ impl Queue {
         Some(len)
     }
 
-    /// The handle of the packet before the one with `handle`, which is in this queue; `None` if it
-    /// is the oldest.
+    /// Returns the handle of the packet before `handle`, which is in this queue; `None` if it is
+    /// the oldest.
     pub(crate) fn before(&self, descriptors: &[Descriptor], handle: u32) -> Option<u32> {
         if handle == self.head {
             return None;
@@ -315,8 +316,8 @@ impl Queue {
         descriptors.get(handle as usize).map(|descriptor| descriptor.prev)
     }
 
-    /// Takes out the packet that `younger` others came after: 0 is the newest. `None` if there are
-    /// not as many. O(`younger`).
+    /// Removes the packet with `younger` packets behind it: 0 is the newest. Returns `None` if
+    /// there are not that many. O(`younger`).
     pub(crate) fn take_nth_newest(
         &mut self,
         descriptors: &mut [Descriptor],
@@ -349,7 +350,8 @@ impl Queue {
         Some(packet)
     }
 
-    /// Counts the chain and compares; returns the packets found. O(packets).
+    /// Walks the list and compares it with the backlog; returns the number of packets found.
+    /// O(packets).
     pub(crate) fn recount(&self, at: u32, descriptors: &[Descriptor]) -> Result<u32, Imbalance> {
         let (mut packets, mut bytes, mut last) = (0_u32, 0_u32, NONE);
         let mut here = self.head;
@@ -371,7 +373,7 @@ impl Queue {
             packets = packets.wrapping_add(1);
             bytes = bytes.wrapping_add(descriptor.len());
             if packets > self.held.packets {
-                break; // a cycle, or a miscount: either way the next check says so
+                break; // a cycle or a wrong count: the checks below report both
             }
             last = here;
             here = descriptor.next;
@@ -388,8 +390,8 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Goal: both ends of a chain behave as the obvious deque does.
-    /// Method: every history of nine operations out of append, pop head, pop tail.
+    /// Goal: both ends of the list behave like a deque. Method: every sequence of nine operations
+    /// out of append, pop head, pop tail.
     #[test]
     fn agrees_with_a_deque_on_every_short_history() {
         for history in 0..3_u32.pow(9) {
@@ -423,9 +425,9 @@ mod tests {
         }
     }
 
-    /// Goal: a packet is found by its place from the newest, and nothing else leaves. Method: every
-    /// history of six steps, each an append, a departure from the head, or a packet out of one of
-    /// four places from the newest, beside a deque.
+    /// Goal: a packet is found by its position from the tail, and no other packet leaves. Method:
+    /// every sequence of six operations, each an append, a pop from the head, or the removal at one
+    /// of four positions from the tail, compared with a deque.
     #[test]
     fn a_packet_is_taken_out_by_its_place_from_the_newest() {
         for history in 0..6_u32.pow(6) {
@@ -459,8 +461,8 @@ mod tests {
         }
     }
 
-    /// Goal: a chain put behind another is one chain for both ends. Method: chains of every length
-    /// from 0 to 3 behind each other, then packets leave from alternate ends.
+    /// Goal: a list appended to another forms one list, seen from both ends. Method: append lists
+    /// of length 0 to 3 to each other, then pop from alternate ends.
     #[test]
     fn a_chain_can_be_put_behind_another() {
         for (front, back) in (0..4).flat_map(|front| (0..4).map(move |back| (front, back))) {
@@ -482,8 +484,8 @@ mod tests {
         }
     }
 
-    /// Goal: packets move from queue to queue one by one, in order, with their arrival, and the
-    /// queue that they leave can be used again. Method: three packets move, then two come back.
+    /// Goal: packets move from queue to queue one by one, in order, with their arrival times, and
+    /// the emptied queue can be used again. Method: three packets move, then two move back.
     #[test]
     fn the_oldest_packet_moves_to_another_queue() {
         let (mut descriptors, mut from, mut to) =

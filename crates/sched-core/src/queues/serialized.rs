@@ -1,11 +1,11 @@
-//! Statistics for `serde`: names and units of their own, without what is zero.
+//! `serde` serialization of statistics, with names and units of its own and without zeros.
 
 use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use crate::{Counters, DelayHistogram, DropReason, Nanos};
 
-/// `drops`, by the name of the reason, without reasons for which nothing was dropped.
+/// `drops` by the name of the reason, without reasons that did not occur.
 struct Drops<'a>(&'a Counters);
 
 impl Serialize for Drops<'_> {
@@ -35,8 +35,7 @@ impl Serialize for Counters {
     }
 }
 
-/// The buckets that are not empty: each its longest wait, `None` for the last bucket, and how many
-/// waits.
+/// The non-empty buckets: the longest time of each (`None` for the last bucket) and its count.
 struct Buckets<'a>(&'a DelayHistogram);
 
 impl Serialize for Buckets<'_> {

@@ -1,4 +1,4 @@
-//! For the tests of flow schedulers: a flow scheduler with queues of lengths, and random loads.
+//! Test helpers for flow schedulers: a flow scheduler with queues of lengths, and random loads.
 
 use crate::{
     Backlog, ConfigError, DropFrom, DropPolicy, FlowId, FlowScheduler, FlowState, Imbalance,
@@ -9,14 +9,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::vec;
 use std::vec::Vec;
 
-/// A flow scheduler with queues of lengths.
 pub(crate) struct Link<O> {
     pub(crate) scheduler: O,
     pub(crate) queues: Vec<VecDeque<u32>>,
 }
 
 impl<O: FlowScheduler> Link<O> {
-    /// With room for `flows`, none of which is added.
+    /// Creates queues for `flows` flows, none of which is added.
     pub(crate) fn over(scheduler: O, flows: usize) -> Self {
         Self { scheduler, queues: vec![VecDeque::new(); flows] }
     }
@@ -62,7 +61,7 @@ impl<O: FlowScheduler> Link<O> {
 }
 
 impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
-    /// With flows of these weights and longest packets.
+    /// Creates queues with flows of these weights and longest packets.
     pub(crate) fn with(scheduler: O, configs: &[(u32, u32)]) -> Self {
         let mut link = Self::over(scheduler, configs.len());
         for (flow, &(weight, max_len)) in (0..).zip(configs) {
@@ -82,17 +81,17 @@ impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
     }
 }
 
-/// A flow scheduler and a drop policy side by side, told of the same.
+/// A flow scheduler and a drop policy that receive the same notifications.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Beside<O, D> {
     pub(crate) scheduler: O,
     pub(crate) policy: D,
-    /// What each flow holds, in bytes.
+    /// The bytes that each flow holds.
     held: BTreeMap<FlowId, u32>,
 }
 
 impl<O: FlowScheduler, D: DropPolicy<O>> Beside<O, D> {
-    /// No flow holds anything.
+    /// Creates the pair; no flow holds anything.
     pub(crate) const fn new(scheduler: O, policy: D) -> Self {
         Self { scheduler, policy, held: BTreeMap::new() }
     }
@@ -122,7 +121,7 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Beside<O, D> {
         self.policy.lost(flow, len, left);
     }
 
-    /// What is left of `flow` without `len` bytes; nothing if it has no head.
+    /// Returns what `flow` holds after losing `len` bytes; 0 if it has no head.
     fn left(&mut self, flow: FlowId, len: u32, head: Option<u32>) -> u32 {
         let held = self.held.entry(flow).or_default();
         *held = head.map_or(0, |_| *held - len);
@@ -140,19 +139,19 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Beside<O, D> {
 }
 
 /// A random load of `operations` operations: lengths, arrivals, losses; with `churn` also flows
-/// that come, go and change.
+/// that are added, removed and changed.
 pub(crate) struct Load<'a> {
     pub(crate) operations: u32,
     pub(crate) churn: bool,
-    /// Weight and longest packet of each flow, to begin with.
+    /// Initial weight and longest packet of each flow.
     pub(crate) configs: Vec<(u32, u32)>,
-    /// What a flow may become.
+    /// Draws the new configuration of a flow.
     pub(crate) draw: &'a dyn Fn(&mut Xorshift) -> (u32, u32),
 }
 
 impl Load<'_> {
-    /// Plays this load, and counts the books anew every now and then. `steady` is a check that must
-    /// hold after every operation too, unless there is `churn`.
+    /// Runs this load with a recount from time to time. Unless there is `churn`, `steady` is
+    /// checked after every operation too.
     pub(crate) fn play<O: FlowScheduler<Config = QfqConfig>>(
         mut self,
         link: &mut Link<O>,
@@ -162,7 +161,7 @@ impl Load<'_> {
         for operation in 0..self.operations {
             let flow = random.below(self.configs.len() as u32);
             let at = flow as usize;
-            // Bursts and pauses: backlogs build up, and the system is idle now and then.
+            // Bursts and pauses: backlogs build up, and the system is idle from time to time.
             let filling = operation >> 9 & 1 == 0;
             match random.below(64) {
                 0 => link.lose(flow, operation & 1 == 0),

@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_quantum_below_the_longest_packet_is_refused_with_the_range() {
         let why = queue(Weighted::Drr { smallest_quantum: 999 }).err().unwrap();
-        assert!(why.to_string().contains("999 is outside 1000..="), "{why}");
+        assert!(why.to_string().contains("999 is out of range (expected 1000 to"), "{why}");
     }
 
     /// By hand, for a flow with 32 of 10,000 and packets of 200 bytes, so `L/φ` = 62,500 bytes:

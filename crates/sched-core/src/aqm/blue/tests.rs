@@ -44,8 +44,8 @@ fn chance(aqm: &Four) -> u32 {
     aqm.probability(FlowId(0)).raw()
 }
 
-/// Goal: the probability of ns-3's test: 200 packets at once, then 100 dequeues, one each 10 ms,
-/// where more than 400 ms of waiting count as an overflow: 60/256.
+/// Goal: the probability of ns-3's test: 200 packets at once, then 100 dequeues, one every 10 ms,
+/// where a sojourn time above 400 ms counts as an overflow: 60/256.
 #[test]
 fn waiting_counts_as_an_overflow_as_in_ns3() {
     let params = BlueParams::DEFAULT
@@ -90,8 +90,8 @@ fn an_overflow_raises_and_an_empty_queue_lowers_once_a_freeze_time() {
     assert_eq!(chance(&aqm), before.saturating_sub(DOWN));
 }
 
-/// Goal: a pause takes one step each freeze time, for steps and freeze times of all sizes; hours
-/// take all.
+/// Goal: a pause takes one step per freeze time, for steps and freeze times of all sizes; hours
+/// reduce the probability to 0.
 #[test]
 fn an_idle_queue_forgets_by_elapsed_time() {
     let mut rng = Xorshift::new(9);
@@ -107,8 +107,8 @@ fn an_idle_queue_forgets_by_elapsed_time() {
         law.catch_up(state.parts(), Nanos(thaw + pause));
         let least = u64::from(down) * (1 + pause / freeze);
         let exact = u64::from(chance.raw()).saturating_sub(least);
-        // The closed form takes parts of a step too; its rate is rounded down to 2^-20 of a raw
-        // unit a nanosecond.
+        // The closed form also takes fractions of a step; its rate is rounded down to 2^-20 of a
+        // raw unit per nanosecond.
         let early = u64::from(down) + 2;
         let late = 2 + (pause >> 20);
         let left = u64::from(state.chance.raw());
@@ -123,8 +123,8 @@ fn an_idle_queue_forgets_by_elapsed_time() {
     }
 }
 
-/// Goal: up to the stated probability a capable packet is marked, above it turned away; none is
-/// told at probability 0.
+/// Goal: up to the given probability an ECN-capable packet is marked, above it rejected; neither at
+/// probability 0.
 #[test]
 fn above_the_stated_probability_a_mark_becomes_a_drop() {
     let limit = Probability::from_raw(3 * UP);
@@ -151,7 +151,8 @@ fn above_the_stated_probability_a_mark_becomes_a_drop() {
     assert_eq!(admit(&mut aqm, 0, 1), Admission::Refuse);
 }
 
-/// BLUE in floating point: the probability in 2^-32, and when it last changed.
+/// Reference model: BLUE in floating point, with the probability in units of 2^-32 and the time of
+/// its last change.
 struct Twin {
     p: f64,
     changed: f64,
@@ -169,7 +170,7 @@ impl Twin {
         }
     }
 
-    /// The queue was empty until `now`.
+    /// Applies an idle time until `now`.
     fn idle(&mut self, now: f64) {
         let since = now - self.changed - Self::FREEZE;
         if self.p > 0.0 && since >= 0.0 {
@@ -178,7 +179,7 @@ impl Twin {
         }
     }
 
-    /// What is drawn, if a draw is due.
+    /// Returns the drawn number, if a draw is due.
     fn draw(&mut self) -> Option<f64> {
         if self.p == 0.0 {
             return None;
@@ -191,9 +192,9 @@ impl Twin {
     }
 }
 
-/// Goal: every arrival has the fate that the description gives it, at any time of day. Method:
-/// random series of arrivals, departures, overflows and pauses against the twin, and against the
-/// same series moved in time. A series ends where a draw falls within 10^-6 of the probability.
+/// Goal: every arrival is treated as the description requires, at any time of day. Method: random
+/// series of arrivals, departures, overflows and pauses against the reference model, and against
+/// the series shifted in time. A series ends where a draw falls within 10^-6 of the probability.
 #[test]
 fn agrees_with_its_description_on_random_series() {
     let (mut told, mut marks) = (0_u64, 0_u64);
@@ -231,8 +232,7 @@ fn agrees_with_its_description_on_random_series() {
             if held == 0 {
                 twin.idle(now as f64);
             }
-            // Each change is rounded to 2^-32: what is left may be nothing to the one and next to
-            // nothing to the other.
+            // Each change is rounded to 2^-32: one model may be at 0 and the other just above.
             if twin.p > 0.0 && twin.p < 4_295.0 {
                 break;
             }
@@ -263,7 +263,7 @@ fn agrees_with_its_description_on_random_series() {
     assert!(told > effort(2_000, 20_000) && marks > effort(1_000, 10_000), "{told} {marks}");
 }
 
-/// Goal: whatever the clock does, no panic, and a wrong reading does no lasting harm.
+/// Goal: no clock causes a panic, and a wrong timestamp has no lasting effect.
 #[test]
 fn a_clock_that_jumps_or_steps_back_is_legal() {
     let mut aqm = blue(BlueParams::DEFAULT.with_longest_wait(Nanos(MS)));

@@ -23,7 +23,7 @@ fn threshold<A>(inner: A, ms: u64) -> CeThreshold<A> {
     CeThreshold::new(inner, Nanos::from_millis(ms)).unwrap()
 }
 
-/// An AQM that always says the same.
+/// An AQM with a constant verdict.
 #[derive(Clone, Debug)]
 struct Always(Verdict);
 
@@ -55,8 +55,8 @@ impl Aqm for Always {
     fn swap(&mut self, _flow: FlowId, _other: FlowId) {}
 }
 
-/// Goal: what becomes of every verdict, for every codepoint, at the threshold and above it, with
-/// the option and without.
+/// Goal: the result for every verdict and every codepoint, at the threshold and above it, with and
+/// without the ECT(1) option.
 #[test]
 fn a_mark_is_added_to_a_pass_and_to_nothing_else() {
     let verdicts = [Verdict::Pass, Verdict::Signal, Verdict::Drop, Verdict::Unclear];
@@ -83,9 +83,8 @@ fn a_mark_is_added_to_a_pass_and_to_nothing_else() {
     assert_eq!(<CeThreshold<Always> as Aqm>::MAX_DROPS, 3);
 }
 
-/// Goal: the inner AQM moves on as without the threshold, and what it says stands. Method: two
-/// AQMs, each alone and beside a threshold, over random heads, overflows and removed flows: the
-/// same states at every step.
+/// Goal: the inner AQM behaves as without the threshold. Method: two AQMs, each alone and with a
+/// threshold, over random heads, overflows and removed flows: equal states at every step.
 #[test]
 fn the_inner_aqm_moves_on_as_without_a_threshold() {
     fn lockstep<A: Aqm + Clone + core::fmt::Debug>(mut alone: A, seed: u64) -> u32 {
@@ -124,8 +123,9 @@ fn the_inner_aqm_moves_on_as_without_a_threshold() {
     assert!(lockstep(cobalt(), 2) > 200);
 }
 
-/// Five flows of 20 packets of 120 bytes, all at time 0, under DRR with 1,514 bytes a turn, so 13
-/// packets, and a dequeue each 0.1 ms, 60 in all. Of each flow, marks and drops.
+/// Five flows of 20 packets of 120 bytes, all at time 0, under DRR with 1,514 bytes per turn, which
+/// is 13 packets, and a dequeue every 0.1 ms, 60 in total. Returns the marks and drops of each
+/// flow.
 fn five_flows<A: Aqm>(aqm: A, codepoints: [Ecn; 5]) -> [[u32; 2]; 5] {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 5], 1_514).unwrap().sparse_first();
     scheduler.add_all(1_514).unwrap();
@@ -167,8 +167,8 @@ fn marks_above_a_threshold_are_those_of_ns3() {
     assert_eq!(five_flows(threshold(cobalt(), 2), flows), expected);
 }
 
-/// Goal: with the option ECT(1) has the shallow threshold alone, and ECT(0) the inner AQM; what
-/// came with CE is not marked.
+/// Goal: with the option, ECT(1) gets the shallow threshold, and ECT(0) only the inner AQM; packets
+/// that arrive with CE are not marked again.
 #[test]
 fn a_threshold_for_ect1_leaves_ect0_to_the_inner_aqm() {
     let flows = [Ecn::Ect1, Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::Ect1];
@@ -182,7 +182,7 @@ fn a_threshold_for_ect1_leaves_ect0_to_the_inner_aqm() {
     );
 }
 
-/// Goal: where threshold and target are both exceeded, a packet has one mark: as many marks as
+/// Goal: where threshold and target are both exceeded, a packet is marked once: as many marks as
 /// packets delivered.
 #[test]
 fn a_packet_is_marked_once_above_both() {

@@ -17,7 +17,7 @@ fn codel_params() -> CoDelParams {
     CoDelParams::new(Nanos::from_millis(2), Nanos::from_millis(40)).with_mtu(300)
 }
 
-/// Steps of BLUE that are so large that every history has draws.
+/// Steps of BLUE so large that every sequence of operations has draws.
 fn cobalt_params() -> CobaltParams {
     let steps = [1 << 28, 1 << 26].map(Probability::from_raw);
     let params = CobaltParams::new(Nanos::from_millis(2), Nanos::from_millis(40));
@@ -55,11 +55,11 @@ fn head(now: u64, sojourn: u64, bytes_behind: u32, ecn: Ecn) -> Head {
     Head { now, sojourn, bytes_behind, packets: 1 + bytes_behind, ecn }
 }
 
-/// Both AQMs over one random history of arrivals, heads, overflows, emptied queues and removed
-/// flows: the same verdicts, the same glimpses of what comes, and no pass at a glance that is none.
-/// Queues are short and long in turn, with pauses, and the clock steps back now and then. Returns
-/// passes, signals and drops, passes at a glance, arrivals that were signalled, and packets that
-/// leave the state of a queue with a history as it is.
+/// Runs both AQMs through one random sequence of arrivals, heads, overflows, emptied queues and
+/// removed flows, and compares verdicts and foreseen verdicts; a glance must not pass where a close
+/// look does not. Queues are short and long in turn, with pauses, and the clock sometimes steps
+/// back. Returns passes, signals and drops, passes at a glance, signalled arrivals, and packets
+/// that leave the state of a queue that is not clean unchanged.
 fn lockstep<A: Aqm>(
     mut alone: A,
     mut chosen: ChosenAqm<[ChosenAqmState; FLOWS], [AqmSetting; 8]>,
@@ -134,7 +134,7 @@ fn lockstep<A: Aqm>(
     seen
 }
 
-/// Goal: what was chosen judges as it does alone, in every verdict and draw.
+/// Goal: a selected AQM equals the AQM alone, in every verdict and draw.
 #[test]
 fn each_judges_as_it_does_alone() {
     let codel = CoDel::new([CoDelState::EMPTY; FLOWS], codel_params()).unwrap();
@@ -159,9 +159,9 @@ fn each_judges_as_it_does_alone() {
     assert!(seen[1..3] == [0; 2] && seen[4] > 500, "{seen:?}");
 }
 
-/// Goal: the threshold is the one that stands beside any AQM, but for packets with few bytes
-/// behind. Method: both over one history; a head has 100 bytes behind or none, and where it has
-/// none the threshold alone marks it.
+/// Goal: the threshold equals [`CeThreshold`] around an AQM, except for packets with few bytes
+/// behind. Method: both over one sequence of operations; a head has 100 bytes behind or none, and
+/// where it has none, only `CeThreshold` marks it.
 #[test]
 fn the_threshold_marks_as_one_beside_the_aqm_does() {
     struct ButForLast<A>(CeThreshold<A>);
@@ -226,8 +226,8 @@ fn the_threshold_marks_as_one_beside_the_aqm_does() {
     assert!(seen[1] > 2_000 && seen[2] == 0, "{seen:?}");
 }
 
-/// Goal: marks are for ECT(1), above the threshold, with more than a packet behind. Method: each
-/// condition at its edge.
+/// Goal: marks require ECT(1), a wait above the threshold, and more than a packet behind. Method:
+/// each condition at its edge.
 #[test]
 fn each_condition_of_a_mark_is_needed() {
     for choice in [AqmChoice::None, AqmChoice::CoDel(CoDelParams::INTERNET)] {
@@ -251,8 +251,8 @@ fn each_condition_of_a_mark_is_needed() {
     }
 }
 
-/// Goal: other parameters keep what was learned, another AQM begins anew, and a refused value
-/// changes nothing.
+/// Goal: other parameters keep the state, another AQM starts clean, and an invalid value changes
+/// nothing.
 #[test]
 fn another_choice_begins_without_a_history() {
     let late = head(1_000 * MS, 9 * MS, 9_000, Ecn::NotEct);
@@ -293,7 +293,7 @@ fn another_choice_begins_without_a_history() {
     assert_eq!(size_of::<ChosenAqmState>(), size_of::<CoDelState>());
 }
 
-/// Goal: the words of both states lead back to them, and the first word is 0 as promised.
+/// Goal: the words of both states decode to them, and the first word is 0 as documented.
 #[test]
 fn states_come_back_from_their_words() {
     let mut rng = Xorshift::new(9);

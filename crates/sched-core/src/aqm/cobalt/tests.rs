@@ -16,7 +16,7 @@ fn cobalt() -> Four {
     Cobalt::new([CobaltState::EMPTY; 4], CobaltParams::INTERNET, 7).unwrap()
 }
 
-/// As [`cobalt`], for queues of two packets too.
+/// Like [`cobalt`], but also signalling queues of two packets.
 fn for_any_queue() -> Four {
     Cobalt::new([CobaltState::EMPTY; 4], CobaltParams::INTERNET.with_mtu(0), 7).unwrap()
 }
@@ -25,15 +25,15 @@ fn judge(aqm: &mut Four, head: Head) -> Verdict {
     aqm.judge(FlowId(0), head, Look::Close)
 }
 
-/// The flow's queue overflows at `now`.
+/// Makes the flow's queue overflow at `now`.
 fn overflow(aqm: &mut Four, now: u64) {
     assert_eq!(aqm.admit(FlowId(0), offer(now, 9), Look::Close), Admission::Accept);
     aqm.overflowed(FlowId(0));
 }
 
-/// Goal: the instants of the published law: the first signal an interval after the queue was first
-/// above the target, each next one `100 ms / √n` later. Method: judged every microsecond, as the
-/// same test of CoDel.
+/// Goal: signals at the instants of the published control law: the first one an interval after the
+/// queue was first above the target, each next one `100 ms / √n` later. Method: judge every
+/// microsecond, as in the test of CoDel.
 #[test]
 fn a_standing_queue_is_signalled_at_the_instants_of_the_control_law() {
     let table_us = [
@@ -55,8 +55,8 @@ fn a_standing_queue_is_signalled_at_the_instants_of_the_control_law() {
     }
 }
 
-/// Goal: a burst that drains within an interval is left alone; one packet at the target starts the
-/// interval anew.
+/// Goal: a burst that drains within an interval is not signalled; one packet at the target restarts
+/// the interval.
 #[test]
 fn a_queue_that_drains_within_an_interval_is_not_signalled() {
     let mut aqm = cobalt();
@@ -70,8 +70,8 @@ fn a_queue_that_drains_within_an_interval_is_not_signalled() {
     }
 }
 
-/// Goal: targets and intervals of a slow line, and a queue of four packets on it that is no
-/// standing queue.
+/// Goal: targets and intervals on a slow link, where a queue of four packets is not a standing
+/// queue.
 #[test]
 fn a_slow_line_raises_target_and_interval() {
     for (mtu_us, target_us, interval_us) in [
@@ -93,7 +93,7 @@ fn a_slow_line_raises_target_and_interval() {
     }
 }
 
-/// Goal: below the target the schedule runs backwards, one place at each instant that passes.
+/// Goal: below the target the schedule runs backwards, by one position at each instant that passes.
 #[test]
 fn a_queue_that_no_longer_stands_forgets_on_schedule() {
     let mut aqm = cobalt();
@@ -113,16 +113,16 @@ fn a_queue_that_no_longer_stands_forgets_on_schedule() {
     assert_eq!(aqm.states[0].phase, Phase::Quiet, "without a history");
 }
 
-/// Goal: after a pause the place in the schedule is that of the exact schedule, to two places,
-/// whatever the pause, and the next decay lies ahead. Method: the closed form against the sum, for
-/// counts and pauses of all sizes.
+/// Goal: after a pause of any length the position is that of the exact schedule, to two positions,
+/// and the next decay is in the future. Method: compare the closed form with the sum, for counts
+/// and pauses of all sizes.
 #[test]
 fn a_pause_forgets_what_the_exact_schedule_forgets() {
     let law = CobaltParams::INTERNET.law().unwrap();
     let mut rng = Xorshift::new(3);
     for _ in 0..effort(2_000, 20_000) {
         let count = 1 + rng.magnitude(16).min(65_534) as u16;
-        // Up to a tenth more than what takes all: 2 · 100 ms · √count.
+        // Up to a tenth more than a complete decay: 2 · 100 ms · √count.
         let whole = (400 * u64::from(count)).isqrt() * 10 * MS;
         let late = whole / 1_000 * u64::from(rng.below(1_100));
         let (mut exact, mut due) = (count, 0);
@@ -139,8 +139,7 @@ fn a_pause_forgets_what_the_exact_schedule_forgets() {
     }
 }
 
-/// Goal: nothing is left after hours, and of BLUE's probability as much as one step each target
-/// leaves.
+/// Goal: after hours the state is clean, and BLUE's probability has decayed by one step per target.
 #[test]
 fn hours_of_silence_forget_all_and_seconds_what_is_due() {
     let overflowing = || {
@@ -178,7 +177,8 @@ fn hours_of_silence_forget_all_and_seconds_what_is_due() {
     assert_eq!(aqm.probability(FlowId(0)), before);
 }
 
-/// Goal: BLUE rises at most once a target, and drops what could be marked as often as it says.
+/// Goal: BLUE's probability rises at most once per target, and ECN-capable packets are dropped with
+/// it too.
 #[test]
 fn overflows_raise_a_probability_that_ignores_ecn() {
     let mut aqm = cobalt();
@@ -195,7 +195,7 @@ fn overflows_raise_a_probability_that_ignores_ecn() {
     assert!((3_600..4_210).contains(&drops), "{drops} for 10/256 of 100,000");
 }
 
-/// Goal: a queue that has not overflowed loses no packet to chance.
+/// Goal: a queue that has not overflowed loses no packet to BLUE.
 #[test]
 fn without_overflows_blue_is_silent() {
     let mut aqm = cobalt();
@@ -215,8 +215,8 @@ fn without_overflows_blue_is_silent() {
     assert_eq!(aqm.probability(FlowId(0)), Probability::NEVER);
 }
 
-/// Goal: drops that were due in a pause are made up for, and marks are not: the one that is due,
-/// and one more.
+/// Goal: drops that were due in a pause are made up for. Marks are not: one that is due, and one
+/// more.
 #[test]
 fn drops_that_are_due_pile_up_and_marks_do_not() {
     for (ecn, told) in [(Ecn::Ect1, 2), (Ecn::NotEct, 11)] {
@@ -229,10 +229,10 @@ fn drops_that_are_due_pile_up_and_marks_do_not() {
     }
 }
 
-/// A queue of three packets, or with one `mtu` behind its head, of which each waits for its turn
-/// among 13 flows: a sender with so few in flight finds no loss by what arrives after it, and would
-/// wait for its timer. BLUE does not spare it. A queue of three whose head waits for longer than
-/// half an interval is signalled.
+/// Goal: a queue of three packets, or with one `mtu` behind its head, whose packets wait for their
+/// turn among 13 flows, is not signalled: a sender with so few packets in flight would detect no
+/// loss by later packets and wait for its timer. BLUE still drops from it. A queue of three whose
+/// head waits for longer than half an interval is signalled.
 #[test]
 fn a_queue_of_three_packets_is_left_alone() {
     let three = [(2 * 1_514, 3), (1_514, 24)];
@@ -270,7 +270,7 @@ fn a_last_packet_without_ecn_uses_up_no_signal() {
         assert_eq!(judge(&mut aqm, last), expected);
         assert_ne!(aqm.states[0].phase, Phase::Standing, "the queue is empty");
     }
-    // One packet at a time is no standing queue, whatever it waits.
+    // One packet at a time is not a standing queue, however long it waits.
     let mut aqm = cobalt();
     for step in 0..10_000 {
         let head = Head {
@@ -283,7 +283,7 @@ fn a_last_packet_without_ecn_uses_up_no_signal() {
     }
 }
 
-/// xorshift64* and the seed's SplitMix64, in 128 bits.
+/// xorshift64* with the seed mixed by SplitMix64, in 128-bit arithmetic.
 struct Draws(u128);
 
 impl Draws {
@@ -301,23 +301,22 @@ impl Draws {
     }
 }
 
-/// COBALT as its sources describe it, in floating point, with the departures of
+/// Reference model: COBALT as its sources describe it, in floating point, with the departures of
 /// `docs/disciplines/cobalt.md`.
 struct Twin {
-    /// The queue was empty since the last packet, or it has no history.
+    /// The queue was empty since the last packet, or its state is clean.
     idle: bool,
     dropping: bool,
     count: f64,
     drop_next: f64,
-    /// `drop_next` is an instant that was given, not one that was computed: it has no rounding.
+    /// True if `drop_next` is an input and not a computed instant: it has no rounding error.
     is_given: bool,
     mtu: u32,
-    /// When the probability last changed, and the probability in 2^-32.
+    /// The time of the last change of the probability, and the probability in units of 2^-32.
     changed: f64,
     p: f64,
     draws: Draws,
-    /// How near the integers and the floats have been to deciding differently: in ns, and in
-    /// 2^-32.
+    /// Smallest margin by which integers and floats decided alike: in ns, and in units of 2^-32.
     margin: f64,
 }
 
@@ -337,7 +336,7 @@ impl Twin {
         Self { idle, dropping, count, drop_next, is_given: true, mtu, changed, p, draws, margin }
     }
 
-    /// Whether `now` is before the next instant of the schedule.
+    /// Returns true if `now` is before the next instant of the schedule.
     fn is_early(&mut self, now: f64) -> bool {
         if !self.is_given {
             self.margin = self.margin.min((now - self.drop_next).abs());
@@ -361,7 +360,7 @@ impl Twin {
         if by < 0.0 && self.p == 0.0 {
             return;
         }
-        // Both are whole numbers of ns here: the edge is no matter of rounding.
+        // Both are whole nanoseconds here, so the comparison has no rounding error.
         if now - self.changed >= Self::TARGET {
             self.p = (self.p + by).clamp(0.0, 4_294_967_295.0);
             self.changed = now;
@@ -402,8 +401,7 @@ impl Twin {
                 self.changed = now - sojourn;
             }
         }
-        // Each change is rounded to 2^-32: what is left may be nothing to the one and next to
-        // nothing to the other.
+        // Each change is rounded to 2^-32: one model may be at 0 and the other just above.
         if self.p > 0.0 && self.p < 1_000.0 {
             self.margin = 0.0;
         }
@@ -463,7 +461,7 @@ impl Twin {
     }
 }
 
-/// What happened in the series that the twin was beside.
+/// Statistics of the series compared with the reference model.
 #[derive(Debug, Default)]
 struct Seen {
     compared: u64,
@@ -472,8 +470,9 @@ struct Seen {
     forgotten: u64,
 }
 
-/// One series of heads, overflows, emptied queues and pauses: COBALT beside its twin, and beside
-/// itself `shift` later. It ends where integers and floats may decide differently.
+/// Runs one series of heads, overflows, emptied queues and pauses: COBALT against its reference
+/// model, and against itself `shift` later. The series ends where integers and floats may decide
+/// differently.
 fn series(seed: u64, shift: u64, seen: &mut Seen) {
     let mut rng = Xorshift::new(scramble(seed));
     let mtu = [0, 1_000][rng.below(2) as usize];
@@ -514,7 +513,7 @@ fn series(seed: u64, shift: u64, seen: &mut Seen) {
             now: Nanos(now),
             sojourn: Nanos(sojourn),
             bytes_behind,
-            // Every eighth queue is one of three packets or fewer.
+            // Every eighth queue has three packets or fewer.
             packets: 1 + bytes_behind.min([2, 9][usize::from(bytes_behind % 8 != 0)]),
             ecn: Ecn::from_bits(rng.byte()),
         };
@@ -550,9 +549,9 @@ fn judge_one(aqm: &mut Cobalt<[CobaltState; 1]>, head: Head) -> Verdict {
     }
 }
 
-/// Goal: every packet has the fate that the description gives it, at any time of day. Method:
-/// random series against the twin in floating point, and against the same series moved by up to
-/// centuries; glances first.
+/// Goal: every packet is treated as the description requires, at any time of day. Method: random
+/// series against the reference model in floating point, and against the series shifted by up to
+/// centuries; with glances first.
 #[test]
 fn agrees_with_its_description_on_random_series() {
     let mut seen = Seen::default();
@@ -564,8 +563,8 @@ fn agrees_with_its_description_on_random_series() {
     assert!(rare > enough && seen.compared > 50 * enough, "{seen:?}");
 }
 
-/// Goal: whatever the clock does, no panic, and a wrong reading does no lasting harm: a second
-/// later all is as before.
+/// Goal: no clock causes a panic, and a wrong timestamp has no lasting effect: a second later the
+/// behaviour is as before.
 #[test]
 fn a_clock_that_jumps_or_steps_back_is_legal() {
     let mut aqm = cobalt();
@@ -582,7 +581,7 @@ fn a_clock_that_jumps_or_steps_back_is_legal() {
             }
         }
     }
-    // One reading far ahead, then a standing queue that overflows, at the old time.
+    // One timestamp far ahead, then a standing queue that overflows, at the old time.
     let mut aqm = cobalt();
     judge(&mut aqm, standing(u64::MAX - 1, 6 * MS));
     overflow(&mut aqm, u64::MAX - 1);
@@ -594,8 +593,8 @@ fn a_clock_that_jumps_or_steps_back_is_legal() {
     assert!(told > 20 && aqm.probability(FlowId(0)).raw() > 150 << 24, "{told}");
 }
 
-/// Goal: a look ahead says of packet after packet what judging them says, draws of chance included,
-/// and changes nothing; nor does a glance that is not enough. A queue beyond the states passes.
+/// Goal: foreseeing returns packet after packet the verdicts of judging, including random draws,
+/// and changes nothing; nor does an inconclusive glance. Packets of a queue beyond the states pass.
 #[test]
 fn what_is_foreseen_is_what_is_judged() {
     let mut rng = Xorshift::new(17);
@@ -639,8 +638,8 @@ fn what_is_foreseen_is_what_is_judged() {
     }
 }
 
-/// Goal: the same seed gives the same verdicts, and another seed others; a removed flow leaves
-/// nothing.
+/// Goal: a seed determines the verdicts, and another seed gives others; a removed flow leaves no
+/// state.
 #[test]
 fn a_seed_decides_and_a_removed_flow_is_forgotten() {
     let drops = |seed| {
@@ -694,7 +693,7 @@ fn parameters_out_of_range_are_refused_by_name() {
     aqm.set_params(shortest).unwrap();
 }
 
-/// Goal: queue and AQM together stay within a cache line.
+/// Goal: queue and AQM together fit into a cache line.
 #[test]
 fn a_state_is_twenty_four_bytes() {
     assert_eq!(size_of::<CobaltState>(), 24);
@@ -711,15 +710,15 @@ fn queues<A: Aqm>(aqm: A, limit: u32) -> Queues<A> {
     FlowQueues::with_parts(scheduler, aqm, [Queue::EMPTY; 5], [Descriptor::EMPTY; 256], [], limits)
 }
 
-/// 100 s of packets of 1,250 bytes at 15 Mbit/s, whose sender is deaf, over a line of 10 Mbit/s
-/// with room for 240 packets: the sojourn times of the last 20 s, their median and 95th percentile
-/// in ms, and the packets delivered in all.
+/// Sends packets of 1,250 bytes at 15 Mbit/s for 100 s from an unresponsive sender over a link of
+/// 10 Mbit/s with a buffer of 240 packets. Returns the median and 95th percentile of the sojourn
+/// times of the last 20 s in ms, and the number of packets delivered.
 fn deaf<A: Aqm>(aqm: A, ecn: Ecn) -> ([u64; 2], u32) {
     let mut line = queues(aqm, 240);
     let mut free: Vec<u32> = (0..256).collect();
     let (mut sent, mut sojourns, mut delivered) = ([0_u64; 256], Vec::new(), 0);
     for step in 0..150_000_u64 {
-        // Three packets in, two out, each 2 ms.
+        // Three packets in, two out, every 2 ms.
         let now = step * 2 * MS / 3;
         let handle = free.pop().unwrap();
         sent[handle as usize] = now;
@@ -745,8 +744,8 @@ fn deaf<A: Aqm>(aqm: A, ecn: Ecn) -> ([u64; 2], u32) {
     ([50, 95].map(|percent| sojourns[sojourns.len() * percent / 100]), delivered)
 }
 
-/// Goal: traffic that does not react cannot fill the queue, ECN-capable or not, and the line stays
-/// busy. CoDel marks what is ECN-capable, and its buffer is full at all times.
+/// Goal: unresponsive traffic cannot fill the queue, ECN-capable or not, and the link stays busy.
+/// CoDel marks the ECN-capable packets, and its buffer is always full.
 #[test]
 fn deaf_traffic_does_not_fill_the_queue() {
     let codel = CoDel::new([CoDelState::EMPTY; 5], CoDelParams::INTERNET).unwrap();
@@ -761,9 +760,9 @@ fn deaf_traffic_does_not_fill_the_queue() {
     assert!(delivered > 99_900, "{delivered}");
 }
 
-/// Five flows of 20 packets of 120 bytes, all at time 0, under DRR with 1,514 bytes a turn, so 13
-/// packets; then a dequeue each 110 ms, 60 in all. The first three flows are ECN-capable. Of each
-/// flow, marks and drops.
+/// Five flows of 20 packets of 120 bytes, all at time 0, under DRR with 1,514 bytes per turn, which
+/// is 13 packets; then a dequeue every 110 ms, 60 in total. The first three flows are ECN-capable.
+/// Returns the marks and drops of each flow.
 fn five_flows<A: Aqm>(aqm: A) -> [[u32; 2]; 5] {
     let mut line = queues(aqm, 256);
     for (flow, ecn) in (0..).zip([Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::NotEct, Ecn::NotEct]) {
@@ -783,14 +782,14 @@ fn five_flows<A: Aqm>(aqm: A) -> [[u32; 2]; 5] {
     told
 }
 
-/// Goal: marks of FQ-COBALT in the ECN test of ns-3, which has 19, 16 and 12. Its first flow has
-/// all packets marked but the first, and its third flow all of one turn but the first, as here. Its
-/// second flow has four packets more than one turn: above 400 ms ns-3 counts each packet as an
-/// overflow, so that its flows without ECN are drained in five dequeues each. Here these flows take
-/// seven each by CoDel's schedule, and nothing overflows.
+/// Goal: the marks of FQ-COBALT in the ECN test of ns-3, which has 19, 16 and 12. There all packets
+/// of the first flow are marked but the first, and all of one turn of the third flow but the first,
+/// as here. Its second flow has four packets more than one turn: above 400 ms ns-3 counts each
+/// packet as an overflow, so that its flows without ECN are drained in five dequeues each. Here
+/// these flows take seven each by CoDel's schedule, and nothing overflows.
 #[test]
 fn fq_cobalt_marks_as_ns3_does_without_its_overflows() {
-    // Its packets are short: less than a packet of 1,514 bytes would stand behind most of them.
+    // The packets are short: most have less than one packet of 1,514 bytes behind them.
     let params = CobaltParams::INTERNET.with_mtu(0);
     let cobalt = Cobalt::new([CobaltState::EMPTY; 5], params, 1).unwrap();
     assert_eq!(five_flows(cobalt), [[19, 0], [12, 0], [12, 0], [0, 13], [0, 13]]);

@@ -11,7 +11,8 @@ fn codel(mtu: u32) -> CoDel<[CoDelState; 4]> {
     CoDel::new([CoDelState::EMPTY; 4], CoDelParams { mtu, ..CoDelParams::INTERNET }).unwrap()
 }
 
-/// Instants of the first signals to a queue that stands from `start` on, judged every microsecond.
+/// Returns the instants of the first signals to a queue that is standing from `start` on, judged
+/// every microsecond.
 fn signals(aqm: &CoDel<[CoDelState; 4]>, start: u64, count: usize) -> Vec<u64> {
     let mut state = CoDelState::EMPTY;
     let mut instants = Vec::new();
@@ -25,10 +26,10 @@ fn signals(aqm: &CoDel<[CoDelState; 4]>, start: u64, count: usize) -> Vec<u64> {
     instants
 }
 
-/// Goal: the instants of the published law, each the sum of `100 ms / √n` so far.
-/// Method: judged every microsecond, a signal comes at the first microsecond at or after it is due.
-/// The table is rounded to a microsecond, half of it to either side. Eleven roundings of a
-/// nanosecond and 10^-7 of 532 ms (53 ns) can at most tip the balance to the microsecond before.
+/// Goal: signals at the instants of the published control law, each the sum of `100 ms / √n` so
+/// far. Method: judge every microsecond; a signal comes at the first microsecond at or after it is
+/// due. The table is rounded to a microsecond, half of it to either side. Eleven roundings of a
+/// nanosecond and 10^-7 of 532 ms (53 ns) can at most shift a signal to the microsecond before.
 #[test]
 fn a_standing_queue_is_signalled_at_the_instants_of_the_control_law() {
     let table_us = [
@@ -72,11 +73,11 @@ fn a_signal_is_due_at_its_instant_and_not_before() {
     assert_eq!(aqm.params.verdict(&mut state, standing(due, 6 * MS)), Verdict::Pass);
 }
 
-/// Arrival and length.
+/// Arrival time and length.
 type Sent = (u64, u32);
 
-/// CoDel as the pseudo-code of RFC 8289 §5 has it, in floating point, over its own queue of
-/// `(arrival, length)`.
+/// Reference model: CoDel in the pseudo-code of RFC 8289 §5, in floating point, over its own queue
+/// of `(arrival, length)`.
 #[derive(Default)]
 struct Rfc {
     queue: std::collections::VecDeque<Sent>,
@@ -85,7 +86,7 @@ struct Rfc {
     count: u32,
     lastcount: u32,
     dropping: bool,
-    /// How near the integers and the floats have been to deciding differently.
+    /// Smallest margin by which integers and floats decided alike.
     margin: f64,
 }
 
@@ -121,7 +122,7 @@ impl Rfc {
         now >= self.drop_next
     }
 
-    /// The packet delivered, and those dropped before it.
+    /// Returns the packet delivered, and those dropped before it.
     fn dequeue(&mut self, now: u64, mtu: u32) -> (Option<Sent>, Vec<Sent>) {
         let now = now as f64;
         let mut dropped = Vec::new();
@@ -149,7 +150,7 @@ impl Rfc {
             if delta > 1 && now - self.drop_next < 16.0 * Self::INTERVAL {
                 self.count = delta;
             }
-            // A phase that ends with a drop has moved our next instant on once more than the RFC's.
+            // A phase that ends with a drop has advanced our next instant once more than the RFC's.
             let at_edge = (now - self.drop_next - 16.0 * Self::INTERVAL).abs() < Self::INTERVAL;
             if delta > 1 && at_edge {
                 self.margin = 0.0;
@@ -161,10 +162,10 @@ impl Rfc {
     }
 }
 
-/// Goal: every packet has the fate that the RFC's text gives it.
-/// Method: random series, each with loads that change from calm to overload, against the twin.
-/// Integers and floats may differ where an instant is met to the microsecond: such a series ends
-/// there, and the count of decisions compared says that few do.
+/// Goal: every packet is treated as the RFC's text requires. Method: random series, each with loads
+/// from calm to overload, against the reference model. Integers and floats may differ where an
+/// instant is met to the microsecond: such a series ends there, and the count of compared decisions
+/// shows that few do.
 #[test]
 fn agrees_with_the_text_of_the_rfc_on_random_series() {
     let (mut compared, mut drops) = (0_u32, 0_usize);
@@ -237,7 +238,7 @@ fn put(line: &mut CodelQueues, now: u64, flow: u32, packet: Packet) {
     line.recount().unwrap();
 }
 
-/// Dequeues, having looked first; returns the handle delivered and the handles dropped.
+/// Peeks, then dequeues; returns the packet delivered and the handles dropped.
 fn get(line: &mut CodelQueues, now: u64) -> (Option<Packet>, Vec<u32>) {
     let mut dropped = Vec::new();
     let foreseen = line.peek(Nanos(now));
@@ -257,9 +258,9 @@ fn handle(got: (Option<Packet>, Vec<u32>)) -> (Option<u32>, Vec<u32>) {
     (got.0.map(|packet| packet.handle), got.1)
 }
 
-/// Goal: a sparse flow whose packets wait is not a standing queue (a deadline outlived the queue
-/// once). Method: one packet every 150 ms, delivered 20 ms later, shorter or longer than the MTU,
-/// ECN-capable or not.
+/// Goal: a sparse flow whose packets wait is not a standing queue (regression: a deadline outlived
+/// the queue). Method: one packet every 150 ms, delivered 20 ms later, shorter or longer than the
+/// MTU, ECN-capable or not.
 #[test]
 fn one_packet_at_a_time_is_never_signalled() {
     for (len, ecn) in [(100, Ecn::NotEct), (9_000, Ecn::NotEct), (9_000, Ecn::Ect0)] {
@@ -274,8 +275,9 @@ fn one_packet_at_a_time_is_never_signalled() {
     }
 }
 
-/// Goal: a queue that is emptied by drops, none of its packets judged, leaves no deadline behind.
-/// Method: stand for 50 ms, empty the queue, wait, and stand again: no signal for another interval.
+/// Goal: a queue that is emptied by drops, with none of its packets judged, leaves no deadline
+/// behind. Method: standing for 50 ms, emptied, idle, and standing again: no signal for another
+/// interval.
 #[test]
 fn an_emptied_queue_does_not_inherit_the_deadline_of_the_old_one() {
     let emptied: [fn(&mut CodelQueues); 3] = [
@@ -320,7 +322,7 @@ fn a_removed_flow_leaves_no_rate_behind() {
     assert_eq!(line.aqm().states[0], CoDelState::EMPTY);
 }
 
-/// Goal: drops by the AQM inside a dequeue leave flow and flow scheduler consistent: the flow is
+/// Goal: drops by the AQM inside a dequeue keep flow and flow scheduler consistent: the flow is
 /// listed while it holds packets, is idle after the last one, and becomes backlogged once when the
 /// next arrives.
 #[test]
@@ -332,7 +334,7 @@ fn drops_inside_a_dequeue_keep_the_flow_listed_until_its_last_packet_is_delivere
         }
         assert_eq!(handle(get(&mut line, 10 * MS)), (Some(0), std::vec![]));
         assert_eq!(handle(get(&mut line, 110 * MS)), (Some(2), std::vec![1]));
-        // A second later every packet would be overdue, but the last one stays.
+        // A second later every packet is overdue, but the last one stays.
         assert_eq!(handle(get(&mut line, 1_110 * MS)), (Some(4), std::vec![3]));
         assert_eq!(line.backlog().packets, 0);
         put(&mut line, 1_200 * MS, 1, Packet::new(7, 1_000));
@@ -355,7 +357,7 @@ fn a_look_at_a_packet_that_is_due_to_be_dropped_drops_nothing() {
     assert_eq!(handle(get(&mut line, 110 * MS)), (None, std::vec![]));
 }
 
-/// Goal: after a long pause one call drops at most `MAX_DROPS`, and the next calls do the rest.
+/// Goal: after a long pause one call drops at most `MAX_DROPS`, and the next calls drop the rest.
 #[test]
 fn a_clock_that_jumps_costs_at_most_max_drops_a_call() {
     const MAX: usize = <CoDel<[CoDelState; 4]> as Aqm>::MAX_DROPS as usize;
@@ -379,13 +381,13 @@ fn a_clock_that_jumps_costs_at_most_max_drops_a_call() {
             break;
         }
     }
-    // Ten seconds at `100 ms / √n`: 2·√n = 100 + ζ, so the law has some 2,570 signals due. One in
-    // 33 finds the call's drops used up and lets its packet go.
+    // Ten seconds at `100 ms / √n`: 2·√n = 100 + ζ, so the control law has some 2,570 signals due.
+    // One in 33 finds the call's drops used up and passes its packet.
     assert!((2_450..2_550).contains(&total), "{total} in {calls} calls");
 }
 
-/// Goal: with marks and drops mixed, over several flows: a look foresees the dequeue at every step,
-/// what can be marked is marked and never dropped, and a backlog always gives a packet.
+/// Goal: with marks and drops mixed, over several flows: a peek foresees the dequeue at every step,
+/// ECN-capable packets are marked and never dropped, and a backlog always returns a packet.
 #[test]
 fn marks_and_drops_are_foreseen_at_every_step_of_random_traffic() {
     let (mut marked, mut dropped, mut all_marked) = (0, 0, 0);
@@ -401,7 +403,7 @@ fn marks_and_drops_are_foreseen_at_every_step_of_random_traffic() {
                 let Some(handle) = free.pop() else { break };
                 let flow = rng.below(4);
                 let len = 64 + rng.below(1_437);
-                // Flow 0 cannot be marked, 1 can, 2 arrives marked, 3 is mixed.
+                // Flow 0 is not ECN-capable, 1 is, 2 arrives marked, 3 is mixed.
                 let bits = [0, 2, 3, rng.byte()][flow as usize];
                 let packet = Packet { handle, len, ecn: Ecn::from_bits(bits) };
                 ecn.insert(handle, packet.ecn);
@@ -431,8 +433,8 @@ fn marks_and_drops_are_foreseen_at_every_step_of_random_traffic() {
     );
 }
 
-/// Goal: whatever the clock does, no panic and no signal out of nothing; and after a wrong reading
-/// the next signal of a queue that stands is at most an interval away.
+/// Goal: no clock causes a panic or a spurious signal; after a wrong timestamp the next signal of a
+/// standing queue is at most an interval away.
 #[test]
 fn a_clock_that_steps_back_or_ends_is_legal() {
     let aqm = codel(1_514);
@@ -451,7 +453,7 @@ fn a_clock_that_steps_back_or_ends_is_legal() {
     ] {
         assert_eq!(aqm.params.verdict(&mut state, standing(ms * MS, 6 * MS)), expected, "at {ms}");
     }
-    // A phase that begins with the wrong reading, and an interval that does.
+    // A phase of signalling that begins with the wrong timestamp, and an interval that does.
     for first in [1_100, far - 1] {
         let mut state = CoDelState::EMPTY;
         for (ms, expected) in [
@@ -516,15 +518,15 @@ fn parameters_change_under_load_or_not_at_all() {
     assert!(aqm.set_params(bad).is_err());
     assert_eq!(aqm.params(), CoDelParams::INTERNET);
     assert_eq!(standing_since(&mut aqm, 100), Verdict::Signal);
-    // A target above the sojourn ends the phase with the next packet.
+    // A target above the sojourn time ends the phase with the next packet.
     let lax = CoDelParams { target: Nanos(7 * MS), ..CoDelParams::INTERNET };
     aqm.set_params(lax).unwrap();
     assert_eq!(standing_since(&mut aqm, 900), Verdict::Pass);
     assert_eq!(aqm.params(), lax);
 }
 
-/// Goal: a look ahead says of packet after packet what judging them says, and changes nothing; nor
-/// does a glance. Method: queues in every phase, and three heads on either side of both limits; a
+/// Goal: foreseeing returns packet after packet the verdicts of judging, and changes nothing; nor
+/// does a glance. Method: queues in every phase, with three heads on either side of both limits; a
 /// queue beyond the states.
 #[test]
 fn what_is_foreseen_is_what_is_judged() {

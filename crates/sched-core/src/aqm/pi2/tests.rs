@@ -14,8 +14,8 @@ fn offer(now: u64, packets: u32, ecn: Ecn) -> Offer {
     Offer { packet: Packet { ecn, ..offer.packet }, ..offer }
 }
 
-/// Goal: the controller of RFC 9332, appendix A, at its defaults, by hand: a delay of 50 ms from
-/// nothing gives 0.16·0.035 + 3.2·0.05 = 0.1656, and 0.0056 with each update from there.
+/// Goal: the controller of RFC 9332, appendix A, at its defaults, calculated manually: a delay of
+/// 50 ms from nothing gives 0.16·0.035 + 3.2·0.05 = 0.1656, and 0.0056 with each further update.
 #[test]
 fn a_constant_delay_raises_the_probability_linearly() {
     let mut aqm = pi2(Pi2Params::default());
@@ -32,7 +32,7 @@ fn a_constant_delay_raises_the_probability_linearly() {
     }
 }
 
-/// A queue whose `p'` is `parts` of 1,000.
+/// Creates a queue whose `p'` is `parts` of 1,000.
 fn at_probability(parts: u32) -> Pi2<[Pi2State; 4]> {
     let mut aqm = pi2(Pi2Params::default());
     let p = u64::from(Probability::ratio(parts, 1_000).unwrap().raw()) << 32;
@@ -40,7 +40,7 @@ fn at_probability(parts: u32) -> Pi2<[Pi2State; 4]> {
     aqm
 }
 
-/// Marks and refusals of `arrivals` packets of this codepoint.
+/// Returns marks and rejections among `arrivals` packets of this codepoint.
 fn told(aqm: &mut Pi2<[Pi2State; 4]>, ecn: Ecn, arrivals: u32) -> [u64; 2] {
     let mut told = [0; 2];
     for _ in 0..arrivals {
@@ -53,8 +53,8 @@ fn told(aqm: &mut Pi2<[Pi2State; 4]>, ecn: Ecn, arrivals: u32) -> [u64; 2] {
     told
 }
 
-/// Goal: classic packets are told with p'², scalable ones with k·p'; from k·p' = 1 on both are
-/// turned away with p'². Method: 200,000 arrivals at each probability; five standard deviations.
+/// Goal: classic packets are signalled with p'², scalable ones with k·p'; from k·p' = 1 on both are
+/// rejected with p'². Method: 200,000 arrivals at each probability; five standard deviations.
 #[test]
 fn classic_packets_meet_the_square_and_scalable_ones_the_multiple() {
     let arrivals = 200_000;
@@ -90,7 +90,7 @@ fn classic_packets_meet_the_square_and_scalable_ones_the_multiple() {
     assert_eq!(told(&mut certain, Ecn::NotEct, 1_000), [0, 1_000]);
 }
 
-/// Goal: two packets and less are told nothing.
+/// Goal: a queue of at most two packets is not signalled.
 #[test]
 fn two_packets_are_spared() {
     let mut aqm = at_probability(999);
@@ -158,7 +158,7 @@ fn agrees_with_a_controller_that_has_a_timer() {
     assert!(compared > effort(100_000, 2_000_000), "{compared}");
 }
 
-/// Goal: a silence costs a bounded number of updates, in closed form where the queue was empty.
+/// Goal: a silence costs a bounded number of updates, in closed form if the queue was empty.
 #[test]
 fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
     let idle = |updates: u64| {
@@ -186,8 +186,8 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
     assert_eq!(stuck(u64::MAX - 1).updated, Nanos(u64::MAX - 1));
 }
 
-/// Goal: a clock that steps back is one that stands still, and one reading far ahead does no
-/// lasting harm.
+/// Goal: a step back of the clock counts as no time, and one timestamp far ahead has no lasting
+/// effect.
 #[test]
 fn a_wrong_clock_does_no_lasting_harm() {
     let mut aqm = at_probability(100);
@@ -204,8 +204,7 @@ fn a_wrong_clock_does_no_lasting_harm() {
     assert_eq!(aqm.states[0].pi.updated, Nanos(10 * MS));
 }
 
-/// Goal: a flow that inherits a queue inherits no probability; other parameters keep what was
-/// learned.
+/// Goal: a flow that inherits a queue inherits no probability; other parameters keep the state.
 #[test]
 fn what_was_learned_stays_with_its_flow() {
     let mut aqm = at_probability(200);
@@ -260,7 +259,7 @@ fn parameters_outside_their_ranges_are_refused() {
     }
 }
 
-/// Goal: the same seed gives the same verdicts, and another one others.
+/// Goal: a seed determines the verdicts, and another one gives others.
 #[test]
 fn verdicts_are_those_of_the_seed() {
     let verdicts = |seed| -> Vec<Admission> {
@@ -272,8 +271,8 @@ fn verdicts_are_those_of_the_seed() {
     assert_ne!(verdicts(1), verdicts(2));
 }
 
-/// Goal: the delay from before a pause is not that of the packets that come after it.
-/// Method: an update in the pause, and one before the first packet has left: each sees no delay.
+/// Goal: the delay from before a pause does not count for the packets after it. Method: an update
+/// in the pause, and one before the first packet has left: each sees a delay of zero.
 #[test]
 fn a_pause_ends_the_delay_of_the_packets_before_it() {
     let mut aqm = at_probability(900);

@@ -10,8 +10,8 @@ fn pie(params: PieParams) -> Pie<[PieState; 4]> {
     Pie::new([PieState::EMPTY; 4], params, 1).unwrap()
 }
 
-/// The probability after each of `updates` updates of a queue whose delay is `delay` from the first
-/// on.
+/// Returns the probability after each of `updates` updates of a queue whose delay is `delay` from
+/// the first on.
 fn series(delay: u64, updates: usize) -> Vec<f64> {
     let mut aqm = pie(PieParams::default());
     let mut all = Vec::new();
@@ -30,8 +30,8 @@ fn series(delay: u64, updates: usize) -> Vec<f64> {
 }
 
 /// Goal: the controller of RFC 8033 with its tuning, its cap and its rule for long delays, to nine
-/// digits. Method: a constant delay of 50 ms from nothing, twelve updates, computed by hand from
-/// the text.
+/// digits. Method: a constant delay of 50 ms from an empty queue, twelve updates, calculated
+/// manually from the text.
 #[test]
 fn a_constant_delay_raises_the_probability_as_printed() {
     let printed = [
@@ -53,7 +53,8 @@ fn a_constant_delay_raises_the_probability_as_printed() {
     }
 }
 
-/// Goal: as above with 300 ms, where 2 % are added, and from 10 % on a step is 2 % and these.
+/// Goal: the probabilities at a delay of 300 ms, where 2 % are added per update, and from 10 % on a
+/// step is 2 % plus these.
 #[test]
 fn a_long_delay_raises_the_probability_as_printed() {
     let p = series(300 * MS, 10);
@@ -80,8 +81,8 @@ fn line(params: PieParams, seed: u64) -> Line {
     FlowQueues::with_parts(scheduler, pie, [Queue::EMPTY; 1], descriptors, [], Limits::NONE)
 }
 
-/// What became of a series: marked, turned away, the largest rise of the probability from above 10
-/// %, and the probabilities at which packets were turned away.
+/// Outcome of a series: marked and rejected packets, the largest rise of the probability from above
+/// 10 %, and the probabilities at which packets were rejected.
 #[derive(Debug, Default)]
 struct Outcome {
     marked: u64,
@@ -90,7 +91,7 @@ struct Outcome {
     refused_at: Vec<u64>,
 }
 
-/// 400 packets of 1,000 bytes come, one each 10 ms, and one leaves each `out` ms.
+/// Runs 400 arrivals of 1,000 bytes, one every 10 ms, with a departure every `out` ms.
 fn run(params: PieParams, out: u64, ecn: Ecn, seed: u64) -> Outcome {
     let mut line = line(params, seed);
     let mut outcome = Outcome::default();
@@ -127,9 +128,9 @@ fn published(target: u64, period: u64) -> PieParams {
     PieParams { period, ..PieParams::new(Nanos::from_millis(target)) }
 }
 
-/// Goal: what ns-3's tests 2 to 5 expect of its PIE: a longer target, a faster line and rarer
-/// updates drop less; nothing is forced. Method: sums over seeds, because of some 62 drops a seed
-/// may leave two runs equal.
+/// Goal: the expectations of ns-3's tests 2 to 5 for its PIE: a longer target, a faster link and
+/// rarer updates drop less; nothing is forced. Method: sums over seeds, because with some 62 drops
+/// per seed two runs may be equal.
 #[test]
 fn drops_come_as_the_expectations_of_another_simulator_say() {
     let [mut of_20_ms, mut of_80_ms, mut of_slower, mut of_rare] = [0; 4];
@@ -144,8 +145,8 @@ fn drops_come_as_the_expectations_of_another_simulator_say() {
     assert!(of_slower > of_20_ms && of_rare < of_slower, "{of_slower} {of_rare}");
 }
 
-/// Goal: marks up to 30 %, then drops; no mark for what cannot be marked; steps of 2 % at most
-/// above 10 %, but for the 2 % of delays above 250 ms.
+/// Goal: marks up to 30 %, then drops; no mark without ECN; steps of at most 2 % above 10 %, plus
+/// the 2 % for delays above 250 ms.
 #[test]
 fn marks_end_at_their_threshold_and_steps_at_their_cap() {
     let mark_up_to = Probability::ratio(3, 10).unwrap();
@@ -165,7 +166,7 @@ fn marks_end_at_their_threshold_and_steps_at_their_cap() {
     }
 }
 
-/// A queue that has long been standing, whose probability is `p`.
+/// Creates a queue that has been standing for long and has the probability `p`.
 fn at_probability(p: u64, sum: u32) -> Pie<[PieState; 4]> {
     let mut aqm = pie(PieParams::default());
     aqm.states[0] =
@@ -173,8 +174,8 @@ fn at_probability(p: u64, sum: u32) -> Pie<[PieState; 4]> {
     aqm
 }
 
-/// Goal: with a sum below 0.85 no arrival is told, and with one of 8.5 each is (the simulator's two
-/// tests of de-randomisation, with a sum of 8.6, and of none).
+/// Goal: with a sum below 0.85 no arrival is signalled, and with one of 8.5 each is (ns-3's two
+/// tests of de-randomisation, with sums of 8.6 and 0).
 #[test]
 fn the_sum_of_probabilities_bounds_the_distance_of_drops() {
     for seed in 0..effort(100, 1_000) {
@@ -197,8 +198,8 @@ fn the_sum_of_probabilities_bounds_the_distance_of_drops() {
     assert_eq!(SUM_MOST, 17 << 27, "8.5");
 }
 
-/// Goal: of a million arrivals as many are told as the probability says. With 1 % each is told
-/// after 0.85/p arrivals, and 1/p on from there: one in 184 ± 1.
+/// Goal: a million arrivals are signalled as often as the probability says. With 1 %, the next
+/// signal comes after 0.85/p arrivals plus 1/p: one in 184 ± 1.
 #[test]
 fn a_probability_of_one_percent_is_one() {
     let mut aqm = at_probability(fraction(1, 100), 0);
@@ -210,7 +211,7 @@ fn a_probability_of_one_percent_is_one() {
     assert!((5_200..5_650).contains(&told), "{told}");
 }
 
-/// Goal: no drop in the first 150 ms of a queue, nor to two packets, nor below half of the target
+/// Goal: no drop in the first 150 ms of a queue, nor from two packets, nor below half of the target
 /// while p < 20 %.
 #[test]
 fn bursts_and_short_queues_are_spared() {
@@ -233,7 +234,7 @@ fn bursts_and_short_queues_are_spared() {
     }
 }
 
-/// PIE as the text of RFC 8033 has it, with a timer and in floating point.
+/// Reference model: PIE in the text of RFC 8033, with a timer and in floating point.
 struct Rfc {
     params: PieParams,
     random: Random,
@@ -246,8 +247,7 @@ struct Rfc {
     delay: f64,
     before: f64,
     burst: f64,
-    /// How near the integers and the floats have been to deciding differently, in parts of what
-    /// they may differ by.
+    /// Smallest margin by which integers and floats decided alike, relative to their tolerance.
     margin: f64,
 }
 
@@ -375,14 +375,14 @@ impl Rfc {
         admission
     }
 
-    /// Whether no packet was queued for more updates than are made up for one by one.
+    /// Returns true if no packet was queued for more updates than are made up for one by one.
     fn has_been_silent(&self, now: u64) -> bool {
         let missed = now.saturating_sub(self.next) / self.params.period.0;
         self.queue.is_empty() && self.p > 0.0 && missed >= u64::from(MAX_UPDATES)
     }
 
-    /// A packet comes after such a silence, which has a test of its own: the probability is that of
-    /// `state`.
+    /// Handles a packet after such a silence, which has a test of its own: takes over the
+    /// probability of `state`.
     fn begin_as(&mut self, state: &PieState, packet: (u64, u32)) -> Admission {
         (self.p, self.next) = (as_float(state.p), state.updated.0 + self.params.period.0);
         (self.delay, self.before) = (0.0, 0.0);
@@ -403,11 +403,11 @@ impl Rfc {
     }
 }
 
-/// Goal: every arrival has the fate that the text gives it, and the probability is that of the text
-/// to 10^-9. Method: random series of loads that change, with short silences while packets are
-/// queued and longer ones while none is, against a twin in floating point with a timer that draws
-/// the same numbers. Where integers and floats may decide differently the series ends; the count of
-/// decisions compared says that few do.
+/// Goal: every arrival is treated as the text requires, and the probability is that of the text to
+/// 10^-9. Method: random series of changing loads, with short silences while packets are queued and
+/// longer ones while none is, against a reference model in floating point that has a timer and
+/// draws the same numbers. Where integers and floats may decide differently the series ends; the
+/// count of compared decisions shows that few do.
 #[test]
 fn agrees_with_the_text_of_the_rfc_on_random_series() {
     let (mut compared, mut told, mut most, mut ended, mut silences) = (0_u32, 0_u32, 0, 0, 0);
@@ -461,7 +461,7 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
             }
             twin.dequeue(now);
             if twin.queue.is_empty() {
-                continue; // the integers look when the next packet comes
+                continue; // the integers update when the next packet arrives
             }
             let (p, exact) = (as_float(aqm.states[0].p), twin.p);
             assert!(off(p, exact) < 1e-9, "seed {seed} step {step}: {p} and not {exact}");
@@ -481,8 +481,8 @@ fn off(a: f64, b: f64) -> f64 {
     (a - b).abs()
 }
 
-/// Goal: hours of silence end a probability, cost at most eight updates, and no queue that was
-/// never idle so long gains by one.
+/// Goal: hours of silence reduce a probability to 0 and cost at most eight updates, and a longer
+/// silence never leaves a higher probability.
 #[test]
 fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
     for p in [fraction(1, 1_000_000), TENTH, ONE] {
@@ -499,7 +499,7 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
             }
         }
         assert_eq!(last, 0);
-        // The link stood still: eight updates and no more.
+        // The link was stalled: eight updates and no more.
         let mut stuck = at_probability(p, 0);
         let mut eight = at_probability(p, 0);
         stuck.admit(FlowId(0), offer(u64::MAX - 1, 9), Look::Close);
@@ -509,8 +509,8 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
     }
 }
 
-/// Goal: of the default parameters a silence leaves at least what its updates would, and no
-/// probability of any parameters outlives 2,056 updates, half a minute.
+/// Goal: with the default parameters a silence leaves at least the probability that its updates
+/// would, and with any parameters no probability outlives 2,056 updates, half a minute.
 #[test]
 fn a_long_silence_decays_like_its_updates() {
     for updates in [8, 20, 40, 70, 100, 130] {
@@ -540,8 +540,8 @@ fn a_long_silence_decays_like_its_updates() {
     }
 }
 
-/// Goal: a clock that steps back is one that stands still, and one reading far ahead does no
-/// lasting harm.
+/// Goal: a step back of the clock counts as no time, and one timestamp far ahead has no lasting
+/// effect.
 #[test]
 fn a_wrong_clock_does_no_lasting_harm() {
     let mut aqm = at_probability(TENTH, 0);
@@ -557,8 +557,7 @@ fn a_wrong_clock_does_no_lasting_harm() {
     assert!(aqm.states[0].p > before);
 }
 
-/// Goal: a flow that inherits a queue inherits no probability; other parameters keep what was
-/// learned.
+/// Goal: a flow that inherits a queue inherits no probability; other parameters keep the state.
 #[test]
 fn what_was_learned_stays_with_its_flow() {
     let mut aqm = at_probability(FIFTH, 99);
@@ -573,7 +572,7 @@ fn what_was_learned_stays_with_its_flow() {
     assert_eq!(aqm.states[0].p, FIFTH);
     aqm.forget(FlowId(0));
     assert_eq!(aqm.states[0], PieState::EMPTY);
-    // Beyond its room PIE tells nothing.
+    // Queues beyond its states are never signalled.
     for flow in [FlowId(4), FlowId(u32::MAX)] {
         aqm.forget(flow);
         aqm.overflowed(flow);
@@ -625,7 +624,7 @@ fn parameters_outside_their_ranges_are_refused() {
     assert_eq!(of(|params| params.mtu = (1 << 20) + 1), Some("PIE MTU in bytes"));
 }
 
-/// Goal: the greatest parameters and delays stay within the numbers.
+/// Goal: the largest parameters and delays do not overflow.
 #[test]
 fn extremes_saturate() {
     let params = PieParams {

@@ -57,9 +57,9 @@ fn parameters_out_of_range_are_named() {
     }
 }
 
-/// Goal: the average moves by its weight, and falls while the queue is empty. Method: by hand with
-/// a weight of 1/2. 1,000 bytes make 500, then 750 of 1,000; after three packet times an eighth of
-/// that.
+/// Goal: the average moves by its weight, and falls while the queue is empty. Method: calculated
+/// manually with a weight of 1/2. 1,000 bytes make 500, then 750 of 1,000; after three packet times
+/// an eighth of that.
 #[test]
 fn the_average_is_the_one_computed_by_hand() {
     let mut red = red(RedParams::new(10_000, 20_000).with_weight(1).with_packet_time(Nanos(1_000)));
@@ -94,7 +94,7 @@ fn silence_is_a_power_of_the_weight() {
                 let idle = Nanos(packets * time + time / 2);
                 let left = law.decayed(average, idle) as f64 / average as f64;
                 let exact = (1.0 - 0.5_f64.powi(weight as i32)).powi(packets as i32);
-                // The reciprocal of the packet time is rounded up, by less than one of 2^42 in a
+                // The reciprocal of the packet time is rounded up, by less than 2^-42 per
                 // nanosecond.
                 let more =
                     (0.5 + (packets as f64 + 0.5) * time as f64 / 4_398_046_511_104.0).floor();
@@ -112,7 +112,7 @@ fn silence_is_a_power_of_the_weight() {
     }
 }
 
-/// The gaps between signals at an average that stays.
+/// Returns the gaps between signals at a constant average.
 fn gaps(params: RedParams, bytes: u32, arrivals: u32) -> Vec<u32> {
     let mut red = red(params.with_weight(1));
     let (mut gaps, mut gap) = (Vec::new(), 0);
@@ -126,10 +126,10 @@ fn gaps(params: RedParams, bytes: u32, arrivals: u32) -> Vec<u32> {
     gaps.split_off(20.min(gaps.len()))
 }
 
-/// Goal: distances between signals are uniform in 1 to 1/p (Floyd and Jacobson, §7, method 2).
-/// Method: the average a hair above the middle of the thresholds, a probability of 1/5 at the
-/// second, so p = 1/10: each distance from 1 to 10 is as frequent as the others to five standard
-/// deviations, and none is longer.
+/// Goal: gaps between signals are uniform in 1 to 1/p (Floyd and Jacobson, §7, method 2). Method:
+/// the average just above the middle of the thresholds, a probability of 1/5 at the second, so p =
+/// 1/10: each gap from 1 to 10 is equally frequent, to five standard deviations, and none is
+/// longer.
 #[test]
 fn distances_between_signals_are_uniform() {
     let params =
@@ -162,7 +162,7 @@ fn below_the_first_threshold_no_arrival_is_told_and_beyond_the_last_all_are() {
     assert!(gentle.iter().all(|&gap| gap <= 2) && (1.3..1.6).contains(&mean), "{mean}");
 }
 
-/// Goal: what may be marked is marked between the thresholds, and turned away above.
+/// Goal: ECN-capable packets are marked between the thresholds, and rejected above.
 #[test]
 fn above_the_second_threshold_arrivals_are_turned_away_and_not_marked() {
     let params = RedParams::new(10_000, 30_000).with_weight(1).gentle();
@@ -178,7 +178,8 @@ fn above_the_second_threshold_arrivals_are_turned_away_and_not_marked() {
 }
 
 /// Goal: the probability at the second threshold rises above 6/10 of the way and falls below 4/10,
-/// once in half a second, within 0.01 to 0.5, and silence is one step. Method: by hand from 0.02.
+/// once per half second, between 0.01 and 0.5, and a silence is one step. Method: calculated
+/// manually from 0.02.
 #[test]
 fn an_adaptive_probability_follows_the_average() {
     let mut red = red(RedParams::new(10_000, 20_000).with_weight(1).adaptive());
@@ -211,7 +212,7 @@ fn an_adaptive_probability_follows_the_average() {
     near(at(7 + 5_600 * half, 19_000), 0.5);
 }
 
-/// Goal: one reading of the clock that is far ahead stops no adaptation.
+/// Goal: one timestamp far ahead does not stop the adaptation.
 #[test]
 fn a_wrong_clock_does_no_lasting_harm() {
     let mut red = red(RedParams::new(10_000, 20_000).with_weight(1).adaptive());
@@ -226,8 +227,8 @@ fn a_wrong_clock_does_no_lasting_harm() {
     assert!(at(2 * half) > before);
 }
 
-/// Goal: a step back of the clock adapts nothing. Method: an arrival every half second, and one at
-/// the reading of another processor, which is a microsecond behind.
+/// Goal: a step back of the clock adapts nothing. Method: an arrival every half second, and one
+/// with the timestamp of another processor, which is a microsecond behind.
 #[test]
 fn readings_of_two_processors_adapt_once() {
     let mut red = red(RedParams::new(10_000, 20_000).with_weight(1).adaptive());
@@ -257,7 +258,7 @@ fn a_flow_that_was_removed_leaves_nothing_behind() {
     assert_eq!(red.states[0], RedState::EMPTY);
 }
 
-/// RED as it is published, in floats.
+/// Reference model: RED as published, in floats.
 struct Twin {
     params: RedParams,
     average: f64,
@@ -283,7 +284,7 @@ impl Twin {
         if self.params.adaptive {
             self.adapt(now, min + 0.4 * (max - min), min + 0.6 * (max - min));
         }
-        // How near the decision was: 0 is on the edge.
+        // Distance from the nearest decision boundary; 0 is on it.
         let edge = [min, max, 2.0 * max].map(|at| (self.average - at).abs() / at);
         let edge = edge.into_iter().fold(f64::MAX, f64::min);
         if self.average < min {
@@ -328,9 +329,10 @@ impl Twin {
     }
 }
 
-/// Goal: the integers do what the definition says. Method: random histories beside a twin in floats
-/// that draws the same numbers; averages agree to 10^-4 and a byte, verdicts always, except where
-/// the twin itself was nearer than 10^-3 to the other one. There both begin anew, and that is rare.
+/// Goal: the integers follow the definition. Method: random sequences of operations against a
+/// reference model in floats that draws the same numbers; averages agree to 10^-4 and a byte,
+/// verdicts always, except where the model itself was within 10^-3 of the other one. There both
+/// restart, which is rare.
 #[test]
 fn it_does_as_its_twin_in_floats() {
     let mut told = 0;

@@ -216,12 +216,18 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     let mut tins = Choice::new([TinState::EMPTY; TINS], L, AsBooked).unwrap();
     let refused =
         |tins: &mut Choice, all: &[TinConfig]| tins.set_tins(all, 0).unwrap_err().to_string();
-    assert_eq!(refused(&mut tins, &[]), "number of tins 0 is outside 1..=8");
-    assert_eq!(refused(&mut tins, &[share(1); 9]), "number of tins 9 is outside 1..=8");
+    assert_eq!(refused(&mut tins, &[]), "number of tins 0 is out of range (expected 1 to 8)");
+    assert_eq!(
+        refused(&mut tins, &[share(1); 9]),
+        "number of tins 9 is out of range (expected 1 to 8)"
+    );
     let weight = TinConfig::by_weight(0);
-    assert_eq!(refused(&mut tins, &[weight]), "weight of a tin 0 is outside 1..=65535");
+    assert_eq!(
+        refused(&mut tins, &[weight]),
+        "weight of a tin 0 is out of range (expected 1 to 65535)"
+    );
     let slow = share(1_000).with_rate(999);
-    let text = "rate in bits per second 999 is outside 1000..=400000000000";
+    let text = "rate in bits per second 999 is out of range (expected 1000 to 400000000000)";
     assert_eq!(refused(&mut tins, &[share(1), slow]), text);
     assert_eq!((tins.tins(), tins.tin(0)), (1, Some(TinConfig::by_weight(1))));
     assert_eq!((size_of::<TinState>(), size_of::<Choice>()), (72, 680));

@@ -1,30 +1,30 @@
-//! The hosts that hold packets, in classes of the bytes they hold.
+//! Classes of the backlogged hosts, by the bytes they hold.
 //!
-//! **Classes.** From one *unit* on, which is a power of two, a class is one unit wide. A class is
-//! an eighth of a power of two wide where that is more. Below one unit, each class reaches four
-//! times as far as the one before it.
+//! **Classes.** From one *unit* on, which is a power of two, a class is one unit wide, or an eighth
+//! of a power of two if that is more. Below one unit, each class extends four times as far as the
+//! one before it.
 //!
-//! **Short hosts.** A host comes to a class when it holds the *least* bytes: two units, or less
-//! where the number of packets is limited. While it holds less it is in none, so that a short queue
+//! **Short hosts.** A host enters a class when it holds the *least* bytes: two units, or less if
+//! the number of packets is limited. While it holds less it is in no class, so that a short queue
 //! costs an addition and a comparison.
 //!
-//! **Marks.** A host comes to the class of the bytes it holds. It stays there while it holds at
-//! least its lower mark and less than its upper mark. The upper mark is the end of the class. The
-//! lower mark is below the beginning `b` of the class, so that a few packets to and fro do not move
-//! the host. It is the larger of `b/4` and `b` less the width of the class; below one unit it
-//! is `b/2`.
+//! **Marks.** A host enters the class of the bytes it holds. It stays there while it holds at least
+//! its lower mark and less than its upper mark. The upper mark is the end of the class. The lower
+//! mark is below the beginning `b` of the class, so that a few packets more or less do not move the
+//! host. It is the larger of `b/4` and `b` minus the width of the class; below one unit it is
+//! `b/2`.
 //!
-//! **What is promised.** Let the host `v` be of the highest class in use, and `max` be the most
-//! that a host holds. Then `max` is below the upper mark of `v`, because no host is of a higher
-//! class, or below two units. So `v` holds
+//! **Promises.** Let the host `v` be in the highest class in use, and `max` be the most bytes that
+//! a host holds. Then `max` is below the upper mark of `v`, because no host is in a higher class,
+//! or below two units. So `v` holds
 //!
-//! - more than `max` less the larger of two units and `2/9·max`: a lower mark is two widths below
-//!   the upper one at most. A width above one unit is a ninth of the upper mark at most;
+//! - more than `max` minus the larger of two units and `2/9·max`: a lower mark is at most two
+//!   widths below the upper one, and a width above one unit is at most a ninth of the upper mark;
 //! - more than `max/8`: a short host holds less than the least, and every lower mark is more than
 //!   an eighth of that.
 //!
-//! **Order within a class.** The host comes first that came to the class, or lost a packet without
-//! service there, least recently. So alike hosts give way in turn.
+//! **Order within a class.** The first host is the one that entered the class, or lost a packet
+//! there without service, least recently. So similar hosts are dropped from in turn.
 //!
 //! Cost: constant. A packet that leaves its host between its marks costs an addition and a
 //! comparison.
@@ -35,38 +35,36 @@ use crate::disciplines::length_index::class_of;
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{Imbalance, Limits};
 
-/// A power of two is cut into `2^3` classes, if none of them is narrower than a unit then.
+/// A power of two is divided into `2^3` classes, unless they would be narrower than a unit.
 const SUB_CLASS_BITS: u32 = 3;
 
-/// A unit is `2^12` bytes or less.
+/// A unit is at most `2^12` bytes.
 const MOST_UNIT_BITS: u32 = 12;
 
-/// The header of an IPv4 packet: no IP packet is shorter. So a host is in a class where as many
-/// packets are held as are permitted, however short they are.
+/// The header of an IPv4 packet, the shortest IP packet. So some host is in a class whenever as
+/// many packets are held as permitted, however short they are.
 const SHORTEST: u32 = 20;
-/// All classes.
 const CLASSES: u32 = (33 - SUB_CLASS_BITS) << SUB_CLASS_BITS;
 
-/// Words that hold a bit for each class.
+/// Words that hold a bit per class.
 const WORDS: u32 = CLASSES.div_ceil(u32::BITS);
 
-/// Room for one host of [`LongestHostDrop`](super::LongestHostDrop): 32 bytes.
+/// The entry of one host in [`LongestHostDrop`](super::LongestHostDrop): 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldHost {
-    /// What the flows of the host hold together.
+    /// Bytes that the flows of the host hold together.
     pub(super) bytes: u32,
-    /// The marks: the host stays in its class while it holds `low..high` bytes. In no class `low`
-    /// is 0 and `high` the least.
+    /// The marks: the host stays in its class while it holds `low..high` bytes. For a host in no
+    /// class, `low` is 0 and `high` the least.
     low: u32,
     high: u32,
     links: Links,
-    /// The backlogged flows of each class of flows.
+    /// The lists of backlogged flows, by class of flows.
     pub(super) flows: [Head; FLOW_CLASSES],
 }
 
 impl HeldHost {
-    /// Room for a host: all zero. [`LongestHostDrop`](super::LongestHostDrop) makes it a host that
-    /// holds nothing.
+    /// Memory for a host: all zero. [`LongestHostDrop`](super::LongestHostDrop) initialises it.
     pub const EMPTY: Self =
         Self { bytes: 0, low: 0, high: 0, links: Links::EMPTY, flows: [Head::EMPTY; FLOW_CLASSES] };
 }
@@ -90,8 +88,8 @@ impl Linked for HeldHost {
     }
 }
 
-/// Room for the classes of hosts of [`LongestHostDrop`](super::LongestHostDrop): 512 bytes, all
-/// zero while no host is in one.
+/// The classes of hosts of [`LongestHostDrop`](super::LongestHostDrop): 512 bytes, all zero while
+/// no host is in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostClasses {
     /// Bit `c` of word `w` is set if and only if a host is in class `32·w + c`.
@@ -104,14 +102,14 @@ impl HostClasses {
     pub const EMPTY: Self =
         Self { used: [0; WORDS as usize], lists: [Head::EMPTY; CLASSES as usize] };
 
-    /// The list of `class`, and the word that has its bit.
+    /// Returns the list of `class`, and the word with its bit.
     #[inline]
     fn of(&mut self, class: u32) -> Option<(&mut Head, &mut u32)> {
         self.lists.get_mut(class as usize).zip(self.used.get_mut(word_of(class)))
     }
 
-    /// The host of the highest class in use that came to it, or lost a packet there, least
-    /// recently.
+    /// Returns the first host of the highest class in use: the one that entered it, or lost a
+    /// packet there, least recently.
     fn first(&self) -> Option<u32> {
         let mut words = (0..WORDS).zip(&self.used).rev();
         let (word, used) = words.find(|(_, used)| **used != 0)?;
@@ -120,11 +118,11 @@ impl HostClasses {
     }
 }
 
-/// The marks of the class that a host of `bytes` bytes, more than 0, comes to, where a unit is
+/// Returns the marks of the class that a host of `bytes` bytes, more than 0, enters, with a unit of
 /// `2^unit_bits` bytes.
 #[inline]
 const fn marks_of(bytes: u32, unit_bits: u32) -> (u32, u32) {
-    // As for a byte if there is none: no caller asks for that.
+    // 0 counts as 1, although no caller passes it.
     let bits = (bytes | 1).ilog2();
     if bits < unit_bits {
         let odd = (bits ^ unit_bits) & 1;
@@ -140,45 +138,45 @@ const fn marks_of(bytes: u32, unit_bits: u32) -> (u32, u32) {
     (if low == 0 { 1 } else { low }, from.saturating_add(1 << width))
 }
 
-/// The number of the class that ends at the mark `high`. The classes of any unit are of different
-/// numbers.
+/// Returns the number of the class that ends at the mark `high`. Classes of different units have
+/// different numbers.
 #[inline]
 const fn class_at(high: u32) -> u32 {
     class_of::<SUB_CLASS_BITS>(high.wrapping_sub(1))
 }
 
-/// The word that has the bit of `class`.
+/// Returns the index of the word with the bit of `class`.
 #[inline]
 const fn word_of(class: u32) -> usize {
     (class >> u32::BITS.ilog2()) as usize
 }
 
-/// Hosts in the memory `H`, those that hold packets in classes in the memory `C`.
+/// Hosts in the memory `H`, with the classes of backlogged hosts in the memory `C`.
 ///
-/// In this order, so that neither table is at the address of the whole: compilers keep an address
-/// that they also hand to a call, and then read what lies there in two instructions.
+/// In this order, so that neither table has the address of the whole: compilers keep an address
+/// that they also pass to a call, and then read its contents in two instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct HostIndex<H, C> {
-    /// The backlogged flows of no host, by their classes.
+    /// The backlogged flows without a host, by class.
     hostless: [Head; FLOW_CLASSES],
     hosts: H,
     /// One element.
     classes: C,
     unit_bits: u32,
-    /// A host comes to a class when it holds as many bytes.
+    /// A host enters a class when it holds this many bytes.
     pub(super) least: u32,
 }
 
 impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
-    /// As many hosts as `hosts` is long, with nothing; a unit is what `limits` ask for
+    /// Creates an index of `hosts.len()` empty hosts, with a unit that fits `limits`
     /// ([`Self::set_limits`]).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if there is no room for classes.
+    /// [`ConfigError::OutOfRange`] if `classes` is empty.
     pub(super) fn new(mut hosts: H, mut classes: C, limits: Limits) -> Result<Self, ConfigError> {
         let room = classes.as_ref().len() as u64;
-        ConfigError::check_range("room for classes of hosts", room, 1, u64::MAX)?;
+        ConfigError::check_range("host class tables", room, 1, u64::MAX)?;
         classes.as_mut().fill(HostClasses::EMPTY);
         let (unit_bits, least) = unit_and_least(limits, hosts.as_ref().len());
         hosts.as_mut().fill(HeldHost { high: least, ..HeldHost::EMPTY });
@@ -186,15 +184,15 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         Ok(Self { hostless, hosts, classes, unit_bits, least })
     }
 
-    /// A unit is an eighth of the part of a host, where all hosts there is room for share the limit
-    /// in bytes, or the next power of two below; one byte at least, and `2^12` at most. The least
-    /// is two units, or what a host's part holds of the bytes, or of packets of [`SHORTEST`] bytes,
-    /// if that is less: one byte at least. Where they change, hosts come to their new classes in
-    /// the order in which they would be dropped from, and those in no class behind them. Cost:
-    /// O(hosts + classes) then.
+    /// Sets unit and least for the limits. The unit is an eighth of a host's share, if all hosts in
+    /// the table share the limit in bytes, rounded down to a power of two; at least one byte and at
+    /// most `2^12`. The least is two units, or the host's share of the limit in bytes, or of the
+    /// limit in packets with [`SHORTEST`] bytes each, if that is less; at least one byte. If they
+    /// change, hosts enter their new classes in the order in which they would be dropped from, and
+    /// those in no class follow. The cost is then O(hosts + classes).
     pub(super) fn set_limits(&mut self, limits: Limits) {
         let (unit_bits, least) = unit_and_least(limits, self.hosts.as_ref().len());
-        // A host keeps its turn in its class where nothing changes.
+        // A host keeps its turn in its class if nothing changes.
         if (unit_bits, least) == (self.unit_bits, self.least) {
             return;
         }
@@ -216,7 +214,7 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         }
     }
 
-    /// Two units.
+    /// Returns the grain, two units.
     pub(super) const fn grain(&self) -> u32 {
         2 << (self.unit_bits % (u32::BITS - 1))
     }
@@ -230,26 +228,26 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         self.hosts.as_ref()
     }
 
-    /// The flows of no host.
+    /// Returns the lists of the flows without a host.
     pub(super) const fn hostless(&self) -> &[Head; FLOW_CLASSES] {
         &self.hostless
     }
 
-    /// The lists of the flows of host `at`, or of those without a host, by their classes.
+    /// Returns the lists of the flows of host `at`, or of those without a host, by class.
     #[inline]
     pub(super) fn lists_of(&mut self, at: u32) -> &mut [Head; FLOW_CLASSES] {
         let host = self.hosts.as_mut().get_mut(at as usize);
         host.map_or(&mut self.hostless, |host| &mut host.flows)
     }
 
-    /// The list of the class of `flow`, of its host or of flows without a host.
+    /// Returns the list of the class of `flow`, of its host or of flows without a host.
     #[inline]
     pub(super) fn list_of(&mut self, flow: HeldFlow) -> Option<&mut Head> {
         self.lists_of(flow.host()).get_mut(flow.class() as usize)
     }
 
-    /// Host `at`, if there is such a host, holds `len` bytes more. No sum overflows: all hosts
-    /// together hold at most `Limits::MAX_BYTES` and a packet.
+    /// Accounts `len` more bytes of host `at`, if it exists. No sum overflows: all hosts together
+    /// hold at most `Limits::MAX_BYTES` plus a packet.
     #[inline]
     pub(super) fn raise(&mut self, at: u32, len: u32) {
         let Some(host) = self.hosts.as_mut().get_mut(at as usize) else { return };
@@ -259,7 +257,7 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         }
     }
 
-    /// Host `at`, if there is such a host, holds `len` bytes less.
+    /// Accounts `len` fewer bytes of host `at`, if it exists.
     #[inline]
     pub(super) fn lower(&mut self, at: u32, len: u32) {
         let Some(host) = self.hosts.as_mut().get_mut(at as usize) else { return };
@@ -278,8 +276,8 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         self.list(at);
     }
 
-    /// Puts host `at`, in no class, into the class of the bytes it holds, behind the others, unless
-    /// they are less than the least.
+    /// Appends host `at`, in no class, to the class of the bytes it holds, unless these are below
+    /// the least.
     fn list(&mut self, at: u32) {
         let hosts = self.hosts.as_mut();
         let Some(host) = hosts.get_mut(at as usize) else { return };
@@ -296,7 +294,7 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         }
     }
 
-    /// Takes host `at` out of its class; its marks are the caller's.
+    /// Removes host `at` from its class; its marks are left to the caller.
     fn unlist(&mut self, at: u32) {
         let hosts = self.hosts.as_mut();
         let Some(host) = hosts.get_mut(at as usize) else { return };
@@ -311,7 +309,7 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         }
     }
 
-    /// Puts host `at`, if it is in a class, behind the others there.
+    /// Moves host `at`, if it is in a class, to the end of that class.
     pub(super) fn turn(&mut self, at: u32) {
         let Some(host) = self.get(at) else { return };
         let (is_listed, HeldHost { high, links, .. }) = (host.is_listed(), *host);
@@ -322,13 +320,13 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
         }
     }
 
-    /// The host of the highest class in use that came to it, or lost a packet there, least
-    /// recently.
+    /// Returns the first host of the highest class in use: the one that entered it, or lost a
+    /// packet there, least recently.
     pub(super) fn first(&self) -> Option<&HeldHost> {
         self.get(self.first_number()?)
     }
 
-    /// The number of [`Self::first`].
+    /// Returns the number of [`Self::first`].
     fn first_number(&self) -> Option<u32> {
         self.classes.as_ref().first()?.first()
     }
@@ -364,7 +362,7 @@ impl<H: Table<HeldHost>, C: Table<HostClasses>> HostIndex<H, C> {
     }
 }
 
-/// The bits of the unit, and the least, of `hosts` hosts that share `limits`.
+/// Returns the base-2 logarithm of the unit, and the least, for `hosts` hosts that share `limits`.
 fn unit_and_least(limits: Limits, hosts: usize) -> (u32, u32) {
     let part = |limit: u32| u64::from(limit).checked_div(hosts as u64).unwrap_or(limit.into());
     let unit_bits = (part(limits.bytes) >> 3).checked_ilog2().unwrap_or(0).min(MOST_UNIT_BITS);
@@ -392,8 +390,8 @@ mod tests {
         lengths
     }
 
-    /// Goal: the marks of every class, whatever the unit, are what the promise needs. Method: the
-    /// definition, for all short lengths and the corners of the long ones.
+    /// Goal: the marks of every class, with every unit, satisfy the documented bounds. Method:
+    /// check the definition for all short lengths and the corners of the long ones.
     #[test]
     fn the_marks_of_every_class_are_what_the_promise_needs() {
         for bits in 0..=MOST_UNIT_BITS {
@@ -423,7 +421,7 @@ mod tests {
         };
         let grain = |bytes, hosts| {
             let index = index(Limits::bytes(bytes), hosts);
-            // With no more than this each, all hosts are within the limit.
+            // With at most this many bytes each, all hosts are within the limit.
             assert!(
                 index.least == index.grain() || index.least == 1 && bytes < 2 * hosts.max(1) as u32
             );
@@ -436,7 +434,7 @@ mod tests {
         assert_eq!([least(0, 16), least(60, 16), least(u32::MAX, 16)], [1, 75, 8_192]);
     }
 
-    /// Goal: `recount` sees every kind of damage to what it compares: classes in use, marks, links,
+    /// Goal: `recount` detects every fault in what it compares: classes in use, marks, links,
     /// heads, and hosts in no class. Method: three hosts, two of them in one class; one field
     /// broken at a time.
     #[test]

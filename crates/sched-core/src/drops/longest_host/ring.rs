@@ -1,14 +1,14 @@
-//! Lists of table entries that are rings: the first one knows the last one.
+//! Circular lists of table entries, linked in both directions.
 //!
-//! Links are numbers of 16 bits: a table has [`MOST`] entries at most.
+//! Links are 16-bit numbers, so a table has at most [`MOST`] entries.
 
 use crate::Imbalance;
 use crate::disciplines::drr::ring::short;
 
-/// The most entries of a table.
+/// Maximum number of entries of a table.
 pub(super) const MOST: u32 = u16::MAX as u32;
 
-/// The neighbours of an entry on its list, a ring; stale while the entry is on none.
+/// The neighbours of an entry on its circular list; stale while the entry is on none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Links {
     next: u16,
@@ -16,23 +16,22 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// On no list.
+    /// The links of an entry on no list.
     pub(super) const EMPTY: Self = Self { next: 0, prev: 0 };
 }
 
-/// An entry of a table that is on one list at most.
+/// A table entry that is on at most one list.
 pub(super) trait Linked {
     fn links(&self) -> Links;
 
     fn links_mut(&mut self) -> &mut Links;
 }
 
-/// The first entry of a list; one more than its number, so that zero is an empty list.
+/// The first entry of a list: its number plus one, so that zero is an empty list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head(u16);
 
 impl Head {
-    /// A list without entries.
     pub(super) const EMPTY: Self = Self(0);
 
     #[inline]
@@ -40,7 +39,7 @@ impl Head {
         self.0 == 0
     }
 
-    /// The entry that has been on the list longest.
+    /// Returns the entry that has been on the list longest.
     #[inline]
     pub(super) const fn first(self) -> Option<u32> {
         match self.0 {
@@ -49,7 +48,7 @@ impl Head {
         }
     }
 
-    /// Puts entry `at`, on no list, behind the others.
+    /// Appends entry `at`, on no list.
     #[inline]
     pub(super) fn append(&mut self, entries: &mut [impl Linked], at: u32) {
         let (mut next, mut prev) = (u32::from(self.0).wrapping_sub(1), at);
@@ -71,7 +70,7 @@ impl Head {
         }
     }
 
-    /// Takes entry `at` off the list, on which it is between the neighbours that `links` names.
+    /// Removes entry `at`, whose neighbours on the list are `links`.
     #[inline]
     pub(super) fn unlink(&mut self, entries: &mut [impl Linked], at: u32, links: Links) {
         let (next, prev) = (u32::from(links.next), u32::from(links.prev));
@@ -90,7 +89,7 @@ impl Head {
         }
     }
 
-    /// Puts entry `at`, which is on the list, behind the others.
+    /// Moves entry `at`, which is on the list, to its end.
     #[inline]
     pub(super) fn turn(&mut self, entries: &mut [impl Linked], at: u32, links: Links) {
         if self.first() == Some(at) {
@@ -101,7 +100,7 @@ impl Head {
         }
     }
 
-    /// Hands each entry of the list to `check`, and checks the links.
+    /// Passes each entry of the list to `check`, and checks the links.
     pub(super) fn recount<E: Linked>(
         self,
         entries: &[E],
@@ -121,7 +120,7 @@ impl Head {
             found = found.wrapping_add(1);
             here = next;
             if here == first || found > entries.len() {
-                return Ok(()); // round, or a ring that misses its first: the count of entries says so
+                return Ok(()); // complete, or a ring that misses its first entry: the count of entries reports that
             }
         }
     }

@@ -23,8 +23,8 @@ fn bytes_of(policy: &Longest, host: u32) -> u32 {
     policy.hosts.get(host).map_or(0, |host| host.bytes)
 }
 
-/// What a host must hold more of than `most`, the most that a host holds, less what the promise
-/// allows.
+/// Returns the bound that a victim host's backlog must exceed, where `most` is the most that a host
+/// holds.
 fn least(most: u32, grain: u32) -> u32 {
     most.saturating_sub(grain.max((2 * u64::from(most)).div_ceil(9) as u32))
 }
@@ -40,7 +40,7 @@ struct World {
 }
 
 impl World {
-    /// Flows of the hosts named, four of which share `limit` bytes.
+    /// Creates flows of the given hosts, four of which share `limit` bytes.
     fn of(hosts: &[u32], limit: u32) -> Self {
         let houses = Houses(hosts.to_vec());
         let flows = vec![HeldFlow::EMPTY; hosts.len()];
@@ -75,13 +75,13 @@ impl World {
         self.houses.host_of(FlowId(flow)).unwrap()
     }
 
-    /// What the flows of `host` hold, each of them.
+    /// Returns the bytes of each flow of `host`.
     fn held(&self, host: u32) -> impl Iterator<Item = u32> {
         let flows = (0..self.queues.len() as u32).filter(move |&flow| self.host(flow) == host);
         flows.map(|flow| self.bytes(flow))
     }
 
-    /// Compares the books, and the victim with what is promised of it.
+    /// Checks the accounting, and the victim against its documented bounds.
     fn check(&self) {
         assert_eq!(self.recount(), Ok(()), "{:?}", self.queues);
         let held = [0, 1, 2, 3].map(|host| self.held(host).sum::<u32>());
@@ -139,9 +139,9 @@ impl World {
     }
 }
 
-/// Goal: the promises hold after every short history. Method: three flows of two hosts; each step
-/// is one of: a packet of 1 or 7 bytes to one of the flows, a service, the loss of the victim's
-/// last packet. All histories of six steps, with units of 1, 2 and 4 bytes.
+/// Goal: the bounds hold after every short sequence of operations. Method: three flows of two
+/// hosts; each step is a packet of 1 or 7 bytes to one of the flows, a service, or the loss of the
+/// victim's last packet. All sequences of six steps, with units of 1, 2 and 4 bytes.
 #[test]
 fn the_promises_hold_after_every_short_history() {
     fn go(world: &World, depth: u32) {
@@ -163,8 +163,8 @@ fn the_promises_hold_after_every_short_history() {
     }
 }
 
-/// Goal: the same in long histories, with more flows, all magnitudes of bytes, flows that are
-/// removed and change their hosts, and limits that change.
+/// Goal: the bounds hold in long sequences of operations, with more flows, all magnitudes of bytes,
+/// flows that are removed and change their hosts, and limits that change.
 #[test]
 fn the_promises_hold_whatever_happened() {
     for seed in 1..5 {
@@ -191,10 +191,10 @@ fn the_promises_hold_whatever_happened() {
     }
 }
 
-/// Goal: a host that holds no more than its share of a limit in bytes, less what the grain allows,
-/// loses nothing to another's overflow. So it keeps three quarters of its share. Method: four hosts
-/// with one, two, three and ten flows send more than the link takes, with bursts; each packet that
-/// is dropped is judged by what its host held.
+/// Goal: a host that holds at most its share of a limit in bytes, minus the grain, loses nothing to
+/// another's overflow. So it keeps three quarters of its share. Method: four hosts with one, two,
+/// three and ten flows send more than the link takes, with bursts; each dropped packet is checked
+/// against what its host held.
 #[test]
 fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     const LIMIT: u32 = 20_000;
@@ -208,7 +208,7 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
             world.dequeue();
             continue;
         }
-        // Now and then one host alone.
+        // Sometimes one host alone.
         let flow = if operation >> 10 & 1 == 0 { random.below(16) } else { operation >> 12 & 15 };
         world.enqueue(flow, 1 + random.below(1_500));
         loop {
@@ -231,8 +231,8 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     assert!(lowest < 100, "a host below its part loses a packet: at least {lowest} percent");
 }
 
-/// Goal: what the module is for. Method: one host holds one queue of three packets, another 31 of
-/// one each.
+/// Goal: the purpose of the policy. Method: one host holds one queue of three packets, another 31
+/// of one each.
 #[test]
 fn many_short_queues_do_not_push_out_a_longer_one() {
     let mut hosts = [1; 32];
@@ -269,9 +269,9 @@ fn the_victim_holds_more_than_an_eighth_of_the_longest() {
     assert_eq!(world.victim(), Some((FlowId(1), DropFrom::Tail)), "of its old class no more");
 }
 
-/// Goal: alike flows of a host give way in turn. Method: three flows of 3,000 bytes in packets of
-/// 500; the victim loses a packet, six times. Without the rule flow 0 loses four in a row, until it
-/// leaves its class.
+/// Goal: similar flows of a host are dropped from in turn. Method: three flows of 3,000 bytes in
+/// packets of 500; the victim loses a packet, six times. Without the rule flow 0 loses four in a
+/// row, until it leaves its class.
 #[test]
 fn alike_flows_of_a_host_give_way_in_turn() {
     let mut world = World::of(&[0, 0, 0, 1], 1 << 17);
@@ -302,8 +302,8 @@ fn of_hosts_in_a_class_the_first_gives_way_and_keeps_its_place() {
     assert_eq!(world.victim(), Some((FlowId(0), DropFrom::Head)), "12,000 is above the lower mark");
 }
 
-/// Goal: there is a victim whenever a limit in bytes is exceeded, one below a byte for each host
-/// too. Method: up to 16 packets of a byte or two, to all hosts in turn.
+/// Goal: there is a victim whenever a limit in bytes is exceeded, even one below a byte per host.
+/// Method: up to 16 packets of a byte or two, to all hosts in turn.
 #[test]
 fn there_is_a_victim_over_any_limit_in_bytes() {
     for limit in 0..16 {
@@ -335,9 +335,9 @@ fn a_host_below_the_least_is_no_victim() {
     assert_eq!(world.victim(), Some((FlowId(0), DropFrom::Head)), "320 are enough");
 }
 
-/// Goal: other limits leave alike hosts their turns. Method: two hosts of one class; the one that
-/// has just lost a packet is behind the other, and stays there with the same limits, with others of
-/// the same unit, and with those of another unit.
+/// Goal: a change of limits preserves the turns of similar hosts. Method: two hosts of one class;
+/// the one that has just lost a packet is behind the other, and stays there with unchanged limits,
+/// with others of the same unit, and with those of another unit.
 #[test]
 fn other_limits_leave_hosts_their_turns() {
     let mut world = World::of(&[0, 1], 3_200);
@@ -353,8 +353,8 @@ fn other_limits_leave_hosts_their_turns() {
         world.limits_changed(Limits::bytes(limit));
         assert_eq!(victim(&world), Some(1));
     }
-    // A unit of half the size: hosts are listed anew, in the order in which they would have given
-    // way.
+    // A unit of half the size: hosts are listed again, in the order in which they would have been
+    // dropped from.
     world.limits_changed(Limits::bytes(1_600));
     assert_eq!(victim(&world), Some(1));
 }
@@ -390,13 +390,13 @@ fn too_little_room_is_refused_or_hides_flows() {
         let classes = vec![HostClasses::EMPTY; classes];
         LongestHostDrop::new(houses.hosts(), Limits::NONE, flows, hosts, classes)
     };
-    let (what, max) = ("room for hosts", HeldFlow::NO_HOST.into());
+    let (what, max) = ("host entries", HeldFlow::NO_HOST.into());
     let refused = ConfigError::OutOfRange { what, value: 3, min: 4, max };
     assert_eq!(make(3, 3, 1), Err(refused));
-    let (what, max) = ("room for classes of hosts", u64::MAX);
+    let (what, max) = ("host class tables", u64::MAX);
     let refused = ConfigError::OutOfRange { what, value: 0, min: 1, max };
     assert_eq!(make(3, 4, 0), Err(refused));
-    let (what, max) = ("room for flows", u16::MAX.into());
+    let (what, max) = ("flow entries", u16::MAX.into());
     let refused = ConfigError::OutOfRange { what, value: 65_536, min: 0, max };
     assert_eq!(make(65_536, 4, 1), Err(refused));
     assert!(make(65_535, 65_535, 1).is_ok() && make(3, 65_536, 1).is_err());
@@ -404,7 +404,7 @@ fn too_little_room_is_refused_or_hides_flows() {
     assert_eq!(DropPolicy::<Houses>::room(&policy), Some(2));
 }
 
-/// Goal: `recount` sees every kind of damage. Method: break one field at a time.
+/// Goal: `recount` detects every fault. Method: break one field at a time.
 #[test]
 fn a_recount_sees_damage() {
     let mut world = World::of(&[0, 0, 0, 1, 1], 1 << 20);
@@ -412,7 +412,7 @@ fn a_recount_sees_damage() {
         world.enqueue(flow, len);
     }
     assert_eq!(world.recount(), Ok(()));
-    /// `now` where `before` is on its list.
+    /// Returns `now` with the links of `before`.
     fn listed(before: HeldFlow, mut now: HeldFlow) -> HeldFlow {
         now.links = before.links;
         now
@@ -448,8 +448,8 @@ fn a_flow_is_8_bytes_and_a_host_32() {
     );
 }
 
-/// Goal: `recount` sees damage to the lists of flows without a host. Method: three flows that the
-/// flow scheduler does not know, in two classes; one list broken at a time.
+/// Goal: `recount` detects faults in the lists of flows without a host. Method: three flows that
+/// the flow scheduler does not know, in two classes; one list broken at a time.
 #[test]
 fn a_recount_sees_damage_to_flows_without_a_host() {
     let (scheduler, held) = (Houses(Vec::new()), [40, 50, 3_000]);

@@ -1,32 +1,31 @@
-//! Classes of length, and the marks between which a flow stays in its class.
+//! Length classes, and the marks between which a flow stays in its class.
 //!
 //! **Classes.** Each class has a *centre*. From one *unit* on, 2 KiB, the centres are one unit
-//! apart, or a part of `2^5` of a power of two where that is more. Below one unit they are the
-//! powers of two. The *width* of a class is how far the next centre above is.
+//! apart, or `2^-5` of a power of two if that is more. Below one unit they are the powers of two.
+//! The *width* of a class is the distance to the next higher centre.
 //!
-//! **Marks.** A flow comes to a class whose centre is near the bytes it holds. It stays there while
+//! **Marks.** A flow enters a class whose centre is near the bytes it holds. It stays there while
 //! it holds at least the lower mark and less than the upper mark. The upper mark is one width above
-//! the centre. The lower mark is one width below it, or at half of the centre where that is higher.
-//! So a flow that comes to a class is not near a mark, and a few packets to and fro do not move it.
+//! the centre. The lower mark is one width below it, or at half of the centre if that is higher. So
+//! a flow that enters a class is not near a mark, and a few packets more or less do not move it.
 
-/// From some length on, a power of two is cut into `2^5` classes.
+/// From some length on, a power of two is divided into `2^5` classes.
 const SUB_CLASS_BITS: u32 = 5;
 
 /// A unit is `2^11` bytes.
 const UNIT_BITS: u32 = 11;
 const UNIT: u32 = 1 << UNIT_BITS;
 
-/// From here on, half as much again is a unit or more.
+/// From here on, 1.5 times the length is at least a unit.
 const MIDDLE: u32 = 1_366;
 const _: () = assert!(MIDDLE + (MIDDLE >> 1) > UNIT && MIDDLE - 1 + ((MIDDLE - 1) >> 1) < UNIT);
 
-/// From here on, a part of a power of two is a unit or more.
+/// From here on, 1/32 of a power of two is at least a unit.
 const LONG: u32 = UNIT << SUB_CLASS_BITS;
 
-/// How many classes there are, for all lengths.
+/// The number of classes for all lengths.
 pub(super) const CLASSES: u32 = number_of_long(u32::MAX) + 1;
 
-/// A class of length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Class {
     /// Below [`CLASSES`]; longer flows are in classes of higher numbers.
@@ -37,7 +36,7 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// The class that a flow with `bytes` bytes, more than 0, comes to.
+    /// Returns the class that a flow with `bytes` bytes, more than 0, enters.
     #[inline(always)]
     pub(super) const fn of(bytes: u32) -> Self {
         if bytes < MIDDLE {
@@ -52,16 +51,16 @@ impl Class {
         Self { number: UNIT_BITS - 1 + units, low, high: (units + 1) << UNIT_BITS }
     }
 
-    /// [`Self::of`], where the centres are powers of two.
+    /// [`Self::of`] for lengths where the centres are powers of two.
     #[inline(always)]
     const fn of_short(bytes: u32) -> Self {
-        // The centre is the power of two that is at most half as much again.
+        // The centre is the largest power of two up to 1.5 times the length.
         let number = ((bytes + (bytes >> 1)) | 1).ilog2() % UNIT_BITS;
         let centre = 1 << number;
         Self { number, low: if centre == 1 { 1 } else { centre >> 1 }, high: centre << 1 }
     }
 
-    /// [`Self::of`], where the width grows with the length.
+    /// [`Self::of`] for lengths where the width grows with the length.
     #[cold]
     #[inline(never)]
     const fn of_long(bytes: u32) -> Self {
@@ -72,7 +71,7 @@ impl Class {
         Self { number: number_of_long(centre), low, high }
     }
 
-    /// The number of the class with the upper mark `high`.
+    /// Returns the number of the class with the upper mark `high`.
     #[inline(always)]
     pub(super) const fn number_below(high: u32) -> u32 {
         if high < 2 * UNIT {
@@ -84,15 +83,15 @@ impl Class {
     }
 }
 
-/// The number of the class with the centre `bytes`, or with the centre next below.
+/// Returns the number of the class with the centre `bytes`, or with the next lower centre.
 const fn number_of_long(bytes: u32) -> u32 {
     let bits = width_bits_of_long(bytes);
     let wider = bits.wrapping_sub(UNIT_BITS) << SUB_CLASS_BITS;
     wider.wrapping_add(UNIT_BITS - 1).wrapping_add(bytes >> bits)
 }
 
-/// The width of the class with the centre `bytes`, [`LONG`] or more, or with the centre next below:
-/// `2` to the power of this.
+/// Returns the base-2 logarithm of the width of the class with the centre `bytes`, at least
+/// [`LONG`], or with the next lower centre.
 #[inline(always)]
 const fn width_bits_of_long(bytes: u32) -> u32 {
     (bytes | LONG).ilog2().wrapping_sub(SUB_CLASS_BITS) % u32::BITS
@@ -103,7 +102,8 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// Lengths up to `2^18`, and those around the centres and their middles from there on.
+    /// Lengths up to `2^18`, and beyond that those around the centres and the midpoints between
+    /// them.
     fn lengths() -> Vec<u32> {
         let mut lengths: Vec<u32> = (1..1 << 18).collect();
         for bits in 18..32 {
@@ -116,8 +116,8 @@ mod tests {
         lengths
     }
 
-    /// Goal: the marks of every class are what the promise needs. Method: the definition, for all
-    /// short lengths and the corners of the long ones.
+    /// Goal: the marks of every class satisfy the documented bounds. Method: check the definition
+    /// for all short lengths and the corners of the long ones.
     #[test]
     fn the_marks_of_every_class_are_what_the_promise_needs() {
         let mut before = Class::of(1);

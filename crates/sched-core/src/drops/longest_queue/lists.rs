@@ -1,52 +1,53 @@
-//! The backlogged flows, on one list for the single ones and on one for each class of length.
+//! Lists of the backlogged flows: one for single flows, and one per length class.
 
 use super::class::{CLASSES, Class};
 use crate::flow_scheduler::FlowState;
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance};
 
-/// Words that hold a bit for each class.
+/// Words that hold a bit per class.
 const WORDS: u32 = CLASSES.div_ceil(u32::BITS);
 
-/// The word that has the bit of `class`.
+/// Returns the index of the word with the bit of `class`.
 #[inline(always)]
 const fn word_of(class: u32) -> u32 {
     class >> u32::BITS.ilog2()
 }
 
-/// Single flows that are looked at for a victim.
+/// Number of single flows that are examined for a victim.
 const SINGLES: usize = 8;
 
-/// Room for one flow of [`LongestQueueDrop`](super::LongestQueueDrop): 16 bytes, all zero before
-/// the flow is backlogged.
+/// The entry of one flow in [`LongestQueueDrop`](super::LongestQueueDrop): 16 bytes, all zero
+/// before the flow is backlogged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongestFlow {
-    /// With less than these bytes the flow moves to a lower class. The length of its packet while
-    /// the flow is single. Zero if and only if the flow is idle.
+    /// Below this many bytes the flow moves to a lower class. The length of its packet while the
+    /// flow is single. Zero if and only if the flow is idle.
     low: u32,
-    /// With these bytes or more the flow moves to a higher class. Zero if and only if the flow is
+    /// From this many bytes on the flow moves to a higher class. Zero if and only if the flow is
     /// idle or single.
     high: u32,
-    /// The flow that came to the list next before this one; [`NONE`] for the oldest of the list.
+    /// The flow that entered the list just before this one; [`NONE`] for the oldest of the list.
     /// Stale while the flow is idle.
     older: u32,
-    /// The flow that came to the list next after this one. For the newest of a class it is the
+    /// The flow that entered the list just after this one. For the newest of a class it is the
     /// oldest; for the newest single flow, and for an idle one, it is stale.
     newer: u32,
 }
 
 impl LongestFlow {
-    /// What a table is filled with.
+    /// The initial value of table entries.
     pub const EMPTY: Self = Self { low: 0, high: 0, older: 0, newer: 0 };
 
-    /// Whether [`Lists::relist`] is to be asked, now that the flow has grown to `held` bytes: as
-    /// for every flow that was single or idle.
+    /// Returns true if [`Lists::relist`] must be called after the flow has grown to `held` bytes;
+    /// always true for a flow that was single or idle.
     #[inline(always)]
     pub(super) const fn is_reached_by(&self, held: u32) -> bool {
         held >= self.high
     }
 
-    /// Whether [`Lists::relist`] is to be asked, now that the flow was served and has `left` bytes.
+    /// Returns true if [`Lists::relist`] must be called after the flow was served and holds `left`
+    /// bytes.
     #[inline(always)]
     pub(super) const fn is_above(&self, left: u32) -> bool {
         left < self.low
@@ -56,7 +57,7 @@ impl LongestFlow {
         self.low != 0
     }
 
-    /// Whether the flow is backlogged and in no class.
+    /// Returns true if the flow is backlogged and in no class.
     #[inline(always)]
     pub(super) const fn is_single(&self) -> bool {
         self.low != 0 && self.high == 0
@@ -68,18 +69,17 @@ impl LongestFlow {
     }
 }
 
-/// Which flows are on which list; the links are in a table of [`LongestFlow`]s that every call is
-/// given.
+/// The heads of all lists; the links are in a table of [`LongestFlow`]s that is passed to every
+/// call.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
-    /// The single flow that came last; [`NONE`] if and only if no flow is single.
+    /// The newest single flow; [`NONE`] if and only if no flow is single.
     newest_single: u32,
     /// Bit `w` is set if and only if word `w` of `used` is not zero.
     used_words: u32,
     /// Bit `c` of word `w` is set if and only if a flow is in class `32·w + c`.
     used: [u32; WORDS as usize],
-    /// One more than the number of the flow that entered each class last; 0 if and only if no flow
-    /// is in it.
+    /// The newest flow of each class, plus one; 0 if and only if the class is empty.
     newest: [u32; CLASSES as usize],
 }
 
@@ -106,7 +106,7 @@ impl Lists {
         }
     }
 
-    /// Takes `flow`, which is single, from the list of single flows.
+    /// Removes `flow`, which is single, from the list of single flows.
     #[inline(always)]
     pub(super) fn unlist_single(&mut self, flows: &mut [LongestFlow], flow: FlowId) {
         let Some(entry) = flows.get_mut(flow.index()) else { return };
@@ -123,7 +123,7 @@ impl Lists {
     }
 
     /// Moves `flow`, if it is backlogged, to the class of the `held` bytes that it holds now, as
-    /// the newest there; off all lists if these are none.
+    /// the newest there; off all lists if `held` is 0.
     #[inline(always)]
     pub(super) fn relist(&mut self, flows: &mut [LongestFlow], flow: FlowId, held: u32) {
         let Some(entry) = flows.get_mut(flow.index()).filter(|entry| entry.is_backlogged()) else {
@@ -141,7 +141,7 @@ impl Lists {
         }
     }
 
-    /// Puts `flow`, on no list, into `class` as the newest.
+    /// Adds `flow`, on no list, to `class` as the newest.
     #[inline(always)]
     fn enter(&mut self, flows: &mut [LongestFlow], flow: FlowId, class: Class) {
         let Some(place) = self.newest.get_mut(class.number as usize) else { return };
@@ -160,8 +160,8 @@ impl Lists {
         }
     }
 
-    /// Takes `flow` from the class that the marks of `before` name, from between the neighbours
-    /// that `before` names.
+    /// Removes `flow` from the class with the upper mark in `before`, from between the neighbours
+    /// in `before`.
     #[inline(always)]
     fn leave(&mut self, flows: &mut [LongestFlow], flow: FlowId, before: LongestFlow) {
         let LongestFlow { high, older, newer, .. } = before;
@@ -172,8 +172,8 @@ impl Lists {
             if let Some(other) = flows.get_mut(newer as usize) {
                 other.older = older;
             }
-            // The oldest flow is named by the newest; every other flow is named by the one that is
-            // next older.
+            // The oldest flow is linked from the newest; every other flow is linked from the next
+            // older one.
             let names_it = if older == NONE { newest } else { older };
             if let Some(other) = flows.get_mut(names_it as usize) {
                 other.newer = newer;
@@ -206,8 +206,8 @@ impl Lists {
         }
     }
 
-    /// The first of these that holds the most: the oldest flow of the highest class in use, then
-    /// the newest single flows.
+    /// Returns the longest of the candidates: the oldest flow of the highest class in use, then the
+    /// newest single flows.
     pub(super) fn longest(
         &self,
         flows: &[LongestFlow],
@@ -219,7 +219,7 @@ impl Lists {
         for _ in 0..SINGLES {
             let Some(entry) = flows.get(next as usize) else { break };
             crate::steps::step();
-            // Of a single flow, `low` is what it holds.
+            // For a single flow, `low` is what it holds.
             if entry.low > most {
                 (longest, most) = (Some(next), entry.low);
             }
@@ -228,20 +228,20 @@ impl Lists {
         longest.map(FlowId)
     }
 
-    /// The highest class in use.
+    /// Returns the highest class in use.
     fn highest(&self) -> Option<u32> {
         let word = self.used_words.checked_ilog2()?;
         let used = self.used.get(word as usize)?;
         Some((word * u32::BITS).wrapping_add(used.checked_ilog2()?))
     }
 
-    /// The flow that came to `class` least recently.
+    /// Returns the flow that entered `class` least recently.
     fn oldest(&self, flows: &[LongestFlow], class: u32) -> Option<u32> {
         let newest = self.newest.get(class as usize)?.wrapping_sub(1);
         flows.get(newest as usize).map(|newest| newest.newer)
     }
 
-    /// Compares with the truth about the flows, and walks all lists. O(flows + classes).
+    /// Compares with the real backlogs, and walks all lists. O(flows + classes).
     pub(super) fn recount(
         &self,
         flows: &[LongestFlow],
@@ -294,7 +294,7 @@ impl Lists {
     }
 }
 
-/// Walks from `newest` to the oldest flow of a list and asks `check` of each; counts them in
+/// Walks from `newest` to the oldest flow of a list and applies `check` to each; counts them in
 /// `found`, up to one more than `most`. Returns the oldest.
 fn walk(
     flows: &[LongestFlow],
@@ -311,7 +311,7 @@ fn walk(
         }
         *found = found.wrapping_add(1);
         if *found > most {
-            break; // a cycle, or a miscount: either way the count of all flows says so
+            break; // a cycle or a wrong count: the check of the number of flows reports both
         }
         newer = here;
         here = entry.older;
@@ -321,8 +321,8 @@ fn walk(
 
 #[cfg(test)]
 impl Lists {
-    /// One field broken each, where flows 0 and 1 are single, 2 to 4 in one class, 5 in a higher
-    /// one and 6 idle.
+    /// Faults of one field each, for a state where flows 0 and 1 are single, 2 to 4 in one class, 5
+    /// in a higher one and 6 idle.
     pub(super) fn damages() -> [fn(&mut Self, &mut [LongestFlow]); 14] {
         [
             |_, flows| flows[0].low = 0,

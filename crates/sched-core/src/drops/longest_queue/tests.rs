@@ -8,7 +8,7 @@ use std::vec::Vec;
 
 const FLOWS: u32 = 5;
 
-/// The lowest number first; accepts packets of at most 99 bytes times the configured factor.
+/// Serves the lowest number first; accepts packets of at most 99 bytes times the configured factor.
 struct Lowest {
     factor: [Option<u32>; FLOWS as usize],
     backlogged: [bool; FLOWS as usize],
@@ -91,7 +91,7 @@ fn lowest() -> Lowest {
     Lowest { factor: [None; FLOWS as usize], backlogged: [false; FLOWS as usize] }
 }
 
-/// What the promises speak of: what each flow holds, and whether the flow is single.
+/// Checks the documented bounds, given what each flow holds and whether it is single.
 fn promises_hold(held: &[(u32, bool)], victim: Option<FlowId>) {
     let backlogged = || held.iter().filter(|(bytes, _)| *bytes > 0);
     let Some(victim) = victim else {
@@ -104,15 +104,15 @@ fn promises_hold(held: &[(u32, bool)], victim: Option<FlowId>) {
     assert!(4 * u64::from(bytes) > longest, "{bytes} of {longest}");
     let least = longest.saturating_sub(4_096.max(longest / 16));
     assert!(longest == 0 || u64::from(bytes) > least, "{bytes} of {longest}");
-    // With at most eight flows all single ones are looked at.
+    // With at most eight flows all single ones are examined.
     let single = backlogged().filter(|(_, single)| *single).map(|(bytes, _)| *bytes).max();
     assert!(held.len() > 8 || single.is_none_or(|single| bytes >= single));
 }
 
-/// Goal: the victim holds more than a quarter of what each flow in a class holds, and as much as
-/// each single flow if there are no more than eight, whatever happened; the flow scheduler beside
-/// it hears everything. Method: 100,000 random operations on a full buffer; byte counts come from
-/// the queues, and the recount of the flow scheduler is part of the recount.
+/// Goal: after any operations, the victim holds more than a quarter of what each flow in a class
+/// holds, and at least as much as each single flow if there are at most eight; the flow scheduler
+/// next to it receives every notification. Method: 100,000 random operations on a full buffer; byte
+/// counts come from the queues, and the recount of the flow scheduler is part of the recount.
 #[test]
 fn the_victim_is_about_the_longest_queue_whatever_happened() {
     let limits = Limits { packets: 24, bytes: 4_000 };
@@ -137,7 +137,7 @@ fn the_victim_is_about_the_longest_queue_whatever_happened() {
                     outcome,
                     Err(crate::Rejected { reason: crate::RejectReason::Full { .. }, .. })
                 );
-                // An arrival that is the victim itself was queued for a moment.
+                // An arriving packet that is itself the victim was queued for a moment.
                 single[flow.index()] &= before == 0 || outcome.is_err() && !was_full;
                 if let Err(rejected) = outcome {
                     back.push(rejected.packet.handle);
@@ -171,21 +171,21 @@ fn the_victim_is_about_the_longest_queue_whatever_happened() {
     }
 }
 
-/// Goal: where a fair part of the limit is a longest packet or more, a flow that holds what is
-/// promised or less loses nothing to an arrival of another flow: a quarter of it, and the part less
-/// 4 KiB or a sixteenth. Method: random arrivals and departures of 2 to 40 flows, of which some
-/// send much, at limits of 1 to 12 longest packets a flow; each packet that gives way is looked at,
-/// and the flows are counted then.
+/// Goal: if a fair share of the limit is at least a longest packet, a flow within the documented
+/// bounds loses nothing to an arrival of another flow: at most a quarter of the share, or the share
+/// minus 4 KiB or a sixteenth. Method: random arrivals and departures of 2 to 40 flows, some of
+/// which send much, at limits of 1 to 12 longest packets per flow; for each dropped packet the
+/// backlogged flows are counted.
 #[test]
 fn a_flow_that_holds_what_is_promised_loses_nothing() {
     let closest = fair_parts(99);
     assert!((17..40).contains(&closest), "no history comes near to the bound: {closest}");
-    // Where a part is many packets, some flow holds much more than its part.
+    // Where a share is many packets, some flow holds much more than its share.
     fair_parts(4_000);
 }
 
-/// With packets of up to `longest` bytes: the most that a fair part was, in tenths of what a victim
-/// held.
+/// Runs with packets of up to `longest` bytes. Returns the largest ratio of a fair share to a
+/// victim's backlog, in tenths.
 fn fair_parts(longest: u32) -> u32 {
     let (mut lost, mut closest) = (0_u32, 0);
     for seed in 1..=effort(24_u32, 2_000) {
@@ -245,15 +245,15 @@ fn fair_parts(longest: u32) -> u32 {
     closest
 }
 
-/// Goal: the victim is as close to the longest flow as promised at any length. Method: random
-/// arrivals, services and losses of 12 flows, with packets of up to 64 bytes to 16 MiB; the
-/// promises after each.
+/// Goal: the victim is as close to the longest flow as documented, at any length. Method: random
+/// arrivals, services and losses of 12 flows, with packets of up to 64 bytes to 16 MiB; the bounds
+/// are checked after each.
 #[test]
 fn the_victim_is_close_to_the_longest_at_any_length() {
     const FLOWS: u32 = 12;
     let scheduler = lowest();
-    // How far off the victim was: the longest in tenths of the victim, in bytes, in thousandths of
-    // the longest.
+    // Largest error of the victim: the longest in tenths of the victim, in bytes, and in
+    // thousandths of the longest.
     let (mut short, mut middle, mut long) = (0_u64, 0_u32, 0_u64);
     for seed in 1..=effort(100_u32, 4_000) {
         let mut random = Xorshift::new(seed.into());
@@ -317,8 +317,8 @@ fn the_victim_is_close_to_the_longest_at_any_length() {
     assert!(short > 30 && middle > 3_500 && long > 30, "{short} {middle} {long}");
 }
 
-/// Goal: with nothing to move, a packet leaves all lists as they are; at the marks it moves its
-/// flow, and no sooner.
+/// Goal: a packet that crosses no mark leaves all lists unchanged; at the marks it moves its flow,
+/// and no sooner.
 #[test]
 fn a_flow_moves_at_the_marks_of_its_class_and_no_sooner() {
     let mut both = Beside::new(lowest(), longest());
@@ -350,8 +350,8 @@ fn a_flow_moves_at_the_marks_of_its_class_and_no_sooner() {
     assert_eq!((marks(&both), both.victim()), ((0, 0), None));
 }
 
-/// Goal: flows of one class give way in turn, and a flow that is served in its class keeps its
-/// place.
+/// Goal: flows of one class are dropped from in turn, and a flow that is served in its class keeps
+/// its position.
 #[test]
 fn the_flows_of_a_class_give_way_in_turn() {
     let mut both = Beside::new(lowest(), longest());
@@ -398,8 +398,8 @@ fn the_newest_single_flows_are_looked_at() {
     assert_eq!(victim(policy), Some(9), "of equals the newest");
 }
 
-/// Goal: `recount` sees every kind of damage. Method: two single flows, three of one class and one
-/// of another; one field broken at a time.
+/// Goal: `recount` detects every fault. Method: two single flows, three of one class and one of
+/// another; one field broken at a time.
 #[test]
 fn a_recount_sees_damage() {
     let (lens, scheduler) = ([40, 50, 3_000, 3_000, 3_000, 70_000, 0], lowest());
@@ -455,7 +455,7 @@ fn a_flow_beyond_the_room_for_books_is_unknown() {
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
     assert_eq!(queues.configure(FlowId(2), 1), Err(unknown));
     assert_eq!(queues.configure(FlowId(1), 1), Ok(()));
-    // Of a flow that the scheduler knows nothing can be booked either.
+    // A flow unknown to the scheduler is not accounted either.
     queues.scheduler_mut().configure(FlowId(2), 1, None).unwrap();
     assert_eq!((queues.config(FlowId(1)), queues.config(FlowId(2))), (Some(1), None));
     let drops = &mut |_: Packet, _| panic!("there is room");
@@ -465,7 +465,7 @@ fn a_flow_beyond_the_room_for_books_is_unknown() {
     assert_eq!((rejected.reason, queues.recount()), (unknown, Ok(())));
 }
 
-/// Goal: a policy that comes when packets are queued knows of them.
+/// Goal: a policy that is added while packets are queued accounts them.
 #[test]
 fn a_policy_that_comes_later_knows_what_is_queued() {
     let (queues, descriptors) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
@@ -480,7 +480,7 @@ fn a_policy_that_comes_later_knows_what_is_queued() {
     assert_eq!(queues.recount(), Ok(()));
 }
 
-/// A policy that keeps the limits that it is told, and how many of them.
+/// A policy that records the latest limits, and how many it received.
 struct Hears(Limits, u32);
 
 impl DropPolicy<Lowest> for Hears {
@@ -502,7 +502,7 @@ impl DropPolicy<Lowest> for Hears {
 
     fn removed(&mut self, _: FlowId) {}
 
-    /// None while the policy has not heard of the limit of one packet.
+    /// `None` until the policy has received the limit of one packet.
     fn victim(&self, _: &Lowest, _: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {
         (self.0.packets == 1).then_some((FlowId(3), DropFrom::Tail))
     }
@@ -512,7 +512,7 @@ impl DropPolicy<Lowest> for Hears {
     }
 }
 
-/// Goal: a policy knows the limits from the beginning, and lower ones before it names a victim
+/// Goal: a policy receives the limits from the beginning, and lower ones before it selects a victim
 /// because of them.
 #[test]
 fn a_policy_hears_of_limits_before_packets_give_way_to_them() {
@@ -528,7 +528,7 @@ fn a_policy_hears_of_limits_before_packets_give_way_to_them() {
     }
     queues.set_limits(Limits::packets(1), &mut |packet: Packet, _| dropped.push(packet.handle));
     assert_eq!((dropped, queues.policy().1), (vec![1], 2));
-    // As the queues keep them, and no more packets than there are descriptors.
+    // As the queues keep them, with at most as many packets as there are descriptors.
     queues.set_limits(Limits::NONE, &mut |_: Packet, _| panic!("there is room"));
     let limits = Limits { packets: 8, ..queues.limits() };
     assert_eq!((queues.policy().0, queues.policy().1), (limits, 3));

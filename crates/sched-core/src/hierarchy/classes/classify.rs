@@ -1,9 +1,9 @@
-//! Which class a flow belongs to.
+//! Mapping from flows to classes.
 
 use crate::FlowId;
 use crate::flow_scheduler::ConfigError;
 
-/// A flow as a node of the hierarchy knows it.
+/// A flow from the point of view of a node in a hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     /// The class, which is a flow of the node's flow scheduler.
@@ -12,15 +12,15 @@ pub struct Member {
     pub flow: FlowId,
 }
 
-/// Says which class a flow belongs to, and what number it has there.
+/// Maps flows to classes, and to their numbers there.
 ///
-/// The same number must always give the same answer, or the packets of a flow may overtake each
-/// other. Any `Fn(FlowId) -> Option<Member>` is one; `None` rejects the packet.
+/// A flow number must always give the same result, or the packets of a flow may be reordered.
+/// Implemented for every `Fn(FlowId) -> Option<Member>`; `None` rejects the packet.
 pub trait Classify {
-    /// The class of `flow` and its number there; `None` if it belongs to none.
+    /// Returns the class of `flow` and its number there; `None` if it belongs to none.
     fn classify(&self, flow: FlowId) -> Option<Member>;
 
-    /// The flows of all classes are numbered below this bound, which the error names.
+    /// Returns an upper bound of the flow numbers of all classes, for the error message.
     fn flows(&self, classes: u32) -> u32 {
         let _any = classes;
         u32::MAX
@@ -33,10 +33,10 @@ impl<F: Fn(FlowId) -> Option<Member>> Classify for F {
     }
 }
 
-/// The high bits of a flow's number name the class, the low bits the flow in it.
+/// Splits flow numbers into bits: the high bits are the class, the low bits the flow in it.
 ///
-/// Nested, each level takes its bits off the top: with 10 low bits at the root and 4 in each class,
-/// flow `0b101_000011_0111` is flow 7 in class 3 of class 5.
+/// When nested, each level removes its bits from the top: with 10 low bits at the root and 4 in
+/// each class, flow `0b101_000011_0111` is flow 7 in class 3 of class 5.
 ///
 /// ```
 /// use sched_core::{Classify, FlowId, LowBits, Member};
@@ -53,7 +53,7 @@ pub struct LowBits {
 }
 
 impl LowBits {
-    /// Flows of a class are numbered by the `bits` low bits: `0..2^bits`.
+    /// Creates a mapping in which the `bits` low bits are the flow in its class, `0..2^bits`.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] if `bits` is above 31.
@@ -64,7 +64,7 @@ impl LowBits {
         }
     }
 
-    /// The number of a member; bits of it that there is no room for are cut off.
+    /// Returns the flow number of a member; excess bits are cut off.
     #[must_use]
     pub const fn flow(self, member: Member) -> FlowId {
         FlowId(member.class.0.wrapping_shl(self.bits) | member.flow.0 & self.mask())

@@ -1,4 +1,4 @@
-//! Which class may send: classes are idle, open or closed, and the flow scheduler holds the open
+//! Eligibility of classes: each is idle, open or closed, and the flow scheduler holds the open
 //! ones.
 
 use super::{ClassTables, Classes, Classify};
@@ -7,14 +7,14 @@ use crate::flow_scheduler::FlowScheduler;
 use crate::scheduler::{Backlog, Scheduler};
 use crate::{FlowId, Nanos};
 
-/// Among the closed classes the one that opens first. Of a [`ClassState`] the key says whether the
-/// class is closed, and the stamp when it opens; of the others the stamp is [`IDLE`] or [`OPEN`].
+/// Finds the closed class that opens first. The key of a `ClassState` is 1 if the class is
+/// closed, and the stamp is the time at which it opens; otherwise the stamp is [`IDLE`] or
+/// [`OPEN`].
 pub(super) type Opening = Tournament<false>;
 
 const IDLE: u64 = 0;
 const OPEN: u64 = 1;
 
-/// What a class can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     /// The class holds nothing.
@@ -26,7 +26,7 @@ pub(super) enum Status {
 }
 
 impl Status {
-    /// What `class` says of itself.
+    /// Determines the status of `class` from its backlog and [`Scheduler::poll_at`].
     #[inline]
     pub(super) fn of<S: Scheduler>(class: &S, held: Backlog, now: Nanos) -> Self {
         if held.packets == 0 {
@@ -39,8 +39,8 @@ impl Status {
     }
 }
 
-/// The most closed classes that a call puts back. More than one, because a call closes at most one:
-/// every class that is due gets its turn.
+/// Maximum number of closed classes that a call opens. More than one, because a call closes at most
+/// one: so every class that is due gets its turn.
 const OPENED_A_CALL: u32 = 2;
 
 impl<O, S, R, M> Classes<O, S, R, M>
@@ -80,7 +80,7 @@ where
         }
     }
 
-    /// The closed class that is due, the one due longest.
+    /// Returns the closed class that has been due longest.
     #[inline]
     pub(super) fn first_due(&self, now: Nanos) -> Option<FlowId> {
         let class = Opening::first(self.states.as_ref())?;
@@ -90,7 +90,7 @@ where
         }
     }
 
-    /// Puts closed classes that are due back into the flow scheduler.
+    /// Opens closed classes that are due in the flow scheduler.
     #[inline]
     pub(super) fn open_due(&mut self, now: Nanos) {
         for _ in 0..OPENED_A_CALL {
@@ -100,16 +100,16 @@ where
         }
     }
 
-    /// The length that `class`, open, is taken to send next.
+    /// Returns the length that `class`, open, is assumed to send next.
     pub(super) fn next_len(&self, class: FlowId) -> u32 {
         let Some(scheduler) = self.class(class) else { return 0 };
-        // The flow scheduler does not look at the length: not worth a look at the packet.
+        // If the flow scheduler ignores this length, the packet is not looked up.
         let next = if self.scheduler.needs().looks_ahead { scheduler.peek(self.now) } else { None };
         next.map_or(scheduler.backlog().bytes, |packet| packet.len)
     }
 
-    /// Brings flow scheduler and class together after a call in which `arrived` bytes came to
-    /// `class` and `lost` bytes were dropped there; either may be 0.
+    /// Updates the flow scheduler after a call in which `arrived` bytes arrived at `class` and
+    /// `lost` bytes were dropped there; either may be 0.
     pub(super) fn settle(&mut self, class: FlowId, arrived: u32, lost: u32) {
         let Some(scheduler) = self.class(class) else { return };
         let status = Status::of(scheduler, scheduler.backlog(), self.now);
@@ -120,8 +120,8 @@ where
         let Some(held) = self.class(class).map(Scheduler::backlog) else { return };
         let before = self.status(class);
         if before == Status::Open {
-            // Arrivals come first: a class whose only packet gave way to a new one stays in its
-            // place.
+            // Arrivals come first: a class whose only packet was dropped for a new one keeps its
+            // position.
             if arrived != 0 {
                 self.scheduler.grew(class, arrived);
             }
@@ -144,19 +144,20 @@ where
         self.rank(class, held.bytes);
     }
 
-    /// `class`, selected, has given nothing. It is set aside, so that it cannot hold up the others.
+    /// Sets `class` aside, which was selected and returned no packet, so that it cannot block the
+    /// others.
     #[cold]
     pub(super) fn pass_over(&mut self, now: Nanos, class: FlowId, lost: u32) {
         let Some(scheduler) = self.class(class) else { return };
         let status = match Status::of(scheduler, scheduler.backlog(), now) {
-            // The end of time is never, and this class is to be asked again at once.
+            // The end of time means never, but this class is to be tried again at once.
             Status::Open => Status::Closed(now.min(Nanos(Nanos::MAX.0 - 1))),
             status => status,
         };
         self.settle_as(class, status, 0, lost);
     }
 
-    /// The class that is asked next, if any may send.
+    /// Returns the class that is served next, if any may send.
     #[inline]
     pub(super) fn next_class(&self, now: Nanos) -> Option<FlowId> {
         self.scheduler.select().or_else(|| self.first_due(now))

@@ -1,4 +1,4 @@
-//! Whether the books of a node are right.
+//! Recount of the accounting of a node.
 
 use super::open_classes::{Opening, Status};
 use super::room::Longest;

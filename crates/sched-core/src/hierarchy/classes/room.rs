@@ -1,4 +1,5 @@
-//! What has room: an arrival is offered to its class, rejected, or the longest class gives way.
+//! Limits of a node: an arriving packet is offered to its class or rejected, or the longest class
+//! is dropped from.
 
 use super::open_classes::{Opening, Status};
 use super::tally::Tally;
@@ -8,7 +9,7 @@ use crate::flow_scheduler::FlowScheduler;
 use crate::scheduler::{DropReason, DropSink, Limits, RejectReason, Rejected, Scheduler};
 use crate::{FlowId, Nanos, Packet};
 
-/// The class that holds the most bytes, open or closed.
+/// Finds the class with the longest backlog in bytes, open or closed.
 pub(super) type Longest = Tournament<true>;
 
 impl<O, S, R, M> Classes<O, S, R, M>
@@ -24,7 +25,7 @@ where
         Some(self.scheduler.max_len(class)?.min(Packet::MAX_LEN))
     }
 
-    /// Books that `class` holds `bytes`.
+    /// Records that `class` holds `bytes`.
     #[inline]
     pub(super) fn rank(&mut self, class: FlowId, bytes: u32) {
         let ranks = self.ranks.as_mut();
@@ -38,7 +39,7 @@ where
         }
     }
 
-    /// Makes `class` drop one packet, of its choice: its limit is one packet less for a moment.
+    /// Makes `class` drop one packet of its choice by lowering its limit temporarily.
     pub(super) fn shed(
         &mut self,
         class: FlowId,
@@ -55,8 +56,8 @@ where
         self.ledger.backlog().packets < before
     }
 
-    /// Makes the class that is to give way drop a packet of its choice; false if none does. A class
-    /// that keeps what it is told to drop is broken: recount says so.
+    /// Makes the victim class drop a packet of its choice; returns false if none does. A class that
+    /// does not drop when its limit is lowered is faulty, which `recount` reports.
     pub(super) fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let longest = Longest::first(self.ranks.as_ref());
         let next = || self.scheduler.select().or_else(|| Opening::first(self.states.as_ref()));
@@ -69,7 +70,7 @@ where
         Rejected { packet, reason }
     }
 
-    /// Offers `packet`, for which the node has room, to `class`, as flow `flow` of that class.
+    /// Offers `packet`, which fits the node's limits, to `class`, as flow `flow` of that class.
     #[inline]
     pub(super) fn offer(
         &mut self,
@@ -102,13 +103,14 @@ where
         Ok(())
     }
 
-    /// The numbers are those of the class: [`Scheduler::enqueue`] puts the caller's in their place.
+    /// Rejects a packet of an unknown class, with the numbers of the class; [`Scheduler::enqueue`]
+    /// replaces them by the caller's.
     pub(super) fn unknown(&mut self, class: FlowId, packet: Packet) -> Rejected {
         let reason = RejectReason::UnknownFlow { flow: class, flows: self.count() };
         self.reject(packet, reason)
     }
 
-    /// The rest of [`Scheduler::enqueue`], where the packet does not simply fit.
+    /// Slow path of [`Scheduler::enqueue`], if the packet does not fit at once.
     #[cold]
     pub(super) fn offer_crowded(
         &mut self,
@@ -125,7 +127,8 @@ where
             return Err(self.reject(packet, RejectReason::Length { len, max }));
         }
         if self.ledger.could_fit(len) {
-            // Every packet has a byte at least: `len` turns at most, if no class is broken.
+            // Every packet has at least one byte, so at most `len` iterations, unless a class is
+            // faulty.
             while !self.ledger.has_room(len) {
                 crate::steps::step();
                 let Some(victim) = Longest::first(self.ranks.as_ref()) else { break };
@@ -143,8 +146,8 @@ where
         Err(self.reject(packet, RejectReason::Full { limits: self.ledger.limits() }))
     }
 
-    /// Offers `packet`, for which the node has no room, to its class, which may for the moment hold
-    /// no more than it does and what room the node has left.
+    /// Offers `packet`, which exceeds the node's limits, to its class with temporary limits: what
+    /// the class holds plus the rest of the node's capacity.
     pub(super) fn offer_within(
         &mut self,
         now: Nanos,
@@ -162,7 +165,7 @@ where
         let packets = holds.packets.wrapping_add(limits.packets.saturating_sub(held.packets));
         let bytes = holds.bytes.wrapping_add(limits.bytes.saturating_sub(held.bytes));
         let within = Limits { packets: own.packets.min(packets), bytes: own.bytes.min(bytes) };
-        // Nothing is dropped by this: the class holds no more than it may.
+        // This drops nothing: the class holds no more than the limits allow.
         scheduler.set_limits(within, drops);
         let outcome = self.offer(now, member, packet, drops);
         if let Some(scheduler) = self.classes.as_mut().get_mut(member.class.index()) {

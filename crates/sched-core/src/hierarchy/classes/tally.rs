@@ -1,4 +1,4 @@
-//! What a class drops passes through here: into the node's books, and on to the caller.
+//! Forwards the drops of a class to the node's accounting and to the caller.
 
 use crate::Packet;
 use crate::queues::counters::Ledger;
@@ -8,7 +8,7 @@ use crate::scheduler::{DropReason, DropSink};
 pub(super) struct Tally<'a> {
     ledger: &'a mut Ledger,
     drops: &'a mut dyn DropSink,
-    /// Why the node makes the class drop; `None`: the class knows.
+    /// The reason why the node makes the class drop; `None` to keep the reason of the class.
     reason: Option<DropReason>,
     /// Bytes dropped in this call; zero if and only if nothing was: no packet has length 0.
     pub(super) lost: u32,
@@ -27,7 +27,7 @@ impl<'a> Tally<'a> {
 impl DropSink for Tally<'_> {
     fn dropped(&mut self, packet: Packet, reason: DropReason) {
         let reason = self.reason.unwrap_or(reason);
-        // What was never accepted is in no book.
+        // A packet that was never accepted is not accounted.
         if reason != DropReason::Rejected {
             self.lost = self.lost.wrapping_add(packet.len);
             self.ledger.drop(packet.len, reason);

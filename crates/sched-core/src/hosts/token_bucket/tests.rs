@@ -15,7 +15,7 @@ const RATES: [u64; 9] = [
     400_000_000_000,
 ];
 
-/// A bucket that is full.
+/// Creates a full bucket.
 fn full(bits_per_second: u64, burst: u32) -> Bucket {
     let mut bucket = Bucket::NONE;
     bucket.set(Nanos::ZERO, Some(TokenBucket::new(bits_per_second, burst).unwrap()), 1);
@@ -29,7 +29,7 @@ fn only_what_is_in_range_is_a_token_bucket() {
         assert_eq!((bucket.bits_per_second(), bucket.burst()), (bits_per_second, 1));
         assert_eq!(bucket.with_burst_of_at_least(1_500).burst(), 1_500);
         assert_eq!(bucket.with_burst_of_at_least(0), bucket);
-        // The longest burst whose time is exact: that of more bytes would wrap.
+        // The longest burst whose time is exact; more bytes would wrap.
         assert_eq!(bucket.with_burst_of_at_least(u32::MAX).burst(), 1 << 30);
     }
     for value in [0, 999, 400_000_000_001, u64::MAX] {
@@ -37,12 +37,12 @@ fn only_what_is_in_range_is_a_token_bucket() {
         assert_eq!(TokenBucket::new(value, 1_500), Err(refused));
     }
     let refused = TokenBucket::new(1_000, 0).unwrap_err().to_string();
-    assert_eq!(refused, "burst in bytes 0 is outside 1..=4294967295");
+    assert_eq!(refused, "burst in bytes 0 is out of range (expected 1 to 4294967295)");
     assert_eq!(TokenBucket::new(1_000, u32::MAX).unwrap().burst(), 1 << 30);
 }
 
-/// Goal: in any interval what is charged while there is credit is at most `rate·t + burst + L`.
-/// Method: a sender that takes whatever it gets, at random instants, and every interval of them.
+/// Goal: in any interval, at most `rate·t + burst + L` is charged while there is credit. Method: a
+/// sender that takes whatever it gets, at random instants, and every interval between them.
 #[test]
 fn no_interval_sends_more_than_rate_burst_and_a_packet() {
     let mut seed = 7_u64;
@@ -72,15 +72,15 @@ fn no_interval_sends_more_than_rate_burst_and_a_packet() {
                 assert!(bytes * 8_000_000_000 <= most, "{from} to {until}");
             }
         }
-        // And no less, but for the burst at the end.
+        // And no less, except the burst at the end.
         let all: u128 = sent.iter().map(|&(_, len)| len).sum();
         let least = u128::from(now) * u128::from(bits_per_second) / 8_000_000_000;
         assert!(all + 3_000 >= least, "{all} of {least} at {bits_per_second}");
     }
 }
 
-/// What is sent at this rate in `nanos` nanoseconds in packets of 64 bytes, at most `each` in a
-/// nanosecond, which is less than a packet lasts.
+/// Returns the bytes sent at this rate in `nanos` nanoseconds in packets of 64 bytes, at most
+/// `each` packets per nanosecond, which is less than a packet takes.
 fn sent_in_small_steps(bits_per_second: u64, nanos: u64, each: u32) -> u128 {
     let (mut kept, mut sent) = (full(bits_per_second, 1_500), 0);
     for now in (0..nanos).map(Nanos) {
@@ -94,9 +94,9 @@ fn sent_in_small_steps(bits_per_second: u64, nanos: u64, each: u32) -> u128 {
     sent
 }
 
-/// Goal: parts of a nanosecond are neither lost nor won, however often a bucket is charged, whether
-/// it is empty or lacks less than a nanosecond. Method: packets that take 1.28 ns to 128 ns; as
-/// many as there is credit for, and one each nanosecond.
+/// Goal: fractions of a nanosecond are neither lost nor gained, however often a bucket is charged,
+/// whether it is empty or lacks less than a nanosecond. Method: packets that take 1.28 ns to 128
+/// ns; as many as there is credit for, and one per nanosecond.
 #[test]
 fn many_small_steps_add_up_to_the_rate() {
     const NANOS: u64 = 40_000;
@@ -106,16 +106,16 @@ fn many_small_steps_add_up_to_the_rate() {
         let earned = u128::from(NANOS - 1) * u128::from(bits_per_second) / 8_000_000_000;
         for each in [1, 64] {
             let sent = sent_in_small_steps(bits_per_second, NANOS, each);
-            // The burst is sent too, and overdrawn; an instant is a nanosecond, in which 50 bytes
-            // come.
+            // The burst is sent too, and overdrawn; the time resolution is a nanosecond, in which
+            // 50 bytes arrive.
             let expected = earned + 1_500 - 50..=earned + 1_500 + 64;
             assert!(expected.contains(&sent), "{sent} of {expected:?} at {bits_per_second}");
         }
     }
 }
 
-/// A bucket of 750 ns, full again after a packet that left it lacking half of one: it holds what it
-/// can, and a packet of that does not overdraw it.
+/// A bucket of 750 ns that is full again after a packet that left it lacking half of one: it holds
+/// its burst, and a packet of that size does not overdraw it.
 #[test]
 fn a_bucket_that_is_full_lacks_no_part_of_a_nanosecond() {
     let mut kept = full(16_000_000_000, 1_500);
@@ -126,8 +126,8 @@ fn a_bucket_that_is_full_lacks_no_part_of_a_nanosecond() {
     assert_eq!(kept.holds_at(0), Nanos(11));
 }
 
-/// Goal: a change gives nothing away: what the bucket lacks in bytes it lacks after it, up to what
-/// the new one can lack.
+/// Goal: a change of the bucket gives nothing away: the bytes that it lacks stay missing, up to
+/// what the new one can lack.
 #[test]
 fn another_rate_finds_the_bucket_as_it_was() {
     let bucket = |mbit: u64, burst| TokenBucket::new(mbit * 1_000_000, burst).ok();
@@ -147,8 +147,8 @@ fn another_rate_finds_the_bucket_as_it_was() {
     assert_eq!((kept.holds_at(0), kept.full_at()), (Nanos(0), Nanos(7)));
 }
 
-/// A clock that has been told `now`, and a bucket that lacks the time of `bytes` bytes then, of
-/// which each takes a microsecond.
+/// Returns a clock at the timestamp `now`, and a bucket that lacks the time of `bytes` bytes then,
+/// with a microsecond per byte.
 fn overdrawn(now: Nanos, bytes: u32) -> (Elapsed, Bucket) {
     let mut clock = Elapsed::START;
     clock.advance(now, Nanos::ZERO);
@@ -157,12 +157,13 @@ fn overdrawn(now: Nanos, bytes: u32) -> (Elapsed, Bucket) {
     (clock, bucket)
 }
 
-/// What the bucket lacks.
+/// Returns the tokens that the bucket lacks, as time.
 fn lacks(clock: &Elapsed, bucket: &Bucket) -> Nanos {
     bucket.full_at().since(clock.now())
 }
 
-/// Goal: one reading at the end of time fills every bucket, and the clock goes on with the next.
+/// Goal: one timestamp at the end of time fills every bucket, and the clock continues with the
+/// next.
 #[test]
 fn a_reading_at_the_end_of_time_fills_the_buckets_once() {
     let secs = Nanos::from_secs;
@@ -183,8 +184,8 @@ fn a_reading_at_the_end_of_time_fills_the_buckets_once() {
     assert_eq!(late.clock_at(bucket.full_at(), Nanos(u64::MAX - 1)), None);
 }
 
-/// Goal: a reading that was there before is no time, up to a second back; and an instant to come is
-/// told by the clock that has to come again.
+/// Goal: a repeated timestamp counts as no time, up to a second back; and a future instant is
+/// converted to the caller's clock, which has to catch up first.
 #[test]
 fn a_clock_that_comes_again_does_not_go_on() {
     let (mut clock, bucket) = overdrawn(Nanos::ZERO, 5_002_000);
@@ -202,8 +203,8 @@ fn a_clock_that_comes_again_does_not_go_on() {
     assert_eq!(lacks(&clock, &bucket), Nanos::ZERO);
 }
 
-/// Goal: however often the clock leaps to its end and back, a bucket that was full stays full, and
-/// one that is not lacks what was taken out since.
+/// Goal: however often the clock jumps to its end and back, a full bucket stays full, and any other
+/// lacks what was taken out since.
 #[test]
 fn leaps_of_the_clock_never_bring_it_to_its_end() {
     let (mut clock, once) = overdrawn(Nanos::ZERO, 1);
@@ -217,7 +218,7 @@ fn leaps_of_the_clock_never_bring_it_to_its_end() {
     }
 }
 
-/// Goal: a part of a nanosecond is never won: what is due is not due a nanosecond before.
+/// Goal: a fraction of a nanosecond is never gained: nothing is due a nanosecond early.
 #[test]
 fn a_bucket_that_lacks_a_part_of_a_nanosecond_is_not_full() {
     let mut bucket = full(16_000_000_000, 1);

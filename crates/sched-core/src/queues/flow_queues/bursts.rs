@@ -1,9 +1,8 @@
-//! Packets of a burst that simply leave their queues go in *runs*.
+//! Burst dequeue: packets that the AQM passes leave in *runs*.
 //!
-//! A run does what [`Scheduler::dequeue`](crate::Scheduler::dequeue) does in line, packet by packet
-//! and in the same order. It books how many have left once, at its end. A packet that the AQM
-//! signals or drops ends the run, and the next one begins behind the packet that leaves in its
-//! place.
+//! A run does inline what [`Scheduler::dequeue`](crate::Scheduler::dequeue) does, packet by packet
+//! and in the same order, but counts the departures once at its end. A packet that the AQM marks or
+//! drops ends the run; the next run begins behind the packet that leaves in its place.
 
 use super::dequeue::{is_told, verdict};
 use super::{FlowQueues, Tables};
@@ -36,8 +35,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         filled
     }
 
-    /// A run of packets that leave their queues as they are. Returns how many are in `out`, and the
-    /// verdict on the next packet if the AQM signals or drops it.
+    /// Dequeues a run of packets that the AQM passes. Returns their number in `out`, and the
+    /// verdict on the next packet if the AQM marks or drops it.
     #[inline(always)]
     fn leave(&mut self, now: Nanos, out: &mut [Packet]) -> (usize, Option<(FlowId, Verdict)>) {
         let count = out.len();
@@ -48,7 +47,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
             }
             self.scheduler.advance(now);
             let Some(flow) = self.scheduler.select().or_else(|| self.open()) else { break None };
-            // The tables are taken anew, so that no register has to keep them over the run.
+            // Borrowed in every iteration, so that no register has to hold the tables during the
+            // run.
             let (queues, descriptors) = (self.queues.as_mut(), self.descriptors.as_mut());
             let Some(queue) = queues.get_mut(flow.index()) else { break None };
             let Some(first) = descriptors.get_mut(queue.head() as usize) else { break None };
@@ -59,7 +59,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
             }
             let packet = queue.take(first);
             if let Some(place) = places.next() {
-                // One by one, so that the padding of a packet is not copied.
+                // Field by field, so that the padding of a packet is not copied.
                 (place.handle, place.len, place.ecn) = (packet.handle, packet.len, packet.ecn);
             }
             self.ledger.deliver_bytes(packet.len);

@@ -1,5 +1,4 @@
-//! Packets that leave: what the AQM says of the first of a queue, its delivery, and queues that
-//! become empty.
+//! Dequeue: the AQM's verdict on the head of a queue, its delivery, and queues that become empty.
 
 use super::{FlowQueues, PACED_ROUNDS, Tables};
 use crate::aqm::{Aqm, Head, Look, Verdict};
@@ -12,7 +11,7 @@ use crate::scheduler::{Backlog, DropReason, DropSink};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
 impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
-    /// Books a mark that was set here on a packet of `flow`.
+    /// Counts a mark that was set here on a packet of `flow`.
     #[cold]
     pub(super) fn count_mark(&mut self, flow: FlowId) {
         self.ledger.count(FlowRecord::mark);
@@ -21,7 +20,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// The rest of [`Scheduler::dequeue`], where the AQM has spoken.
+    /// Slow path of `Scheduler::dequeue`, if the AQM marks or drops the packet.
     #[cold]
     pub(super) fn deliver_signalled(
         &mut self,
@@ -41,7 +40,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
             self.directory.emptied(&self.scheduler, flow);
         }
         self.ledger.deliver(packet.len);
-        // A packet that came with a mark leaves as it came.
+        // A packet that arrived with a mark does not count as marked here.
         if mark && packet.ecn != Ecn::Ce {
             packet.ecn = Ecn::Ce;
             self.count_mark(flow);
@@ -49,11 +48,11 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Some(packet)
     }
 
-    /// A service of `len` bytes has left nothing of `flow`.
+    /// Notifies the parts that `flow` is idle after a service of `len` bytes.
     #[inline(always)]
     pub(super) fn close(&mut self, flow: FlowId, len: u32) {
-        // A flow scheduler that counts bytes does for the last packet what it does for each: one
-        // piece of code in line.
+        // A flow scheduler that counts bytes handles the last packet like any other, so its code is
+        // inlined once.
         if self.scheduler.needs().counts_bytes && size_of::<M::Directory>() == 0 {
             self.tell_idle(flow, len);
         } else {
@@ -61,24 +60,25 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// [`Self::close`], with registers of its own: packets that leave others behind do not pay for
-    /// them.
+    /// Out-of-line [`Self::close`], so that packets that leave others behind do not pay for its
+    /// registers.
     #[inline(never)]
     fn close_apart(&mut self, flow: FlowId, len: u32) {
         self.tell_idle(flow, len);
     }
 
-    /// A service of `len` bytes has left nothing of `flow`.
+    /// Notifies the parts that `flow` is idle after a service of `len` bytes.
     #[inline(always)]
     fn tell_idle(&mut self, flow: FlowId, len: u32) {
         self.scheduler.served(flow, len, None);
         self.directory.emptied(&self.scheduler, flow);
-        // Last: what the drop policy has in a function of its own is jumped to then, and no
-        // register is saved for what follows.
+        // Last, so that an outlined part of the drop policy becomes a tail call and no register has
+        // to be saved.
         self.policy.served(flow, len, 0);
     }
 
-    /// The flow that is served where none is selected: all that are backlogged wait, or none is.
+    /// Makes a waiting flow eligible and returns it, where none is selected: all backlogged flows
+    /// wait, or none is backlogged.
     #[cold]
     #[inline(never)]
     pub(super) fn open(&mut self) -> Option<FlowId> {
@@ -89,12 +89,12 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         self.scheduler.select()
     }
 
-    /// The flow that is served next, now or later.
+    /// Returns the flow that is served next, now or later.
     pub(super) fn first(&self) -> Option<FlowId> {
         self.scheduler.select().or_else(|| self.scheduler.waiting())
     }
 
-    /// What the AQM says of the packet at the head of the queue of `flow`, looking closely.
+    /// Returns the AQM's close verdict on the packet at the head of the queue of `flow`.
     fn judge(&mut self, now: Nanos, flow: FlowId) -> Verdict {
         let Some(queue) = self.queues.as_ref().get(flow.index()) else { return Verdict::Pass };
         let Some(descriptor) = self.descriptors.as_ref().get(queue.head() as usize) else {
@@ -104,10 +104,10 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         look_closely(&mut self.aqm, flow, head)
     }
 
-    /// Tells the sender of the packet at the head of the queue of `flow`, of which the AQM said
-    /// `verdict`: marks the packet, or drops it and as many behind it as the AQM says, but never
-    /// the last packet and at most [`Aqm::MAX_DROPS`]. Returns whether the packet that is at the
-    /// head then is to be marked.
+    /// Applies the AQM's `verdict` on the packet at the head of the queue of `flow`: marks the
+    /// packet, or drops it and as many behind it as the AQM decides, but never the last packet and
+    /// at most [`Aqm::MAX_DROPS`]. Returns true if the packet that is now at the head must be
+    /// marked.
     fn signal(
         &mut self,
         now: Nanos,
@@ -138,7 +138,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// What [`Self::signal`] would leave at the head of the queue of `flow`, and whether marked.
+    /// Returns the packet that [`Self::signal`] would leave at the head of the queue of `flow`,
+    /// with its mark.
     pub(super) fn foresee(&self, now: Nanos, flow: FlowId) -> Option<Packet> {
         let queue = self.queues.as_ref().get(flow.index())?;
         let descriptors = self.descriptors.as_ref();
@@ -167,9 +168,9 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     }
 }
 
-/// Books `len` bytes that were taken out of `queue`, which is that of `flow`, as delivered, and
-/// tells flow scheduler and drop policy unless nothing is left: that is the business of
-/// [`FlowQueues::close`], and then this returns true.
+/// Accounts `len` bytes taken out of `queue`, the queue of `flow`, as delivered, and notifies flow
+/// scheduler and drop policy. Returns true, without notifying them, if the queue is now empty: then
+/// [`FlowQueues::close`] must follow.
 #[inline(always)]
 pub(super) fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
     (scheduler, policy): (&mut O, &mut D),
@@ -179,13 +180,13 @@ pub(super) fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
     (flow, len): (FlowId, u32),
 ) -> bool {
     ledger.deliver(len);
-    // Apart, so that whether anything is left is asked once.
+    // An early return, so that emptiness is tested only once.
     let Some(next_head) = queue.head_len(descriptors) else {
         queue.close();
         return true;
     };
     let left = queue.backlog().bytes;
-    // The scheduler last: across what it has in functions of its own, fewer registers are kept.
+    // The scheduler last: fewer registers are kept across its outlined functions.
     policy.served(flow, len, left);
     scheduler.served(flow, len, Some(next_head));
     false
@@ -196,13 +197,13 @@ pub(super) const fn is_told(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Signal | Verdict::Drop)
 }
 
-/// Whether the sender of `packet` is told by a mark.
+/// Returns true if congestion is signalled to the sender of `packet` by a mark.
 const fn is_marked(verdict: Verdict, packet: Packet) -> bool {
     matches!(verdict, Verdict::Signal) && packet.ecn.is_capable()
 }
 
-/// Returns the AQM's verdict on the packet in `descriptor`, first of `queue`, which is that of
-/// `flow`: at a glance in line, and else in a function of its own.
+/// Returns the AQM's verdict on the packet in `descriptor`, the first of `queue`, the queue of
+/// `flow`. The glance is inlined; the close look is a function of its own.
 #[inline(always)]
 pub(super) fn verdict<A: Aqm>(
     (scheduler, aqm): (&impl FlowScheduler, &mut A),
@@ -212,27 +213,26 @@ pub(super) fn verdict<A: Aqm>(
     queue: &Queue,
 ) -> Verdict {
     let head = || head_of(scheduler, now, flow, descriptor, queue.backlog());
-    // A clock that stepped back is looked at closely: then a sojourn time is one here, and need not
-    // be asked again.
+    // After a step back of the clock the AQM looks closely, so at a glance the sojourn time is
+    // valid and need not be checked again.
     if size_of::<A>() == 0 || descriptor.has_sojourn(now) {
         let glance = aqm.judge(flow, head(), Look::Glance);
         if glance != Verdict::Unclear {
             return glance;
         }
     }
-    // Made anew: a head that both looks share is written to memory for each packet.
+    // Built again: a `Head` shared by both looks would be written to memory for each packet.
     look_closely(aqm, flow, head())
 }
 
-/// Returns the AQM's verdict at a close look. A function of its own: its registers are saved only
-/// here.
+/// Returns the AQM's close verdict. A function of its own, so that registers are saved only here.
 #[inline(never)]
 fn look_closely(aqm: &mut impl Aqm, flow: FlowId, head: Head) -> Verdict {
     aqm.judge(flow, head, Look::Close)
 }
 
-/// Returns what the AQM is given of the packet in `descriptor`, first of the queue of `flow`, which
-/// holds `held`. The time that it waited for a ceiling does not count.
+/// Builds the AQM's view of the packet in `descriptor`, the first of the queue of `flow`, which
+/// holds `held`. Time spent waiting for a ceiling does not count.
 #[inline(always)]
 fn head_of(
     scheduler: &impl FlowScheduler,

@@ -1,5 +1,5 @@
-//! Packets that come: what [`Scheduler::enqueue`](crate::Scheduler::enqueue) does beyond joining a
-//! queue that stands.
+//! Enqueue: everything that [`Scheduler::enqueue`](crate::Scheduler::enqueue) does beyond the fast
+//! path into a backlogged queue.
 
 use super::{FlowQueues, Tables, longest};
 use crate::aqm::{Admission, Aqm, Look, Offer};
@@ -11,12 +11,12 @@ use crate::scheduler::{Backlog, DropSink, RejectReason, Rejected};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
 impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
-    /// Books a packet that was not accepted; its flow may be unknown.
+    /// Counts a rejected packet; its flow may be unknown.
     fn count_rejected(&mut self, packet: Packet) {
         self.ledger.count(|all| all.rejected.add(packet.len));
     }
 
-    /// Books that the packet of `flow` that is accepted came with a mark.
+    /// Counts an accepted packet of `flow` that arrived with a mark.
     #[cold]
     pub(super) fn count_marked_arrival(&mut self, flow: FlowId) {
         self.ledger.count(FlowRecord::mark_came);
@@ -25,7 +25,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// Turns `packet` away, with the first reason that applies.
+    /// Rejects `packet` with the first reason that applies.
     #[cold]
     fn reject(&mut self, flow: FlowId, packet: Packet) -> Rejected {
         let known = self.queues.as_ref().get(flow.index()).and(self.max_len(flow));
@@ -39,14 +39,14 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         self.turn_away(flow, packet, reason.unwrap_or(full))
     }
 
-    /// Turns `packet`, which is acceptable, away for want of room.
+    /// Rejects `packet`, which is acceptable, because the queue is full.
     #[cold]
     pub(super) fn reject_full(&mut self, flow: FlowId, packet: Packet) -> Rejected {
         self.aqm.overflowed(flow);
         self.turn_away(flow, packet, RejectReason::Full { limits: self.ledger.limits() })
     }
 
-    /// Turns `packet` of `flow`, which was added, away.
+    /// Rejects `packet` of `flow`, which was added.
     #[cold]
     fn turn_away(&mut self, flow: FlowId, packet: Packet, reason: RejectReason) -> Rejected {
         self.count_rejected(packet);
@@ -56,8 +56,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Rejected { packet, reason }
     }
 
-    /// Tells the flow scheduler and the drop policy that `flow`, which was idle, holds `len` bytes.
-    /// In a function of its own for all but [`Self::enqueue_to_idle`].
+    /// Notifies the flow scheduler and the drop policy that `flow`, which was idle, holds `len`
+    /// bytes. An outlined function for all callers but [`Self::enqueue_to_idle`].
     #[cold]
     #[inline(never)]
     pub(super) fn tell_backlogged(&mut self, flow: FlowId, len: u32) {
@@ -65,8 +65,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         self.policy.backlogged(&self.scheduler, flow, len);
     }
 
-    /// Appends `packet`, books it as accepted and tells the flow scheduler; `None` if there is no
-    /// queue for it.
+    /// Appends `packet`, counts it as accepted and notifies the parts; `None` if there is no queue
+    /// for it.
     pub(super) fn admit(&mut self, now: Nanos, flow: FlowId, packet: Packet) -> Option<()> {
         let descriptors = self.descriptors.as_mut();
         let queue = self.queues.as_mut().get_mut(flow.index())?;
@@ -83,8 +83,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Some(())
     }
 
-    /// [`Scheduler::enqueue`] to a flow that holds nothing, or does not exist. In line as well: of
-    /// traffic that comes and goes, every packet comes here.
+    /// `Scheduler::enqueue` to a flow that is idle or does not exist. Inlined too, because every
+    /// packet of intermittent traffic takes this path.
     #[inline(always)]
     pub(super) fn enqueue_to_idle(
         &mut self,
@@ -123,8 +123,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Ok(())
     }
 
-    /// The rest of [`Scheduler::enqueue`]: to a flow that does not exist; where more is queued than
-    /// ever before; where the packet does not simply fit.
+    /// Slow path of `Scheduler::enqueue`: the flow does not exist, the backlog reaches a new
+    /// peak, or the packet does not fit at once.
     #[inline(never)]
     pub(super) fn enqueue_slow(
         &mut self,
@@ -156,8 +156,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Ok(())
     }
 
-    /// The rest of [`Scheduler::enqueue`], where the AQM has said `glance` of an acceptable packet,
-    /// which is not that it accepts it.
+    /// Slow path of `Scheduler::enqueue`, if the AQM's `glance` at an acceptable packet was not
+    /// to accept it.
     #[cold]
     pub(super) fn enqueue_asked(
         &mut self,
@@ -181,14 +181,14 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         };
         let ecn = if is_signalled { Ecn::Ce } else { packet.ecn };
         self.enqueue_admitted(now, flow, packet, ecn, drops)?;
-        // A packet that came with a mark stays as it came.
+        // A packet that arrived with a mark does not count as marked here.
         if packet.ecn != ecn {
             self.count_mark(flow);
         }
         Ok(())
     }
 
-    /// Queues an acceptable packet that the AQM lets in, with the codepoint `ecn`.
+    /// Enqueues an acceptable packet that the AQM admitted, with the codepoint `ecn`.
     fn enqueue_admitted(
         &mut self,
         now: Nanos,
@@ -209,7 +209,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Ok(())
     }
 
-    /// Tells of `packet`, as it came, that it has been queued, with which `flow` holds `queued`.
+    /// Counts and notifies that `packet`, with its original codepoint, has been queued; `flow` now
+    /// holds `queued`.
     #[inline(always)]
     fn tell_accepted(&mut self, flow: FlowId, packet: Packet, queued: Backlog) {
         self.records.accept(&self.scheduler, flow, packet.len, queued);
@@ -225,7 +226,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// [`Self::enqueue_admitted`], where the packet does not simply fit.
+    /// [`Self::enqueue_admitted`] if the queue is full.
     #[cold]
     fn enqueue_crowded(
         &mut self,
@@ -250,30 +251,28 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     }
 }
 
-/// A packet in parts, for functions out of line: handle and length, and ECN. As a whole a packet
-/// has a place in memory if it goes to such a function, and is written there even where it does not
-/// go. That costs a packet 5 instructions.
+/// A packet in parts: handle and length, and ECN. Passed to outlined functions in parts so that it
+/// stays in registers; a whole `Packet` is spilled to memory even on the fast path (5 instructions
+/// per packet).
 pub(super) type Parts = ((u32, u32), Ecn);
 
-/// The parts of a packet.
 #[inline(always)]
 pub(super) const fn parts_of(Packet { handle, len, ecn }: Packet) -> Parts {
     ((handle, len), ecn)
 }
 
-/// The packet with these parts.
 const fn whole(((handle, len), ecn): Parts) -> Packet {
     Packet { handle, len, ecn }
 }
 
-/// Whether a packet of `len` bytes is within the longest that its flow accepts, if it was added.
+/// Returns true if the flow was added and accepts a packet of `len` bytes.
 #[inline]
 pub(super) fn takes(max_len: Option<u32>, len: u32) -> bool {
     max_len.is_some_and(|max| len <= max)
 }
 
-/// Appends `packet`, which fits, to the queue of `flow` and books it. Returns what the queue holds
-/// then.
+/// Appends `packet`, which fits, to the queue of its flow and accounts it. Returns the new backlog
+/// of the queue.
 #[inline(always)]
 fn append(
     queue: &mut Queue,
@@ -287,8 +286,8 @@ fn append(
     queue.backlog()
 }
 
-/// Tells the flow scheduler and the drop policy of a packet of `len` bytes that was accepted, with
-/// which `flow` holds `held`.
+/// Notifies the flow scheduler and the drop policy of an accepted packet of `len` bytes, with which
+/// `flow` holds `held`.
 #[inline(always)]
 pub(super) fn tell_grown<O: FlowScheduler>(
     scheduler: &mut O,
@@ -296,7 +295,7 @@ pub(super) fn tell_grown<O: FlowScheduler>(
     flow: FlowId,
     (len, held): (u32, u32),
 ) -> Result<(), Rejected> {
-    // Read first, so that no register has to be kept across the calls of the parts.
+    // Set first, so that no register has to be kept across the calls of the parts.
     let accepted = Ok(());
     scheduler.grew(flow, len);
     policy.grew(flow, len, held);

@@ -1,4 +1,4 @@
-//! Packets that leave without service: room for arrivals, lowered limits, flows that are removed.
+//! Packets that leave without service: overflow, lowered limits, removed flows, the ACK filter.
 
 use super::{FlowQueues, Tables};
 use crate::aqm::Aqm;
@@ -11,9 +11,9 @@ use crate::scheduler::{DropReason, DropSink, Rejected};
 use crate::{FlowId, Packet};
 
 impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
-    /// Drops from the victims of the policy until the limits hold, or rejects the arrival because
-    /// it is itself the packet that has to go. A victim that the policy gives up loses all packets
-    /// but the arrival, as far as [`Self::MAX_VICTIMS`] allows.
+    /// Drops from the victims of the policy until the limits hold, or rejects the arriving packet
+    /// if it is itself a victim. A victim that the policy gives up loses all packets but the
+    /// arriving one, up to [`Self::MAX_VICTIMS`].
     pub(super) fn make_room(
         &mut self,
         flow: FlowId,
@@ -21,8 +21,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         let mut given_up = None;
-        // The limits held before the arrival, and every victim has a byte at least: as many as it
-        // has bytes make room.
+        // The limits held before the arrival and every victim has at least one byte, so as many
+        // victims as the arriving packet has bytes suffice.
         for _ in 0..Self::MAX_VICTIMS.max(arrival.len) {
             crate::steps::step();
             let (victim, end, reason) =
@@ -57,19 +57,19 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Err(self.take_back(flow, arrival))
     }
 
-    /// Whether `flow` holds packets that came before `arrival`, the latest of all.
+    /// Returns true if `flow` holds packets older than `arrival`, the newest of all.
     fn holds_older_than(&self, flow: FlowId, arrival: Packet) -> bool {
         let queue = self.queues.as_ref().get(flow.index());
         queue.is_some_and(|queue| !queue.is_empty() && queue.head() != arrival.handle)
     }
 
-    /// Undoes the acceptance of an arrival that has been taken out of its queue again.
+    /// Reverts the acceptance of an arriving packet that has been removed from its queue again.
     fn take_back(&mut self, flow: FlowId, arrival: Packet) -> Rejected {
         self.ledger.unaccept(arrival.len);
         self.reject_full(flow, arrival)
     }
 
-    /// Takes a packet out of the queue of `flow` and tells the four parts that it is lost.
+    /// Removes a packet from the queue of `flow` and notifies the four parts of the loss.
     pub(super) fn take(&mut self, flow: FlowId, end: DropFrom) -> Option<Packet> {
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let descriptors = self.descriptors.as_mut();
@@ -82,8 +82,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         Some(packet)
     }
 
-    /// Tells the four parts that `len` bytes left the queue of `flow` without service; `head` is
-    /// the length of the first packet that is left.
+    /// Notifies the four parts that `len` bytes left the queue of `flow` without service; `head` is
+    /// the length of its first packet now.
     fn tell_lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
         self.scheduler.lost(flow, len, head);
         self.policy.lost(flow, len, self.flow_backlog(flow).bytes);
@@ -93,7 +93,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// Drops the victim of the policy, or the packet served next where it names none.
+    /// Drops the victim of the policy, or the packet served next if it has none.
     pub(super) fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let next = || self.first().map(|flow| (flow, DropFrom::Head));
         let Some((victim, end)) = self.victim().or_else(next) else {
@@ -121,7 +121,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         drops.dropped(packet, reason);
     }
 
-    /// The packets that `flow` holds, the newest first; nothing if there is no such flow.
+    /// Returns the packets of `flow`, the newest first; none if there is no such flow.
     ///
     /// ```
     /// use sched_core::{Descriptor, Drr, DrrFlow, DropReason, FlowId, FlowQueues, Limits, Nanos, Packet, Queue, Scheduler};
@@ -157,10 +157,10 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         })
     }
 
-    /// Drops the packet of `flow` that `younger` others came after, 0 for the newest, with
-    /// [`DropReason::Filtered`]; the others stay in their order. Returns whether there was one. The
-    /// flow scheduler and the drop policy are told of a loss; the AQM is not told of an overflow.
-    /// Cost: O(`younger`) beside the parts.
+    /// Drops the packet of `flow` with `younger` packets behind it, 0 for the newest, with
+    /// [`DropReason::Filtered`]; the others keep their order. Returns true if there was one. The
+    /// flow scheduler and the drop policy are notified of the loss; the AQM is not notified of an
+    /// overflow. Cost: O(`younger`) besides the parts.
     pub fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> bool {
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return false };
         let descriptors = self.descriptors.as_mut();
@@ -171,7 +171,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         true
     }
 
-    /// Drops what `flow` holds, and keeps the flow. Cost: O(packets of the flow).
+    /// Drops all packets of `flow` but keeps the flow. Cost: O(packets of the flow).
     pub(crate) fn drop_all(&mut self, flow: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
         while let Some(packet) = self.take(flow, DropFrom::Head) {
             self.book_drop(flow, packet, reason, drops);

@@ -1,4 +1,4 @@
-//! Other queues for the packets that are queued: after a change of what makes a flow.
+//! Moving queued packets to other queues, after a change of the flow key.
 
 use super::{FlowQueues, Tables};
 use crate::aqm::Aqm;
@@ -8,23 +8,23 @@ use crate::queues::queue::Queue;
 use crate::{FlowId, Packet};
 
 impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
-    /// Gives all that is queued other queues. Every packet stays, with its time of arrival, and
+    /// Assigns all queued packets to queues again. Every packet stays, with its arrival time, and
     /// nothing is counted.
     ///
-    /// 1. Flow scheduler and drop policy lose all flows. Then `begin` sets up the flow scheduler
-    ///    and the directory anew: no queue is claimed.
-    /// 2. `home` is asked about the oldest packet of each of the first `owned` queues, in their
-    ///    order. If it claims a queue for the packet, the state of the AQM goes there. A state for
-    ///    which no queue is claimed is forgotten.
-    /// 3. `home` is asked about every packet: those of queues from `owned` on first, then those of
-    ///    the queues of step 2 that were not claimed, then the others. The packets of a queue keep
-    ///    their order.
+    /// 1. Flow scheduler and drop policy lose all flows. Then `begin` resets the flow scheduler and
+    ///    the directory, so that no queue is claimed.
+    /// 2. `home` is called with the oldest packet of each of the first `owned` queues, in order. If
+    ///    it claims a queue for the packet, the AQM state moves there. A state for which no queue
+    ///    is claimed is reset.
+    /// 3. `home` is called with every packet: first those of the queues from `owned` on, then those
+    ///    of the queues of step 2 that were not claimed, then the others. The packets of a queue
+    ///    keep their order.
     ///
-    /// `home` returns the queue for a packet, and whether it claimed this with the call, which it
-    /// does at most once for each queue, and only for the first `owned`. Asked again about the
-    /// packet for which it did, it returns the same. A queue that there is not counts as the first.
+    /// `home` returns the queue for a packet, and true if this call claimed it. It may claim each
+    /// queue at most once, and only the first `owned`. Called again with a packet for which it
+    /// claimed a queue, it must return that queue. A queue number out of range counts as 0.
     ///
-    /// Cost: O(flows + packets), and as many calls of `home`, at most two for each queue more.
+    /// Cost: O(flows + packets), with one call of `home` per packet and at most two more per queue.
     pub fn regroup(
         &mut self,
         owned: u32,
@@ -73,18 +73,16 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// The oldest packet of `flow`.
     fn head(&self, flow: FlowId) -> Option<Packet> {
         self.first_of(*self.queues.as_ref().get(flow.index())?)
     }
 
-    /// The oldest packet of `queue`.
     fn first_of(&self, queue: Queue) -> Option<Packet> {
         let handle = queue.head();
         self.descriptors.as_ref().get(handle as usize).map(|descriptor| descriptor.packet(handle))
     }
 
-    /// Exchanges what two queues hold, and what the AQM knows of them.
+    /// Swaps the contents of two queues, and their AQM states.
     fn swap(&mut self, flow: FlowId, other: FlowId) {
         let queues = self.queues.as_mut();
         let (Some(&of_flow), Some(&of_other)) =
@@ -100,7 +98,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         self.aqm.swap(flow, other);
     }
 
-    /// Moves what `flow` holds behind what is `loose`.
+    /// Moves the packets of `flow` to the tail of `loose`.
     fn loosen(&mut self, flow: FlowId, loose: &mut Queue) {
         if let Some(queue) = self.queues.as_mut().get_mut(flow.index()) {
             let taken = core::mem::replace(queue, Queue::IDLE);
@@ -108,7 +106,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// Moves the oldest of the `loose` packets behind what `flow` holds.
+    /// Moves the oldest packet of `loose` to the tail of `flow`'s queue.
     fn settle(&mut self, loose: &mut Queue, flow: FlowId) {
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return };
         let Some(len) = loose.move_head(self.descriptors.as_mut(), queue) else { return };

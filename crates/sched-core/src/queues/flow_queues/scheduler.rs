@@ -1,5 +1,5 @@
-//! The contract with packets. In line is what every packet pays for; the rest is in functions of
-//! their own.
+//! The [`Scheduler`] implementation. Inlined is the fast path of every packet; the rest is in
+//! functions of their own.
 
 use super::dequeue::{deliver, is_told, verdict};
 use super::enqueue::{parts_of, takes, tell_grown};
@@ -28,7 +28,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         self.scheduler.advance(now);
-        // In line is what simply fits; the rest is in functions of their own.
+        // Inlined is the case that the packet fits at once.
         let (descriptors, len) = (self.descriptors.as_mut(), packet.len);
         let queue = self.queues.as_mut().get_mut(flow.index());
         let standing =
@@ -36,8 +36,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         let Some((queue, tail)) = standing else {
             return self.enqueue_to_idle(now, flow, packet, drops);
         };
-        // A backlogged flow was added. Most lengths are within the common one, and no other limit
-        // is asked then.
+        // A backlogged flow was added. Most lengths are within the common maximum, and then no
+        // other limit is checked.
         let common = self.scheduler.needs().common_max_len;
         let is_long =
             || is_length(len, Packet::MAX_LEN) && takes(self.scheduler.max_len(flow), len);
@@ -78,8 +78,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         let parts = (&self.scheduler, &mut self.aqm);
         let verdict = verdict(parts, now, flow, descriptor, queue);
         if is_told(verdict) {
-            // In parts: a packet that is returned as a whole has a place in memory, on the way in
-            // line too.
+            // In parts: a packet returned as a whole would be spilled to memory on the inlined path
+            // too.
             let Packet { handle, len, ecn } = self.deliver_signalled(now, flow, verdict, drops)?;
             return Some(Packet { handle, len, ecn });
         }
@@ -93,7 +93,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         delivered
     }
 
-    #[inline(never)] // once a burst, with registers of its own
+    #[inline(never)] // once per burst, with its own registers
     fn enqueue_burst(
         &mut self,
         now: Nanos,
@@ -113,7 +113,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         accepted
     }
 
-    #[inline(never)] // as above
+    #[inline(never)] // once per burst, with its own registers
     fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
         let mut filled = 0;
         for chunk in out.chunks_mut(CHUNK) {
@@ -156,13 +156,14 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         self.ledger.books()
     }
 
-    /// Recorded for the first `R` flows; kept while a flow is removed and added again.
+    /// Available for the first flows that have a record; kept while a flow is removed and added
+    /// again.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let record = self.records.record(flow)?;
         Some(record.counters(self.flow_backlog(flow)))
     }
 
-    /// Where the drop policy names no victim, the packet served next gives way.
+    /// If the drop policy has no victim, the packet that would be served next is dropped.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.ledger.set_limits(limits);
         let limits = self.ledger.limits();
@@ -170,7 +171,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
     }
 
-    /// Where the drop policy names no victim, the packet served next gives way.
+    /// If the drop policy has no victim, the packet that would be served next is dropped.
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
         self.give_way(DropReason::Overflow, drops)
     }
@@ -180,7 +181,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
             let before = self.flow_backlog(flow);
             self.drop_all(flow, DropReason::Drained, drops);
             if before.packets == 0 {
-                break; // only a broken flow scheduler selects an idle flow; `recount` says so
+                break; // only a faulty flow scheduler selects an idle flow; `recount` reports it
             }
         }
     }

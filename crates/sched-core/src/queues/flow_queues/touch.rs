@@ -1,11 +1,11 @@
-//! Touching memory before it is needed: what makes bursts cheaper than single calls.
+//! Memory prefetch, which makes bursts cheaper than single calls.
 //!
-//! With many flows the lines of a packet, its queue and its flow are not in the cache, and a load
-//! of one names the next: each waits for the one before. A burst knows its packets, and the flow
-//! scheduler may know the next flows ([`FlowScheduler::upcoming`]), so their lines are loaded
-//! first, level by level: the loads of one level are independent, and their waiting times overlap.
-//! A load whose value is used is the only prefetch there is without `unsafe`. It changes nothing
-//! that can be seen.
+//! With many flows, the cache lines of a packet, its queue and its flow are not cached, and the
+//! address of each depends on the one before, so their latencies add up. A burst knows its packets,
+//! and the flow scheduler may know the next flows ([`FlowScheduler::upcoming`]). So their lines are
+//! loaded first, level by level: the loads of one level are independent, and their latencies
+//! overlap. A load whose value is used is the only prefetch possible without `unsafe`. It has no
+//! visible effect.
 
 use core::hint::black_box;
 
@@ -16,37 +16,36 @@ use crate::flow_scheduler::FlowScheduler;
 use crate::queues::queue::{Descriptor, NONE, Queue};
 use crate::{FlowId, Packet};
 
-/// Packets of a burst that are worked on together. Two loads a packet, in a loop of 9 instructions,
-/// are within what processors keep in flight: 48 loads or more, and 300 to 500 instructions. The
-/// cache lines of a chunk, 64 bytes for each of packet, queue, tail and flow, are 8 kB and stay in
-/// the first cache.
+/// Packets of a burst that are processed together. Two loads per packet, in a loop of 9
+/// instructions, are within what processors keep in flight: 48 loads or more, and 300 to 500
+/// instructions. The cache lines of a chunk, 64 bytes each for packet, queue, tail and flow, are 8
+/// kB and stay in the L1 cache.
 pub(super) const CHUNK: usize = 32;
 
-/// Flows that are touched ahead of a chunk of departures: a flow sends one to three packets a turn.
-/// Few are best where the flow scheduler follows a list, many where it knows all of them. With
-/// 12 and 24 of them DRR took the same time to within the noise.
+/// Flows that are prefetched ahead of a chunk of departures: a flow sends one to three packets per
+/// turn. Fewer are better if the flow scheduler follows a list, more if it knows all of them. With
+/// 12 and with 24, DRR took the same time to within the noise.
 const AHEAD: usize = 16;
 
-/// With fewer descriptors nothing is touched. 512 KiB of them, about 1 MiB with queues and flow
-/// scheduler, are what the second cache of today's servers holds; below that touching was measured
-/// to cost more than it saves.
+/// Minimum number of descriptors for prefetching. 512 KiB of them, about 1 MiB with queues and flow
+/// scheduler, fit the L2 cache of today's servers; below that prefetching was measured to cost more
+/// than it saves.
 const FROM_DESCRIPTORS: usize = 1 << 15;
 
 impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
-    /// Packets of a burst that are worked on together.
+    /// Packets of a burst that are processed together.
     pub const CHUNK: usize = CHUNK;
 
-    /// Whether the tables are so large that bursts touch their lines first.
+    /// Returns true if the tables are so large that bursts prefetch.
     fn is_worth_touching(&self) -> bool {
         self.descriptors.as_ref().len() >= FROM_DESCRIPTORS
     }
 
-    /// Loads what enqueueing `chunk` is going to load, if the tables are so large that it is worth
-    /// it: of the first [`CHUNK`](Self::CHUNK) packets. `foresee` says in which queue the packets
-    /// of a flow are, and changes nothing.
+    /// Prefetches the memory that enqueueing the first [`CHUNK`](Self::CHUNK) packets of `chunk`
+    /// will access, if the tables are large. `foresee` returns the queue of a flow without changing
+    /// anything.
     ///
-    /// For a queue around this one that finds the queues of packets itself. It changes nothing that
-    /// can be seen.
+    /// For a wrapper that maps packets to queues itself. It has no visible effect.
     #[inline]
     pub fn touch_arrivals(
         &self,
@@ -58,8 +57,9 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    /// [`Self::touch_arrivals`] of large tables. The loads of one loop do not wait for one another.
-    #[inline(never)] // once a chunk, with registers of its own
+    /// [`Self::touch_arrivals`] for large tables. The loads of one loop are independent of each
+    /// other.
+    #[inline(never)] // once per chunk, with its own registers
     fn touch_all_arrivals(
         &self,
         chunk: &[(FlowId, Packet)],
@@ -80,8 +80,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         black_box(touched);
     }
 
-    /// Loads what the next calls of [`Scheduler::dequeue`] are likely to load, if the tables are
-    /// large.
+    /// Prefetches the memory that the next calls of `Scheduler::dequeue` will probably access, if
+    /// the tables are large.
     #[inline]
     pub(super) fn touch_departures(&self) {
         if self.is_worth_touching() {
@@ -89,7 +89,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         }
     }
 
-    #[inline(never)] // once a chunk, with registers of its own
+    #[inline(never)] // once per chunk, with its own registers
     fn touch_all_departures(&self) {
         let mut ahead = [FlowId(0); AHEAD];
         let found = self.scheduler.upcoming(&mut ahead);

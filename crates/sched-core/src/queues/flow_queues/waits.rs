@@ -1,4 +1,4 @@
-//! How long packets have waited: for a reader, and to be counted as they leave.
+//! Sojourn times, for statistics.
 
 use super::{FlowQueues, Tables};
 use crate::aqm::Aqm;
@@ -7,12 +7,11 @@ use crate::flow_scheduler::FlowScheduler;
 use crate::{FlowId, Nanos, Packet};
 
 impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, A, D> {
-    /// How long the packet with this handle has waited at `now`, to 1.024 µs, if it is queued; if
-    /// it left, how long it has been since it came, until the handle is queued again. So the wait
-    /// of a packet that was just dequeued is asked with the `now` at which it was, for a
-    /// [`DelayHistogram`](crate::DelayHistogram). Zero for a handle without a descriptor, for a
-    /// clock that stepped back, and above 9 minutes; of a handle that was never queued it says
-    /// nothing. Cost: O(1).
+    /// Returns how long the packet with this handle has been queued at `now`, to 1.024 µs. For a
+    /// packet that has left, returns the time since its arrival, until the handle is queued again.
+    /// So to fill a [`DelayHistogram`](crate::DelayHistogram), call this right after a dequeue,
+    /// with the same `now`. Zero for a handle without a descriptor, after a step back of the clock,
+    /// and above 9 minutes; meaningless for a handle that was never queued. Cost: O(1).
     ///
     /// ```
     /// use sched_core::{
@@ -42,8 +41,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         descriptor.map_or(Nanos::ZERO, |descriptor| descriptor.sojourn(now))
     }
 
-    /// The oldest packet of `flow`, and how long it has waited at `now`; `None` if nothing of it is
-    /// queued. Cost: O(1).
+    /// Returns the oldest packet of `flow` and its sojourn time at `now`; `None` if none is queued.
+    /// Cost: O(1).
     #[must_use]
     pub fn oldest(&self, flow: FlowId, now: Nanos) -> Option<(Packet, Nanos)> {
         let handle = self.queues.as_ref().get(flow.index())?.head();

@@ -9,7 +9,7 @@ use std::vec::Vec;
 const OWNED: u32 = 4;
 const FLOWS: usize = 6;
 
-/// A state for each queue that says whose it is, and lets every packet pass.
+/// An AQM state per queue that records its owner and passes every packet.
 struct Names([Option<u32>; FLOWS]);
 
 impl Aqm for Names {
@@ -42,13 +42,13 @@ impl Aqm for Names {
     }
 }
 
-/// Which label has claimed each of the owned queues.
+/// The label that claimed each of the owned queues.
 #[derive(Default)]
 struct Homes([Option<u32>; OWNED as usize]);
 
 impl Homes {
-    /// The queue with this label, or else the first that is free from its own way on, or else a
-    /// shared one; and whether it was free.
+    /// Returns the queue with this label, or else the first free one from its own position on, or
+    /// else a shared one; and true if it was free.
     fn home(&mut self, label: u32) -> (FlowId, bool) {
         if let Some(at) = self.0.iter().position(|of| *of == Some(label)) {
             return (FlowId(at as u32), false);
@@ -93,7 +93,7 @@ fn queues() -> Queues {
     queues.with_drop_policy(drops).with_directory(Homes::default())
 }
 
-/// The handles in `flow`, oldest first.
+/// Returns the handles in `flow`, oldest first.
 fn handles(queues: &Queues, flow: u32) -> Vec<u32> {
     let mut handles: Vec<u32> =
         queues.newest_first(FlowId(flow)).map(|packet| packet.handle).collect();
@@ -105,9 +105,9 @@ fn no_drops(packet: Packet, why: DropReason) {
     panic!("{packet:?}: {why:?}");
 }
 
-/// Goal: every packet is in its new queue, packets of one label in their order if they were in one
-/// queue, and states go with the labels of the oldest packets. Nothing else changes. Method: random
-/// packets in random queues, with random labels for as many queues or for more.
+/// Goal: every packet is in its new queue; packets of one label keep their order if they were in
+/// one queue; AQM states follow the labels of the oldest packets. Nothing else changes. Method:
+/// random packets in random queues, with random labels for as many queues or for more.
 #[test]
 fn packets_and_states_go_to_their_new_queues() {
     let (mut random, mut moved, mut forgotten, mut shared) = (Xorshift::new(1), 0, 0, 0);
@@ -141,7 +141,7 @@ fn packets_and_states_go_to_their_new_queues() {
             for handle in after {
                 let label = labels[*handle as usize];
                 assert_eq!(queues.directory.home(label), (FlowId(flow), false));
-                // Those that were behind it in one queue, and have its label, are behind it now.
+                // Packets of this label that were behind it in one queue are behind it now.
                 let was = before.iter().find(|was| was.contains(handle)).unwrap();
                 let behind = |of: &Vec<u32>| {
                     let at = of.iter().position(|of| of == handle).unwrap();
@@ -174,7 +174,7 @@ fn packets_and_states_go_to_their_new_queues() {
     assert!(moved > 1_000 && forgotten > 1_000 && shared > 500, "{moved} {forgotten} {shared}");
 }
 
-/// Goal: a home that names queues which there are not, or claims what it may not, loses no packet.
+/// Goal: a `home` that returns invalid queues, or claims queues that it must not, loses no packet.
 /// Method: every queue up to one beyond the last, claimed and not.
 #[test]
 fn a_wrong_home_loses_nothing() {

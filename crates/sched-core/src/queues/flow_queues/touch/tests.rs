@@ -11,17 +11,17 @@ use std::vec::Vec;
 const FLOWS: usize = 100;
 const DESCRIPTORS: usize = FROM_DESCRIPTORS;
 
-/// Goal: a burst is its packets one by one: same packets out, same drops, same rejections, in the
-/// same order, also where memory is touched first.
-/// Method: two copies of a scheduler with enough descriptors to be touched get the same random
-/// bursts of up to 100 packets, good and bad, one copy in bursts and the other in single calls.
+/// Goal: a burst is equivalent to its packets one by one, with prefetching too: same packets, drops
+/// and rejections, in the same order. Method: two copies of a scheduler with enough descriptors for
+/// prefetching get the same random bursts of up to 100 valid and invalid packets, one copy in
+/// bursts and the other in single calls.
 fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, steps: usize) {
     let random = &mut Xorshift::new(0);
     for step in 0..steps {
         let now = Nanos(step as u64 * 100_000);
         let mut packets = Vec::new();
         for _ in 0..random.next_u64() % 100 {
-            // Now and then a flow, a handle or a length that does not exist.
+            // Sometimes a flow, a handle or a length that does not exist.
             let flow = FlowId((random.next_u64() % (FLOWS as u64 + 1)) as u32);
             let handle = (random.next_u64() % (DESCRIPTORS as u64 + 16)) as u32;
             packets.push((flow, Packet::new(handle, (random.next_u64() % 1_502) as u32)));
@@ -114,8 +114,8 @@ fn bursts_of_qfq_are_its_packets_one_by_one() {
     agree(&mut under(scheduler(), 900), &mut under(scheduler(), 900), 500);
 }
 
-/// Goal: what DRR says of the next flows is what comes, while no flow comes or goes.
-/// Method: 50 of 100 flows stand with packets of a whole quantum; a third leave.
+/// Goal: the flows that DRR predicts are the next ones, while no flow becomes idle or backlogged.
+/// Method: 50 of 100 flows are backlogged with packets of a whole quantum; a third leave.
 #[test]
 fn drr_knows_which_flows_are_next() {
     let mut scheduler = drr();
@@ -135,10 +135,10 @@ fn drr_knows_which_flows_are_next() {
     }
 }
 
-/// Goal: what QFQ says of the next flows is what comes, while no flow comes or goes and all are of
-/// one group: those of the slot that is served.
-/// Method: 50 of 100 flows stand with packets of any length. The flows as they are served, each
-/// turn once, are those foretold; together they are all.
+/// Goal: the flows that QFQ predicts, those of the slot in service, are the next ones, while no
+/// flow becomes idle or backlogged and all are in one group. Method: 50 of 100 flows are backlogged
+/// with packets of any length. The flows as they are served, each turn once, are those predicted;
+/// together they are all.
 #[test]
 fn qfq_knows_which_flows_are_next() {
     let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; FLOWS], 1_500).unwrap();
