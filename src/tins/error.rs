@@ -1,20 +1,20 @@
-//! Why a plan of tins is refused.
+//! Errors of plans of tins.
 
 use core::fmt;
 
 use super::{Dscp, Tin, TinMode, TinName, TinPlan, TinShare};
 
-/// A refused plan of tins, with what was given and what is accepted.
+/// Error of a plan of tins, with the given and the expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum TinPlanError {
-    /// No tins, or more than there is room for.
+    /// No tins, or too many.
     Tins {
-        /// How many.
+        /// Their number.
         given: usize,
     },
-    /// A share that is 0, above 1, or of more than [`TinShare::MAX_WHOLE`] parts.
+    /// A share that is 0, above 1, or has a denominator above [`TinShare::MAX_WHOLE`].
     Share {
         /// Its numerator.
         parts: u32,
@@ -25,12 +25,12 @@ pub enum TinPlanError {
     NoShare,
     /// The shares of the tins above the first leave it nothing.
     Crowded {
-        /// What the tins above the first have together, in thousandths of the line, rounded up.
+        /// The sum of the shares above the first, in thousandths of the link, rounded up.
         thousandths: u32,
     },
     /// A weight of 0.
     Weight,
-    /// No name.
+    /// A word that is no name.
     Name,
     /// Two tins have this name.
     SameName(TinName),
@@ -38,12 +38,12 @@ pub enum TinPlanError {
     UnknownTin {
         /// The name.
         name: TinName,
-        /// The mode whose tins there are; `None` for tins of the caller's.
+        /// The mode that defines the tins; `None` for tins of your own.
         mode: Option<TinMode>,
     },
-    /// A code point was given a tin twice.
+    /// The tin of a code point was set twice.
     Twice(Dscp),
-    /// The default tin was given twice.
+    /// The default tin was set twice.
     TwoDefaults,
 }
 
