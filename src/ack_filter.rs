@@ -38,14 +38,14 @@ pub use rules::supersedes;
 /// let connection = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport };
 /// let ack = |number| Ack::new(connection, 1, number);
 ///
-/// // Two wait, and a third comes.
+/// // Two are queued, and a third arrives.
 /// let waiting = [ack(3_000), ack(1_500)].map(Some);
 /// assert_eq!(AckFilter::Conservative.superseded(&ack(4_500), waiting), Some(2));
-/// // One waits, and a second comes.
+/// // One is queued, and a second arrives.
 /// let waiting = [ack(3_000)].map(Some);
 /// assert_eq!(AckFilter::Conservative.superseded(&ack(4_500), waiting), None);
 /// assert_eq!(AckFilter::Aggressive.superseded(&ack(4_500), waiting), Some(1));
-/// // A duplicate is kept, and what it repeats.
+/// // A duplicate and the one it repeats are kept.
 /// assert_eq!(AckFilter::Aggressive.superseded(&ack(3_000), waiting), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -18,7 +18,7 @@ use sched_core::{DropReason, DropSink, Packet};
 /// let mut fifo = Fifo::head_drop([Descriptor::EMPTY; 4], Limits::packets(1));
 /// for frame in [[1; 60], [2; 60]] {
 ///     let handle = buffers.store(&frame).expect("a free buffer");
-///     // The second frame pushes the first one out, back into `buffers`.
+///     // The second frame displaces the first, which goes back to `buffers`.
 ///     fifo.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 60), &mut buffers)?;
 /// }
 /// let packet = fifo.dequeue(Nanos(0), &mut buffers).expect("the second frame");
@@ -145,7 +145,7 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
     /// use heapless::{Vec, spsc::Queue};
     ///
     /// const LEN: usize = 1_514;
-    /// // In a firmware both are statics: see `Queue::split_const`.
+    /// // In firmware both are statics: see `Queue::split_const`.
     /// let mut ring = Queue::<Vec<u8, LEN>, 9>::new();
     /// let mut buffers = Buffers::<32, LEN>::new();
     /// let (mut interrupt, mut main_loop) = ring.split();
@@ -156,7 +156,7 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
     ///     let _dropped = interrupt.enqueue(frame).is_err();
     /// }
     ///
-    /// // The main loop: every frame that has come in, for as long as there are buffers.
+    /// // The main loop: every received frame, as long as there are buffers.
     /// while let Some(handle) = buffers.store_received(&mut main_loop) {
     ///     assert_eq!(buffers.frame(handle), Some(received));
     /// }

@@ -282,7 +282,7 @@ where
     }
 
     /// Prefetches the table's cache lines first, for large tables.
-    #[inline(never)] // once a burst, with registers of its own
+    #[inline(never)] // once per burst, with registers of its own
     fn enqueue_burst(
         &mut self,
         now: Nanos,

@@ -80,7 +80,7 @@ impl<S: LabelledScheduler + ?Sized> LabelledScheduler for Shaped<S> {
 
 /// Uses flow and hosts, as the isolation requires.
 impl<S: Storage, A: Aqm> LabelledScheduler for Isolated<S, A> {
-    #[inline(always)] // as the enqueue of a scheduler
+    #[inline(always)] // like `Scheduler::enqueue`
     fn enqueue_labelled(
         &mut self,
         now: Nanos,

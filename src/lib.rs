@@ -18,6 +18,7 @@
 //! Most callers want a [`SmartQueue`], built with [`SmartQueueBuilder`]; only the rate is required.
 //! You pass in the time, and [`poll_at`](SmartQueue::poll_at) returns when to call
 //! [`pop`](SmartQueue::pop) next:
+//!
 //! ```
 //! # #[cfg(feature = "alloc")] {
 //! use freeboard::SmartQueue;
@@ -26,7 +27,7 @@
 //!
 //! let key = [42; 16]; // 16 random bytes
 //! let mut uplink = SmartQueue::upload(Rate::megabits_per_second(1)?).framing("pppoe-llcsnap")?.frames(key)?;
-//! uplink.push(Nanos(0), &[0; 60])?; // a frame that came in
+//! uplink.push(Nanos(0), &[0; 60])?; // an arriving frame
 //! while let Some(frame) = uplink.pop(Nanos(0)) {
 //!     println!("{} bytes leave now", frame.len());
 //! }
@@ -35,15 +36,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! With the feature `alloc`, tables and buffers are allocated once, at construction. Without an
-//! allocator, put a [`StaticFrames`] in a `static`. To keep packets in your own buffers, use a
-//! queue with [`Descriptors`].
+//! This needs the feature `alloc` (`cargo add freeboard --features alloc`): tables and buffers are
+//! allocated once, at construction. Without an allocator, put a [`StaticFrames`] in a `static`. To
+//! keep packets in your own buffers, use a queue with [`Descriptors`].
+//!
+//! Next steps:
+//!
+//! - [`SmartQueueBuilder`] lists all settings. [`QueueSettings`] parses them from a configuration
+//!   string with the keywords of `tc` for CAKE.
+//! - [`FrameQueue`] and [`DescriptorQueue`] list the methods by topic, each with a larger example.
+//! - [`SmartQueue`] describes time, back-pressure, memory and threads.
+//! - `docs/guide/library.md` in the repository is a guide for all crates.
 //!
 //! # Main types
 //!
 //! | type | purpose |
 //! |---|---|
 //! | [`SmartQueue`] | the complete queue: host isolation, AQM, tins, shaper and buffers |
+//! | [`QueueSettings`] | the settings of a queue, as text or as a struct |
+//! | [`TinPlan`] | tins (traffic classes) and the packets that go there; [`TinMode`] has those of CAKE |
+//! | [`QueueStatistics`] | counters and backlog; `Snapshot` also has all flows and hosts |
 //! | [`Isolated`] | queues with host isolation, in all modes of CAKE ([`Isolation`]) |
 //! | [`Hashed`] | any flow scheduler of [`sched_core`], with flows found by hash |
 //! | [`Shaped`](shaper::Shaped) | a rate ([`Rate`](shaper::Rate)) and a framing ([`Overhead`](shaper::Overhead)) in front of any of these |
@@ -80,7 +92,7 @@
 //! - `serde`: `serde::Serialize` for statistics; `serde::Serialize` and `serde::Deserialize` for
 //!   settings, as text.
 #![no_std]
-// Pages link to what is there with the feature `alloc`; the published pages have all features.
+// Some links need the feature `alloc`; the published pages have all features.
 #![cfg_attr(not(feature = "alloc"), allow(rustdoc::broken_intra_doc_links))]
 #![deny(
     clippy::indexing_slicing,
@@ -152,7 +164,7 @@ pub use storage::{Allocate, NoTable, Slices, Storage};
 pub use tins::{Dscp, Fwmark, Tin, TinBy, TinMode, TinName, TinPlan, TinPlanError, TinShare};
 pub use {flowhash, sched_core, shaper};
 
-/// The examples of the READMEs, of the repository and of the package, and of the guide.
+/// Doc tests of the READMEs of repository and package, and of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/disciplines/autorate.md")]

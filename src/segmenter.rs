@@ -38,7 +38,7 @@ const PPPOE_HEADER: usize = 8;
 const PPPOE_LENGTH: usize = 4;
 
 /// Segments a super-packet (GSO, TSO, GRO) of TCP or UDP over IPv4 or IPv6, with or without VLAN
-/// tags: writes one segment after the other into a buffer of yours, each as a complete frame.
+/// tags: writes one segment after the other into your own buffer, each as a complete frame.
 ///
 /// Fields of a segment:
 ///
@@ -62,7 +62,6 @@ const PPPOE_LENGTH: usize = 4;
 /// these: [`offloaded`](Self::offloaded).
 ///
 /// Cost: two passes over the bytes of a segment, one to copy and one to sum; a division for each
-/// frame. Memory: none.
 /// frame. Memory: none.
 ///
 /// ```
@@ -650,15 +649,17 @@ impl fmt::Display for CutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Segments(why) => why.fmt(f),
-            Self::Truncated => f.write_str("frame that ends before its headers or its packet do"),
-            Self::Malformed => f.write_str("header that contradicts itself"),
+            Self::Truncated => {
+                f.write_str("frame is truncated (expected complete headers and packet)")
+            }
+            Self::Malformed => f.write_str("inconsistent header"),
             Self::NotIp => f.write_str("no IP packet (expected IPv4 or IPv6)"),
             Self::Tunnel => f.write_str(
                 "no TCP or UDP where the checksum begins (expected one packet in IP, GRE or UDP)",
             ),
             Self::Fragment => f.write_str("fragment (expected a whole packet)"),
             Self::ExtensionHeader(number) => {
-                write!(f, "extension header {number} (expected TCP or UDP behind IPv6)")
+                write!(f, "extension header {number} (expected TCP or UDP after IPv6)")
             }
             Self::Protocol(number) => {
                 write!(f, "protocol {number} (expected {TCP}, TCP, or {UDP}, UDP)")

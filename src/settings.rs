@@ -58,10 +58,6 @@ pub use error::{SettingsError, SettingsProblem};
 /// and [`SmartQueue::settings`](crate::SmartQueue::settings) returns those of a queue.
 ///
 /// The printed form parses to equal settings:
-/// [`SmartQueueBuilder::settings`](crate::SmartQueueBuilder::settings), and says its own
-/// by [`SmartQueue::settings`](crate::SmartQueue::settings).
-///
-/// What is printed reads back to the same settings:
 ///
 /// ```
 /// use freeboard::QueueSettings;

@@ -72,12 +72,13 @@ use outlet::{Outlet, SmartAqm};
 ///   there are buffers.
 /// - **Overhead**: none; [`SmartQueueBuilder::framing`] takes the keywords of the link, such as
 ///   `"pppoe-ptm"`.
+///
 /// A queue works with frames or with descriptors, according to the parameter `P`:
 ///
 /// | queue | `P` | in | out | bytes of a packet |
 /// |---|---|---|---|---|
 /// | with frames | [`Frames`] | [`push`](SmartQueue::push) | [`pop`](SmartQueue::pop) | copied into buffers of the queue |
-/// | by descriptor | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay in buffers of yours |
+/// | by descriptor | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay in your own buffers |
 ///
 /// A driver can read a frame from its device straight into a buffer of the queue:
 /// [`push_with`](SmartQueue::push_with). For translated addresses see
@@ -117,6 +118,7 @@ use outlet::{Outlet, SmartAqm};
 /// For a device that accepts or refuses each frame only when offered one, use
 /// [`pop_if`](SmartQueue::pop_if): a refused frame stays in the queue, so none is lost. With an
 /// asynchronous device, call `try_send` inside `pop_if` and await outside of it:
+///
 /// ```
 /// # use freeboard::{FrameQueue, SmartQueue};
 /// # use freeboard::sched_core::Nanos;
@@ -130,7 +132,7 @@ use outlet::{Outlet, SmartAqm};
 /// # }
 /// fn send_all(queue: &mut FrameQueue, device: &mut Device, now: Nanos) {
 ///     while queue.pop_if(now, |frame| device.try_send(frame).is_ok()) {}
-///     // Now await the device, the next arrival, or the instant `queue.poll_at(now)`.
+///     // Now await the device, the next arrival, or the time `queue.poll_at(now)`.
 /// }
 /// # let mut queue = SmartQueue::upload(Rate::UNLIMITED).frames([42; 16])?;
 /// # for _ in 0..3 { queue.push(Nanos(0), &[0; 60])?; }
@@ -140,7 +142,7 @@ use outlet::{Outlet, SmartAqm};
 /// ```
 ///
 /// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in
-/// tables of yours ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after
+/// your own tables ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after
 /// construction. The value itself takes up to 1.6 kB.
 ///
 /// **Threads.** A queue is `Send` and `Sync`. To share one between threads, put it behind a lock,
@@ -233,6 +235,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
     /// for a shaper taken from a queue that this one replaces, or for [this queue's](Self::line)
     /// with another [catch-up](Shaper::with_catch_up). AQM and limit in bytes follow its rate as
     /// for [`set_rate`](Self::set_rate), at the same cost.
+    ///
     /// ```
     /// use freeboard::SmartQueue;
     /// use freeboard::sched_core::Nanos;
@@ -543,7 +546,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     /// Returns the next packet if one may leave at `now`. If the AQM has marked it, its ECN bits
     /// are CE, and the caller rewrites the header ([`mark_congestion`]). Packets that the AQM drops
     /// go to `drops`.
-    #[inline(always)] // as that of the queues inside
+    #[inline(always)] // like `Isolated::dequeue`
     pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.outlet.dequeue(now, drops)
     }
@@ -601,7 +604,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
 
 impl<S: Storage> Scheduler for SmartQueue<S, Descriptors> {
     /// Enqueues a packet whose label is `flow`; the flow is its own host.
-    #[inline(always)] // as that of the queues inside
+    #[inline(always)] // like `Isolated::dequeue`
     fn enqueue(
         &mut self,
         now: Nanos,

@@ -61,8 +61,8 @@ impl FlowTotals {
 /// An activation is counted when a flow or host is assigned a free queue or entry: a flow that held
 /// nothing in this tin, a host that held nothing in any. A flow or host that sends from time to
 /// time is counted each time. `new_*` counts activations that took over a queue or entry last used
-/// by someone else, or by no one: approximately the number of distinct flows and hosts, where one
-/// that returns after its queue or entry was reassigned counts again.
+/// by another flow or host, or never used: approximately the number of distinct flows and hosts,
+/// where one that returns after its queue or entry was reassigned counts again.
 ///
 /// - Not counted: a flow that shares a queue because its set is full, and a host that shares an
 ///   entry.

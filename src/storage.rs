@@ -8,7 +8,7 @@ use sched_core::Table;
 /// The kind of memory for a queue's tables, with optional tables that most queues do not need.
 ///
 /// - [`Heap`]: allocated, with the feature `alloc`.
-/// - [`Slices`]: slices of yours, without the optional tables.
+/// - [`Slices`]: your own slices, without the optional tables.
 ///
 /// To use another allocator, implement this trait and [`Allocate`]:
 ///
@@ -128,7 +128,7 @@ impl<T> AsMut<[T]> for NoTable<T> {
     }
 }
 
-/// Tables in slices of yours: parts of a `static`, or of one allocation.
+/// Tables in your own slices: parts of a `static`, or of one allocation.
 #[derive(Debug)]
 pub struct Slices<'a>(PhantomData<&'a mut ()>);
 

@@ -111,10 +111,10 @@ impl fmt::Display for IsolatedError {
             Self::Config(error) => error.fmt(f),
             Self::Table(error) => error.fmt(f),
             Self::NoTriple => {
-                write!(f, "triple-isolate: its tables are missing (expected another isolation)")
+                write!(f, "triple-isolate: tables are missing (expected another isolation)")
             }
             Self::Memory { what, given, needed } => {
-                write!(f, "{what}: {given} elements, at least {needed} are needed")
+                write!(f, "{what}: {given} elements (expected {needed} or more)")
             }
         }
     }

@@ -95,7 +95,7 @@ type Engine<S, A> = FlowQueues<
 /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
 /// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
 /// for handle in 0..200 {
-///     // Every tenth packet is of host 1 and its one flow, the others of nine flows of host 0.
+///     // Every tenth packet belongs to the only flow of host 1, the others to nine flows of host 0.
 ///     let host = u32::from(handle % 10 == 0);
 ///     let labels = Labels { flow: mix(handle % 10), src_host: mix(host), dst_host: 0 };
 ///     queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, 1_500), drops)?;
@@ -260,7 +260,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     ///
     /// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 2, 256);
     /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
-    /// // Of 10 Mbit/s, tin 1 goes first up to 1 Mbit/s.
+    /// // On a link of 10 Mbit/s, tin 1 is served first up to 1 Mbit/s.
     /// let share = |rate| TinConfig::by_weight(1).with_rate(rate);
     /// queue.set_tins(&[share(10_000_000), share(1_000_000)])?;
     ///
@@ -363,7 +363,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     ///
     /// # Errors
     /// See [`Scheduler::enqueue`].
-    #[inline(always)] // a hit is little more than the enqueue of the queues by number
+    #[inline(always)] // a hit costs little more than `FlowQueues::enqueue`
     pub fn enqueue_labelled(
         &mut self,
         now: Nanos,
@@ -475,7 +475,7 @@ impl<S: Storage, A: Aqm> Scheduler for Isolated<S, A> {
     }
 
     /// Prefetches the cache lines of the table of flows first, for large tables.
-    #[inline(never)] // once a burst, with registers of its own
+    #[inline(never)] // once per burst, with registers of its own
     fn enqueue_burst(
         &mut self,
         now: Nanos,

@@ -416,7 +416,7 @@ impl<S: Storage> Serving<S> {
     #[inline(never)]
     pub(super) fn charge_limited(&mut self, len: u32) {
         if !self.rates.are_set() {
-            return; // Nothing below is compiled where there is no room for rates.
+            return; // without tables for rates, nothing below is compiled
         }
         self.tell_time();
         let (turn, cost, max_len) = (self.selected, self.quanta.cost(len), self.max_len);

@@ -23,7 +23,7 @@ pub(super) const TINS: usize = sched_core::TinConfig::MAX_TINS as usize;
 /// Marks a flow or turn on no ring.
 pub(super) const NONE: u32 = FlowId::NONE.0;
 
-/// What a packet is charged to, beside its flow.
+/// The records that a packet is charged to, beside its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Charged {
     /// The turn of its host: there is one tin.

@@ -81,10 +81,10 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
     #[must_use]
     pub const fn new() -> Self {
         const {
-            assert!(GROUPS.is_power_of_two(), "the groups of static tables are a power of two");
+            assert!(GROUPS.is_power_of_two(), "GROUPS is out of range (expected a power of two)");
             assert!(
                 TINS.is_power_of_two() && TINS <= MOST_TINS,
-                "there is room for 1, 2, 4 or 8 tins, for 1 without the feature `tins`"
+                "TINS is out of range (expected 1, 2, 4 or 8, or 1 without the feature `tins`)"
             );
         }
         Self {

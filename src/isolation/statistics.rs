@@ -123,7 +123,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// assert_eq!((hosts[0].flows, hosts[0].queued.packets), (2, 3));
     /// let of_host = Labels { src_host: 1, ..Labels::default() };
     /// assert_eq!(queue.entries_of(&of_host), (Some(hosts[0].entry), None));
-    /// // The isolation is `dual-srchost`: destinations do not count.
+    /// // The isolation is `dual-srchost`: destinations are not isolated.
     /// assert_eq!(queue.host_statistics(Side::Destination, Nanos(0), &mut hosts), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

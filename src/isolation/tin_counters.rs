@@ -12,7 +12,7 @@ use crate::storage::Storage;
 /// Counters of one tin since construction, and its backlog. The sums over all tins are those of the
 /// queue.
 ///
-/// When the tins change, counters move with the queued packets of their tin: with a plan to the tin
+/// On a change of tins, counters move with the queued packets of their tin: with a plan to the tin
 /// of the same name, or to the default tin ([`SmartQueue::set_tins`](crate::SmartQueue::set_tins));
 /// otherwise to the tin of the same number, or to tin 0
 /// ([`Isolated::rebuild_and_move`](crate::Isolated::rebuild_and_move)). A single tin counts as tin
@@ -75,7 +75,7 @@ impl<S: Storage> FlowRecords<Serving<S>> for TinRecords<S> {
 
 impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// Returns the settings of `tin`; `None` if there is no such tin. Without the feature `tins`,
-    /// no rate of the only tin is kept, so none is returned.
+    /// the rate of the only tin is not kept, and the returned settings have none.
     pub fn tin(&self, tin: u8) -> Option<TinConfig> {
         self.queues.scheduler().choice.tin(tin.into())
     }

@@ -28,7 +28,7 @@ impl Visitor<'_> for Words {
     type Value = QueueSettings;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("settings in words, `bandwidth 20mbit diffserv4` for one")
+        f.write_str("settings as keywords, such as `bandwidth 20mbit diffserv4`")
     }
 
     fn visit_str<E: Error>(self, words: &str) -> Result<QueueSettings, E> {

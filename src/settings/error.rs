@@ -70,14 +70,14 @@ impl fmt::Display for SettingsError {
                 let ours = OURS.iter().map(|(word, _)| *word);
                 ours.chain(OF_THE_LINK).try_for_each(|word| write!(f, " {word}"))
             }
-            SettingsProblem::NotOffered { instead } => write!(f, "not offered; {instead}"),
-            SettingsProblem::Missing { accepted } => write!(f, "needs {accepted} behind it"),
+            SettingsProblem::NotOffered { instead } => write!(f, "not supported; {instead}"),
+            SettingsProblem::Missing { accepted } => write!(f, "needs {accepted} after it"),
             SettingsProblem::Value { accepted } => write!(f, "expected {accepted}"),
             SettingsProblem::Link(problem) => problem.fmt(f),
             SettingsProblem::Tins(error) => error.fmt(f),
-            SettingsProblem::NoTin => f.write_str("belongs behind `tin NAME`"),
+            SettingsProblem::NoTin => f.write_str("expected after `tin NAME`"),
             SettingsProblem::TwoPlans => f.write_str(
-                "tins are either those of a mode, `diffserv4` for one, or named by `tin`",
+                "two plans of tins (expected a mode such as `diffserv4`, or tins named by `tin`)",
             ),
         }
     }

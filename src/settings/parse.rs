@@ -300,7 +300,7 @@ fn with_points(text: &str, mut plan: TinPlan) -> Result<TinPlan, SettingsError> 
             "map" => {
                 let codes = words.raw_value(word, CODES)?;
                 let name = words.raw_value(word, CODES)?;
-                // A pattern of one-element list, as in `units::micros`: no index that can panic.
+                // A slice of one `char` as pattern, as in `units::micros`: no index that can panic.
                 for code in codes.split([',']) {
                     let accepted = CODES;
                     let dscp = code.parse::<Dscp>().map_err(|_| {

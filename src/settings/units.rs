@@ -20,8 +20,8 @@ fn micros(word: &str) -> Option<Nanos> {
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| word.parse::<u64>().ok()).flatten()
     };
-    // A pattern of one-element list: searching for a single `char` indexes in a way that can panic
-    // where it is not inlined.
+    // A slice of one `char` as pattern: the search for a single `char` indexes in a way that can
+    // panic where it is not inlined.
     let (whole, fraction) = word.split_once(['.']).unwrap_or((word, "0"));
     let zeros = 3_u32.checked_sub(u32::try_from(fraction.len()).ok()?)?;
     let fraction = digits(fraction)?.checked_mul(10_u64.checked_pow(zeros)?)?;

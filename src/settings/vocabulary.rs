@@ -119,10 +119,8 @@ pub(super) fn needs_number(word: &str) -> bool {
 /// Returns the alternative to a keyword of `tc` that is not supported.
 pub(super) fn not_offered(word: &str) -> Option<&'static str> {
     match word {
-        "flowblind" => Some("flows are always kept apart here: `flows` keeps hosts together"),
-        "interplanetary" => {
-            Some("the longest is `rtt 8589934591ns`; `no-aqm` leaves queues as long as they get")
-        }
+        "flowblind" => Some("flows are always isolated here; `flows` isolates no hosts"),
+        "interplanetary" => Some("the longest is `rtt 8589934591ns`; `no-aqm` disables the AQM"),
         _ => None,
     }
 }

@@ -317,7 +317,7 @@ impl SmartQueueBuilder {
     /// use freeboard::flowhash::{FlowLabels, Parser, Tunnels};
     /// use freeboard::shaper::Rate;
     ///
-    /// // Finds the flows inside VXLAN, whose tunnels all have the same ends.
+    /// // Finds the flows inside VXLAN, where all tunnels have the same ends.
     /// let parser = Parser { tunnels: Tunnels::ALL, flow_labels: FlowLabels::WithoutPorts };
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).parser(parser);
     /// let queue = builder.frames([42; 16])?; // 16 random bytes
@@ -439,8 +439,8 @@ impl SmartQueueBuilder {
     }
 
     /// Sets the numbers of queues and of hosts of tables on the heap: powers of two from 8 on,
-    /// together [at most 65,535](IsolatedMemory::MAX_QUEUES). With up to half as many hosts as
-    /// entries, hosts do not share entries. Default: 1,024 and 256.
+    /// together [at most 65,535](IsolatedMemory::MAX_QUEUES). Half as many hosts as entries are
+    /// found without sharing an entry. Default: 1,024 and 256.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub const fn tables(self, queues: usize, hosts: usize) -> Self {

@@ -1,6 +1,6 @@
 //! Back-pressure: what the device behind the queue takes.
 
-/// What the device behind a [`SmartQueue`](crate::SmartQueue) takes: back-pressure, beside the
+/// The capacity of the device behind a [`SmartQueue`](crate::SmartQueue): back-pressure, beside the
 /// rate.
 ///
 /// A rate says how fast the link is; a device can only say that it is full: a full ring of
@@ -24,7 +24,7 @@
 /// queue.push(Nanos(0), &[0; 60])?;
 /// queue.set_device(DeviceRoom::Busy); // its ring is full
 /// assert_eq!((queue.poll_at(Nanos(0)), queue.pop(Nanos(0))), (None, None));
-/// queue.set_device(DeviceRoom::Ready); // it has sent
+/// queue.set_device(DeviceRoom::Ready); // transmission completed
 /// assert!(queue.pop(Nanos(0)).is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -177,7 +177,7 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     /// use freeboard::flowhash::{FlowKey, Nat};
     /// use freeboard::shaper::Rate;
     ///
-    /// /// All that 192.0.2.33 sends comes from 10.0.0.7.
+    /// /// All packets of 192.0.2.33 come from 10.0.0.7.
     /// #[derive(Debug)]
     /// struct OneHost;
     ///
@@ -224,7 +224,7 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     /// let key = [42; 16]; // 16 random bytes
     /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames(key)?;
     /// let queue = queue.with_host_rules(|host| match host {
-    ///     // Three times the share of each other host.
+    ///     // Three times the share of every other host.
     ///     HostKey::V4([192, 168, 1, 9]) => HostTerms { quantum: Some(4_566), ..HostTerms::default() },
     ///     _ => HostTerms::default(),
     /// });
@@ -328,7 +328,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     ///
     /// let key = [42; 16]; // 16 random bytes
     /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames(key)?;
-    /// // In earnest a device reads into the place.
+    /// // A driver would read from its device here.
     /// queue.push_with(Nanos(0), 60, |place| place.fill(7))?;
     /// assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&[7; 60][..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -629,7 +629,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
     /// queue.push(Nanos(0), &[0; 60])?;
     /// while let Some(frame) = queue.pop(Nanos(0)) {
-    ///     // The address of the card that sends it.
+    ///     // The MAC address of the sending network card.
     ///     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -655,7 +655,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// for number in 0..3 {
     ///     queue.push(Nanos(0), &[number; 60])?;
     /// }
-    /// // The device has room for two.
+    /// // The device takes two frames.
     /// let mut sent = vec![];
     /// let mut send = |frame: &[u8]| {
     ///     let has_room = sent.len() < 2;

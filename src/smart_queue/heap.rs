@@ -19,14 +19,14 @@ use crate::storage::{Allocate, Heap};
 /// }
 ///
 /// impl Uplink {
-///     /// Takes a frame from the LAN.
+///     /// Enqueues a frame from the LAN.
 ///     fn received(&mut self, now: Nanos, frame: &[u8]) {
 ///         if let Err(error) = self.queue.push(now, frame) {
 ///             println!("not queued: {error}");
 ///         }
 ///     }
 ///
-///     /// Sends what may leave at `now`; returns when to come again.
+///     /// Sends packets that may leave at `now`; returns when to call next.
 ///     fn send(&mut self, now: Nanos) -> Option<Nanos> {
 ///         while let Some(frame) = self.queue.pop(now) {
 ///             println!("{} bytes leave", frame.len());
@@ -77,7 +77,7 @@ pub type FrameQueue = SmartQueue<Heap, Frames<Heap>>;
 /// }
 ///
 /// impl Uplink {
-///     /// Takes the frame in buffer `handle`.
+///     /// Enqueues the frame in buffer `handle`.
 ///     fn received(&mut self, now: Nanos, handle: u32) {
 ///         let frame = &self.buffers[handle as usize];
 ///         let labels = Labels::new(&parse::ethernet(frame).key, &self.hasher);
@@ -89,7 +89,7 @@ pub type FrameQueue = SmartQueue<Heap, Frames<Heap>>;
 ///         }
 ///     }
 ///
-///     /// Returns the buffer that leaves next, if one may leave at `now`.
+///     /// Returns the buffer of the next packet, if one may leave at `now`.
 ///     fn next(&mut self, now: Nanos) -> Option<u32> {
 ///         let free = &mut self.free;
 ///         let drops = &mut |packet: Packet, _why: DropReason| free.push(packet.handle);

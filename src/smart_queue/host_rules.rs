@@ -69,7 +69,7 @@ pub struct HostTerms {
 /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
 /// let mut queue = queue.with_host_rules(Weights(BTreeMap::from([(server, 3)])));
 /// queue.push(Nanos(0), &[0; 60])?;
-/// // Later: another weight, at once where the host is backlogged.
+/// // Later: another weight, applied at once if the host is backlogged.
 /// queue.host_rules_mut().0.insert(server, 4);
 /// queue.update_host(Nanos(0), HostKey::V4(server));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

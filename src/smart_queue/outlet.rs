@@ -57,7 +57,7 @@ impl<S: Storage> Outlet<S> {
     }
 
     /// Enqueues a packet with these labels; dropped packets go to `drops`.
-    #[inline(always)] // as that of the queues by number
+    #[inline(always)] // like `FlowQueues::enqueue`
     pub(super) fn enqueue(
         &mut self,
         now: Nanos,

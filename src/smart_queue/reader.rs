@@ -20,7 +20,7 @@ pub enum LinkLayer {
     /// An Ethernet II header, with or without VLAN tags and PPPoE.
     #[default]
     Ethernet,
-    /// An IP header, as TUN devices give it.
+    /// An IP header, as TUN devices deliver.
     RawIp,
 }
 
@@ -39,7 +39,7 @@ pub enum LinkLayer {
 /// let mut reader = builder.reader([42; 16]); // 16 random bytes
 /// let mut queue = builder.descriptors()?;
 ///
-/// let mut frames = [[0; 60]; 4]; // buffers of a driver's
+/// let mut frames = [[0; 60]; 4]; // buffers of a driver
 /// for (handle, frame) in (0..).zip(&mut frames) {
 ///     frame[12..24].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
 ///     frame[29] = handle as u8 % 2; // of two hosts

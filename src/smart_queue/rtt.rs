@@ -16,6 +16,14 @@ use crate::UnknownKeyword;
 /// delay of 5 % of it is acceptable (RFC 8289 §4.2, §4.3). Keywords and values are those of CAKE:
 ///
 /// | keyword | round-trip time | target |
+/// |---|---|---|
+/// | `datacentre` | 100 µs | 5 µs |
+/// | `lan` | 1 ms | 50 µs |
+/// | `metro` | 10 ms | 0.5 ms |
+/// | `regional` | 30 ms | 1.5 ms |
+/// | `internet` | 100 ms | 5 ms |
+/// | `oceanic` | 300 ms | 15 ms |
+/// | `satellite` | 1 s | 50 ms |
 ///
 /// ```
 /// use freeboard::Rtt;
@@ -51,19 +59,19 @@ const RED_BITS_PER_SECOND: u64 = 1_000_000_000;
 const LONGEST_PACKET_TIME: u64 = 1 << 30;
 
 impl Rtt {
-    /// 100 µs.
+    /// The preset `datacentre`: 100 µs.
     pub const DATACENTRE: Self = Self(Nanos::from_micros(100));
-    /// 1 ms.
+    /// The preset `lan`: 1 ms.
     pub const LAN: Self = Self(Nanos::from_millis(1));
-    /// 10 ms.
+    /// The preset `metro`: 10 ms.
     pub const METRO: Self = Self(Nanos::from_millis(10));
-    /// 30 ms.
+    /// The preset `regional`: 30 ms.
     pub const REGIONAL: Self = Self(Nanos::from_millis(30));
-    /// 100 ms.
+    /// The preset `internet`: 100 ms.
     pub const INTERNET: Self = Self(Nanos::from_millis(100));
-    /// 300 ms.
+    /// The preset `oceanic`: 300 ms.
     pub const OCEANIC: Self = Self(Nanos::from_millis(300));
-    /// 1 s.
+    /// The preset `satellite`: 1 s.
     pub const SATELLITE: Self = Self(Nanos::from_secs(1));
 
     /// The presets with their keywords, the shortest first.
@@ -300,7 +308,7 @@ impl Rtt {
 }
 
 impl Default for Rtt {
-    /// [`Rtt::INTERNET`].
+    /// Returns [`Rtt::INTERNET`].
     fn default() -> Self {
         Self::INTERNET
     }

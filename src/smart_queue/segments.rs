@@ -46,7 +46,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     /// let rate = Rate::megabits_per_second(1_000)?;
     /// let builder = SmartQueue::upload(rate).framing("ethernet")?.max_len(65_536);
     /// let mut queue = builder.descriptors()?;
-    /// // What the device said of the frame in buffer 0: 45 segments.
+    /// // The device reported 45 segments for the frame in buffer 0.
     /// let segments = Segments::of_offload(65_226, 66, 1_448)?;
     /// let of = |packet: Packet| (packet.handle == 0).then_some(segments);
     ///

@@ -72,8 +72,11 @@ impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usi
     #[must_use]
     pub const fn new() -> Self {
         const {
-            assert!(FRAMES > 0, "a smart queue has a buffer at least");
-            assert!(LEN > 0 && LEN <= Packet::MAX_LEN as usize, "a buffer has 1 byte to 1 MiB");
+            assert!(FRAMES > 0, "FRAMES is out of range (expected 1 or more)");
+            assert!(
+                LEN > 0 && LEN <= Packet::MAX_LEN as usize,
+                "LEN is out of range (expected 1 to 1048576)"
+            );
         }
         Self {
             tables: StaticTables::new(),

@@ -6,9 +6,9 @@ use super::{SmartQueueBuilder, SmartQueueError, StaticFrameQueue};
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue on the heap needs the feature `alloc` of `freeboard`",
-    label = "is there with the feature `alloc`",
+    label = "available with the feature `alloc`",
     note = "with an allocator: `cargo add freeboard --features alloc`",
-    note = "without one: `frames_in` and `descriptors_in` build the queue in memory of yours, as `StaticFrames`"
+    note = "without one: `frames_in` and `descriptors_in` build the queue in your own memory, such as `StaticFrames`"
 )]
 pub trait FeatureAlloc {}
 

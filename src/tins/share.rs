@@ -122,8 +122,8 @@ impl FromStr for TinShare {
             let times = times.filter(|times| (1..=MOST_TIMES).contains(times));
             return times.map(Self::sevenths).ok_or(TinPlanError::NoShare);
         }
-        // A pattern of one-element list: searching for a single `char` indexes in a way that can
-        // panic where it is not inlined.
+        // A slice of one `char` as pattern: the search for a single `char` indexes in a way that
+        // can panic where it is not inlined.
         if let Some((parts, whole)) = word.split_once(['/']) {
             let number = |digits: &str| match digits.starts_with('+') {
                 true => Err(TinPlanError::NoShare),
