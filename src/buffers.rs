@@ -110,8 +110,8 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
         frame.bytes.get(..frame.len?)
     }
 
-    /// Returns the frame in buffer `handle`, to be changed, for instance to set a mark in its
-    /// header.
+    /// Returns a mutable reference to the frame in buffer `handle`, for instance to set a mark in
+    /// its header.
     pub fn frame_mut(&mut self, handle: u32) -> Option<&mut [u8]> {
         let frame = self.frames.get_mut(handle as usize)?;
         frame.bytes.get_mut(..frame.len?)

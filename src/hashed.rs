@@ -163,7 +163,7 @@ where
     D: DropPolicy<O>,
     L: Table<TagLine>,
 {
-    /// Returns the queues by number, read-only.
+    /// Returns the queues by number.
     pub const fn queues(&self) -> &FlowQueues<O, M, A, D> {
         &self.queues
     }
@@ -172,7 +172,8 @@ where
         &mut self.queues.siblings().directory.table
     }
 
-    /// Returns the AQM, to be configured; the queue itself lets it judge packets.
+    /// Returns a mutable reference to the AQM, to configure it; only the queue should pass it
+    /// packets.
     pub const fn aqm_mut(&mut self) -> &mut A {
         self.queues.aqm_mut()
     }

@@ -149,7 +149,7 @@ use outlet::{Outlet, SmartAqm};
 /// since packets go in and out through `&mut self`. This also holds for [`Isolated`],
 /// [`Hashed`](crate::Hashed), [`Buffers`](crate::Buffers), [`Shaped`](shaper::Shaped) and the types
 /// of `sched_core`, if their parameters are `Send` and `Sync`: a [NAT](SmartQueue::with_nat), [host
-/// rules](SmartQueue::with_host_rules) or an AQM of yours.
+/// rules](SmartQueue::with_host_rules) or your own AQM.
 ///
 /// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) link. With
 /// frames, also a copy, a parse and a hash per arriving frame.
@@ -465,7 +465,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.inner().backlogged_hosts()
     }
 
-    /// Returns the isolated queues, read-only.
+    /// Returns the isolated queues.
     #[must_use]
     pub const fn isolated(&self) -> &Isolated<S, SmartAqm<S>> {
         self.outlet.line.inner()

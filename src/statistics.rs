@@ -142,7 +142,7 @@ pub struct NonIpFrames {
     pub truncated: u64,
     /// Frames with a header that contradicts itself.
     pub malformed: u64,
-    /// Frames with more VLAN tags than are read.
+    /// Frames with more VLAN tags than the parser reads.
     pub too_many_headers: u64,
 }
 

@@ -16,7 +16,7 @@ pub struct IsolatedConfig {
     pub isolation: Isolation,
     /// The longest packet in bytes.
     pub max_len: u32,
-    /// The quantum of a flow in bytes, at least `max_len`.
+    /// The quantum of a queue in bytes, at least `max_len`.
     ///
     /// Quanta are shares, not sizes. Permitting long packets does not make turns longer: a quantum
     /// of `max_len` is worth less than two of the longest packets sent so far, or of frames of

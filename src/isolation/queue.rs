@@ -220,7 +220,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         self.queues.aqm()
     }
 
-    /// Returns the AQM, to be configured.
+    /// Returns a mutable reference to the AQM, to configure it.
     pub const fn aqm_mut(&mut self) -> &mut A {
         self.queues.aqm_mut()
     }

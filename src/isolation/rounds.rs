@@ -16,14 +16,14 @@
 //! - While loads are constant, a backlogged flow of load n sends `Q/n` bytes per round, to within
 //!   the `Q` and the longest packet of a turn under way.
 //! - A scheduled turn keeps its round: a load that changes counts from the next turn.
-//! - Sparse flows go first: a flow that becomes backlogged has its turn before bulk flows if
-//!   its own turn would have come by now. At most `m + 15` flows of a near host begin a turn early
-//!   in `m` rounds of a tin: one per round, and [15 saved up](SAVED_UP). A flow whose host has used
-//!   up its early turns has one in the first round that has one left, if that is before its turn by
+//! - Sparse flows go first: a flow that becomes backlogged has its turn before bulk flows if its
+//!   own turn would have come by now. At most `m + 15` flows of a near host begin a turn early in
+//!   `m` rounds of a tin: one per round, and [15 saved up](SAVED_UP). A flow whose host has used up
+//!   its early turns has one in the first round that has one left, if that is before its turn by
 //!   load.
-//! - A flow that empties before its turn is used up gets the remainder before the bulk flows,
-//!   until its next turn is due. Lost packets are no service: a turn that has not begun is as if it
-//!   had never been due.
+//! - A flow that empties before its turn is used up gets the remainder before the bulk flows, until
+//!   its next turn is due. Lost packets are no service: a turn that has not begun is as if it had
+//!   never been due.
 //!
 //! **Limits.** The load is at most the length of a tin's calendar less one, however many flows a
 //! host has beyond that. Rounds are counted in 32 bits: a flow or host that was idle for 2^31
@@ -40,8 +40,8 @@ use super::serve::{NONE, Serving};
 use crate::storage::Storage;
 
 /// Maximum number of early turns that a host may save up: this many of its flows may go at once
-/// before bulk flows. A smaller number delays the sparse flows of a host whose other flows
-/// empty often: `docs/disciplines/sparse.md`.
+/// before bulk flows. A smaller number delays the sparse flows of a host whose other flows empty
+/// often: `docs/disciplines/sparse.md`.
 const SAVED_UP: u32 = 15;
 
 /// State of a flow beside its record: 12 bytes.

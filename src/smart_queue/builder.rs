@@ -301,7 +301,7 @@ impl SmartQueueBuilder {
         Self { framing: (link, link), ..self }
     }
 
-    /// Sets that packets begin with an IP header, as on a TUN device, instead of an Ethernet
+    /// Declares that packets begin with an IP header, as on a TUN device, instead of an Ethernet
     /// header. A queue that is given the other kind treats all packets as one flow of one host;
     /// [`NonIpFrames::wrong_layer`](crate::NonIpFrames::wrong_layer) counts them.
     #[must_use]

@@ -268,14 +268,14 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         self.with_parts(|nat, rules, reader| (nat, rules, reader.with_identity(identity)))
     }
 
-    /// Returns the identity of hosts, to be changed. A queued flow keeps its host until its queue
-    /// is empty.
+    /// Returns a mutable reference to the identity of hosts. A queued flow keeps its host until its
+    /// queue is empty.
     pub const fn host_identity_mut(&mut self) -> &mut I {
         self.packets.reader.identity_mut()
     }
 
-    /// Returns the rules for single hosts, to be changed. A backlogged host gets its new terms with
-    /// [`update_host`](Self::update_host), any other when it becomes backlogged.
+    /// Returns a mutable reference to the rules for single hosts. A backlogged host gets its new
+    /// terms with [`update_host`](Self::update_host), any other when it becomes backlogged.
     pub const fn host_rules_mut(&mut self) -> &mut R {
         &mut self.packets.rules
     }

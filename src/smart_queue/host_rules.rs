@@ -38,7 +38,8 @@ pub struct HostTerms {
 }
 
 /// Rules that say what each host gets in a [`SmartQueue`](crate::SmartQueue) with frames:
-/// [`with_host_rules`](crate::SmartQueue::with_host_rules). Implemented by functions of the host.
+/// [`with_host_rules`](crate::SmartQueue::with_host_rules). Implemented for functions from
+/// [`HostKey`] to [`HostTerms`].
 ///
 /// The host is the one that the isolation distinguishes: the source in `dual-srchost`, the
 /// destination in `dual-dsthost`, after translation ([`with_nat`](crate::SmartQueue::with_nat)).

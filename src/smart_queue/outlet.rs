@@ -168,8 +168,8 @@ impl<S: Storage> Outlet<S> {
         self.poll_apart(now)
     }
 
-    /// [`Self::poll_at`] for hosts at their ceiling or a device that does not take every packet. A
-    /// tail call, so that the common path saves no registers.
+    /// Returns [`Self::poll_at`] for hosts with rates or a device that does not take every packet.
+    /// A tail call, so that the common path saves no registers.
     #[inline(never)]
     fn poll_apart(&self, now: Nanos) -> Option<Nanos> {
         let at = self.line.poll_at(now)?;

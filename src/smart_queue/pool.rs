@@ -95,7 +95,7 @@ impl<S: Storage> Pool<S> {
         self.bytes.as_ref().get(start..end).unwrap_or_default()
     }
 
-    /// Returns the frame in buffer `handle`, to be changed; empty if there is none.
+    /// Returns a mutable reference to the frame in buffer `handle`; empty if there is none.
     pub(super) fn frame_mut(&mut self, handle: u32) -> &mut [u8] {
         let len = self.states.as_ref().get(handle as usize).map_or(0, |state| state.len);
         let bytes = part(self.bytes.as_mut(), handle, self.buffer_len);

@@ -127,7 +127,7 @@ impl<I> FrameReader<I> {
         &self.identity
     }
 
-    /// Returns the identity of hosts, to be changed.
+    /// Returns a mutable reference to the identity of hosts.
     pub const fn identity_mut(&mut self) -> &mut I {
         &mut self.identity
     }

@@ -51,7 +51,7 @@ const MOST_BYTES: u32 = 1 << 24;
 const LONGEST_TARGET: u64 = 1_000_000_000;
 const LONGEST_BURST: u64 = 4_000_000_000;
 const GREATEST_MILLIHERTZ: u64 = 1_000_000;
-/// RED drops at random between this many packets and three times as many.
+/// Minimum of RED's first threshold, in packets of the longest length.
 const RED_PACKETS: u32 = 5;
 /// RED's thresholds are in bytes; without a rate they are those for 1 Gbit/s.
 const RED_BITS_PER_SECOND: u64 = 1_000_000_000;
@@ -272,8 +272,8 @@ impl Rtt {
     }
 
     /// Returns BLUE parameters for a link of this rate: the probability changes at most once per
-    /// round-trip time, and a packet that waited longer than a round-trip time, or than the
-    /// transmission time of four of the longest packets, counts as an overflow.
+    /// round-trip time, and a packet that waited longer than both a round-trip time and the
+    /// transmission time of four of the longest packets counts as an overflow.
     ///
     /// BLUE was designed for a queue of many connections. Its probability falls sixteen times more
     /// slowly than it rises, so a single TCP connection that overflowed its queue once does not

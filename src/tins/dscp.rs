@@ -9,8 +9,8 @@ use crate::UnknownKeyword;
 /// traffic class.
 ///
 /// Names are those of IANA's registry: `CS0` to `CS7`, `AF11` to `AF43`, `EF`, `VA` (RFC 5865),
-/// `LE` (RFC 8622) and `NQB` (RFC 9956), in any case; `DF` and `BE` are `CS0`. Numbers are also
-/// parsed: `46` or `0x2e`.
+/// `LE` (RFC 8622) and `NQB` (RFC 9956), in upper or lower case; `DF` and `BE` are `CS0`. Numbers
+/// are also parsed: `46` or `0x2e`.
 ///
 /// ```
 /// use freeboard::Dscp;
