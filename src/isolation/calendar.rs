@@ -176,7 +176,6 @@ impl<S: Storage> Rounds<S> {
         (tin << (self.shift & 31)) | round & self.mask
     }
 
-    /// Returns the index of the first word of `tin`.
     #[inline(always)]
     const fn first_word(&self, tin: u32) -> u32 {
         tin << (self.shift.saturating_sub(6) & 31)

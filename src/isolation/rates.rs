@@ -68,9 +68,7 @@ pub(super) enum Place {
 /// The rate and ceiling of one host: 112 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostRate {
-    /// The bucket of its committed rate.
     committed: Bucket,
-    /// The bucket of its ceiling.
     ceiling: Bucket,
     /// The time of the longest packet at the ceiling.
     pace: Nanos,
@@ -85,7 +83,6 @@ pub(super) struct HostRate {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExcessTurn(RingFlow);
 
-/// The rates of all hosts.
 pub(super) struct Rates<S: Storage> {
     /// One for each host, or none.
     hosts: S::Rates<HostRate>,
@@ -118,7 +115,6 @@ impl HostRate {
         self.committed.of().is_some() || self.ceiling.of().is_some()
     }
 
-    /// Returns the time at which both buckets are full.
     fn full_at(&self) -> Nanos {
         self.committed.full_at().max(self.ceiling.full_at())
     }
@@ -129,7 +125,6 @@ impl HostRate {
         self.ceiling.holds_at(longest)
     }
 
-    /// Returns the time at which the host conforms to its rate again.
     fn conforms_at(&self) -> Nanos {
         self.committed.holds_at(0)
     }

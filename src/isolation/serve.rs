@@ -38,7 +38,6 @@ pub(super) enum Charged {
     Early,
 }
 
-/// The choice among tins.
 pub(super) type Choice<S> = TinChoice<<S as Storage>::Tins<TinState>, Overhead>;
 
 /// The records and the selection of the next flow: the flow scheduler of the queues of an
@@ -74,7 +73,6 @@ pub(super) struct Serving<S: Storage> {
     pub(super) was_across: bool,
     /// True if hosts that await their turns may send in advance of them.
     pub(super) serves_early: bool,
-    /// The rates and ceilings of hosts.
     pub(super) rates: Rates<S>,
 }
 

@@ -19,8 +19,8 @@ pub struct HostTerms {
     /// longest packet. [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value
     /// in force.
     pub quantum: Option<u32>,
-    /// The committed rate: above it the host is served only while no other host conforms to its
-    /// committed rate or has none ([`TokenBucket`]). Ignored if the tables have no
+    /// The committed rate: above it the host is served only while no other backlogged host conforms
+    /// to its committed rate or has none ([`TokenBucket`]). Ignored if the tables have no
     /// [rates](crate::IsolatedMemory::with_rates), as in a queue built with
     /// [`frames`](crate::SmartQueueBuilder::frames). A burst below the longest packet counts as one
     /// longest packet.

@@ -84,7 +84,6 @@ pub(super) trait Buffered {
     fn own_buffer_len(&self) -> Option<u32>;
 }
 
-/// A memory limit in force.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
     pub(super) setting: MemoryLimit,

@@ -20,7 +20,6 @@ use crate::tins::TinPlan;
 pub(super) type SmartAqm<S> =
     ChosenAqm<<S as Storage>::Of<ChosenAqmState>, <S as Storage>::Tins<AqmSetting>>;
 
-/// Isolated queues with an AQM behind a shaper.
 pub(super) type ShapedIsolated<S> = Shaped<Isolated<S, SmartAqm<S>>>;
 
 /// The shaper, the device behind it, and the settings of a smart queue.
@@ -37,7 +36,6 @@ pub(super) struct Outlet<S: Storage> {
     pub(super) memory: Option<Memory>,
     pub(super) buffer: Option<u32>,
     pub(super) ack_filter: AckFilter,
-    /// The header that packets begin with.
     pub(super) layer: LinkLayer,
     /// A table of one element.
     pub(super) tins: S::One<TinPlan>,

@@ -34,7 +34,6 @@ pub(super) struct Pool<S: Storage> {
     bytes: S::Of<u8>,
     states: S::Of<BufferState>,
     buffer_len: usize,
-    /// The first free buffer.
     free: u32,
     in_use: u32,
 }

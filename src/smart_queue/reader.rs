@@ -58,9 +58,7 @@ pub struct FrameReader<I = HostMap> {
     parser: Parser,
     /// The side whose hosts the identity distinguishes.
     local_side: Side,
-    /// The header that selects a tin.
     tin_by: TinBy,
-    /// The bits of a mark that select a tin.
     fwmark: Fwmark,
     labeller: Labeller<SipHash13>,
     identity: I,
@@ -154,7 +152,6 @@ impl<I> FrameReader<I> {
         self.fwmark
     }
 
-    /// Replaces the key.
     pub(super) fn rekey(&mut self, key: [u8; 16]) {
         self.labeller = Labeller::new(SipHash13::new(key));
     }
@@ -203,7 +200,6 @@ impl<I: HostIdentity> FrameReader<I> {
         if is_read { LinkHeader::of(frame) } else { None }
     }
 
-    /// Returns the tin of `frame`.
     #[inline(always)]
     pub(super) fn tin(&self, frame: &[u8], parsed: &Parsed, mark: u32, tins: &TinPlan) -> u8 {
         if tins.count() == 1 {

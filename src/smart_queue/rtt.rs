@@ -325,7 +325,6 @@ impl fmt::Display for Rtt {
     }
 }
 
-/// The error for an unknown keyword.
 const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
     "a round-trip time must be one of datacentre lan metro regional internet oceanic \
      satellite, or a time from 20480ns to 8589934591ns, as 45ms",

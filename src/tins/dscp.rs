@@ -140,7 +140,6 @@ impl fmt::Display for Dscp {
     }
 }
 
-/// The error for an unknown name.
 const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
     "a code point must be 0 to 63, CS0 to CS7, AF11 to AF43, EF, VA, LE, NQB, DF or \
      BE",
