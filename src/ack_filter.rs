@@ -1,15 +1,16 @@
-//! A filter of TCP acknowledgements: of two that wait in one queue, the later one is enough.
+//! A filter for TCP acknowledgements: drops a queued one if a later one in the queue makes it
+//! redundant.
 //!
-//! On a slow uplink the acknowledgements of a fast download take the line from the uploads, and
-//! where they come faster than the line takes them they hold the download up. Acknowledgements are
-//! cumulative, so an earlier one may leave the queue when a later one behind it says all that it
-//! says (RFC 3449 §5.2.1 names the idea and its risks; CAKE has such a filter). [`supersedes`] has
-//! the rules, [`AckFilter`] says how much is dropped.
+//! On a slow uplink the acknowledgements of a fast download take bandwidth from uploads, and if
+//! they arrive faster than the link sends them they slow the download down. Acknowledgements are
+//! cumulative, so an earlier one may be dropped when a later one carries all of its information
+//! (RFC 3449 §5.2.1 describes the idea and its risks; CAKE has such a filter). [`supersedes`] has
+//! the rules, [`AckFilter`] the modes.
 //!
-//! Nothing is kept for the filter: it reads the last [`AckFilter::REACH`] packets of a queue when
-//! an acknowledgement comes to it.
+//! The filter keeps no state: it reads the last [`AckFilter::REACH`] packets of a queue when an
+//! acknowledgement arrives.
 //!
-//! `docs/disciplines/ack_filter.md` says what is never dropped and why the rest is safe.
+//! `docs/disciplines/ack_filter.md` describes what is never dropped and why the rest is safe.
 
 mod rules;
 
@@ -20,13 +21,14 @@ use crate::keyword::by_word;
 
 pub use rules::supersedes;
 
-/// How much the filter drops: at most one acknowledgement for each one that comes.
+/// The mode of the ACK filter. At most one acknowledgement is dropped for each one that arrives.
 ///
-/// An acknowledgement may be dropped only for the next one of its connection behind it in the same
-/// queue, and only by the rules of [`supersedes`]. Beside a [`SmartQueue`](crate::SmartQueue),
-/// which has it as an option, it works alone: [`superseded`](Self::superseded) reads any queue.
+/// An acknowledgement may be dropped only in favour of the next one of its connection behind it in
+/// its queue, and only by the rules of [`supersedes`]. It is an option of
+/// [`SmartQueue`](crate::SmartQueue), and works alone: [`superseded`](Self::superseded) takes any
+/// queue.
 ///
-/// The modes that drop something are there with the feature `ack-filter`, which is on by default.
+/// All modes but `Off` require the feature `ack-filter`, which is on by default.
 ///
 /// ```
 /// use freeboard::AckFilter;
@@ -36,14 +38,14 @@ pub use rules::supersedes;
 /// let connection = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport };
 /// let ack = |number| Ack::new(connection, 1, number);
 ///
-/// // Two wait, and a third comes.
+/// // Two are queued, and a third arrives.
 /// let waiting = [ack(3_000), ack(1_500)].map(Some);
 /// assert_eq!(AckFilter::Conservative.superseded(&ack(4_500), waiting), Some(2));
-/// // One waits, and a second comes.
+/// // One is queued, and a second arrives.
 /// let waiting = [ack(3_000)].map(Some);
 /// assert_eq!(AckFilter::Conservative.superseded(&ack(4_500), waiting), None);
 /// assert_eq!(AckFilter::Aggressive.superseded(&ack(4_500), waiting), Some(1));
-/// // A duplicate is kept, and what it repeats.
+/// // A duplicate and the one it repeats are kept.
 /// assert_eq!(AckFilter::Aggressive.superseded(&ack(3_000), waiting), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,18 +55,18 @@ pub enum AckFilter {
     /// Drops nothing.
     #[default]
     Off,
-    /// Keeps two: drops an acknowledgement when another one that may be dropped stands behind it.
+    /// Keeps two: drops an acknowledgement if another one that may be dropped is behind it.
     #[cfg(feature = "ack-filter")]
     Conservative,
-    /// Keeps one: drops also the only one that may be dropped, if it stands right before the one
-    /// that comes.
+    /// Keeps one: also drops the only one that may be dropped, if it is directly before the
+    /// arriving one.
     #[cfg(feature = "ack-filter")]
     Aggressive,
 }
 
-/// Where the acknowledgements of queued packets are read: a closure, or the buffers.
+/// Access to the acknowledgements of queued packets: a closure, or the buffers.
 pub trait Acks {
-    /// What the packet with this handle acknowledges, if it is an acknowledgement and nothing else
+    /// Returns the acknowledgement in the packet with this handle, if it is a pure acknowledgement
     /// ([`Ack::read`]).
     fn ack(&self, packet: Packet) -> Option<Ack>;
 }
@@ -77,7 +79,7 @@ impl<F: Fn(Packet) -> Option<Ack>> Acks for F {
 }
 
 impl AckFilter {
-    /// All modes, in the order of what they drop.
+    /// All modes, the one that drops least first.
     pub const ALL: &'static [Self] = &[
         Self::Off,
         #[cfg(feature = "ack-filter")]
@@ -86,12 +88,12 @@ impl AckFilter {
         Self::Aggressive,
     ];
 
-    /// The most packets of a queue that are looked at when an acknowledgement comes, the newest
-    /// first: the bound of the filter's work. In a queue of one connection the filter itself leaves
-    /// two at most that may be dropped, so that eight serve four connections that share a queue.
+    /// The maximum number of packets inspected when an acknowledgement arrives, the newest first:
+    /// the bound of the filter's work. In a queue of one connection the filter itself leaves at
+    /// most two that may be dropped, so eight suffice for four connections that share a queue.
     pub const REACH: usize = 8;
 
-    /// The word for it: `off`, `conservative`, `aggressive`.
+    /// Returns its keyword: `off`, `conservative`, `aggressive`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -110,10 +112,9 @@ impl AckFilter {
         return false;
     }
 
-    /// Which packet the one that came last to a queue, `newest`, makes superfluous: how many came
-    /// after it, 1 for the packet right before `newest`. `older` are the packets before `newest`,
-    /// the newest first, with `None` for one that is no acknowledgement. Reads
-    /// [`REACH`](Self::REACH) of them at most.
+    /// Returns the packet to drop after `newest` arrived, as its distance from `newest`: 1 for the
+    /// packet directly before it. `older` are the packets before `newest`, the newest first, with
+    /// `None` for one that is no acknowledgement. Reads at most [`REACH`](Self::REACH) of them.
     #[must_use]
     pub fn superseded(
         self,
@@ -123,9 +124,9 @@ impl AckFilter {
         if self == Self::Off {
             return None;
         }
-        // The acknowledgement of the connection that stands behind the one that is looked at.
+        // The connection's acknowledgement directly behind the one inspected.
         let mut behind = *newest;
-        // The place of `behind`, if it may be dropped unless it repeats the one before it.
+        // The distance of `behind`, if it may be dropped unless it repeats the one before it.
         let mut pending = None;
         let mut nearest = None;
         for (place, ack) in (1..).zip(older.into_iter().take(Self::REACH)) {
@@ -151,9 +152,9 @@ impl AckFilter {
         }
     }
 
-    /// [`superseded`](Self::superseded) in the queue of `flow`, whose newest packet is `packet`,
-    /// which is `ack`: what to give [`FlowQueues::filter_out`]. `None` as well if `packet` is not
-    /// the newest there.
+    /// Applies [`superseded`](Self::superseded) to the queue of `flow`, whose newest packet is
+    /// `packet` with the acknowledgement `ack`; returns the argument for
+    /// [`FlowQueues::filter_out`]. `None` also if `packet` is not the newest there.
     #[must_use]
     pub fn superseded_in<O, M, A, D>(
         self,
@@ -174,7 +175,7 @@ impl AckFilter {
     }
 }
 
-/// The acknowledgement that `packet` is, with the mark that an AQM has set on it since.
+/// Returns the acknowledgement in `packet`, including a mark that an AQM has set since.
 fn read(acks: &(impl Acks + ?Sized), packet: Packet) -> Option<Ack> {
     if packet.len as usize > Ack::LONGEST {
         return None;

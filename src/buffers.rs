@@ -1,14 +1,14 @@
-//! Numbered buffers in static memory: the other side of a packet's handle.
+//! Numbered buffers in static memory, to be used as packet handles.
 //!
-//! A scheduler works with the numbers of the caller's buffers. [`Buffers`] is the plainest set of
-//! them: an array of frames and a stack of free numbers, without an allocator. It takes back what a
-//! scheduler drops, and notices a buffer that is given back twice. Cost: O(1) per operation.
+//! A scheduler works with the numbers of your buffers. [`Buffers`] is the simplest set of them: an
+//! array of frames and a stack of free numbers, without an allocator. It takes back what a
+//! scheduler drops, and detects a buffer that is given back twice. Cost: O(1) per operation.
 
 use core::fmt;
 
 use sched_core::{DropReason, DropSink, Packet};
 
-/// `COUNT` buffers of `LEN` bytes each.
+/// A set of `COUNT` buffers of `LEN` bytes each.
 ///
 /// ```
 /// use freeboard::Buffers;
@@ -18,7 +18,7 @@ use sched_core::{DropReason, DropSink, Packet};
 /// let mut fifo = Fifo::head_drop([Descriptor::EMPTY; 4], Limits::packets(1));
 /// for frame in [[1; 60], [2; 60]] {
 ///     let handle = buffers.store(&frame).expect("a free buffer");
-///     // The second frame pushes the first one out, back into `buffers`.
+///     // The second frame displaces the first, which goes back to `buffers`.
 ///     fifo.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 60), &mut buffers)?;
 /// }
 /// let packet = fifo.dequeue(Nanos(0), &mut buffers).expect("the second frame");
@@ -37,7 +37,7 @@ pub struct Buffers<const COUNT: usize, const LEN: usize> {
     untouched: u32,
 }
 
-/// Without the bytes.
+/// Leaves out the bytes.
 impl<const COUNT: usize, const LEN: usize> fmt::Debug for Buffers<COUNT, LEN> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Buffers")
@@ -51,12 +51,12 @@ impl<const COUNT: usize, const LEN: usize> fmt::Debug for Buffers<COUNT, LEN> {
 #[derive(Clone, Copy, Debug)]
 struct Frame<const LEN: usize> {
     bytes: [u8; LEN],
-    /// How many of the bytes are the frame's; `None` if and only if the buffer is free.
+    /// Length of the frame; `None` if and only if the buffer is free.
     len: Option<usize>,
 }
 
 impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
-    /// All buffers free.
+    /// Creates a set with all buffers free.
     #[must_use]
     pub const fn new() -> Self {
         const { assert!(COUNT <= u32::MAX as usize, "buffers are numbered by u32") };
@@ -64,7 +64,7 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
         Self { frames: [frame; COUNT], returned: [0; COUNT], returned_len: 0, untouched: 0 }
     }
 
-    /// How many buffers are free.
+    /// Returns the number of free buffers.
     #[must_use]
     pub fn free(&self) -> usize {
         COUNT.saturating_sub(self.untouched as usize).saturating_add(self.returned_len)
@@ -80,8 +80,8 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
         })
     }
 
-    /// Lets `write` fill the first `len` bytes of a free buffer and returns its number; `None`, and
-    /// `write` is not called, if no buffer is free or `len` is longer than a buffer.
+    /// Lets `write` fill the first `len` bytes of a free buffer and returns its number. Returns
+    /// `None`, without calling `write`, if no buffer is free or `len` is longer than a buffer.
     pub fn fill(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> Option<u32> {
         if len > LEN {
             return None;
@@ -103,20 +103,21 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
         Some(handle)
     }
 
-    /// The frame in buffer `handle`; `None` if the buffer is free or does not exist.
+    /// Returns the frame in buffer `handle`; `None` if the buffer is free or does not exist.
     #[must_use]
     pub fn frame(&self, handle: u32) -> Option<&[u8]> {
         let frame = self.frames.get(handle as usize)?;
         frame.bytes.get(..frame.len?)
     }
 
-    /// The frame in buffer `handle`, to be changed: a mark to be set in its header, say.
+    /// Returns a mutable reference to the frame in buffer `handle`, for instance to set a mark in
+    /// its header.
     pub fn frame_mut(&mut self, handle: u32) -> Option<&mut [u8]> {
         let frame = self.frames.get_mut(handle as usize)?;
         frame.bytes.get_mut(..frame.len?)
     }
 
-    /// Frees buffer `handle`; `false`, and nothing changes, if the buffer is free or does not
+    /// Frees buffer `handle`. Returns `false`, without a change, if the buffer is free or does not
     /// exist.
     pub fn give_back(&mut self, handle: u32) -> bool {
         let Some(frame) = self.frames.get_mut(handle as usize) else { return false };
@@ -131,20 +132,20 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
     }
 
     /// Copies the oldest frame of a ring between an interrupt and the main loop into a free buffer,
-    /// and returns the buffer's number. `None` if the ring is empty or no buffer is free; then the
-    /// frame stays in the ring.
+    /// and returns the buffer's number. Returns `None` if the ring is empty or no buffer is free;
+    /// then the frame stays in the ring.
     ///
-    /// The interrupt puts frames into the ring, the main loop takes them out, and neither waits for
-    /// the other or switches interrupts off. A ring of `n` places holds `n - 1` frames; when the
-    /// main loop falls behind, the ring fills up and the interrupt has to drop. Cost: O(1), and one
-    /// copy of the frame.
+    /// The interrupt puts frames into the ring and the main loop takes them out; neither waits for
+    /// the other or disables interrupts. A ring of `n` slots holds `n - 1` frames; if the main loop
+    /// falls behind, the ring fills up and the interrupt has to drop. Cost: O(1), and one copy of
+    /// the frame.
     ///
     /// ```
     /// use freeboard::Buffers;
     /// use heapless::{Vec, spsc::Queue};
     ///
     /// const LEN: usize = 1_514;
-    /// // In a firmware both are statics: see `Queue::split_const`.
+    /// // In firmware both are statics: see `Queue::split_const`.
     /// let mut ring = Queue::<Vec<u8, LEN>, 9>::new();
     /// let mut buffers = Buffers::<32, LEN>::new();
     /// let (mut interrupt, mut main_loop) = ring.split();
@@ -155,7 +156,7 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
     ///     let _dropped = interrupt.enqueue(frame).is_err();
     /// }
     ///
-    /// // The main loop: every frame that has come in, for as long as there are buffers.
+    /// // The main loop: every received frame, as long as there are buffers.
     /// while let Some(handle) = buffers.store_received(&mut main_loop) {
     ///     assert_eq!(buffers.frame(handle), Some(received));
     /// }

@@ -1,9 +1,9 @@
-//! The parts put together by hand: where another flow scheduler, drop policy or AQM is wanted than
-//! [`SmartQueue`](crate::SmartQueue) has. This page has no items.
+//! Documentation only: assembling the parts yourself, for a flow scheduler, drop policy or AQM that
+//! [`SmartQueue`](crate::SmartQueue) does not offer. This module has no items.
 //!
-//! A packet is the number of the caller's buffer and a length, and a packet that has to be dropped
-//! goes back to its owner. From the inside out: a flow scheduler, the queues, the policy that says
-//! which flow gives way, the table that finds a flow by its hash, and the line:
+//! A packet is the number of one of your buffers and a length; a dropped packet is handed back to
+//! you. From the inside out: a flow scheduler, the queues, the policy that selects the flow to drop
+//! from, the table that maps hashes to flows, and the shaper of the link:
 //!
 //! ```
 //! use freeboard::Hashed;

@@ -1,9 +1,9 @@
 //! Flows by hash: any flow scheduler over the queues of a set-associative table.
 //!
-//! [`Hashed`] looks a packet's hash up in a [`flowhash::FlowTable`], queues the packet where the
-//! table says, and gives the queue back to the table in the moment it empties, however it empties.
-//! With `Drr` inside this is the set-associative-hashed DRR of CAKE (§III-B) without its host
-//! level. Cost: that of the inner scheduler and one lookup a packet.
+//! [`Hashed`] looks up a packet's hash in a [`flowhash::FlowTable`], enqueues the packet into the
+//! queue found, and releases the queue as soon as it is empty. With `Drr` inside, this is the
+//! set-associative-hashed DRR of CAKE (§III-B) without its host level. Cost: that of the inner
+//! scheduler and one lookup per packet.
 
 use crate::ack_filter::{AckFilter, Acks};
 use flowhash::{Ack, FlowTable, Outcome, TagLine};
@@ -13,8 +13,8 @@ use sched_core::{
     LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler, Table, Tables,
 };
 
-/// A hash table as a flow directory: the scheduler's flow `q` is the table's queue `q`, and is
-/// given back in the moment it is empty.
+/// A hash table as a flow directory: the scheduler's flow `q` is the table's queue `q`, which is
+/// released as soon as it is empty.
 #[derive(Debug)]
 pub struct HashDirectory<L> {
     /// A queue is claimed here if and only if it holds packets.
@@ -22,7 +22,7 @@ pub struct HashDirectory<L> {
 }
 
 impl<L: Table<TagLine>> HashDirectory<L> {
-    /// The table.
+    /// Returns the table.
     pub const fn table(&self) -> &FlowTable<L> {
         &self.table
     }
@@ -57,15 +57,14 @@ impl<O: FlowScheduler + ?Sized, L: Table<TagLine>> FlowDirectory<O> for HashDire
 /// Tables without statistics of single queues.
 type Plain<Q, S, L> = (Q, S, [FlowRecord; 0], HashDirectory<L>);
 
-/// Queues under a flow scheduler, reached by hash: the [`FlowQueues`] `E` with a [`HashDirectory`].
+/// Queues under a flow scheduler, found by hash: the [`FlowQueues`] `E` with a [`HashDirectory`].
 ///
-/// As a [`Scheduler`], the number that names a flow is its 32-bit hash:
-/// [`Labels::flow`](flowhash::Labels) or what a network card computed. Flows that meet in a full
-/// set share a queue; a flow that came to share one may be reordered once, when a way of its set is
-/// freed (see [`flowhash::FlowTable`]). Another key for the hashes needs no call, and a flow with
-/// packets queued under the key before may be reordered once too. A flow that claims a queue takes
-/// over what its flow scheduler and AQM remember of the last flow there: a debt below one packet
-/// with DRR, the last signalling rate with CoDel.
+/// As a [`Scheduler`], it takes a 32-bit hash as the flow: [`Labels::flow`](flowhash::Labels), or a
+/// hash computed by a network card. Flows that collide in a full set share a queue; such a flow may
+/// be reordered once, when a way of its set is released (see [`flowhash::FlowTable`]). Changing the
+/// key of the hashes needs no call; a flow with packets queued under the old key may be reordered
+/// once too. A flow that claims a queue inherits the state of its previous flow in flow scheduler
+/// and AQM: a debt below one packet with DRR, the last signalling rate with CoDel.
 ///
 /// ```
 /// use freeboard::flowhash::{TagLine, FlowTable};
@@ -99,9 +98,9 @@ where
     L: Table<TagLine>,
     N: Table<LongestFlow>,
 {
-    /// Creates hashed queues without an AQM and without statistics of single queues. When there is
-    /// no room, a packet is dropped from a queue that holds about the most bytes; see
-    /// [`FlowQueues::new`] and [`Hashed::over`].
+    /// Creates hashed queues without an AQM and without statistics of single queues. If the queue
+    /// is full, a packet is dropped from a queue with about the most bytes; see [`FlowQueues::new`]
+    /// and [`Hashed::over`].
     pub fn new(
         scheduler: O,
         table: FlowTable<L>,
@@ -121,9 +120,9 @@ where
     S: Table<Descriptor>,
     L: Table<TagLine>,
 {
-    /// Creates hashed queues without an AQM and without statistics of single queues. When there is
-    /// no room, a packet is dropped from the queue that the flow scheduler names, or else the
-    /// arrival; see [`FlowQueues::with_own_victim`] and [`Hashed::over`].
+    /// Creates hashed queues without an AQM and without statistics of single queues. If the queue
+    /// is full, a packet is dropped from the queue that the flow scheduler selects, or else the
+    /// arriving packet; see [`FlowQueues::with_own_victim`] and [`Hashed::over`].
     pub fn with_own_victim(
         scheduler: O,
         table: FlowTable<L>,
@@ -145,8 +144,8 @@ where
     A: Aqm,
     D: DropPolicy<O>,
 {
-    /// Hashed queues over `queues`, which hold nothing yet, reached by `table`, of which no queue
-    /// is claimed. Queues that the flow scheduler has no flow for reject their packets: add all
+    /// Creates hashed queues over `queues`, which must be empty, found by `table`, in which no
+    /// queue is claimed. A queue without a flow in the flow scheduler rejects its packets: add all
     /// [`queues`](flowhash::FlowTable::queues) of the table.
     pub fn over<M>(queues: FlowQueues<O, M, A, D>, table: FlowTable<L>) -> Self
     where
@@ -164,7 +163,7 @@ where
     D: DropPolicy<O>,
     L: Table<TagLine>,
 {
-    /// The queues by number, read-only.
+    /// Returns the queues by number.
     pub const fn queues(&self) -> &FlowQueues<O, M, A, D> {
         &self.queues
     }
@@ -173,12 +172,13 @@ where
         &mut self.queues.siblings().directory.table
     }
 
-    /// The AQM, to be configured; judging packets is the queue's business.
+    /// Returns a mutable reference to the AQM, to configure it; only the queue should pass it
+    /// packets.
     pub const fn aqm_mut(&mut self) -> &mut A {
         self.queues.aqm_mut()
     }
 
-    /// Sets what the flow scheduler calls a flow's configuration for one queue of the table.
+    /// Sets the flow scheduler's configuration for one queue of the table.
     ///
     /// # Errors
     /// [`ConfigError`]; nothing has changed then.
@@ -186,10 +186,10 @@ where
         self.queues.configure(FlowId(queue), config)
     }
 
-    /// Enqueues by `hash`; says how the flow came by its queue.
+    /// Enqueues a packet by `hash`; returns how its queue was found.
     ///
     /// # Errors
-    /// As [`Scheduler::enqueue`].
+    /// See [`Scheduler::enqueue`].
     #[inline(always)]
     pub fn enqueue_hashed(
         &mut self,
@@ -203,7 +203,8 @@ where
         match self.queues.enqueue(now, queue, packet, drops) {
             Ok(()) => Ok(lookup.outcome),
             Err(rejected) => {
-                // A packet that never entered cannot leave: nothing else would release the claim.
+                // A packet that was never queued cannot leave, so nothing else would release the
+                // claim.
                 if self.queues.flow_backlog(queue).packets == 0 {
                     self.table_mut().release(lookup.queue);
                 }
@@ -212,11 +213,11 @@ where
         }
     }
 
-    /// Asks `filter` about the queue of `hash`, to which `packet` has just come, which is the
-    /// acknowledgement `ack`: one that waits there may be dropped for it. `acks` reads packets that
-    /// are queued. Says whether one was dropped; never if `packet` is not the newest of that queue.
+    /// Applies `filter` to the queue of `hash` after `packet` with the acknowledgement `ack`
+    /// arrived there: a queued acknowledgement may be dropped. `acks` reads queued packets. Returns
+    /// true if one was dropped; never if `packet` is not the newest of that queue.
     ///
-    /// Cost: a lookup, and up to [`AckFilter::REACH`] packets are read.
+    /// Cost: a lookup, and reading up to [`AckFilter::REACH`] packets.
     ///
     /// ```
     /// use freeboard::flowhash::{Ack, FlowKey, FlowTable, TagLine, Transport};
@@ -269,7 +270,7 @@ where
     D: DropPolicy<O>,
     L: Table<TagLine>,
 {
-    /// `flow` is the packet's hash.
+    /// Enqueues a packet with the hash `flow`.
     #[inline(always)]
     fn enqueue(
         &mut self,
@@ -281,8 +282,8 @@ where
         self.enqueue_hashed(now, flow.0, packet, drops).map(|_| ())
     }
 
-    /// Touches the table's lines first as well, where tables are large.
-    #[inline(never)] // once a burst, with registers of its own
+    /// Prefetches the table's cache lines first, for large tables.
+    #[inline(never)] // once per burst, with registers of its own
     fn enqueue_burst(
         &mut self,
         now: Nanos,
@@ -305,8 +306,8 @@ where
 
     sched_core::forward_to_scheduler!(self => self.queues);
 
-    /// What happened in the queue that the flow with this hash has claimed; `None` while it has
-    /// none.
+    /// Returns the counters of the queue that the flow with this hash has claimed; `None` while it
+    /// has none.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let queue = self.queues.directory().table().find(flow.0)?;
         self.queues.flow_counters(FlowId(queue))

@@ -1,45 +1,45 @@
-//! Flows, hosts and tins of one queue: four records, and a queue that serves by them.
+//! Host isolation: flows, hosts and tins of one queue, in four kinds of records, and the queue that
+//! serves by them.
 //!
-//! | record | is | one for each |
+//! | record | contents | one for each |
 //! |---|---|---|
-//! | [`Flow`](records::Flow) | a place on the ring of its turn | queue |
-//! | [`Turn`](records::Turn) | one host in one tin: a place on the ring of the tin, and the ring of its flows | host and tin |
-//! | [`Host`](records::Host) | the tins that it holds packets in | entry of the table of hosts |
+//! | [`Flow`](records::Flow) | position on the ring of its turn | queue |
+//! | [`Turn`](records::Turn) | one host in one tin: position on the ring of the tin, and the ring of its flows | host and tin |
+//! | [`Host`](records::Host) | the tins in which it is backlogged | entry of the table of hosts |
 //! | [`Tin`](records::Tin) | the ring of the turns in it | tin |
 //!
-//! The number of a turn is `host << k | tin`: from a flow to its host and its tin is a shift, and
-//! the turns of a host lie side by side. A packet is served by asking which tin is next
-//! ([`TinChoice`](sched_core::TinChoice)), which turn of the tin, and which flow of the turn. Both
-//! rings are deficit round robin with sparse ones first ([`Ring`](sched_core::Ring)).
+//! The number of a turn is `host << k | tin`: host and tin of a flow are found by a shift, and the
+//! turns of a host are adjacent. The next packet is found by selecting a tin
+//! ([`TinChoice`](sched_core::TinChoice)), a turn of the tin, and a flow of the turn. Both rings
+//! are deficit round robin with sparse ones first ([`Ring`](sched_core::Ring)).
 //!
-//! Where hosts do not count, all flows are of host 0 and nothing of a host is looked up.
+//! In modes without hosts all flows belong to host 0, and no host is looked up.
 //!
-//! **`triple-isolate`.** The turns and flows are on no rings: each tin has rounds, and a flow has a
+//! **`triple-isolate`.** Turns and flows are on no rings: each tin has rounds, and a flow has a
 //! turn in every n-th of them (`rounds.rs`). A [`Turn`](records::Turn) then counts the flows of a
-//! host of the local side; its hosts of the other side are in a table of their own.
+//! host of the local side; the hosts of the other side are in a separate table.
 //!
 //! **Rates and ceilings.** A host conforms to its committed rate, is in excess of it, or waits at
-//! its ceiling, with all of its turns at once (`rates.rs`). Those in excess are on one ring behind
-//! all tins.
+//! its ceiling, with all of its turns at once (`rates.rs`). The turns of hosts in excess are on one
+//! ring, served after all tins.
 //!
 //! **A full set of flows.** A flow that finds all ways of its set taken shares a queue of its own
-//! host: that of its own way, if this is of the same turn, or else the *spare queue* of its host.
-//! There is one for each host. Flows of a host that are crowded out in several tins at once share
-//! it, and are then served in the tin that had it first. Where hosts do not count there is a spare
+//! host: the queue of its own way if that belongs to the same turn, or else the *spare queue* of
+//! its host. There is one for each host. Flows of a host that spill in several tins at once share
+//! it, and are then served in the tin that had it first. In modes without hosts there is a spare
 //! queue for each tin.
 //!
 //! **A full set of hosts.** Hosts share an entry: its turn in each tin, and its spare queue.
 //!
-//! **What is inherited.** A turn keeps what it owes, less than a quantum and a packet, and that it
-//! is used up in this round. The next host that claims the entry has it. So an entry has one early
-//! turn a round, whatever addresses its senders make up.
+//! **Inherited state.** A turn keeps its debt, which is less than a quantum and a packet, and
+//! whether it is used up in this round; the next host that claims the entry inherits both. So an
+//! entry has one early turn per round, however many addresses its senders make up.
 //!
-//! **Other settings under load.** The records are begun anew, and each queued packet is offered
-//! again under its labels: another isolation, another number of tins or another key
-//! ([`Isolated::rebuild`]).
+//! **Reconfiguration under load.** For another isolation, number of tins or key, all records are
+//! reset and each queued packet is enqueued once more under its new labels ([`Isolated::rebuild`]).
 //!
-//! **Cost.** A packet of a flow that is backlogged: a lookup, two rings and the choice among tins,
-//! O(1). A packet of an idle flow: a lookup of its host more.
+//! **Cost.** A packet of a backlogged flow: a lookup, two rings and the choice among tins, O(1). A
+//! packet of an idle flow: also a lookup of its host.
 
 mod acks;
 mod calendar;

@@ -1,8 +1,8 @@
-//! The error of parsers that accept a keyword.
+//! Parsing keywords, and the error for unknown ones.
 
 use core::fmt;
 
-/// A word that names no value of the type it was parsed to, with what was expected.
+/// Error of parsing a keyword: the word is unknown; the message says what was expected.
 ///
 /// ```
 /// use freeboard::Isolation;
@@ -17,7 +17,7 @@ pub struct UnknownKeyword {
 }
 
 impl UnknownKeyword {
-    /// Creates the error of a type; `expected` names its words.
+    /// Creates the error of a type; `expected` lists its keywords.
     pub(crate) const fn expecting(expected: &'static str) -> Self {
         Self { expected }
     }
@@ -31,17 +31,17 @@ impl fmt::Display for UnknownKeyword {
 
 impl core::error::Error for UnknownKeyword {}
 
-/// A type whose values, `$all`, are written by their words and read from them.
+/// Implements `Display` and `FromStr` by keyword for a type with the values `$all`.
 macro_rules! by_word {
     ($type:ident, $word:ident, $all:expr, $expected:expr) => {
-        /// Its word, which reads back to the same value.
+        /// Prints the keyword, which parses to an equal value.
         impl core::fmt::Display for $type {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 f.pad(self.$word())
             }
         }
 
-        /// From its word.
+        /// Parses the keyword.
         impl core::str::FromStr for $type {
             type Err = crate::UnknownKeyword;
 
@@ -65,7 +65,7 @@ mod tests {
         "another".parse::<T>().err().map_or_else(String::new, |error| error.to_string())
     }
 
-    /// Goal: the error of each parser names every word that it accepts.
+    /// Goal: the error of each parser lists every keyword that it accepts.
     #[test]
     fn what_is_expected_is_said_in_full() {
         let all = |text: &str, words: &mut dyn Iterator<Item = &str>| {

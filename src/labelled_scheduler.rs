@@ -1,4 +1,4 @@
-//! One way in for queues that are told a packet's labels.
+//! A common way to enqueue packets by their labels.
 
 use flowhash::TagLine;
 use sched_core::{
@@ -9,16 +9,16 @@ use shaper::Shaped;
 
 use crate::{HashDirectory, Hashed, Isolated, Labelled, Storage};
 
-/// A scheduler that takes packets by their labels: flow and hosts.
+/// A scheduler that enqueues packets by their labels: flow and hosts.
 ///
-/// This trait is the way into a FIFO, into queues found by hash and into isolated queues, each
-/// behind a [`Shaped`] line or not. When a packet finds the queue empty, a line is told that the
-/// time until then was idle, as [`Shaped`] says. Isolated queues are told the hosts.
+/// Implemented for a FIFO, for queues found by hash and for isolated queues, with or without a
+/// [`Shaped`] link. A packet that arrives at an empty queue behind a shaper ends its idle time, as
+/// described for [`Shaped`].
 ///
-/// **A bare label knows no hosts.** [`Isolated`] is a [`Scheduler`] as well, also behind a
-/// [`Shaped`] line. Its [`Scheduler::enqueue`] takes a label of the flow only, and makes each flow
-/// a host of its own: what a host gets then grows with the flows that it opens. Ask for this trait
-/// where hosts are to be isolated, and a call that names a flow only does not compile:
+/// **A bare flow label identifies no hosts.** [`Isolated`] is a [`Scheduler`] too, also behind a
+/// [`Shaped`] link, but [`Scheduler::enqueue`] takes only a flow label and treats each flow as a
+/// host of its own: a host could then get a larger share by opening more flows. Require this trait
+/// where hosts must be isolated, and a call with only a flow does not compile:
 ///
 /// ```compile_fail,E0277
 /// use freeboard::LabelledScheduler;
@@ -47,10 +47,10 @@ use crate::{HashDirectory, Hashed, Isolated, Labelled, Storage};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait LabelledScheduler: Scheduler {
-    /// Takes `packet`, which has these labels, at instant `now`; as [`Scheduler::enqueue`].
+    /// Enqueues `packet` with these labels at time `now`. Otherwise like [`Scheduler::enqueue`].
     ///
     /// # Errors
-    /// As [`Scheduler::enqueue`].
+    /// See [`Scheduler::enqueue`].
     fn enqueue_labelled(
         &mut self,
         now: Nanos,
@@ -60,7 +60,7 @@ pub trait LabelledScheduler: Scheduler {
     ) -> Result<(), Rejected>;
 }
 
-/// The line is told of time that was idle; then the scheduler inside takes the packet.
+/// Ends the idle time of the shaper, then enqueues into the scheduler inside.
 impl<S: LabelledScheduler + ?Sized> LabelledScheduler for Shaped<S> {
     fn enqueue_labelled(
         &mut self,
@@ -78,9 +78,9 @@ impl<S: LabelledScheduler + ?Sized> LabelledScheduler for Shaped<S> {
     }
 }
 
-/// By flow and hosts, as the isolation asks.
+/// Uses flow and hosts, as the isolation requires.
 impl<S: Storage, A: Aqm> LabelledScheduler for Isolated<S, A> {
-    #[inline(always)] // as the enqueue of a scheduler
+    #[inline(always)] // like `Scheduler::enqueue`
     fn enqueue_labelled(
         &mut self,
         now: Nanos,
@@ -92,7 +92,7 @@ impl<S: Storage, A: Aqm> LabelledScheduler for Isolated<S, A> {
     }
 }
 
-/// By flow.
+/// Uses the flow.
 impl<O, M, A, D, L> LabelledScheduler for Hashed<FlowQueues<O, M, A, D>>
 where
     O: FlowScheduler,
@@ -112,7 +112,7 @@ where
     }
 }
 
-/// A FIFO looks at no label.
+/// Uses no label.
 impl<S: Table<Descriptor>> LabelledScheduler for Fifo<S> {
     fn enqueue_labelled(
         &mut self,
@@ -125,7 +125,7 @@ impl<S: Table<Descriptor>> LabelledScheduler for Fifo<S> {
     }
 }
 
-/// A reference is the way in to what it refers to.
+/// Forwards to the referenced scheduler.
 impl<S: LabelledScheduler + ?Sized> LabelledScheduler for &mut S {
     fn enqueue_labelled(
         &mut self,

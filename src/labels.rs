@@ -1,4 +1,4 @@
-//! What a queue with hosts asks about a packet.
+//! Labels: flow, hosts and tin of a packet, as a queue with hosts needs them.
 
 mod identified;
 mod in_tin;
@@ -10,16 +10,16 @@ use crate::HostTerms;
 pub use identified::Identified;
 pub use in_tin::InTin;
 
-/// A packet's flow and hosts as 32-bit labels, told when they are asked for.
+/// A packet's flow and hosts as 32-bit labels, computed on demand.
 ///
-/// The flow is asked for with every packet, the hosts when a flow becomes backlogged, or, where
-/// queues are those of hosts, with every packet instead of the flow. The answers for one packet
-/// must not change.
+/// The flow is queried for every packet, the hosts only when a flow becomes backlogged; in the
+/// modes with one queue per host, the hosts are queried for every packet instead of the flow. The
+/// answers for one packet must not change.
 ///
-/// Labels decide by all their bits: take keyed hashes ([`Labels`], [`OnDemand`]), or numbers of the
-/// caller's (a port, a subscriber) spread by [`flowhash::mix`].
+/// All bits of a label matter: use keyed hashes ([`Labels`], [`OnDemand`]), or your own numbers (a
+/// port, a subscriber) spread with [`flowhash::mix`].
 ///
-/// Labels of subscribers that the caller knows by number, each with a weight:
+/// An example with subscribers known by number, each with a weight:
 ///
 /// ```
 /// use freeboard::flowhash::mix;
@@ -63,33 +63,33 @@ pub use in_tin::InTin;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Labelled {
-    /// The flow.
+    /// Returns the label of the flow.
     fn flow(&self) -> u32;
 
-    /// The host that the packet comes from.
+    /// Returns the label of the source host.
     fn source(&self) -> u32;
 
-    /// The host that the packet goes to.
+    /// Returns the label of the destination host.
     fn destination(&self) -> u32;
 
-    /// The ordered pair of hosts.
+    /// Returns the label of the ordered pair of hosts.
     #[inline]
     fn host_pair(&self) -> u32 {
         let (flow, src_host, dst_host) = (0, self.source(), self.destination());
         Labels { flow, src_host, dst_host }.host_pair()
     }
 
-    /// The tin that the packet is in, asked for with every packet where there are several
-    /// ([`Isolated::set_tins`](crate::Isolated::set_tins)). A tin that there is not is tin 0.
-    /// [`InTin`] gives a tin to any labels.
+    /// Returns the tin of the packet. Queried for every packet if there are several tins
+    /// ([`Isolated::set_tins`](crate::Isolated::set_tins)). A tin number out of range counts as tin
+    /// 0. [`InTin`] adds a tin to any labels.
     #[inline]
     fn tin(&self) -> u8 {
         0
     }
 
-    /// Returns the weight, the rate and the ceiling of the packet's host. Asked for when the host
-    /// becomes backlogged, in the modes that have a level of hosts; the rate and the ceiling only
-    /// where there is [room](crate::IsolatedMemory::with_rates) for them.
+    /// Returns the weight, rate and ceiling of the packet's host. Queried when the host becomes
+    /// backlogged, in the modes with a level of hosts; rate and ceiling are used only if the tables
+    /// have [rates](crate::IsolatedMemory::with_rates).
     #[inline]
     fn host_terms(&self) -> HostTerms {
         HostTerms::default()
@@ -113,15 +113,15 @@ impl Labelled for Labels {
     }
 }
 
-/// A key whose labels are hashed when they are asked for: one hash for most packets.
+/// A flow key whose labels are hashed on demand: one hash for most packets.
 ///
-/// Hosts are those of the key. Behind a parser that follows tunnels they are inner addresses, which
-/// the sender writes as it likes: [`Identified`] knows whose hosts count.
+/// Hosts are those of the key. With a parser that looks into tunnels these are inner addresses,
+/// which the sender can choose freely; [`Identified`] handles that.
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemand<'a, H> {
-    /// What the packet is.
+    /// The flow key of the packet.
     pub key: &'a FlowKey,
-    /// The keyed hash, the same for all packets of a queue.
+    /// The keyed hash, equal for all packets of a queue.
     pub hasher: &'a H,
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use sched_core::TokenBucket;
 
-    /// Answers everything in a way of its own, told by `own`.
+    /// Labels with distinct answers to all queries, derived from `own`.
     struct Particular {
         own: u32,
     }
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Goal: labels in a tin answer what the labels inside answer, but for the tin.
+    /// Goal: labels in a tin answer what the labels inside answer, except for the tin.
     #[test]
     fn labels_in_a_tin_answer_everything() {
         let inside = Particular { own: 20 };

@@ -1,37 +1,23 @@
-//! Router-grade packet scheduling as a library: hosts share the line, flows share what a host has,
-//! sparse flows pass the bulk transfers, and the queue stands here instead of in the modem.
+//! Packet scheduling for routers as a library: fair shares per host and per flow, low delay for
+//! sparse flows, active queue management (AQM), and a shaper that keeps the queue here instead of
+//! in the modem.
 //!
 //! ```text
 //!    what is this packet?        which one is next?             when may it leave?
 //!  ┌─ flowhash ──────────────┐ ┌─ sched_core ────────────────┐ ┌─ shaper ─────────┐
 //!  │ bytes ─▶ key ─▶ labels ─┼─┼▶ queue ─▶ scheduler ─▶ AQM ─┼─┼▶ framing ─▶ rate ┼─▶ link
 //!  └─────────────────────────┘ └───┬──────────────────────┬──┘ └──────────────────┘
-//!                                  ▼ no room              ▼ congestion
-//!                         a long queue gives way,     a drop, or a mark
-//!                         of a host that holds        (ECN)
-//!                         about the most
+//!                                  ▼ full                 ▼ congestion
+//!                         drop from a long queue,    drop, or mark
+//!                         of the host with about     (ECN)
+//!                         the longest backlog
 //! ```
 //!
-//! # Where to begin
+//! # Start here
 //!
-//! | type | what it is |
-//! |---|---|
-//! | [`SmartQueue`] | the assembled queue that most callers want, built by [`SmartQueueBuilder`] |
-//! | [`Isolated`] | queues that keep hosts apart from each other, in all modes of CAKE ([`Isolation`]) |
-//! | [`Hashed`] | any flow scheduler of [`sched_core`], with its flows found by hash |
-//! | [`Shaped`](shaper::Shaped) | a rate ([`Rate`](shaper::Rate)) and a framing ([`Overhead`](shaper::Overhead)) in front of any of them |
-//! | [`LabelledScheduler`] | how a packet is offered with its [`Labels`](flowhash::Labels) |
-//! | [`Scheduler`](sched_core::Scheduler) | how packets are taken out, and what every queue here keeps to |
-//! | [`Buffers`] | numbered buffers for frames |
-//! | [`Segmenter`] | cuts a frame of several segments into the packets that the line sees |
-//!
-//! The crates by themselves: [`flowhash`] (what is this packet?), [`sched_core`] (which packet is
-//! next, which one gives way?), [`shaper`] (when may it leave?).
-//!
-//! # Example
-//!
-//! Hosts isolated, sparse flows first, COBALT and a rate. Time is an argument, and
-//! [`poll_at`](SmartQueue::poll_at) says when to come again:
+//! Most callers want a [`SmartQueue`], built with [`SmartQueueBuilder`]; only the rate is required.
+//! You pass in the time, and [`poll_at`](SmartQueue::poll_at) returns when to call
+//! [`pop`](SmartQueue::pop) next:
 //!
 //! ```
 //! # #[cfg(feature = "alloc")] {
@@ -41,7 +27,7 @@
 //!
 //! let key = [42; 16]; // 16 random bytes
 //! let mut uplink = SmartQueue::upload(Rate::megabits_per_second(1)?).framing("pppoe-llcsnap")?.frames(key)?;
-//! uplink.push(Nanos(0), &[0; 60])?; // a frame that came in
+//! uplink.push(Nanos(0), &[0; 60])?; // an arriving frame
 //! while let Some(frame) = uplink.pop(Nanos(0)) {
 //!     println!("{} bytes leave now", frame.len());
 //! }
@@ -50,34 +36,63 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without an allocator it is [`StaticFrames`], and with buffers of the caller's [`Descriptors`].
-//! The parts can be put together by hand as well: [`by_hand`].
+//! This needs the feature `alloc` (`cargo add freeboard --features alloc`): tables and buffers are
+//! allocated once, at construction. Without an allocator, put a [`StaticFrames`] in a `static`. To
+//! keep packets in your own buffers, use a queue with [`Descriptors`].
 //!
-//! # What it promises
+//! Next steps:
 //!
-//! No operating system, no unsafe code, no clock, no panic that could be reached in a release
-//! build, and no allocation after construction. Work in a call does not grow with the number of
-//! flows or of queued packets. Where a queue of flows makes a promise in bytes, its type returns it
+//! - [`SmartQueueBuilder`] lists all settings. [`QueueSettings`] parses them from a configuration
+//!   string with the keywords of `tc` for CAKE.
+//! - [`FrameQueue`] and [`DescriptorQueue`] list the methods by topic, each with a larger example.
+//! - [`SmartQueue`] describes time, back-pressure, memory and threads.
+//! - `docs/guide/library.md` in the repository is a guide for all crates.
+//!
+//! # Main types
+//!
+//! | type | purpose |
+//! |---|---|
+//! | [`SmartQueue`] | the complete queue: host isolation, AQM, tins, shaper and buffers |
+//! | [`QueueSettings`] | the settings of a queue, as text or as a struct |
+//! | [`TinPlan`] | tins (traffic classes) and the packets that go there; [`TinMode`] has those of CAKE |
+//! | [`QueueStatistics`] | counters and backlog; `Snapshot` also has all flows and hosts |
+//! | [`Isolated`] | queues with host isolation, in all modes of CAKE ([`Isolation`]) |
+//! | [`Hashed`] | any flow scheduler of [`sched_core`], with flows found by hash |
+//! | [`Shaped`](shaper::Shaped) | a rate ([`Rate`](shaper::Rate)) and a framing ([`Overhead`](shaper::Overhead)) in front of any of these |
+//! | [`LabelledScheduler`] | the trait to enqueue a packet with its [`Labels`](flowhash::Labels) |
+//! | [`Scheduler`](sched_core::Scheduler) | the trait to dequeue packets, and the contract of every queue here |
+//! | [`Buffers`] | numbered buffers for frames |
+//! | [`Segmenter`] | splits a GSO super-packet into the packets that the link carries |
+//!
+//! To assemble other combinations yourself, see [`by_hand`]. The parts are crates of their own:
+//! [`flowhash`] (reads packets), [`sched_core`] (orders and drops them), [`shaper`] (times them).
+//!
+//! # Guarantees
+//!
+//! No operating system, no unsafe code, no clock, no reachable panic in release builds, and no
+//! allocation after construction. The work per call does not grow with the number of flows or of
+//! queued packets. Where a scheduler bounds delay or service in bytes, its type returns the bound
 //! as a [`Guarantee`](sched_core::Guarantee).
 //!
 //! # Features
 //!
-//! On by default, each a part of a [`SmartQueue`] that takes flash where no setting asks for it:
+//! On by default; each adds a part of [`SmartQueue`] that takes flash even where no setting uses
+//! it:
 //!
-//! - `ack-filter`: the filter of TCP acknowledgements.
+//! - `ack-filter`: the filter for TCP acknowledgements.
 //! - `aqms`: RED, BLUE, PIE and PI2, beside COBALT and CoDel.
-//! - `tins`: up to eight tins, and the plans of CAKE.
+//! - `tins`: up to eight tins, and the tin plans of CAKE. Without it every queue has one tin.
 //!
 //! Off by default:
 //!
 //! - `alloc`: `Heap`, tables on the heap.
-//! - `defmt`: `defmt::Format` for the types that a firmware logs.
-//! - `heapless`: `Buffers::store_received`: frames from a ring between an interrupt and the main
-//!   loop.
-//! - `serde`: `serde::Serialize` for statistics; for settings, as their text, `serde::Deserialize`
-//!   too.
+//! - `defmt`: `defmt::Format` for the types that firmware logs.
+//! - `heapless`: `Buffers::store_received`, which stores frames from a ring between an interrupt
+//!   and the main loop.
+//! - `serde`: `serde::Serialize` for statistics; `serde::Serialize` and `serde::Deserialize` for
+//!   settings, as text.
 #![no_std]
-// Pages link to what is there with the feature `alloc`; the published pages have all features.
+// Some links need the feature `alloc`; the published pages have all features.
 #![cfg_attr(not(feature = "alloc"), allow(rustdoc::broken_intra_doc_links))]
 #![deny(
     clippy::indexing_slicing,
@@ -149,7 +164,7 @@ pub use storage::{Allocate, NoTable, Slices, Storage};
 pub use tins::{Dscp, Fwmark, Tin, TinBy, TinMode, TinName, TinPlan, TinPlanError, TinShare};
 pub use {flowhash, sched_core, shaper};
 
-/// The examples of the READMEs, of the repository and of the package, and of the guide.
+/// Doc tests of the READMEs of repository and package, and of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/disciplines/autorate.md")]

@@ -1,5 +1,5 @@
-//! A super-packet cut into the packets that the line sees: headers, sequence numbers, flags and
-//! checksums of each.
+//! Software segmentation (GSO): splits a super-packet into the packets that the link carries, with
+//! headers, sequence numbers, flags and checksums of each.
 
 use core::fmt;
 
@@ -13,9 +13,8 @@ const UDP: u8 = 17;
 const IPV6: u8 = 41;
 const GRE: u8 = 47;
 const FRAGMENT: u8 = 44;
-/// Extension headers of IPv6 that may stand before the upper layer (IANA): hop-by-hop, routing,
-/// ESP, authentication, destination options, mobility, host identity, Shim6, and two for
-/// experiments.
+/// Extension headers of IPv6 that may precede the upper layer (IANA): hop-by-hop, routing, ESP,
+/// authentication, destination options, mobility, host identity, Shim6, and two for experiments.
 const EXTENSION_HEADERS: [u8; 10] = [0, 43, 50, 51, 60, 135, 139, 140, 253, 254];
 
 /// Flags of TCP (RFC 9293 §3.1, RFC 3168 §6.1).
@@ -28,42 +27,41 @@ const CWR: u8 = 0x80;
 
 const IPV6_HEADER: usize = 40;
 const UDP_HEADER: usize = 8;
-/// EtherTypes (IANA), and PPP's numbers of the same protocols.
+/// EtherTypes (IANA), and the PPP protocol numbers for the two.
 const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHER_IPV6: [u8; 2] = [0x86, 0xdd];
 const ETHER_PPPOE: [u8; 2] = [0x88, 0x64];
 const PPP_IPV4: [u8; 2] = [0x00, 0x21];
 const PPP_IPV6: [u8; 2] = [0x00, 0x57];
-/// Headers of PPPoE and PPP, and where the length of the former is.
+/// Length of the PPPoE and PPP headers, and the offset of PPPoE's length field.
 const PPPOE_HEADER: usize = 8;
 const PPPOE_LENGTH: usize = 4;
 
-/// Cuts a frame of several segments (GSO, TSO, GRO) of TCP or UDP, over IPv4 or IPv6, behind VLAN
-/// tags or without: writes one segment after the other into a buffer of the caller's, each a frame
-/// of its own.
+/// Segments a super-packet (GSO, TSO, GRO) of TCP or UDP over IPv4 or IPv6, with or without VLAN
+/// tags: writes one segment after the other into your own buffer, each as a complete frame.
 ///
-/// What a segment has of the frame, and what is its own:
+/// Fields of a segment:
 ///
-/// | field | segment |
+/// | field | value |
 /// |---|---|
-/// | link header, VLAN tags, addresses, ports, class, options, acknowledgement, window | as in the frame |
+/// | link header, VLAN tags, addresses, ports, class, options, acknowledgement, window | copied from the frame |
 /// | payload | the next bytes; all segments but the last have the given size |
-/// | lengths of IPv4, IPv6, UDP | its own |
+/// | lengths of IPv4, IPv6, UDP | those of the segment |
 /// | identification of IPv4 | counts up from that of the frame (RFC 6864 §4: unique where fragments are allowed) |
 /// | sequence number of TCP | that of its payload, modulo 2³² |
 /// | FIN, PSH | in the last segment only |
 /// | CWR | in the first segment only (RFC 3168 §6.1.2), or [in all](Self::with_accurate_ecn) |
-/// | checksums of IPv4, TCP, UDP | computed anew, whatever the frame has there |
+/// | checksums of IPv4, TCP, UDP | recomputed, whatever the frame has there |
 ///
-/// A frame that is cut should have right checksums or open ones, as devices give them: an error in
-/// the payload is not found here, and hidden by the new checksums. Bytes behind the IP packet,
-/// which pad a frame, are left out.
+/// The frame should have correct checksums or open ones, as devices provide: an error in the
+/// payload is not detected here, and the new checksums hide it. Bytes after the IP packet, which
+/// pad a frame, are left out.
 ///
-/// What cannot be cut is refused, [`CutError`]; the frame is only read. Of a tunnel and of PPPoE
-/// the packets inside are cut, and only a device says that it means these:
-/// [`offloaded`](Self::offloaded).
+/// A frame that cannot be segmented is refused with [`CutError`]; the frame is only read. For
+/// tunnels and PPPoE the packets inside are segmented, but only if the device says that it means
+/// these: [`offloaded`](Self::offloaded).
 ///
-/// Cost: two passes over the bytes of a segment, one to copy and one to add; a division for each
+/// Cost: two passes over the bytes of a segment, one to copy and one to sum; a division for each
 /// frame. Memory: none.
 ///
 /// ```
@@ -93,7 +91,7 @@ pub struct Segmenter<'a> {
     packet: &'a [u8],
     /// Bytes before the IP header.
     ip: usize,
-    /// Bytes before the header of TCP or UDP.
+    /// Bytes before the TCP or UDP header.
     upper: usize,
     /// Bytes before the payload: `ip <= upper <= headers <= packet.len()`.
     headers: usize,
@@ -102,30 +100,30 @@ pub struct Segmenter<'a> {
     is_accurate_ecn: bool,
     /// The headers of a tunnel around the IP packet.
     tunnel: Option<Tunnel>,
-    /// Where the header of PPPoE is, if there is one.
+    /// The offset of the PPPoE header, if there is one.
     pppoe: Option<usize>,
     segments: Segments,
     /// Bytes of payload in each segment but the last; not 0.
     size: usize,
-    /// Bytes of payload that were written.
+    /// Bytes of payload written so far.
     done: usize,
-    /// Segments that were written.
+    /// Segments written so far.
     written: u16,
 }
 
-/// What is around the packet that is cut: an IP header, and the header between the two, if there is
-/// one.
+/// The headers around the inner packet: an outer IP header, and the header between the two, if
+/// there is one.
 #[derive(Clone, Copy, Debug)]
 struct Tunnel {
-    /// Where the outer IP header is.
+    /// Offset of the outer IP header.
     ip: usize,
     is_v4: bool,
-    /// Where what it carries begins.
+    /// Offset of the outer IP header's payload.
     upper: usize,
     between: Between,
 }
 
-/// The header behind the outer IP header.
+/// The header after the outer IP header.
 #[derive(Clone, Copy, Debug)]
 enum Between {
     /// IP in IP.
@@ -139,12 +137,12 @@ enum Between {
 }
 
 impl<'a> Segmenter<'a> {
-    /// Reads the headers of an Ethernet II frame, of whose payload each segment is to have `size`
-    /// bytes: the segment size that the device says (`gso_size` of a virtio header). A frame with
-    /// no more payload is one segment.
+    /// Parses the headers of an Ethernet II frame, to segment its payload into `size` bytes each:
+    /// the segment size stated by the device (`gso_size` of a virtio header). A frame with no more
+    /// payload than that is one segment.
     ///
     /// # Errors
-    /// [`CutError`] says why the frame cannot be cut.
+    /// [`CutError`] if the frame cannot be segmented.
     pub fn ethernet(frame: &'a [u8], size: u16) -> Result<Self, CutError> {
         let parsed = parse::ethernet(frame);
         match (parsed.ip, parsed.ending) {
@@ -155,18 +153,18 @@ impl<'a> Segmenter<'a> {
         }
     }
 
-    /// Reads the headers of an Ethernet II frame whose open checksum begins at byte `start`:
-    /// `csum_start` of a virtio header. The TCP or UDP header whose payload is cut begins there,
-    /// also inside a tunnel or PPPoE; `size` is that of [`ethernet`](Self::ethernet).
+    /// Parses the headers of an Ethernet II frame whose open checksum begins at byte `start`:
+    /// `csum_start` of a virtio header. The TCP or UDP header whose payload is segmented begins
+    /// there, also inside a tunnel or PPPoE. For `size` see [`ethernet`](Self::ethernet).
     ///
-    /// Tunnels that are followed: IPv4 or IPv6 in either, in GRE without sequence numbers, or in
-    /// UDP, where an Ethernet frame behind any header may be between, as in VXLAN and Geneve. Each
-    /// segment has all headers before `start`: lengths, identifications and checksums of the outer
-    /// ones are its own, and a checksum of UDP that is 0 stays 0.
+    /// Supported tunnels: IPv4 or IPv6 in either, in GRE without sequence numbers, or in UDP, with
+    /// an optional Ethernet frame after any header, as in VXLAN and Geneve. Each segment has all
+    /// headers before `start`, with lengths, identifications and checksums of its own; a UDP
+    /// checksum of 0 stays 0.
     ///
     /// # Errors
-    /// [`CutError`] says why the frame cannot be cut. [`CutError::Tunnel`] if no headers that are
-    /// followed lead to `start`.
+    /// [`CutError`] if the frame cannot be segmented; [`CutError::Tunnel`] if no supported headers
+    /// lead to `start`.
     ///
     /// ```
     /// use freeboard::Segmenter;
@@ -206,7 +204,7 @@ impl<'a> Segmenter<'a> {
                 (inner, Some(tunnel))
             }
         };
-        // What is behind the packet inside would be left out of the outer one.
+        // Bytes after the inner packet would be left out of the outer one.
         if inner.end != outer.end || inner.upper != start {
             return Err(CutError::Tunnel);
         }
@@ -214,15 +212,16 @@ impl<'a> Segmenter<'a> {
         Ok(Self { tunnel, pppoe, ..whole })
     }
 
-    /// As [`ethernet`](Self::ethernet), of a raw IP packet, as TUN devices give them.
+    /// Parses the headers of a raw IP packet, as TUN devices deliver, to segment its payload. For
+    /// `size` see [`ethernet`](Self::ethernet).
     ///
     /// # Errors
-    /// [`CutError`] says why the packet cannot be cut.
+    /// [`CutError`] if the packet cannot be segmented.
     pub fn ip(packet: &'a [u8], size: u16) -> Result<Self, CutError> {
         Self::behind(packet, 0, size)
     }
 
-    /// Reads the headers behind `ip` bytes.
+    /// Parses the headers after `ip` bytes.
     fn behind(frame: &'a [u8], ip: usize, size: u16) -> Result<Self, CutError> {
         let there = frame.get(ip..).unwrap_or_default();
         let (header, length, protocol) = match *there {
@@ -265,30 +264,30 @@ impl<'a> Segmenter<'a> {
     }
 
     /// Keeps CWR in all segments: with accurate ECN (RFC 9768) it is a bit of a counter, which each
-    /// segment repeats. In a virtio header, a frame whose CWR belongs to the first segment has the
-    /// bit `VIRTIO_NET_HDR_GSO_ECN`.
+    /// segment repeats. In a virtio header, a frame whose CWR belongs to the first segment only has
+    /// the bit `VIRTIO_NET_HDR_GSO_ECN`.
     #[must_use]
     pub const fn with_accurate_ecn(mut self) -> Self {
         self.is_accurate_ecn = true;
         self
     }
 
-    /// What the frame is cut into, those included that were written: their number and lengths.
+    /// Returns number and lengths of all segments, including those already written.
     #[must_use]
     pub const fn segments(&self) -> Segments {
         self.segments
     }
 
-    /// Where a device that completes checksums begins to add, and how far behind that the checksum
-    /// is, in bytes: `csum_start` and `csum_offset` of a virtio header. A frame of which the device
-    /// says other numbers is a tunnel, of which the packets inside are to be cut:
-    /// [`offloaded`](Self::offloaded).
+    /// Returns the position from which a device that completes checksums sums, and the distance
+    /// from there to the checksum, in bytes: `csum_start` and `csum_offset` of a virtio header. If
+    /// the device states other numbers, the frame is a tunnel whose inner packets are to be
+    /// segmented: [`offloaded`](Self::offloaded).
     #[must_use]
     pub const fn open_checksum(&self) -> (usize, usize) {
         (self.upper, if self.is_tcp { 16 } else { 6 })
     }
 
-    /// The length in bytes of the segment that is next; `None` behind the last.
+    /// Returns the length in bytes of the next segment; `None` after the last.
     #[must_use]
     pub fn next_len(&self) -> Option<usize> {
         let rest = self.packet.len().saturating_sub(self.headers).saturating_sub(self.done);
@@ -296,9 +295,9 @@ impl<'a> Segmenter<'a> {
         (!is_over).then(|| self.headers.saturating_add(rest.min(self.size)))
     }
 
-    /// Writes the next segment to the beginning of `place`, and returns its length. `None` behind
-    /// the last, and where `place` is shorter than [`next_len`](Self::next_len): nothing is written
-    /// then.
+    /// Writes the next segment to the beginning of `place` and returns its length. Returns `None`
+    /// after the last segment, or, without writing, if `place` is shorter than
+    /// [`next_len`](Self::next_len).
     pub fn write_next(&mut self, place: &mut [u8]) -> Option<usize> {
         let len = self.next_len()?;
         let segment = place.get_mut(..len)?;
@@ -323,7 +322,7 @@ impl<'a> Segmenter<'a> {
             self.write_tunnel(segment, tunnel)?;
         }
         if let Some(at) = self.pppoe {
-            // The protocol of PPP counts (RFC 2516 §4).
+            // The PPP protocol field counts as payload (RFC 2516 §4).
             let length = self.len_behind(at.saturating_add(PPPOE_HEADER - 2));
             copy(segment.get_mut(at.saturating_add(PPPOE_LENGTH)..)?, &length.to_be_bytes());
         }
@@ -332,14 +331,14 @@ impl<'a> Segmenter<'a> {
         Some(len)
     }
 
-    /// The length of the segment that is next, less the `before` bytes before a header.
+    /// Returns the length of the next segment, less the `before` bytes before a header.
     fn len_behind(&self, before: usize) -> u16 {
         let len = self.next_len().unwrap_or_default().saturating_sub(before);
         u16::try_from(len).unwrap_or(u16::MAX)
     }
 
-    /// The headers of a tunnel, behind which all is written. `None` if they are not there, which
-    /// they are.
+    /// Completes the headers of a tunnel, after everything inside is written. `None` only if they
+    /// are missing, which cannot happen.
     fn write_tunnel(&self, segment: &mut [u8], tunnel: Tunnel) -> Option<()> {
         let Tunnel { ip, is_v4, upper, between } = tunnel;
         let addresses = match is_v4 {
@@ -363,8 +362,8 @@ impl<'a> Segmenter<'a> {
         Some(())
     }
 
-    /// Length, identification and checksum of a header behind `ip` bytes; returns the sum of the
-    /// addresses.
+    /// Writes length, identification and checksum of an IPv4 header after `ip` bytes; returns the
+    /// sum of the addresses.
     fn write_v4(&self, header: &mut [u8], ip: usize) -> u64 {
         let length = self.len_behind(ip);
         if let [_, _, l0, l1, i0, i1, _, _, _, _, c0, c1, ..] = header {
@@ -380,7 +379,7 @@ impl<'a> Segmenter<'a> {
         header.get(12..20).map_or(0, sum)
     }
 
-    /// Length of a header behind `ip` bytes; returns the sum of the addresses.
+    /// Writes the length of an IPv6 header after `ip` bytes; returns the sum of the addresses.
     fn write_v6(&self, header: &mut [u8], ip: usize) -> u64 {
         let length = self.len_behind(ip.saturating_add(IPV6_HEADER));
         if let [_, _, _, _, l0, l1, ..] = header {
@@ -389,7 +388,7 @@ impl<'a> Segmenter<'a> {
         header.get(8..IPV6_HEADER).map_or(0, sum)
     }
 
-    /// Sequence number, flags and checksum of a segment of TCP.
+    /// Writes sequence number, flags and checksum of a TCP segment.
     fn write_tcp(&self, upper: &mut [u8], addresses: u64, is_last: bool) {
         if let [_, _, _, _, s0, s1, s2, s3, _, _, _, _, _, flags, _, _, c0, c1, ..] = upper {
             let before = u32::from_be_bytes([*s0, *s1, *s2, *s3]);
@@ -410,16 +409,16 @@ impl<'a> Segmenter<'a> {
     }
 }
 
-/// Whether an EtherType stands before the IP header: behind PPPoE it is the protocol number of PPP.
+/// Returns true if an EtherType precedes the IP header; after PPPoE it is a PPP protocol number.
 fn is_announced(frame: &[u8], ip: usize) -> bool {
     let before = frame.get(..ip).unwrap_or_default();
     let is_ip = matches!(before.last_chunk(), Some(&ETHER_IPV4 | &ETHER_IPV6));
-    // Behind SNAP the frame has a length of its own.
+    // After SNAP the frame has a length field of its own.
     let is_snap = matches!(*before, [.., l0, _, 0xaa, 0xaa, 3, 0, 0, 0, _, _] if l0 < 6);
     is_ip && !(is_snap && ip >= 22)
 }
 
-/// Where the header of PPPoE is that stands before the IP header, with PPP's number in two bytes.
+/// Returns the offset of the PPPoE header before the IP header, with the PPP protocol in two bytes.
 fn pppoe(frame: &[u8], ip: usize) -> Result<usize, CutError> {
     let at = ip.checked_sub(PPPOE_HEADER).ok_or(CutError::NotIp)?;
     let before = |end: usize| frame.get(..end).and_then(<[u8]>::last_chunk);
@@ -430,7 +429,7 @@ fn pppoe(frame: &[u8], ip: usize) -> Result<usize, CutError> {
     }
 }
 
-/// An IP header, and where its packet is.
+/// An IP header and the extent of its packet.
 #[derive(Clone, Copy, Debug)]
 struct Layer {
     ip: usize,
@@ -441,7 +440,7 @@ struct Layer {
 }
 
 impl Layer {
-    /// The header at `ip`.
+    /// Parses the header at `ip`.
     fn read(frame: &[u8], ip: usize) -> Result<Self, CutError> {
         let there = frame.get(ip..).unwrap_or_default();
         let is_v4 = match there.first().map(|first| first >> 4) {
@@ -458,7 +457,8 @@ impl Layer {
         Ok(Self { ip, is_v4, upper, end, protocol })
     }
 
-    /// The packet inside, of which what it carries begins at `start`, and the headers around it.
+    /// Returns the inner packet, whose upper-layer header begins at `start`, and the headers around
+    /// it.
     fn inside(self, frame: &[u8], start: usize) -> Result<(Self, Tunnel), CutError> {
         let carried = frame.get(self.upper..self.end).unwrap_or_default();
         let (between, behind) = match (self.protocol, carried) {
@@ -485,7 +485,8 @@ impl Layer {
     }
 }
 
-/// The IP header from `from` on that ends at `start`, behind an EtherType or right at `from`.
+/// Returns the offset of the IP header that ends at `start`, after an EtherType or directly at
+/// `from`.
 fn inside_ethernet(frame: &[u8], from: usize, start: usize) -> Option<usize> {
     [20, IPV6_HEADER].into_iter().find_map(|header| {
         let ip = start.checked_sub(header)?;
@@ -499,8 +500,8 @@ fn inside_ethernet(frame: &[u8], from: usize, start: usize) -> Option<usize> {
     })
 }
 
-/// Whether a header of GRE has a checksum, and its length (RFC 2784 §2, RFC 2890 §2). `None` for
-/// one with sequence numbers, which each packet has its own of, and for one with what is not known.
+/// Returns whether a GRE header has a checksum, and its length (RFC 2784 §2, RFC 2890 §2). `None`
+/// for one with sequence numbers, which differ per packet, or with unknown fields.
 fn gre(flags: u8, version: u8) -> Option<(bool, usize)> {
     const CHECKSUM: u8 = 0x80;
     const KEY: u8 = 0x20;
@@ -512,14 +513,14 @@ fn gre(flags: u8, version: u8) -> Option<(bool, usize)> {
     Some((has_checksum, fields.saturating_mul(4).saturating_add(4)))
 }
 
-/// Length and checksum of a datagram.
+/// Writes length and checksum of a UDP datagram.
 fn write_udp(upper: &mut [u8], addresses: u64) {
     let length = u16::try_from(upper.len()).unwrap_or(u16::MAX);
     if let [_, _, _, _, l0, l1, c0, c1, ..] = upper {
         [*l0, *l1] = length.to_be_bytes();
         [*c0, *c1] = [0; 2];
     }
-    // A checksum of 0 says that there is none (RFC 768).
+    // A checksum of 0 means that there is none (RFC 768).
     let checksum = match checksum(upper, addresses, UDP) {
         0 => u16::MAX,
         other => other,
@@ -529,7 +530,7 @@ fn write_udp(upper: &mut [u8], addresses: u64) {
     }
 }
 
-/// The length of the header of an IPv4 packet, that of the packet, and its protocol.
+/// Returns header length, packet length and protocol of an IPv4 packet.
 fn v4(there: &[u8]) -> Result<(usize, usize, u8), CutError> {
     let [first, _, l0, l1, _, _, f0, f1, _, protocol, ..] = *there else {
         return Err(CutError::Truncated);
@@ -546,14 +547,14 @@ fn v4(there: &[u8]) -> Result<(usize, usize, u8), CutError> {
     Ok((header, length, protocol))
 }
 
-/// As [`v4`], of an IPv6 packet.
+/// Returns header length, packet length and protocol of an IPv6 packet.
 fn v6(there: &[u8]) -> Result<(usize, usize, u8), CutError> {
     let [_, _, _, _, l0, l1, next, ..] = *there else { return Err(CutError::Truncated) };
     let payload = usize::from(u16::from_be_bytes([l0, l1]));
     Ok((IPV6_HEADER, payload.saturating_add(IPV6_HEADER), next))
 }
 
-/// The length of the header of TCP.
+/// Returns the length of the TCP header.
 fn tcp(upper: &[u8]) -> Result<usize, CutError> {
     const REFUSED: u8 = SYN | RST | URG;
     let [_, _, _, _, _, _, _, _, _, _, _, _, offset, flags, ..] = *upper else {
@@ -572,7 +573,7 @@ fn tcp(upper: &[u8]) -> Result<usize, CutError> {
     Ok(header)
 }
 
-/// The length of the header of UDP.
+/// Returns the length of the UDP header.
 fn udp(upper: &[u8]) -> Result<usize, CutError> {
     let [_, _, _, _, l0, l1, _, _, ..] = *upper else { return Err(CutError::Truncated) };
     let is_whole = usize::from(u16::from_be_bytes([l0, l1])) == upper.len();
@@ -585,19 +586,19 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// A number of bytes of one packet.
+/// Converts a number of bytes of one packet.
 fn count(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// The checksum of TCP or UDP (RFC 9293 §3.1, RFC 8200 §8.1), where the field for it is 0.
+/// Returns the checksum of TCP or UDP (RFC 9293 §3.1, RFC 8200 §8.1), with the checksum field 0.
 fn checksum(upper: &[u8], addresses: u64, protocol: u8) -> u16 {
     let pseudo = addresses.wrapping_add(protocol.into()).wrapping_add(upper.len() as u64);
     !folded(pseudo.wrapping_add(sum(upper)))
 }
 
-/// The sum of the words of `bytes`, an odd one padded with a zero behind it (RFC 1071). By fours: a
-/// carry out of the lower word is as much in the upper one.
+/// Returns the sum of the 16-bit words of `bytes`, padded with a zero if odd (RFC 1071). Adds 32
+/// bits at a time: a carry from the lower word counts the same in the upper one, modulo 0xffff.
 fn sum(bytes: &[u8]) -> u64 {
     let (fours, rest) = bytes.as_chunks::<4>();
     let sum = fours
@@ -608,7 +609,7 @@ fn sum(bytes: &[u8]) -> u64 {
     sum.wrapping_add(u64::from(u32::from_be_bytes(last)))
 }
 
-/// A sum of less than 2⁴⁸ in ones' complement arithmetic of 16 bits.
+/// Folds a sum below 2⁴⁸ to 16 bits in ones' complement arithmetic.
 fn folded(sum: u64) -> u16 {
     let sum = (sum & 0xffff_ffff).wrapping_add(sum >> 32);
     let sum = (sum & 0xffff).wrapping_add(sum >> 16);
@@ -617,31 +618,30 @@ fn folded(sum: u64) -> u16 {
     u16::try_from(sum & 0xffff).unwrap_or(u16::MAX)
 }
 
-/// Why a frame cannot be cut.
+/// Error of a frame that cannot be segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CutError {
-    /// The size of a segment is 0, or the frame is too long.
+    /// The segment size is 0, or the frame is too long.
     Segments(SegmentsError),
-    /// The frame ends inside a header, or before its IP packet.
+    /// The frame ends inside a header, or before the end of its IP packet.
     Truncated,
     /// A header contradicts itself: an IPv4 or TCP header shorter than 20 bytes, an IPv4 packet
-    /// shorter than its header, a datagram whose length is another than its packet's.
+    /// shorter than its header, a datagram whose length differs from its packet's.
     Malformed,
-    /// The frame is no IP packet behind at most four VLAN tags. PPPoE is followed by
-    /// [`Segmenter::offloaded`] alone.
+    /// The frame is no IP packet after at most four VLAN tags. PPPoE is supported by
+    /// [`Segmenter::offloaded`] only.
     NotIp,
-    /// No headers that are followed lead to where the device says that the checksum begins.
+    /// No supported headers lead to the position where the device says that the checksum begins.
     Tunnel,
     /// The frame is a fragment.
     Fragment,
-    /// An extension header of IPv6, which is not followed: its protocol number. Packets above 64 kB
-    /// have one.
+    /// An unsupported IPv6 extension header: its protocol number. Packets above 64 kB have one.
     ExtensionHeader(u8),
     /// A protocol other than TCP and UDP: its number.
     Protocol(u8),
-    /// Flags of TCP whose place is not clear when the segment is cut: SYN 0x02, RST 0x04, URG 0x20.
+    /// TCP flags that cannot be assigned to a segment: SYN 0x02, RST 0x04, URG 0x20.
     Flags(u8),
 }
 
@@ -649,15 +649,17 @@ impl fmt::Display for CutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Segments(why) => why.fmt(f),
-            Self::Truncated => f.write_str("frame that ends before its headers or its packet do"),
-            Self::Malformed => f.write_str("header that contradicts itself"),
+            Self::Truncated => {
+                f.write_str("frame is truncated (expected complete headers and packet)")
+            }
+            Self::Malformed => f.write_str("inconsistent header"),
             Self::NotIp => f.write_str("no IP packet (expected IPv4 or IPv6)"),
             Self::Tunnel => f.write_str(
                 "no TCP or UDP where the checksum begins (expected one packet in IP, GRE or UDP)",
             ),
             Self::Fragment => f.write_str("fragment (expected a whole packet)"),
             Self::ExtensionHeader(number) => {
-                write!(f, "extension header {number} (expected TCP or UDP behind IPv6)")
+                write!(f, "extension header {number} (expected TCP or UDP after IPv6)")
             }
             Self::Protocol(number) => {
                 write!(f, "protocol {number} (expected {TCP}, TCP, or {UDP}, UDP)")
@@ -669,7 +671,7 @@ impl fmt::Display for CutError {
     }
 }
 
-/// Without a source: the text has all of it.
+/// Has no source: the text is complete.
 impl core::error::Error for CutError {}
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The settings of a whole queue in the words of `tc`: `bandwidth 20mbit diffserv4 dual-srchost nat
-//! wash rtt 30ms pppoe-ptm`.
+//! Settings of a whole queue as a configuration string with the keywords of `tc`: `bandwidth 20mbit
+//! diffserv4 dual-srchost nat wash rtt 30ms pppoe-ptm`.
 
 #[cfg(feature = "serde")]
 mod as_text;
@@ -20,18 +20,18 @@ use crate::tins::{TinBy, TinPlan};
 
 pub use error::{SettingsError, SettingsProblem};
 
-/// What a queue is told, word by word; `None` where nothing is said, which leaves a builder or a
-/// queue as it is.
+/// The settings of a queue. A field that is `None` leaves a builder or a queue unchanged.
 ///
-/// The words are those of `tc` for CAKE, so that what works there can be pasted here, and some of
-/// our own. They act from left to right: of two that contradict each other the later one holds.
+/// The keywords are those of `tc` for CAKE, so that its configuration can be pasted here, and some
+/// additional ones. They are applied from left to right; if two contradict each other, the later
+/// one holds.
 ///
-/// | words | field |
+/// | keywords | field |
 /// |---|---|
 /// | `bandwidth 20mbit`, `unlimited`, `bandwidth stopped` | [`rate`](Self::rate) |
 /// | `besteffort`, `precedence`, `diffserv3`, `diffserv4`, `diffserv8` | [`tins`](Self::tins), by [`TinMode`](crate::TinMode) |
-/// | `tin calls share 1/4 weight 256`, the lowest tin first | [`tins`](Self::tins), of the caller's; a share is all unless said, a weight by the share |
-/// | `map EF,VA,40 calls`, `default-tin rest` | code points of either, by name or number ([`Dscp`](crate::Dscp)) |
+/// | `tin calls share 1/4 weight 256`, the lowest tin first | [`tins`](Self::tins) of your own; the share defaults to 1, the weight to one in proportion to the share |
+/// | `map EF,VA,40 calls`, `default-tin rest` | code points of either kind of plan, by name or number ([`Dscp`](crate::Dscp)) |
 /// | `tin-by dscp`, `tin-by inner-dscp`, `tin-by priority` | [`tin_by`](Self::tin_by) |
 /// | `fwmark 0xff` | [`fwmark`](Self::fwmark); `0` for none |
 /// | `flows`, `srchost`, `dsthost`, `hosts`, `dual-srchost`, `dual-dsthost`, `triple-isolate` | [`isolation`](Self::isolation) |
@@ -48,18 +48,16 @@ pub use error::{SettingsError, SettingsProblem};
 /// | `split-gso`, `no-split-gso` | [`split_gso`](Self::split_gso) |
 /// | `overhead 44 mpu 96 atm`, `wireguard pppoe-ptm ether-vlan` | [`framing`](Self::framing), by [`Overhead::from_keywords`] |
 ///
-/// The first line that `tc -s qdisc` prints of a CAKE queue is accepted as it is: what stands
-/// before the settings (`qdisc cake 8001: root refcnt 2`) is skipped.
+/// The first line that `tc -s qdisc` prints for a CAKE queue can be pasted whole: the part before
+/// the settings (`qdisc cake 8001: root refcnt 2`) is skipped.
 ///
-/// Two words of `tc` are refused by name, since no queue here does what they say
-/// ([`SettingsProblem::NotOffered`]): `flowblind`, which has no flows to isolate, and
-/// `interplanetary`, which is beyond the longest [`Rtt`].
+/// Two keywords of `tc` are known but not supported ([`SettingsProblem::NotOffered`]): `flowblind`,
+/// which isolates no flows, and `interplanetary`, which exceeds the longest [`Rtt`].
 ///
-/// A queue is built of settings by
-/// [`SmartQueueBuilder::settings`](crate::SmartQueueBuilder::settings), and says its own
-/// by [`SmartQueue::settings`](crate::SmartQueue::settings).
+/// [`SmartQueueBuilder::settings`](crate::SmartQueueBuilder::settings) applies settings to a queue,
+/// and [`SmartQueue::settings`](crate::SmartQueue::settings) returns those of a queue.
 ///
-/// What is printed reads back to the same settings:
+/// The printed form parses to equal settings:
 ///
 /// ```
 /// use freeboard::QueueSettings;
@@ -75,9 +73,9 @@ pub use error::{SettingsError, SettingsProblem};
 /// # Ok::<(), freeboard::SettingsError>(())
 /// ```
 ///
-/// With the feature `serde` settings are a string of these words, in both directions.
+/// With the feature `serde`, settings are (de)serialized as a string of these keywords.
 ///
-/// An error points at the word, and says what is accepted there:
+/// An error points at the wrong word and says what was expected:
 ///
 /// ```
 /// use freeboard::QueueSettings;
@@ -90,48 +88,48 @@ pub use error::{SettingsError, SettingsProblem};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct QueueSettings {
-    /// The rate of the line.
+    /// The rate of the link.
     pub rate: Option<Rate>,
-    /// The tins, and which packet goes to which.
+    /// The tins, and the mapping of packets to them.
     pub tins: Option<TinPlan>,
-    /// Which header names the tin of a packet.
+    /// The header that selects the tin of a packet.
     pub tin_by: Option<TinBy>,
-    /// Which bits of the caller's mark name a tin ([`Fwmark`](crate::Fwmark)); 0 for none.
+    /// The bits of the caller's mark that select a tin ([`Fwmark`](crate::Fwmark)); 0 for none.
     pub fwmark: Option<u32>,
-    /// What shares the line.
+    /// The isolation of hosts and flows.
     pub isolation: Option<Isolation>,
-    /// Whether a host has one share in all tins together, and not one in each.
+    /// True for one share per host in all tins together, false for one in each tin.
     pub hosts_across_tins: Option<bool>,
-    /// Whether flows and hosts are those behind a translation of addresses: for the caller, who
-    /// has the table ([`with_nat`](crate::SmartQueue::with_nat)).
+    /// True if flows and hosts are those behind an address translation. Left to the caller, who has
+    /// the table ([`with_nat`](crate::SmartQueue::with_nat)).
     pub nat: Option<bool>,
-    /// Whether frames leave without their code points.
+    /// True if frames leave with their code point cleared.
     pub wash: Option<bool>,
-    /// How much of acknowledgements that wait is dropped.
+    /// The filter for queued acknowledgements.
     pub ack_filter: Option<AckFilter>,
-    /// Whether the queue stands behind the bottleneck, so that what an AQM drops has passed the
-    /// line too.
+    /// True if the queue is behind the bottleneck, so that packets dropped here have crossed the
+    /// link too.
     pub ingress: Option<bool>,
-    /// Whether the rate follows what arrives: for the caller, who has the clock.
+    /// True for autorate, which follows the rate of arrivals. Left to the caller, who has the
+    /// clock.
     pub autorate: Option<bool>,
     /// The round-trip time that the AQM is set for.
     pub rtt: Option<Rtt>,
     /// The AQM.
     pub aqm: Option<AqmKind>,
-    /// Whether packets with ECT(1) are marked above a shallow threshold.
+    /// True if packets with ECT(1) are marked above a shallow threshold.
     pub l4s: Option<bool>,
-    /// The most memory that queued packets take; `by-rate` is [CAKE's rule](MemoryLimit::ByRate).
-    /// `tc` without `memlimit` has that rule, and a queue here no such limit.
+    /// The limit on the memory of queued packets; `by-rate` is [CAKE's rule](MemoryLimit::ByRate).
+    /// `tc` applies that rule by default; here there is no such limit by default.
     pub memory_limit: Option<MemoryLimit>,
-    /// Whether super-packets are to be split into their segments: for the caller, who has the
-    /// bytes.
+    /// True if super-packets are to be segmented. Left to the caller, who has the bytes.
     pub split_gso: Option<bool>,
-    /// What a packet is on the wire, for lengths of Ethernet frames and of IP packets.
+    /// The framing of the link, for lengths of Ethernet frames and of IP packets.
     pub framing: Option<(Overhead, Overhead)>,
 }
 
 impl QueueSettings {
-    /// Nothing said.
+    /// No setting at all.
     pub const NONE: Self = Self {
         rate: None,
         tins: None,
@@ -152,18 +150,17 @@ impl QueueSettings {
         framing: None,
     };
 
-    /// What these words say, separated by white space.
+    /// Parses settings from keywords separated by white space.
     ///
-    /// Cost: linear in the words; for set-up, not for packets.
+    /// Cost: linear in the length; for set-up, not for packets.
     ///
     /// # Errors
-    /// [`SettingsError`] points at the first word that is not known, or whose value is not
-    /// accepted.
+    /// [`SettingsError`] points at the first unknown keyword or wrong value.
     pub fn from_words(words: &str) -> Result<Self, SettingsError> {
         parse::parse(words)
     }
 
-    /// These settings, and what `later` says in their place.
+    /// Returns these settings, overridden by those of `later`.
     #[must_use]
     pub fn and(self, later: Self) -> Self {
         Self {
@@ -187,7 +184,7 @@ impl QueueSettings {
         }
     }
 
-    /// What a packet is on the wire, for lengths that begin with a header of this layer.
+    /// Returns the framing of the link for packet lengths that begin with a header of this layer.
     #[must_use]
     pub fn overhead(&self, layer: LinkLayer) -> Option<Overhead> {
         self.framing.map(|(of_frames, of_packets)| match layer {
@@ -197,7 +194,7 @@ impl QueueSettings {
     }
 }
 
-/// By [`QueueSettings::from_words`].
+/// Parses with [`QueueSettings::from_words`].
 impl FromStr for QueueSettings {
     type Err = SettingsError;
 

@@ -1,4 +1,4 @@
-//! The queue that most users want: isolated flows and hosts, an AQM, a rate and buffers, assembled.
+//! The complete queue that most users want: host and flow isolation, AQM, shaper and buffers.
 
 mod aqm;
 mod builder;
@@ -57,38 +57,38 @@ use crate::storage::{Slices, Storage};
 use memory_limit::{Buffered, Memory};
 use outlet::{Outlet, SmartAqm};
 
-/// Isolated flows and hosts, sparse flows first, an AQM, a rate, back-pressure, and buffers if
-/// wanted.
+/// A complete queue for one direction of a link: host and flow isolation, low delay for sparse
+/// flows, AQM, shaper, back-pressure, and buffers if wanted.
 ///
-/// The rate is all that must be said ([`upload`](SmartQueue::upload),
-/// [`download`](SmartQueue::download)); what [`SmartQueueBuilder`] fills in:
+/// Only the rate is required ([`upload`](SmartQueue::upload), [`download`](SmartQueue::download)).
+/// The defaults of [`SmartQueueBuilder`]:
 ///
-/// - **Isolation**: hosts of the local side share the line, the flows of a host its share:
-///   `dual-srchost` on the way up, `dual-dsthost` on the way down.
-/// - **AQM**: COBALT ([`AqmKind`]) for round-trip times of 100 ms ([`Rtt::INTERNET`]), its target
-///   raised on slow lines ([`Rtt::aqm`]); and for packets with ECT(1) a shallow threshold in the
-///   queue of their flow ([`Rtt::l4s`]).
-/// - **Limits**: what the rate carries in four round-trip times, and no more frames than there are
-///   buffers.
-/// - **Overhead**: none; [`SmartQueueBuilder::framing`] takes the words of the link, `"pppoe-ptm"`
-///   for one.
+/// - **Isolation**: local hosts share the link, and the flows of a host share what it gets:
+///   `dual-srchost` for uploads, `dual-dsthost` for downloads.
+/// - **AQM**: COBALT ([`AqmKind`]) for a round-trip time of 100 ms ([`Rtt::INTERNET`]), with a
+///   longer target on slow links ([`Rtt::aqm`]). Packets with ECT(1) are also marked above a
+///   shallow threshold in their flow's queue ([`Rtt::l4s`]).
+/// - **Limits**: the bytes that the rate carries in four round-trip times, and as many frames as
+///   there are buffers.
+/// - **Overhead**: none; [`SmartQueueBuilder::framing`] takes the keywords of the link, such as
+///   `"pppoe-ptm"`.
 ///
-/// There are two levels, and a queue is of one of them, the parameter `P`:
+/// A queue works with frames or with descriptors, according to the parameter `P`:
 ///
-/// | level | `P` | in | out | the bytes |
+/// | queue | `P` | in | out | bytes of a packet |
 /// |---|---|---|---|---|
-/// | with frames | [`Frames`] | [`push`](SmartQueue::push) | [`pop`](SmartQueue::pop) | are copied into buffers of the queue |
-/// | by descriptor | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay with the caller |
+/// | with frames | [`Frames`] | [`push`](SmartQueue::push) | [`pop`](SmartQueue::pop) | copied into buffers of the queue |
+/// | by descriptor | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay in your own buffers |
 ///
-/// A frame that a driver reads from its device need not be copied:
-/// [`push_with`](SmartQueue::push_with). Addresses that are translated, weights, rates and ceilings
-/// of single hosts, and hosts of several addresses: [`with_nat`](SmartQueue::with_nat),
-/// [`with_host_rules`](SmartQueue::with_host_rules),
+/// A driver can read a frame from its device straight into a buffer of the queue:
+/// [`push_with`](SmartQueue::push_with). For translated addresses see
+/// [`with_nat`](SmartQueue::with_nat); for weights, rates and ceilings of single hosts,
+/// [`with_host_rules`](SmartQueue::with_host_rules); for hosts with several addresses,
 /// [`with_host_identity`](SmartQueue::with_host_identity).
 ///
-/// With frames, the queue reads the headers, finds flow and hosts by a keyed hash, and writes the
-/// mark of congestion into IPv4 and IPv6 headers. When no buffer is free a host that holds about
-/// the most gives way, not the arrival.
+/// With frames, the queue reads the headers, finds flow and hosts by a keyed hash, and writes
+/// congestion marks into IPv4 and IPv6 headers. When all buffers are in use, a packet is dropped
+/// from a host with about the longest backlog, not the arriving one.
 ///
 /// ```
 /// use freeboard::SmartQueue;
@@ -105,19 +105,19 @@ use outlet::{Outlet, SmartAqm};
 /// }
 /// ```
 ///
-/// **Time.** The caller passes it in, and [`poll_at`](SmartQueue::poll_at) says when to come again.
-/// A clock that steps back by up to a second stands still until it is there again; after a longer
-/// step time goes on from the new reading ([`Shaped`](shaper::Shaped)).
-/// [`TickClock`](sched_core::TickClock) makes a clock of a counter of 32 bits.
+/// **Time.** You pass in timestamps, and [`poll_at`](SmartQueue::poll_at) returns when to call
+/// next. A timestamp up to a second earlier than the last one counts as no time passing; after a
+/// larger step back, time goes on from the new timestamp ([`Shaped`](shaper::Shaped)).
+/// [`TickClock`](sched_core::TickClock) turns a 32-bit counter into a clock.
 ///
-/// **Back-pressure.** [`set_device`](SmartQueue::set_device) says what the device behind takes,
-/// with a rate or [without one](Rate::UNLIMITED). Packets wait here meanwhile, each flow in its own
-/// queue, and their waiting counts for the AQM. A line makes good the time that a device was busy
-/// as it does for a caller that is late, up to 10 ms ([`Shaped`](shaper::Shaped)).
+/// **Back-pressure.** [`set_device`](SmartQueue::set_device) sets what the device behind the queue
+/// takes, with a rate or [without one](Rate::UNLIMITED). Meanwhile packets wait here, each flow in
+/// its own queue, and the AQM counts their waiting time. Time lost while the device was busy is
+/// caught up, at most 10 ms, as for a late caller ([`Shaped`](shaper::Shaped)).
 ///
-/// A device that says only when it is offered a frame whether it has room:
-/// [`pop_if`](SmartQueue::pop_if) takes no frame out that the device refuses, so that no frame is
-/// lost. With an asynchronous device, `try_send` inside `pop_if`, and await outside of it:
+/// For a device that accepts or refuses each frame only when offered one, use
+/// [`pop_if`](SmartQueue::pop_if): a refused frame stays in the queue, so none is lost. With an
+/// asynchronous device, call `try_send` inside `pop_if` and await outside of it:
 ///
 /// ```
 /// # use freeboard::{FrameQueue, SmartQueue};
@@ -132,7 +132,7 @@ use outlet::{Outlet, SmartAqm};
 /// # }
 /// fn send_all(queue: &mut FrameQueue, device: &mut Device, now: Nanos) {
 ///     while queue.pop_if(now, |frame| device.try_send(frame).is_ok()) {}
-///     // Now await the device, the next arrival, or the instant `queue.poll_at(now)`.
+///     // Now await the device, the next arrival, or the time `queue.poll_at(now)`.
 /// }
 /// # let mut queue = SmartQueue::upload(Rate::UNLIMITED).frames([42; 16])?;
 /// # for _ in 0..3 { queue.push(Nanos(0), &[0; 60])?; }
@@ -142,24 +142,23 @@ use outlet::{Outlet, SmartAqm};
 /// ```
 ///
 /// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in
-/// tables of the caller's ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after
+/// your own tables ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after
 /// construction. The value itself takes up to 1.6 kB.
 ///
-/// **Threads.** A queue is `Send` and `Sync`: it may be moved to another thread, and one that is
-/// shared stands behind a lock, since it takes and gives packets by `&mut self`. The same holds for
-/// [`Isolated`], [`Hashed`](crate::Hashed), [`Buffers`](crate::Buffers) and
-/// [`Shaped`](shaper::Shaped), and for the types of `sched_core`, wherever their parameters are
-/// `Send` and `Sync`: a [NAT](SmartQueue::with_nat), [rules](SmartQueue::with_host_rules) or an AQM
-/// of the caller's.
+/// **Threads.** A queue is `Send` and `Sync`. To share one between threads, put it behind a lock,
+/// since packets go in and out through `&mut self`. This also holds for [`Isolated`],
+/// [`Hashed`](crate::Hashed), [`Buffers`](crate::Buffers), [`Shaped`](shaper::Shaped) and the types
+/// of `sched_core`, if their parameters are `Send` and `Sync`: a [NAT](SmartQueue::with_nat), [host
+/// rules](SmartQueue::with_host_rules) or your own AQM.
 ///
-/// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) line. With
-/// frames, a copy, a parse and a hash on the way in.
+/// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) link. With
+/// frames, also a copy, a parse and a hash per arriving frame.
 pub struct SmartQueue<S: Storage, P = Descriptors> {
     outlet: Outlet<S>,
     packets: P,
 }
 
-/// A summary, without tables and buffers.
+/// Prints a summary without tables and buffers.
 impl<S: Storage, P> fmt::Debug for SmartQueue<S, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("SmartQueue");
@@ -170,7 +169,8 @@ impl<S: Storage, P> fmt::Debug for SmartQueue<S, P> {
     }
 }
 
-/// By descriptor: the bytes of packets stay in buffers of the caller's.
+/// The marker of a [`SmartQueue`] by descriptor: the bytes of packets stay in buffers of the
+/// caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptors;
 
@@ -180,15 +180,17 @@ impl Buffered for Descriptors {
     }
 }
 
-/// Where tables lie is said at the end of the builder; here it is any place.
+/// The storage is chosen by the builder's last call; `Slices` here is a placeholder.
 impl SmartQueue<Slices<'static>> {
-    /// A queue for the way from the local hosts to the line: they are the sources.
+    /// Creates a builder for the upload direction, from the local hosts to the link: they are the
+    /// sources.
     #[must_use]
     pub const fn upload(rate: Rate) -> SmartQueueBuilder {
         SmartQueueBuilder::new(rate, Isolation::DualSrcHost, sched_core::Side::Source)
     }
 
-    /// A queue for the way from the line to the local hosts: they are the destinations.
+    /// Creates a builder for the download direction, from the link to the local hosts: they are the
+    /// destinations.
     #[must_use]
     pub const fn download(rate: Rate) -> SmartQueueBuilder {
         SmartQueueBuilder::new(rate, Isolation::DualDstHost, sched_core::Side::Destination)
@@ -197,41 +199,42 @@ impl SmartQueue<Slices<'static>> {
 
 impl<S: Storage, P> SmartQueue<S, P> {
     /// Returns when to call `pop` or `dequeue` next: `now` if a packet may leave, later if the link
-    /// is busy until then. After the clock has stepped back by more than a second it is `now`: the
-    /// call with this timestamp sets the link right, and if it returns nothing, the next answer is
-    /// the instant at which a packet leaves.
+    /// is busy until then. After the clock has stepped back by more than a second it returns `now`:
+    /// a call with this timestamp resynchronizes the shaper, and if that call returns nothing, the
+    /// next `poll_at` returns when a packet leaves.
     ///
-    /// `None` if nothing is queued, if the link is [stopped](Rate::STOPPED), or while the device
-    /// has no room for what is next: then after the next arrival, rate or
-    /// [device](Self::set_device). A caller that sleeps until `poll_at` also wakes up for these.
+    /// Returns `None` if nothing is queued, if the link is [stopped](Rate::STOPPED), or if the next
+    /// packet does not fit into the device. Call again after the next arrival, change of rate or
+    /// [device](Self::set_device); a caller that sleeps until `poll_at` must also wake up for
+    /// these.
     #[must_use]
     pub fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         self.outlet.poll_at(now)
     }
 
-    /// Another rate from `now` on, for what is still owed too ([`Shaper::set_rate`]). The target of
-    /// the AQM goes with it, and the limit in bytes is raised, unless the caller has set limits; it
-    /// is not lowered, so that nothing is dropped. Buffers are as many as at construction: a rate
-    /// that is to grow tenfold later wants [`SmartQueueBuilder::buffers`].
+    /// Sets the rate from `now` on, also for bytes sent earlier that still occupy the link
+    /// ([`Shaper::set_rate`]). The AQM's target follows. Unless the caller has set limits, the
+    /// limit in bytes is raised too; it is never lowered, so nothing is dropped. The number of
+    /// buffers stays: for a rate that will grow tenfold later, use [`SmartQueueBuilder::buffers`].
     ///
-    /// Cost: O(tins), with divisions. Where the limit in bytes is raised so far that the grain of
-    /// [`LongestHostDrop`](sched_core::LongestHostDrop::grain) changes, O(hosts) as well.
+    /// Cost: O(tins), with divisions. If the limit in bytes is raised so far that the
+    /// [grain](sched_core::LongestHostDrop::grain) of the drop policy changes, O(hosts) as well.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.outlet.line.set_rate(now, rate);
         self.follow();
     }
 
-    /// Another round-trip time, for the AQM; the limit in bytes is raised as for a
+    /// Sets the round-trip time for the AQM; the limit in bytes is raised as for a
     /// [rate](Self::set_rate).
     pub fn set_rtt(&mut self, rtt: Rtt) {
         self.outlet.rtt = rtt;
         self.follow();
     }
 
-    /// Another line, with its rate, its catch-up and what it still owes: that of a queue which this
-    /// queue replaces, or [this queue's](Self::line) with another
-    /// [catch-up](Shaper::with_catch_up). The AQM and the limit in bytes go with the rate of the
-    /// line, as for [`set_rate`](Self::set_rate), whose cost it has.
+    /// Replaces the shaper, with its rate, its catch-up and the time until which the link is busy:
+    /// for a shaper taken from a queue that this one replaces, or for [this queue's](Self::line)
+    /// with another [catch-up](Shaper::with_catch_up). AQM and limit in bytes follow its rate as
+    /// for [`set_rate`](Self::set_rate), at the same cost.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -249,7 +252,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.follow();
     }
 
-    /// AQM and limits for the rate and the round-trip time in force.
+    /// Sets AQM and limits for the rate and the round-trip time in force.
     fn follow(&mut self) {
         self.follow_rate_in_tins();
         self.follow_in_tins(self.aqm(), self.is_l4s());
@@ -264,19 +267,19 @@ impl<S: Storage, P> SmartQueue<S, P> {
         }
         let limits = self.within_memory(asked);
         if limits != in_force {
-            // Not lower than they were.
+            // Limits are never lowered here, so nothing is dropped.
             self.outlet.line.set_limits(limits, &mut |_: Packet, _: DropReason| {});
         }
     }
 
-    /// `limits`, and those that keep to the memory limit.
+    /// Returns `limits` reduced to the memory limit.
     fn within_memory(&mut self, limits: Limits) -> Limits {
         let Some(memory) = &mut self.outlet.memory else { return limits };
         memory.asked = limits;
         memory.limits()
     }
 
-    /// Takes note of another memory limit; returns the limits that keep to it.
+    /// Records another memory limit; returns the limits that keep to it.
     fn limit_memory(&mut self, limit: Option<MemoryLimit>) -> Result<Limits, MemoryLimitError> {
         let asked = self.outlet.memory.map_or(self.limits(), |memory| memory.asked);
         let line = (self.outlet.line.line().rate(), self.outlet.rtt);
@@ -286,14 +289,14 @@ impl<S: Storage, P> SmartQueue<S, P> {
         Ok(self.within_memory(asked))
     }
 
-    /// The most bytes of buffers that packets may take while they are queued, if that is limited:
+    /// Returns the memory limit in bytes of buffers, if there is one:
     /// [`SmartQueueBuilder::memory_limit`].
     #[must_use]
     pub fn memory_limit(&self) -> Option<u32> {
         self.outlet.memory.map(|memory| memory.bytes)
     }
 
-    /// The bytes of buffers that packets take which are queued.
+    /// Returns the bytes of buffers that queued packets occupy.
     #[must_use]
     pub fn memory_held(&self) -> u64 {
         let Backlog { packets, bytes } = self.backlog();
@@ -301,11 +304,11 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.buffer.map_or(bytes.into(), in_buffers)
     }
 
-    /// Another setting of the AQM, for all tins, until rate, line, tins or round-trip time change.
-    /// Cost: O(queues) for another AQM than there is.
+    /// Sets the parameters of the AQM in all tins, until rate, shaper, tins or round-trip time
+    /// change. Cost: O(queues) for another AQM than the current one.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`], and nothing has changed.
+    /// [`ConfigError::OutOfRange`]; nothing has changed then.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -320,21 +323,21 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.chosen_mut().set_choice(params)
     }
 
-    /// Another AQM, for the rate and the round-trip time in force. It begins with queues without a
-    /// history. The same one keeps what it has learned, and loses [other
-    /// parameters](Self::set_aqm_params). Cost: O(queues).
+    /// Changes the AQM, for the rate and the round-trip time in force. Another AQM starts without
+    /// state for any queue. The current AQM, set again, keeps its state and loses
+    /// [parameters](Self::set_aqm_params) set by the caller. Cost: O(queues).
     pub fn set_aqm(&mut self, kind: AqmKind) {
         self.follow_in_tins(kind, self.is_l4s());
     }
 
-    /// Which AQM is in the queues.
+    /// Returns the AQM in use.
     #[must_use]
     pub fn aqm(&self) -> AqmKind {
         AqmKind::of(self.chosen().choice())
     }
 
-    /// Whether packets with ECT(1) are marked above a shallow threshold, from the next packet on:
-    /// [`SmartQueueBuilder::l4s`].
+    /// Turns marking of packets with ECT(1) above a shallow threshold on or off, from the next
+    /// packet on: [`SmartQueueBuilder::l4s`].
     pub fn set_l4s(&mut self, on: bool) {
         let (plan, rate) = (*self.tins(), self.outlet.line.line().rate());
         let (rtt, max_len) = (self.outlet.rtt, self.outlet.max_len);
@@ -345,20 +348,20 @@ impl<S: Storage, P> SmartQueue<S, P> {
         }
     }
 
-    /// Whether packets with ECT(1) are marked above a shallow threshold.
+    /// Returns true if packets with ECT(1) are marked above a shallow threshold.
     #[must_use]
     pub fn is_l4s(&self) -> bool {
         self.chosen().l4s().is_some()
     }
 
-    /// How much of acknowledgements that wait is dropped, from the next packet on:
+    /// Sets the filter for queued acknowledgements, from the next packet on:
     /// [`SmartQueueBuilder::ack_filter`].
     pub const fn set_ack_filter(&mut self, filter: AckFilter) {
         self.outlet.ack_filter = filter;
     }
 
-    /// How much of acknowledgements that wait is dropped. [`Counters::dropped_for`] of
-    /// [`DropReason::Filtered`] counts them.
+    /// Returns the filter for queued acknowledgements. [`Counters::dropped_for`] of
+    /// [`DropReason::Filtered`] counts what it drops.
     #[must_use]
     pub const fn ack_filter(&self) -> AckFilter {
         self.outlet.ack_filter
@@ -372,106 +375,107 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.inner_mut().aqm_mut()
     }
 
-    /// Forgets what the line still carries: the next packet may leave at once, also by a clock that
-    /// reads up to a second less. After a longer step back the line goes on by itself.
+    /// Resets the shaper as if nothing had been sent: the next packet may leave at once, also at a
+    /// timestamp up to a second earlier. After a longer step back the shaper resynchronizes without
+    /// this call.
     pub fn reset_line(&mut self) {
         self.outlet.line.reset_line();
     }
 
-    /// What a packet is on the wire, from the next that leaves on.
+    /// Sets the framing of the link, from the next packet that leaves on.
     pub fn set_overhead(&mut self, link: Overhead) {
         self.outlet.line.set_overhead(link);
         self.outlet.line.inner_mut().set_overhead(link);
     }
 
-    /// Whether the line is charged what is dropped, from now on: [`SmartQueueBuilder::ingress`].
+    /// Turns charging of dropped packets to the link on or off: [`SmartQueueBuilder::ingress`].
     pub fn set_ingress(&mut self, on: bool) {
         self.outlet.line.set_ingress(on);
     }
 
-    /// Whether the line is charged what is dropped.
+    /// Returns true if dropped packets are charged to the link.
     #[must_use]
     pub const fn is_ingress(&self) -> bool {
         self.outlet.line.is_ingress()
     }
 
-    /// What the device behind the queue takes, from now on: back-pressure, beside the rate. See
-    /// [`DeviceRoom`]. After [`DeviceRoom::Busy`] nothing leaves until the driver says
-    /// [`DeviceRoom::Ready`], or [adds room](Self::add_room).
+    /// Sets what the device behind the queue takes from now on: back-pressure beside the rate, see
+    /// [`DeviceRoom`]. After [`DeviceRoom::Busy`] nothing leaves until the driver sets
+    /// [`DeviceRoom::Ready`] or [adds capacity](Self::add_room).
     pub const fn set_device(&mut self, device: DeviceRoom) {
         self.outlet.device = device;
     }
 
-    /// The device has sent, and has room for `bytes` more. Without effect while it is
+    /// Adds `bytes` to what the device takes, after it has sent some. No effect while it is
     /// [`DeviceRoom::Ready`].
     pub const fn add_room(&mut self, bytes: u32) {
         self.outlet.device = self.outlet.device.with_more(bytes);
     }
 
-    /// What the device takes, less what it was given since that was said.
+    /// Returns what the device still takes: the last setting less the bytes sent since.
     #[must_use]
     pub const fn device(&self) -> DeviceRoom {
         self.outlet.device
     }
 
-    /// What is queued.
+    /// Returns the packets and bytes currently queued.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         self.outlet.line.backlog()
     }
 
-    /// What has happened since construction.
+    /// Returns the counters since construction.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.outlet.line.counters()
     }
 
-    /// The limits in force.
+    /// Returns the limits in force.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.outlet.line.limits()
     }
 
-    /// The line: its rate, and when it is free.
+    /// Returns the shaper of the link: its rate, and when the link is free.
     pub const fn line(&self) -> &Shaper {
         self.outlet.line.line()
     }
 
-    /// What a packet is on the wire.
+    /// Returns the framing of the link.
     pub const fn overhead(&self) -> Overhead {
         self.outlet.line.overhead()
     }
 
-    /// The round-trip time that the AQM is set for.
+    /// Returns the round-trip time that the AQM is set for.
     #[must_use]
     pub const fn rtt(&self) -> Rtt {
         self.outlet.rtt
     }
 
-    /// What shares the line.
+    /// Returns the isolation in force.
     #[must_use]
     pub fn isolation(&self) -> Isolation {
         self.outlet.line.inner().isolation()
     }
 
-    /// How many source hosts, and how many destination hosts, have packets queued: 0 on a side that
-    /// does not count ([`Isolated::backlogged_hosts`]).
+    /// Returns the numbers of backlogged source hosts and destination hosts; 0 for a side that is
+    /// not isolated ([`Isolated::backlogged_hosts`]).
     #[must_use]
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         self.outlet.line.inner().backlogged_hosts()
     }
 
-    /// The isolated queues, to look at.
+    /// Returns the isolated queues.
     #[must_use]
     pub const fn isolated(&self) -> &Isolated<S, SmartAqm<S>> {
         self.outlet.line.inner()
     }
 }
 
-/// By descriptor. The method [`enqueue`](Self::enqueue) isolates hosts; that of [`Scheduler`],
-/// which knows a label for the flow only, makes each flow its own host.
+/// Packets by descriptor. The method [`enqueue`](Self::enqueue) isolates hosts; the one of
+/// [`Scheduler`] knows only a flow label and treats each flow as a host of its own.
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// Takes `packet`, which has these labels, at instant `now`. Packets that had to give way go to
+    /// Enqueues `packet` with these labels at time `now`. Packets dropped to make space go to
     /// `drops`.
     ///
     /// # Errors
@@ -487,12 +491,12 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.enqueue(now, labels, packet, drops)
     }
 
-    /// As [`enqueue`](Self::enqueue), with the [filter](Self::set_ack_filter) of acknowledgements:
-    /// `acks` reads this packet and those that are queued, up to [`AckFilter::REACH`] of them, in
-    /// the caller's buffers. What it drops goes to `drops`.
+    /// Enqueues a packet and applies the [filter](Self::set_ack_filter) for acknowledgements:
+    /// `acks` reads this packet and up to [`AckFilter::REACH`] queued ones in the caller's buffers.
+    /// Filtered packets go to `drops`. Otherwise like [`enqueue`](Self::enqueue).
     ///
     /// # Errors
-    /// [`Rejected`] hands the packet back; nothing is filtered then.
+    /// [`Rejected`] hands the packet back; then nothing is filtered.
     ///
     /// ```
     /// use freeboard::flowhash::{Ack, Labels, parse};
@@ -539,26 +543,26 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
     }
 
-    /// The packet that leaves next, if one may leave at `now`. Where the AQM has marked it its ECN
-    /// bits say so, and the caller rewrites the header ([`mark_congestion`]). Packets that the AQM
-    /// drops go to `drops`.
-    #[inline(always)] // as that of the queues inside
+    /// Returns the next packet if one may leave at `now`. If the AQM has marked it, its ECN bits
+    /// are CE, and the caller rewrites the header ([`mark_congestion`]). Packets that the AQM drops
+    /// go to `drops`.
+    #[inline(always)] // like `Isolated::dequeue`
     pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.outlet.dequeue(now, drops)
     }
 
-    /// Other limits from now on, which no rate changes any more. What exceeds them is dropped.
+    /// Sets limits, which no change of rate alters any more. Packets above them are dropped.
     pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.outlet.is_by_rate = false;
         let limits = self.within_memory(limits);
         self.outlet.line.set_limits(limits, drops);
     }
 
-    /// Another [memory limit](SmartQueueBuilder::memory_limit), or none. What exceeds it is
+    /// Sets or removes the [memory limit](SmartQueueBuilder::memory_limit). Packets above it are
     /// dropped.
     ///
     /// # Errors
-    /// [`MemoryLimitError`], and nothing has changed, if the longest packet does not fit into it.
+    /// [`MemoryLimitError`] if the longest packet does not fit into it; nothing has changed then.
     pub fn set_memory_limit(
         &mut self,
         limit: Option<MemoryLimit>,
@@ -569,12 +573,12 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         Ok(())
     }
 
-    /// Sets what shares the line, at any time: all packets stay. `labels_of` returns the labels of
-    /// a queued packet, its tin included. Nothing happens under the isolation that is in force. The
-    /// rest as for [`Isolated::rebuild`].
+    /// Sets the isolation at any time; all packets stay queued. `labels_of` returns the labels of a
+    /// queued packet, its tin included. No effect if it is the isolation in force. See
+    /// [`Isolated::rebuild`] for order, counters and cost.
     ///
     /// # Errors
-    /// As [`Isolated::rebuild`].
+    /// See [`Isolated::rebuild`].
     pub fn set_isolation<L: Labelled>(
         &mut self,
         isolation: Isolation,
@@ -586,21 +590,21 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.line.inner_mut().rebuild(isolation, None, labels_of)
     }
 
-    /// Goes over to labels under another key, at any time: [`Isolated::relabel`].
+    /// Switches to labels under another key at any time: [`Isolated::relabel`].
     pub fn relabel<L: Labelled>(&mut self, labels_of: impl FnMut(Packet) -> L) {
         self.outlet.line.inner_mut().relabel(labels_of);
     }
 
-    /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at
-    /// once; returns whether the host is backlogged: [`Isolated::update_host`].
+    /// Applies the quantum, committed rate and ceiling of `labels` to their host at once; returns
+    /// true if the host is backlogged: [`Isolated::update_host`].
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.outlet.line.inner_mut().update_host(now, labels)
     }
 }
 
 impl<S: Storage> Scheduler for SmartQueue<S, Descriptors> {
-    /// `flow` is the packet's label; the flow is its own host.
-    #[inline(always)] // as that of the queues inside
+    /// Enqueues a packet whose label is `flow`; the flow is its own host.
+    #[inline(always)] // like `Isolated::dequeue`
     fn enqueue(
         &mut self,
         now: Nanos,

@@ -1,16 +1,16 @@
-//! Where the tables of a queue lie.
+//! Storage of a queue's tables.
 
 use core::fmt;
 use core::marker::PhantomData;
 
 use sched_core::Table;
 
-/// Where tables lie: one choice for all of them, and whether there are tables for what few need.
+/// The kind of memory for a queue's tables, with optional tables that most queues do not need.
 ///
 /// - [`Heap`]: allocated, with the feature `alloc`.
-/// - [`Slices`]: in slices that the caller keeps, without the optional tables.
+/// - [`Slices`]: your own slices, without the optional tables.
 ///
-/// Another allocator is an implementation of this trait and of [`Allocate`]:
+/// To use another allocator, implement this trait and [`Allocate`]:
 ///
 /// ```
 /// use core::fmt::Debug;
@@ -31,18 +31,18 @@ use sched_core::Table;
 pub trait Storage {
     /// A table of `T`.
     type Of<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
-    /// A table with one element, for what there is one of in a queue.
+    /// A table with one element, for what a queue has one of.
     type One<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
     /// A table with one element for each tin, at most eight.
     type Tins<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
-    /// A table for committed rates and ceilings of hosts: [`NoTable`] where no host has one, so
-    /// that nothing of them is compiled.
+    /// A table for committed rates and ceilings of hosts; [`NoTable`] if no host has one, so that
+    /// none of their code is compiled.
     type Rates<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
-    /// A table for `triple-isolate`: [`NoTable`] where the mode is not wanted.
+    /// A table for `triple-isolate`; [`NoTable`] if the mode is not needed.
     type Rounds<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
 }
 
-/// Storage that makes its tables, for
+/// Storage that can allocate its tables, for
 /// [`IsolatedMemory::allocate`](crate::IsolatedMemory::allocate).
 ///
 /// ```
@@ -91,28 +91,28 @@ pub trait Storage {
 /// # Ok::<(), freeboard::IsolatedError>(())
 /// ```
 pub trait Allocate: Storage {
-    /// A table of `len` times `empty`.
+    /// Allocates a table of `len` elements `empty`.
     fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Of<T>;
 
-    /// A table with `empty` alone.
+    /// Allocates a table of one element `empty`.
     fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> Self::One<T>;
 
-    /// A table of `len` times `empty`, eight at most.
+    /// Allocates a table of `len` elements `empty`, at most eight.
     fn tins<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Tins<T>;
 
-    /// A table of `len` times `empty` for rates of hosts, or none.
+    /// Allocates a table of `len` elements `empty` for rates of hosts, or none.
     fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Rates<T>;
 
-    /// A table of `len` times `empty` for `triple-isolate`, or none.
+    /// Allocates a table of `len` elements `empty` for `triple-isolate`, or none.
     fn rounds<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Rounds<T>;
 }
 
-/// An empty table that takes no room. An array `[T; 0]` would align its owner as `T` is aligned.
+/// An empty table of size 0 and alignment 1. (An array `[T; 0]` has the alignment of `T`.)
 #[derive(Debug)]
 pub struct NoTable<T>(PhantomData<T>);
 
 impl<T> NoTable<T> {
-    /// The table.
+    /// The empty table.
     pub const NEW: Self = Self(PhantomData);
 }
 
@@ -128,7 +128,7 @@ impl<T> AsMut<[T]> for NoTable<T> {
     }
 }
 
-/// Tables in slices that the caller keeps: parts of a `static`, or of one allocation.
+/// Tables in your own slices: parts of a `static`, or of one allocation.
 #[derive(Debug)]
 pub struct Slices<'a>(PhantomData<&'a mut ()>);
 

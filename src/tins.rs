@@ -1,7 +1,7 @@
-//! Tins: classes of the line, and which packet belongs to which.
+//! Tins: classes of the link, and the mapping of packets to them.
 //!
-//! A plan says which tins there are, what each is promised, and where packets go by their code
-//! points. It schedules nothing.
+//! A plan defines the tins, their guaranteed rates, and the tin of each code point. It does no
+//! scheduling.
 
 mod dscp;
 mod error;

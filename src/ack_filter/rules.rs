@@ -1,14 +1,14 @@
-//! What an acknowledgement must say so that an earlier one may be dropped.
+//! The rules by which a later acknowledgement makes an earlier one redundant.
 
 use flowhash::{Ack, Timestamps};
 
-/// Whether `newer`, which comes behind `older`, says all that `older` says to the sender of the
-/// data: then `older` may be dropped.
+/// Returns true if `newer`, queued behind `older`, carries all information of `older` for the
+/// sender of the data, so that `older` may be dropped.
 ///
-/// All of these hold, with sequence numbers and timestamps compared modulo 2^32 (RFC 9293 §3.4, RFC
-/// 7323 §5.2):
+/// All of these must hold, with sequence numbers and timestamps compared modulo 2^32 (RFC 9293
+/// §3.4, RFC 7323 §5.2):
 ///
-/// - Both are of one connection and have the same sequence number of their own: no data, FIN,
+/// - Both belong to one connection and have equal sequence numbers of their own: no data, FIN,
 ///   keep-alive or window probe lies between them.
 /// - `older` has no congestion mark in its IP header.
 /// - ECE and CWR of both agree, so that each change of them arrives.
@@ -19,7 +19,7 @@ use flowhash::{Ack, Timestamps};
 /// - Each SACK block of `older` is acknowledged by `newer` or lies in one of its blocks, and the
 ///   first is no duplicate SACK (RFC 2883 §4), which no later segment repeats.
 ///
-/// The relation is transitive. Cost: O(1), sixteen comparisons of blocks at most each way.
+/// The relation is transitive. Cost: O(1), at most sixteen comparisons of blocks each way.
 #[must_use]
 pub fn supersedes(newer: &Ack, older: &Ack) -> bool {
     newer.connection == older.connection
@@ -33,12 +33,12 @@ pub fn supersedes(newer: &Ack, older: &Ack) -> bool {
         && !has_duplicate_sack(older)
 }
 
-/// Whether `newer` is a duplicate of `older`: a sender counts those (RFC 5681 §3.2).
+/// Returns true if `newer` is a duplicate of `older`: a sender counts those (RFC 5681 §3.2).
 pub(super) fn repeats(newer: &Ack, older: &Ack) -> bool {
     newer.number == older.number
 }
 
-/// Whether `earlier` is at or before `later` modulo 2^32.
+/// Returns true if `earlier` is at or before `later` modulo 2^32.
 const fn at_or_before(earlier: u32, later: u32) -> bool {
     later.wrapping_sub(earlier) < 1 << 31
 }
@@ -53,8 +53,8 @@ fn not_before(newer: Option<Timestamps>, older: Option<Timestamps>) -> bool {
     }
 }
 
-/// Whether all data that `other` reports by SACK is reported or acknowledged by `ack`. A block that
-/// ends before it begins is covered by nothing.
+/// Returns true if all data that `other` reports by SACK is reported or acknowledged by `ack`. A
+/// block that ends before it begins is covered by nothing.
 fn covers(ack: &Ack, other: &Ack) -> bool {
     other.sack.as_slice().iter().all(|&(start, end)| {
         let is_within =
@@ -65,7 +65,7 @@ fn covers(ack: &Ack, other: &Ack) -> bool {
     })
 }
 
-/// Whether the first SACK block reports data that arrived twice: it begins below the
+/// Returns true if the first SACK block reports data that arrived twice: it begins below the
 /// acknowledgement number or lies in the second block (RFC 2883 §4).
 fn has_duplicate_sack(ack: &Ack) -> bool {
     let is_old = |start| start != ack.number && at_or_before(start, ack.number);

@@ -1,4 +1,4 @@
-//! The rules one by one, and what is chosen in queues by hand.
+//! The rules one by one, and selections in queues given as lists.
 
 use super::*;
 use flowhash::{FlowKey, SackBlocks, Timestamps, Transport};
@@ -8,7 +8,7 @@ fn connection(port: u16) -> FlowKey {
     FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport }
 }
 
-/// `number` is acknowledged, with timestamps and these blocks.
+/// An acknowledgement of `number`, with timestamps and these blocks.
 fn ack(number: u32, blocks: &[(u32, u32)]) -> Ack {
     let mut ack = Ack::new(connection(1), 1, number);
     ack.timestamps = Some(Timestamps { value: 500, echo: 400 });
@@ -16,8 +16,8 @@ fn ack(number: u32, blocks: &[(u32, u32)]) -> Ack {
     ack
 }
 
-/// Goal: each rule alone keeps an acknowledgement. Method: an acknowledgement that the next one
-/// supersedes, and one thing changed in either; so a rule that is left out fails a line here.
+/// Goal: each rule alone keeps an acknowledgement. Method: a superseded acknowledgement with one
+/// change to it or its successor; a missing rule fails its case here.
 #[test]
 fn each_rule_keeps_what_it_is_for() {
     type Change = fn(&mut Ack, &mut Ack);
@@ -48,7 +48,7 @@ fn each_rule_keeps_what_it_is_for() {
         change(&mut newer, &mut older);
         assert!(!supersedes(&newer, &older), "{what}");
     }
-    // What says less, or the same, keeps nothing.
+    // Changes that carry less information, or as much, keep nothing.
     let kept: [Change; 5] = [
         |newer, _| newer.window = 0,
         |newer, _| newer.marked = true,
@@ -63,7 +63,8 @@ fn each_rule_keeps_what_it_is_for() {
     }
 }
 
-/// Goal: SACK by its cases, of one number and of two. Source: RFC 2018 §4, RFC 2883 §4.
+/// Goal: SACK rules case by case, for one acknowledged number and for two. Source: RFC 2018 §4, RFC
+/// 2883 §4.
 #[test]
 fn sack_is_superseded_by_more_sack_only() {
     let none: &[(u32, u32)] = &[];
@@ -77,7 +78,7 @@ fn sack_is_superseded_by_more_sack_only() {
         (&[(50, 60), (20, 30)], &[(20, 30)], true),
         (&[(50, 60)], &[(20, 30)], false),
         (&[(20, 30), (40, 50), (60, 70)], &[(40, 50), (60, 70), (80, 90)], false),
-        // A duplicate is no more, and is said once.
+        // A duplicate reports no more, and is sent only once.
         (&[(5, 8), (20, 30)], &[(20, 30)], false),
         (&[(22, 24), (20, 30)], &[(20, 30)], false),
         (&[(20, 40)], &[(5, 8), (20, 30)], false),
@@ -113,13 +114,13 @@ fn numbers_and_clocks_wrap() {
     let (at, early) = (|value, echo| with(newer, value, echo), with(older, u32::MAX, u32::MAX));
     assert!(supersedes(&at(0, 3), &early));
     assert!(!supersedes(&at(u32::MAX - 1, 3), &early));
-    // Halfway round neither is ahead.
+    // At half the range neither is ahead.
     let half = ack(older.number.wrapping_add(1 << 31), &[]);
     assert!(!supersedes(&half, &ack(older.number, &[])));
 }
 
-/// Goal: what is chosen in queues by hand. Method: numbers, newest first, with the place that goes
-/// in either mode.
+/// Goal: the right packet is selected in given queues. Method: numbers, newest first, with the
+/// selected position in either mode.
 #[test]
 fn the_older_of_two_goes_or_the_only_one_right_before() {
     let place = |filter: AckFilter, newest: u32, older: &[Option<u32>]| {
@@ -143,7 +144,7 @@ fn the_older_of_two_goes_or_the_only_one_right_before() {
         // Out of order.
         (7, &[Some(8)], None, None),
         (9, &[Some(7), Some(8)], None, Some(1)),
-        // As far as it reaches.
+        // The limit of its reach.
         (9, &[Some(8), None, None, None, None, None, None, Some(7)], Some(8), Some(8)),
         (9, &[Some(8), None, None, None, None, None, None, None, Some(7)], None, Some(1)),
     ] {
@@ -154,8 +155,8 @@ fn the_older_of_two_goes_or_the_only_one_right_before() {
     }
 }
 
-/// Goal: other connections in the same queue are left out. Method: every second packet is of
-/// another.
+/// Goal: other connections in the queue are skipped. Method: every second packet belongs to another
+/// connection.
 #[test]
 fn connections_that_share_a_queue_are_apart() {
     let other = |number| {

@@ -1,4 +1,4 @@
-//! Acknowledgements that come to an isolated queue with a filter.
+//! Enqueuing acknowledgements with a filter into an isolated queue.
 
 use flowhash::Ack;
 use sched_core::{Aqm, DropSink, FlowId, Nanos, Packet, Rejected, Scheduler};
@@ -9,13 +9,14 @@ use crate::labels::Labelled;
 use crate::storage::Storage;
 
 impl<S: Storage, A: Aqm> Isolated<S, A> {
-    /// As [`Self::enqueue_labelled`], of a packet that is the acknowledgement `ack`: then `filter`
-    /// may drop one that waits in the same queue. `acks` reads packets that are queued.
+    /// Enqueues a packet with the acknowledgement `ack` and applies `filter`, which may drop a
+    /// queued one in its queue. `acks` reads queued packets. Otherwise like
+    /// [`Self::enqueue_labelled`].
     ///
-    /// Cost beside that of the enqueue: up to [`AckFilter::REACH`] packets are read.
+    /// Cost in addition to the enqueue: reading up to [`AckFilter::REACH`] packets.
     ///
     /// # Errors
-    /// As [`Scheduler::enqueue`]; nothing is filtered then.
+    /// See [`Scheduler::enqueue`]; nothing is filtered then.
     pub fn enqueue_ack(
         &mut self,
         now: Nanos,
@@ -31,7 +32,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         Ok(())
     }
 
-    /// Enqueues a packet by its labels, and says which queue it is in.
+    /// Enqueues a packet by its labels; returns its queue.
     #[inline(never)]
     pub(crate) fn enqueue_and_name(
         &mut self,
@@ -49,7 +50,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         Ok(FlowId(lookup.queue))
     }
 
-    /// [`AckFilter::superseded_in`], in the queue with this number.
+    /// Applies [`AckFilter::superseded_in`] to the queue with this number.
     pub(crate) fn superseded_in(
         &self,
         queue: FlowId,
@@ -59,7 +60,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         filter.superseded_in(&self.queues, queue, newest, acks)
     }
 
-    /// Drops the packet that `younger` others came after, in the queue with this number.
+    /// Drops the packet behind which `younger` others are queued, in the queue with this number.
     #[inline(never)]
     pub(crate) fn filter_out(&mut self, queue: FlowId, younger: u32, drops: &mut dyn DropSink) {
         self.queues.filter_out(queue, younger, drops);

@@ -1,5 +1,5 @@
-//! The turns to come under `triple-isolate`: a list of flows for each round of each tin, and which
-//! rounds have any.
+//! The calendar of `triple-isolate`: a list of flows for each round of each tin, and a bitmap of
+//! the rounds that have any.
 
 use flowhash::TagLine;
 use sched_core::{FlowId, Imbalance};
@@ -10,12 +10,12 @@ use super::rounds::{Due, Share};
 use super::serve::NONE;
 use crate::storage::Storage;
 
-/// The fewest rounds of a tin.
+/// The minimum number of rounds of a tin.
 pub(super) const FEWEST: usize = 2;
-/// The most rounds that two levels of words tell of.
+/// The maximum number of rounds that two levels of words can index.
 pub(super) const MOST: usize = 64 * 64;
 
-/// Flows, first come first served, by the links of their places: 8 bytes.
+/// A FIFO of flows, linked through their places: 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct List {
     /// [`NONE`] if and only if the list is empty.
@@ -27,7 +27,7 @@ pub(super) struct List {
 impl List {
     pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE };
 
-    /// Puts `flow`, on no list, at the tail. Tells whether it is the first.
+    /// Appends `flow`, which is on no list. Returns true if it is the first.
     #[inline(always)]
     fn push(&mut self, flows: &mut [Flow], flow: u32) -> bool {
         let last = core::mem::replace(&mut self.tail, flow);
@@ -44,7 +44,8 @@ impl List {
         false
     }
 
-    /// Takes out the first, behind which is `next` if it is not the last. Tells whether it is.
+    /// Removes the first flow; `next` is the one behind it, unless it is the last. Returns true if
+    /// it is.
     #[inline(always)]
     const fn pop(&mut self, next: u32) -> bool {
         let is_last = self.head == self.tail;
@@ -52,7 +53,7 @@ impl List {
         is_last
     }
 
-    /// Takes out `flow`, which is on the list. Tells whether it is empty then.
+    /// Removes `flow`, which is on the list. Returns true if the list is empty then.
     #[inline(always)]
     fn unlink(&mut self, flows: &mut [Flow], flow: u32) -> bool {
         let Some(&Flow { place, .. }) = flows.get(flow as usize) else { return false };
@@ -72,7 +73,7 @@ impl List {
         false
     }
 
-    /// Returns the flows, and no more than there may be, however damaged the list is.
+    /// Returns the flows, at most as many as there are, even if the list is damaged.
     pub(super) fn walk<'a>(
         &self,
         flows: &'a [Flow],
@@ -84,8 +85,7 @@ impl List {
         core::iter::successors(at(self.head), behind).take(flows.len())
     }
 
-    /// Walks the list, checks its links, hands each flow to `check`, and returns how many there
-    /// are.
+    /// Walks the list, checks its links, passes each flow to `check`, and returns their number.
     fn recount(
         &self,
         flows: &[Flow],
@@ -125,10 +125,10 @@ impl TinRounds {
     pub(super) const EMPTY: Self = Self { summary: 0, first: List::EMPTY, round: 0, front: NONE };
 }
 
-/// The calendars of all tins, and what the mode notes of flows and hosts.
+/// The calendars of all tins, and the mode's state of flows and hosts.
 pub(super) struct Rounds<S: Storage> {
     /// The list of round `r` of tin `t` is `lists[t << shift | r & mask]`: rounds are distinct as
-    /// long as they lie less than a calendar apart.
+    /// long as they are less than a calendar apart.
     lists: S::Rounds<List>,
     /// A bit for each list, set if and only if it is not empty; each tin begins a word.
     words: S::Rounds<u64>,
@@ -137,26 +137,27 @@ pub(super) struct Rounds<S: Storage> {
     pub(super) dues: S::Rounds<Due>,
     /// One for each host in each tin.
     pub(super) shares: S::Rounds<Share>,
-    /// The flow served next of all tins; [`NONE`] if the mode is another.
+    /// The flow served next of all tins; [`NONE`] in other modes.
     pub(super) front: u32,
     shift: u32,
-    /// The rounds after one that can be told from it and from each other.
+    /// The number of rounds after a given one that are distinct from it and from each other.
     pub(super) mask: u32,
 }
 
 impl<S: Storage> Rounds<S> {
-    /// The calendars in these tables, to be [begun](Self::begin), and the lines of far hosts.
+    /// Creates the calendars in these tables, to be [set up](Self::begin), and returns the tag
+    /// lines of far hosts.
     pub(super) fn new(tables: RoundTables<S>) -> (S::Rounds<TagLine>, Self) {
         let RoundTables { lists, words, tins, dues, shares, lines } = tables;
         (lines, Self { lists, words, tins, dues, shares, front: NONE, shift: 0, mask: 0 })
     }
 
-    /// How many rounds there are, in all tins together.
+    /// Returns the number of rounds, in all tins together.
     pub(super) fn count(&self) -> usize {
         self.lists.as_ref().len()
     }
 
-    /// Begins the rounds of so many tins, without flows. Cost: O(tables).
+    /// Sets up the rounds of this number of tins, without flows. Cost: O(tables).
     pub(super) fn begin(&mut self, tins: u32) {
         self.lists.as_mut().fill(List::EMPTY);
         self.words.as_mut().fill(0);
@@ -169,13 +170,12 @@ impl<S: Storage> Rounds<S> {
         self.front = NONE;
     }
 
-    /// The number of the list of `round` in `tin`.
+    /// Returns the index of the list of `round` in `tin`.
     #[inline(always)]
     const fn at(&self, tin: u32, round: u32) -> u32 {
         (tin << (self.shift & 31)) | round & self.mask
     }
 
-    /// The first word of `tin`.
     #[inline(always)]
     const fn first_word(&self, tin: u32) -> u32 {
         tin << (self.shift.saturating_sub(6) & 31)
@@ -191,8 +191,8 @@ impl<S: Storage> Rounds<S> {
         self.tins.as_ref().get(tin as usize).map_or(NONE, |of| of.front)
     }
 
-    /// Puts `flow`, on no list, behind those of `round` in `tin`, or `first` behind those that go
-    /// before all others.
+    /// Appends `flow`, which is on no list, to the list of `round` in `tin`, or, if `first`, to the
+    /// list of flows served before all others.
     #[inline(always)]
     pub(super) fn push(
         &mut self,
@@ -214,8 +214,8 @@ impl<S: Storage> Rounds<S> {
         }
     }
 
-    /// The turn of the front of `tin` is over: takes it off its list, that of `round` or the
-    /// `first` one, where `next` is behind it, and puts it on that of the round `to`.
+    /// Moves the front of `tin`, whose turn is over, from its list (that of `round`, or the `first`
+    /// one), where `next` is behind it, to the list of the round `to`.
     #[inline(always)]
     pub(super) fn move_front(
         &mut self,
@@ -244,7 +244,7 @@ impl<S: Storage> Rounds<S> {
         self.front = front;
     }
 
-    /// Takes `flow` off the list that it is on: that of `round` in `tin`, or the `first` one.
+    /// Removes `flow` from its list: that of `round` in `tin`, or the `first` one.
     #[inline(always)]
     pub(super) fn unlink(
         &mut self,
@@ -266,7 +266,7 @@ impl<S: Storage> Rounds<S> {
         }
     }
 
-    /// Notes whether `round` of `tin` has turns, after the first or the last of them.
+    /// Sets whether `round` of `tin` has turns, after the first or the last of them.
     #[inline(always)]
     fn mark(&mut self, tin: u32, round: u32, has_turns: bool) {
         let at = round & self.mask;
@@ -284,7 +284,7 @@ impl<S: Storage> Rounds<S> {
         }
     }
 
-    /// Notes the flow of `tin` served next, after any change of a list.
+    /// Updates the flow of `tin` served next; called after any change of a list.
     #[inline(always)]
     pub(super) fn note_front(&mut self, tin: u32) {
         let front = self.first(tin);
@@ -293,8 +293,8 @@ impl<S: Storage> Rounds<S> {
         }
     }
 
-    /// The first flow of those that go before all others, or else of the earliest round of `tin`
-    /// that has turns.
+    /// Returns the first of the flows served before all others, or else of the earliest round of
+    /// `tin` that has turns.
     #[inline(always)]
     fn first(&self, tin: u32) -> u32 {
         let Some(&TinRounds { first, round, summary, .. }) = self.tins.as_ref().get(tin as usize)
@@ -310,7 +310,7 @@ impl<S: Storage> Rounds<S> {
         }
     }
 
-    /// The first flow of the first round of `tin` after this one that has turns: two words tell.
+    /// Returns the first flow of the next round of `tin` that has turns, found with two words.
     fn first_after(&self, tin: u32, round: u32, summary: u64) -> u32 {
         if summary == 0 {
             return NONE;
@@ -320,8 +320,8 @@ impl<S: Storage> Rounds<S> {
         let own = word(at >> 6).unwrap_or(0) & (!1 << (at & 63));
         let next = if own == 0 {
             let later = summary & (!1 << (at >> 6 & 63));
-            // Beyond the last round comes the first one, and with it perhaps the own word once
-            // more: of its bits, those above `at` are zero.
+            // The calendar wraps around after the last round, perhaps to the initial word: its bits
+            // above `at` are zero.
             let at = if later == 0 { summary } else { later }.trailing_zeros();
             at << 6 | word(at).unwrap_or(0).trailing_zeros()
         } else {
@@ -330,7 +330,7 @@ impl<S: Storage> Rounds<S> {
         self.lists.as_ref().get(self.at(tin, next) as usize).map_or(NONE, |list| list.head)
     }
 
-    /// Fills `ahead` with the flows of `tin` on the list that is served next; returns how many.
+    /// Fills `ahead` with the flows of `tin` on the list that is served next; returns their number.
     pub(super) fn upcoming(&self, flows: &[Flow], tin: u32, ahead: &mut [FlowId]) -> usize {
         let of = self.tins.as_ref().get(tin as usize).copied().unwrap_or(TinRounds::EMPTY);
         let round = self.dues.as_ref().get(of.front as usize).map_or(0, |due| due.round);
@@ -342,8 +342,8 @@ impl<S: Storage> Rounds<S> {
         ahead.iter_mut().zip(turns).map(|(place, (flow, _))| *place = FlowId(flow)).count()
     }
 
-    /// Walks the lists of `tin`, hands each flow with the rounds until its turn to `check`, and
-    /// returns how many flows there are.
+    /// Walks the lists of `tin`, passes each flow with the rounds until its turn to `check`, and
+    /// returns the number of flows.
     pub(super) fn recount(
         &self,
         flows: &[Flow],
@@ -400,9 +400,9 @@ mod tests {
     use super::*;
     use crate::{Heap, IsolatedMemory};
 
-    /// Goal: the first turn from every round on is the one that a look at all rounds of the tin in
-    /// order finds, whatever other tins have. Method: random rounds with a flow each, in calendars
-    /// of every length and for every number of tins, seen from every round.
+    /// Goal: from every round on, the first turn is the one found by scanning all rounds of the tin
+    /// in order, whatever other tins have. Method: random rounds with a flow each, in calendars of
+    /// every length and for every number of tins, seen from every round.
     #[test]
     fn the_next_list_is_the_one_a_scan_finds() {
         let mut random = conformance::Xorshift::new(42);

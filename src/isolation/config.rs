@@ -1,4 +1,4 @@
-//! What an isolated queue is told at construction, and why that is refused.
+//! Configuration of an isolated queue, and its errors.
 
 use core::fmt;
 
@@ -7,34 +7,34 @@ use sched_core::{ConfigError, Limits, Side};
 
 use super::mode::Isolation;
 
-/// What an [`Isolated`](crate::Isolated) queue is told at construction.
+/// Configuration of an [`Isolated`](crate::Isolated) queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct IsolatedConfig {
-    /// What shares the line.
+    /// The isolation of hosts and flows.
     pub isolation: Isolation,
     /// The longest packet in bytes.
     pub max_len: u32,
-    /// The quantum of a queue in bytes, from `max_len` on.
+    /// The quantum of a queue in bytes, at least `max_len`.
     ///
-    /// Quanta are shares, not sizes. To permit long packets does not make turns longer: a quantum
+    /// Quanta are shares, not sizes. Permitting long packets does not make turns longer: a quantum
     /// of `max_len` is worth less than two of the longest packets sent so far, or of frames of
-    /// 1,514 bytes. To send a long one does, until the next [rebuild](crate::Isolated::rebuild) or
-    /// [key](crate::Isolated::relabel).
+    /// 1,514 bytes. Sending a long packet does, until the next [rebuild](crate::Isolated::rebuild)
+    /// or [key](crate::Isolated::relabel).
     pub quantum: u32,
-    /// The quantum of a host that [`Labelled::host_terms`](crate::Labelled::host_terms) gives no
-    /// other, from `max_len` on.
+    /// The quantum of a host without another in
+    /// [`Labelled::host_terms`](crate::Labelled::host_terms), at least `max_len`.
     pub host_quantum: u32,
-    /// The ways of the sets of all tables: 1, 2, 4, 8 or 16.
+    /// The number of ways of the sets of all tables: 1, 2, 4, 8 or 16.
     pub ways: u32,
-    /// What the queue may hold.
+    /// The limits of the queue.
     pub limits: Limits,
-    /// The side whose hosts are to be isolated from each other in [`Isolation::TripleIsolate`]:
-    /// the source on the way up, the destination on the way down. The hosts of both sides count
-    /// for shares there. The hosts of this side alone decide which flow gives way, to which spare
-    /// queue a flow goes, and how many turns begin early. The other isolations name their side
-    /// themselves.
+    /// The side whose hosts are isolated from each other in [`Isolation::TripleIsolate`]: the
+    /// source for uploads, the destination for downloads. In that mode the hosts of both sides
+    /// count for shares, but only the hosts of this side determine which flow is dropped from, to
+    /// which spare queue a flow goes, and how many turns begin early. The other modes determine the
+    /// side themselves.
     pub local_side: Side,
 }
 
@@ -42,8 +42,8 @@ impl IsolatedConfig {
     /// An Ethernet frame of 1,500 bytes with its header.
     pub(crate) const A_FRAME: u32 = 1_514;
 
-    /// Source hosts and then flows, quanta of the longest packet, sets of eight ways; the source is
-    /// the local side.
+    /// Creates a configuration for `dual-srchost` with quanta of the longest packet and sets of
+    /// eight ways; the local side is the source.
     #[must_use]
     pub const fn new(max_len: u32, limits: Limits) -> Self {
         Self {
@@ -57,38 +57,38 @@ impl IsolatedConfig {
         }
     }
 
-    /// The same with another isolation.
+    /// Sets the isolation.
     #[must_use]
     pub const fn isolated_by(self, isolation: Isolation) -> Self {
         Self { isolation, ..self }
     }
 
-    /// The same with another [`local_side`](Self::local_side).
+    /// Sets the [`local_side`](Self::local_side).
     #[must_use]
     pub const fn with_local_side(self, local_side: Side) -> Self {
         Self { local_side, ..self }
     }
 }
 
-/// A refused construction.
+/// Error of building an [`Isolated`](crate::Isolated) queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum IsolatedError {
     /// A length, a quantum or the calendar is out of range.
     Config(ConfigError),
-    /// The ways, the number of queues or hosts, or lines that are too few.
+    /// The ways or the number of queues or hosts are out of range, or there are too few tag lines.
     Table(TableError),
-    /// [`Isolation::TripleIsolate`] without its tables:
-    /// [`IsolatedMemory::with_triple`](super::IsolatedMemory::with_triple) makes them.
+    /// [`Isolation::TripleIsolate`] without its tables, which
+    /// [`IsolatedMemory::with_triple`](super::IsolatedMemory::with_triple) adds.
     NoTriple,
-    /// A table is shorter than the queues or hosts ask for.
+    /// A table is too short for the number of queues or hosts.
     Memory {
-        /// What is in the table.
+        /// The contents of the table.
         what: &'static str,
         /// Its length.
         given: usize,
-        /// The least length accepted.
+        /// The shortest possible length.
         needed: usize,
     },
 }
@@ -111,10 +111,10 @@ impl fmt::Display for IsolatedError {
             Self::Config(error) => error.fmt(f),
             Self::Table(error) => error.fmt(f),
             Self::NoTriple => {
-                write!(f, "triple-isolate: its tables are missing (expected another isolation)")
+                write!(f, "triple-isolate: tables are missing (expected another isolation)")
             }
             Self::Memory { what, given, needed } => {
-                write!(f, "{what}: {given} elements, at least {needed} are needed")
+                write!(f, "{what}: {given} elements (expected {needed} or more)")
             }
         }
     }

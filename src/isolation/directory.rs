@@ -1,4 +1,4 @@
-//! Which flow has which queue, and which host which entry.
+//! The tables that map flows to queues and hosts to entries.
 
 use core::fmt;
 
@@ -16,22 +16,23 @@ pub(super) struct Directory<S: Storage> {
     pub(super) queues: FlowTable<S::Of<TagLine>>,
     /// The spare queue of host `h` has the number `queues.queues() + h`.
     pub(super) hosts: FlowTable<S::Of<TagLine>>,
-    /// Under `triple-isolate` the hosts of the side that is not the local one, if there is room.
+    /// Under `triple-isolate`, the hosts of the side that is not the local one, if tables exist.
     pub(super) far_hosts: Option<FlowTable<S::Rounds<TagLine>>>,
-    /// What a turn of a host is worth that says nothing else, in bytes.
+    /// The bytes of a turn of a host without a quantum of its own.
     pub(super) host_quantum: u32,
-    /// What is added to what the tables count: a rebuild claims anew what was backlogged before.
+    /// A correction to the counts of the tables: a rebuild claims flows once more that were already
+    /// backlogged.
     pub(super) activated: Activated,
 }
 
-/// Without the tables.
+/// Leaves out the tables.
 impl<S: Storage> fmt::Debug for Directory<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Directory").field("queues", &self.queues).finish_non_exhaustive()
     }
 }
 
-/// The label of the host that counts.
+/// Returns the label of the near host.
 pub(super) fn host_label(level: Level, labels: &(impl Labelled + ?Sized)) -> u32 {
     match level {
         Level::None | Level::Source => labels.source(),
@@ -39,11 +40,11 @@ pub(super) fn host_label(level: Level, labels: &(impl Labelled + ?Sized)) -> u32
     }
 }
 
-/// How often flows have become backlogged, and how often new ones; then sources, and destinations.
-/// Modulo 2^64.
+/// Activations of flows, new flows, sources, new sources, destinations, new destinations. Modulo
+/// 2^64.
 pub(super) type Activated = [u64; 6];
 
-/// The label of the host of the other side.
+/// Returns the label of the host of the other side.
 pub(super) fn far_label(level: Level, labels: &(impl Labelled + ?Sized)) -> u32 {
     match level {
         Level::None | Level::Source => labels.destination(),
@@ -51,14 +52,14 @@ pub(super) fn far_label(level: Level, labels: &(impl Labelled + ?Sized)) -> u32 
     }
 }
 
-/// How often an entry of `table` was claimed, and how often by another than its last.
+/// Returns how often an entry of `table` was claimed, and how often by another label than its last.
 fn claims<L: AsRef<[TagLine]> + AsMut<[TagLine]>>(table: &FlowTable<L>) -> (u64, u64) {
     let claims = table.counts().claims;
     (claims, claims.wrapping_sub(table.returns()))
 }
 
 impl<S: Storage> Directory<S> {
-    /// What has become backlogged since construction.
+    /// Returns all activations since construction.
     pub(super) fn activated(&self, serving: &Serving<S>) -> Activated {
         let mut all = self.activated;
         let counted = self.counted(serving);
@@ -66,7 +67,7 @@ impl<S: Storage> Directory<S> {
         all
     }
 
-    /// All tables are as after a rebuild, before which `all` had become backlogged.
+    /// Continues from `all` activations, counted before the tables were rebuilt.
     pub(super) fn go_on_from(&mut self, all: Activated, serving: &Serving<S>) {
         self.activated = all;
         let counted = self.counted(serving);
@@ -74,7 +75,7 @@ impl<S: Storage> Directory<S> {
         sums.zip(counted).for_each(|(sum, count)| *sum = sum.wrapping_sub(count));
     }
 
-    /// What the tables have counted of flows, and of hosts of the sides that count.
+    /// Returns the activations counted by the tables, of flows and of hosts of isolated sides.
     fn counted(&self, serving: &Serving<S>) -> Activated {
         let [(flows, new_flows), near] = [&self.queues, &self.hosts].map(claims);
         let far = self.far_hosts.as_ref().filter(|_| serving.is_in_rounds()).map_or((0, 0), claims);
@@ -86,8 +87,8 @@ impl<S: Storage> Directory<S> {
         [flows, new_flows, sources.0, sources.1, destinations.0, destinations.1]
     }
 
-    /// Finds the queue of a packet whose flow has none so far, by the `label` of its flow in its
-    /// tin, and makes it one of the turn of its host there.
+    /// Finds the queue of a packet whose flow has none yet, by the `label` of its flow in its tin,
+    /// and assigns it to the turn of its host there.
     #[inline(always)]
     pub(super) fn claim(
         &mut self,
@@ -126,8 +127,7 @@ impl<S: Storage> Directory<S> {
         Lookup { queue, outcome }
     }
 
-    /// Makes `queue`, if it is idle, one of `turn`, and of the host with this label on the far
-    /// side.
+    /// Assigns `queue`, if it is idle, to `turn`, and to the host with this label on the far side.
     #[inline(never)]
     fn assign_in_rounds(&mut self, serving: &mut Serving<S>, queue: FlowId, turn: u32, label: u32) {
         if serving.is_backlogged(queue) {
@@ -138,8 +138,8 @@ impl<S: Storage> Directory<S> {
         serving.assign_in_rounds(queue, turn, serving.turn_of(far, tin));
     }
 
-    /// The entry of the host with this label. One that becomes backlogged has the rate and the
-    /// ceiling of `labels`, and full buckets unless it had this entry last.
+    /// Returns the entry of the host with this label. A host that becomes backlogged gets the rate
+    /// and the ceiling of `labels`, and full buckets unless it was the last one in this entry.
     #[inline(always)]
     fn claim_host(
         &mut self,
@@ -160,7 +160,7 @@ impl<S: Storage> Directory<S> {
         lookup.queue
     }
 
-    /// The lookup of `label` in the table of hosts. An idle host whose bucket is not full keeps its
+    /// Looks up `label` in the table of hosts. An idle host whose bucket is not full keeps its
     /// entry as long as others have an entry to share.
     fn lookup_sparing(&mut self, serving: &Serving<S>, label: u32) -> Lookup {
         let is_short = |host| serving.rates.is_short(host);
@@ -170,8 +170,8 @@ impl<S: Storage> Directory<S> {
         }
     }
 
-    /// The lookup of `label` in a set whose free entries are all spared: it shares the entry of a
-    /// host that holds packets, from its own way on.
+    /// Looks up `label` in a set whose free entries are all spared: it shares the entry of a
+    /// backlogged host, the first from its own way on.
     #[cold]
     fn lookup_among_spared(&mut self, label: u32) -> Lookup {
         let (own, ways) = (label & self.hosts.queues().wrapping_sub(1), self.hosts.ways());
@@ -183,13 +183,13 @@ impl<S: Storage> Directory<S> {
         }
     }
 
-    /// The queue for a flow of `turn` whose set is full: `own`, which the table names, if that is
-    /// of the turn too, or else the spare queue of its host.
+    /// Returns the queue for a flow of `turn` whose set is full: `own`, found by the table, if that
+    /// is of the turn too, or else the spare queue of its host.
     fn shared(&self, serving: &Serving<S>, own: u32, turn: u32) -> u32 {
         if serving.turn_of_flow(FlowId(own)) == turn {
             return own;
         }
-        // Where hosts do not count, the turns are those of host 0, and each has a spare queue.
+        // In modes without hosts, the turns are those of host 0, and each has a spare queue.
         let spare = match serving.level {
             Level::None => turn,
             _ => serving.host_of_turn(turn),
@@ -197,8 +197,8 @@ impl<S: Storage> Directory<S> {
         self.queues.queues().wrapping_add(spare)
     }
 
-    /// `flow` holds nothing: its queue is free, and its host, if no other flow of the host holds
-    /// anything. A second call changes nothing.
+    /// Releases the queue of `flow`, which is idle, and its host, if no other flow of the host is
+    /// backlogged. Idempotent.
     #[inline(always)]
     pub(super) fn let_go(&mut self, serving: &Serving<S>, flow: FlowId) {
         self.queues.release(flow.0);
@@ -211,8 +211,8 @@ impl<S: Storage> Directory<S> {
         }
     }
 
-    /// Far hosts without flows are free: in a rebuild one may be claimed for a shared queue that
-    /// others come to first.
+    /// Releases far hosts without flows: a rebuild may claim one for a packet that then shares a
+    /// queue already assigned to other hosts.
     pub(super) fn release_far_hosts(&mut self, serving: &Serving<S>) {
         let Some(hosts) = &mut self.far_hosts else { return };
         for host in (0..hosts.queues()).filter(|host| serving.flows_of_far(*host) == 0) {
@@ -220,7 +220,7 @@ impl<S: Storage> Directory<S> {
         }
     }
 
-    /// The far host of `flow` is free, if no other flow of the host holds anything.
+    /// Releases the far host of `flow`, if no other flow of the host is backlogged.
     #[inline(never)]
     fn let_far_go(&mut self, serving: &Serving<S>, flow: FlowId) {
         let host = serving.far_host_of(flow);

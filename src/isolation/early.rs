@@ -1,17 +1,18 @@
-//! Sparse flows of hosts that await their turns: served early, at the price of those turns.
+//! Sparse flows of hosts that await their turns: served early, at the expense of those turns.
 //!
-//! A new flow that comes to a host on the old list of its tin puts the host on the *early list*, as
-//! long as the turn that it awaits is not used up. The early list is served behind the new one and
-//! before the old one, a packet of each host by turns. Each packet is charged to the turn that its
-//! host awaits, and the host keeps its place. A turn that is found used up at its place is *passed
-//! over*: one at most when a turn ends. One that is not passed over sends a packet, and owes it.
+//! A new flow of a host on the old list of its tin puts the host on the *early list*, as long as
+//! the turn that it awaits is not used up. The early list is served after the new one and before
+//! the old one, one packet of each host in rotation. Each packet is charged to the turn that its
+//! host awaits, and the host keeps its position. A turn that comes to the front used up is *passed
+//! over*: at most one when a turn ends. One that is not passed over sends a packet, and owes it.
 //!
-//! **Invariant.** A turn has been charged less than its quantum and a longest packet before it
-//! begins. So a host is ahead of plain deficit round robin by less than that, and by nothing in the
+//! **Invariant.** Before it begins, a turn has been charged less than its quantum and a longest
+//! packet. So a host is ahead of plain deficit round robin by less than that, and by nothing in the
 //! long run.
 //!
-//! **Where.** No host is served early once one has had a rate or a ceiling, or once hosts have had
-//! one share in all tins, until a rebuild without these. `triple-isolate` has rounds of its own.
+//! **Exceptions.** No host is served early once any host has had a rate or a ceiling, or once hosts
+//! have had one share in all tins, until a rebuild without these. `triple-isolate` has early turns
+//! of its own.
 
 use sched_core::{FlowId, Imbalance};
 
@@ -25,7 +26,7 @@ impl<S: Storage> Serving<S> {
         turn.flows.has_new() && turn.place.awaits_its_turn() && !turn.place.is_used_up()
     }
 
-    /// A new flow has come to `turn`, which holds others: it is served early if it may be.
+    /// Serves `turn` early, if permitted, when a new flow joins others there.
     #[inline]
     pub(super) fn come_early(&mut self, turn: u32, flow: FlowId) {
         let Some(of) = self.turn(turn).filter(|_| self.serves_early) else { return };
@@ -35,7 +36,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// Takes `turn`, of which something has changed, off the early list if it may not stay there.
+    /// Takes `turn`, which has changed, off the early list if it may not stay there.
     #[inline]
     pub(super) fn note_early(&mut self, turn: u32) {
         let at = self.tin_of_turn(turn);
@@ -51,7 +52,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// Puts `turn` last on the early list, or takes it off if it is there, between these two.
+    /// Appends `turn` to the early list; or, if it is there, between these two, takes it off.
     #[inline(never)]
     fn list_early(&mut self, turn: u32, [next, prev]: [u32; 2]) {
         let at = self.tin_of_turn(turn);
@@ -77,8 +78,8 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The rest of [`Self::note_selected`]: the tin at the front has `early` first on its early
-    /// list, or the turn that was selected before was on one.
+    /// Continues [`Self::note_selected`] if the tin at the front has `early` first on its early
+    /// list, or the previously selected turn was on one.
     #[inline(never)]
     pub(super) fn note_selected_early(&mut self, early: u32) {
         self.note_charged();
@@ -90,7 +91,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The selected turn was sent `len` bytes in advance, and holds nothing more if its flows are
+    /// Charges the selected turn `len` bytes sent in advance. The turn is idle if its flows are
     /// gone.
     #[inline(never)]
     pub(super) fn charge_early(&mut self, len: u32) {
@@ -115,15 +116,15 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    /// `turn`, which was selected in the only tin, is over.
+    /// Ends `turn`, which was selected in the only tin.
     #[inline(never)]
     pub(super) fn turn_over(&mut self, turn: u32) {
         self.pass_over(0, turn);
         self.note_selected();
     }
 
-    /// Passes over the turn at the front of tin `at` if it was used up in advance: `turn`, which
-    /// was at the front of it, has ended.
+    /// Passes over the turn that came to the front of tin `at`, if it was used up in advance, after
+    /// the turn before it, `turn`, has ended.
     pub(super) fn pass_over(&mut self, at: u32, turn: u32) {
         self.note_early(turn);
         let most_debt = self.most_debt();
@@ -138,7 +139,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// No host is served early from now on. Cost: O(tins).
+    /// Stops serving hosts early. Cost: O(tins).
     pub(super) fn serve_no_more_early(&mut self) {
         self.serves_early = false;
         for tin in &mut self.tins {
@@ -180,7 +181,7 @@ impl<S: Storage> Serving<S> {
     }
 }
 
-/// Makes `behind` the turn behind `before` on an early list.
+/// Links `behind` after `before` on an early list.
 fn link(turns: &mut [Turn], before: u32, behind: u32) {
     if let Some(Turn { early: [next, _], .. }) = turns.get_mut(before as usize) {
         *next = behind;

@@ -1,4 +1,4 @@
-//! The tables of the queue.
+//! The tables of an isolated queue.
 
 use core::fmt;
 
@@ -16,18 +16,18 @@ use super::serve::TINS;
 use crate::storage::{Allocate, NoTable, Slices, Storage};
 use crate::{IsolatedError, TinPlan};
 
-/// The tables of an [`Isolated`](super::Isolated); what they contain does not matter.
+/// The tables of an [`Isolated`](super::Isolated) queue; their contents do not matter.
 ///
-/// There are queues, and behind them a spare queue for each host. Queues and hosts are powers of
-/// two, at most [`MAX_QUEUES`](Self::MAX_QUEUES) together. Memory: 752 bytes, 16 a packet, 48 a
-/// queue, and for each host 81 with its spare queue and 44 for each tin that there is room for, a
-/// power of two. A tin beyond the first takes 240. An AQM takes room for each queue beside this,
-/// spare ones included: 24 bytes for [`ChosenAqm`](sched_core::ChosenAqm), which takes 136 for each
-/// tin as well ([`AqmMemory`]).
+/// There are queues, and after them a spare queue for each host. The numbers of queues and hosts
+/// are powers of two, together at most [`MAX_QUEUES`](Self::MAX_QUEUES). Memory: 752 bytes, 16 per
+/// packet, 48 per queue, 81 per host including its spare queue, and 44 per host for each allocated
+/// tin (a power of two). A tin beyond the first takes 240. An AQM needs a state for each queue in
+/// addition, spare ones included: 24 bytes for [`ChosenAqm`](sched_core::ChosenAqm), which also
+/// takes 136 for each tin ([`AqmMemory`]).
 ///
-/// Two groups of tables are there only if they are asked for: [rates](Self::with_rates) of hosts,
-/// and [`triple-isolate`](Self::with_triple), which is refused without them. Where the
-/// [storage](Storage) has no room for them, nothing of them is left in the code.
+/// Two groups of tables are optional: [rates](Self::with_rates) of hosts, and
+/// [`triple-isolate`](Self::with_triple), which is refused without them. If the [storage](Storage)
+/// does not support them, their code is not compiled.
 pub struct IsolatedMemory<S: Storage> {
     /// One for each handle.
     pub(super) packets: S::Of<Descriptor>,
@@ -35,25 +35,25 @@ pub struct IsolatedMemory<S: Storage> {
     pub(super) lines: S::Of<TagLine>,
     /// One for each queue, spare ones included.
     pub(super) queues: S::Of<Queue>,
-    /// As many.
+    /// One for each queue, spare ones included.
     pub(super) flows: S::Of<Flow>,
-    /// As many: the bytes of each flow, for longest-queue drop.
+    /// The bytes of each flow, for longest-queue drop; one for each queue, spare ones included.
     pub(super) held_flows: S::Of<HeldFlow>,
     /// One for eight hosts.
     pub(super) host_lines: S::Of<TagLine>,
     /// One for each host.
     pub(super) hosts: S::Of<Host>,
-    /// As many: the bytes of each host, for longest-queue drop.
+    /// The bytes of each host, for longest-queue drop; one for each host.
     pub(super) held_hosts: S::Of<HeldHost>,
-    /// One for all of them.
+    /// One element.
     pub(super) classes: S::One<HostClasses>,
     /// One for each host in each tin.
     pub(super) turns: S::Of<Turn>,
-    /// One for each tin that there is room for.
+    /// One for each allocated tin.
     pub(super) tins: S::Tins<TinState>,
     /// One for each tin beyond the first.
     pub(super) records: S::Tins<FlowRecord>,
-    /// One for all of them.
+    /// One element.
     pub(super) totals: S::One<FlowRecord>,
     /// One for each host, or none.
     pub(super) rates: S::Rates<HostRate>,
@@ -62,25 +62,25 @@ pub struct IsolatedMemory<S: Storage> {
     pub(super) rounds: RoundTables<S>,
 }
 
-/// The tables of a [`SmartQueue`](crate::SmartQueue) beside [`IsolatedMemory`]: of its AQM, and of
-/// its tins. What they contain does not matter.
+/// The tables of a [`SmartQueue`](crate::SmartQueue) beside [`IsolatedMemory`], for its AQM and its
+/// tins. Their contents do not matter.
 #[derive(Debug)]
 pub struct AqmMemory<S: Storage> {
     /// One for each queue, spare ones included.
     pub states: S::Of<ChosenAqmState>,
-    /// One for each tin that there is room for.
+    /// One for each allocated tin.
     pub settings: S::Tins<AqmSetting>,
-    /// One, for the tins of the queue.
+    /// One element, for the tins of the queue.
     pub plan: S::One<TinPlan>,
 }
 
-/// `triple-isolate`; all are empty without it.
+/// The tables of `triple-isolate`; all empty without it.
 pub(super) struct RoundTables<S: Storage> {
     /// One for each round.
     pub(super) lists: S::Rounds<List>,
     /// One for 64 rounds, and for each tin.
     pub(super) words: S::Rounds<u64>,
-    /// One for each tin that there is room for.
+    /// One for each allocated tin.
     pub(super) tins: S::Rounds<TinRounds>,
     /// One for each queue, spare ones included.
     pub(super) dues: S::Rounds<Due>,
@@ -114,7 +114,7 @@ impl<S: Allocate> RoundTables<S> {
     }
 }
 
-/// Without the tables.
+/// Leaves out the tables.
 impl<S: Storage> fmt::Debug for IsolatedMemory<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IsolatedMemory")
@@ -125,8 +125,8 @@ impl<S: Storage> fmt::Debug for IsolatedMemory<S> {
 }
 
 impl<S: Allocate> IsolatedMemory<S> {
-    /// Allocates tables for so many queues, hosts, tins of each and packets. More than eight tins
-    /// count as eight.
+    /// Allocates tables for these numbers of queues, hosts, tins per host, and packets. More than
+    /// eight tins count as eight; without the feature `tins`, every number counts as one.
     #[must_use]
     pub fn allocate(queues: usize, hosts: usize, tins: usize, packets: usize) -> Self {
         let all = queues.saturating_add(hosts);
@@ -151,8 +151,8 @@ impl<S: Allocate> IsolatedMemory<S> {
         }
     }
 
-    /// Allocates the tables of a [`SmartQueue`](crate::SmartQueue) over these, for its AQM and its
-    /// tins.
+    /// Allocates the other tables of a [`SmartQueue`](crate::SmartQueue) over these, for its AQM
+    /// and its tins.
     #[must_use]
     pub fn aqm(&self) -> AqmMemory<S> {
         let states = S::table(ChosenAqmState::EMPTY, self.queues());
@@ -160,8 +160,8 @@ impl<S: Allocate> IsolatedMemory<S> {
         AqmMemory { states, settings, plan: S::one(TinPlan::EMPTY) }
     }
 
-    /// Returns the same with room for a committed rate and a ceiling of every host: 112 bytes a
-    /// host, and 20 for each of its turns.
+    /// Adds tables for a committed rate and a ceiling of every host: 112 bytes per host, and 20 for
+    /// each of its turns.
     #[must_use]
     pub fn with_rates(self) -> Self {
         let rates = S::rates(HostRate::EMPTY, self.hosts.as_ref().len());
@@ -169,10 +169,10 @@ impl<S: Allocate> IsolatedMemory<S> {
         Self { rates, excess, ..self }
     }
 
-    /// Adds room for `triple-isolate`: 12 bytes a queue, 8 a host and 8 for each tin of it, 8 a
-    /// round. `rounds` is two or more for each tin, and 4,096 at most. The tins have equal parts of
-    /// it, the largest powers of two: in a tin with `r` rounds, the flows of a host beyond `r - 1`
-    /// are not told apart in that mode.
+    /// Adds tables for `triple-isolate`: 12 bytes per queue, 8 per host and 8 for each of its tins,
+    /// 8 per round. `rounds` is at least two for each tin, and at most 4,096. The tins have equal
+    /// parts of it, the largest powers of two: in a tin with `r` rounds, the load of a host is at
+    /// most `r - 1`, however many flows it has beyond that.
     #[must_use]
     pub fn with_triple(self, rounds: usize) -> Self {
         let (queues, hosts, tins) = (self.queues(), self.hosts.as_ref().len(), self.tins());
@@ -182,28 +182,29 @@ impl<S: Allocate> IsolatedMemory<S> {
 }
 
 impl<S: Storage> IsolatedMemory<S> {
-    /// The most queues, spare ones included: links between them have 16 bits.
+    /// The maximum number of queues, spare ones included: links between them have 16 bits.
     pub const MAX_QUEUES: u32 = u16::MAX as u32;
 
-    /// How many queues there are, spare ones included: as many states an AQM needs.
+    /// Returns the number of queues, spare ones included, which is the number of states that an AQM
+    /// needs.
     #[must_use]
     pub fn queues(&self) -> usize {
         self.queues.as_ref().len()
     }
 
-    /// How many tins there is room for.
+    /// Returns the number of tins that were allocated.
     pub(crate) fn tins(&self) -> usize {
         let (turns, hosts) = (self.turns.as_ref().len(), self.hosts.as_ref().len());
         turns.checked_div(hosts).unwrap_or(1).min(TINS)
     }
 
-    /// How many packets there are descriptors for.
+    /// Returns the number of descriptors.
     pub(crate) fn packets(&self) -> usize {
         self.packets.as_ref().len()
     }
 
-    /// Whether every table is as long as the queues or hosts ask for; lines are measured by their
-    /// tables.
+    /// Checks that every table is long enough for the number of queues or hosts; tag lines are
+    /// checked by their tables.
     pub(super) fn check(&self) -> Result<(), IsolatedError> {
         let (queues, hosts) = (self.queues.as_ref().len(), self.hosts.as_ref().len());
         let turns = self.turns.as_ref().len();
@@ -218,7 +219,7 @@ impl<S: Storage> IsolatedMemory<S> {
             ("records of tins", self.records.as_ref().len(), self.tins().saturating_sub(1)),
         ];
         tables.into_iter().try_for_each(is_long_enough)?;
-        // The label of a host decides which entry it gets: there are rates for all, or for none.
+        // The label of a host selects its entry, so there are rates for all entries or for none.
         let rates = [
             ("rates", self.rates.as_ref().len(), hosts),
             ("turns in excess", self.excess.as_ref().len(), self.turns.as_ref().len()),
@@ -245,13 +246,13 @@ impl<S: Storage> IsolatedMemory<S> {
         tables.into_iter().try_for_each(is_long_enough)
     }
 
-    /// Whether there is any table of `triple-isolate`.
+    /// Returns true if there is any table of `triple-isolate`.
     pub(super) fn has_triple(&self) -> bool {
         !self.rounds.lists.as_ref().is_empty() || !self.rounds.dues.as_ref().is_empty()
     }
 }
 
-/// Whether a table of `given` elements has as many as are needed.
+/// Checks that a table of `given` elements has as many as are needed.
 pub(crate) fn is_long_enough(
     (what, given, needed): (&'static str, usize, usize),
 ) -> Result<(), IsolatedError> {
@@ -266,12 +267,12 @@ mod tests {
     use super::*;
     use crate::{Heap, StaticTables};
 
-    /// Takes the last element away.
+    /// Removes the last element.
     fn shorten<E: Clone>(table: &mut alloc::boxed::Box<[E]>) {
         *table = table.split_last().map(|(_, rest)| rest.into()).unwrap_or_default();
     }
 
-    /// What the tables take but for the packets, in bytes.
+    /// Returns the bytes of all tables except those per packet.
     fn bytes(queues: usize, hosts: usize, tins: usize) -> usize {
         let memory = IsolatedMemory::<Heap>::allocate(queues, hosts, tins, 0);
         size_of_val(&memory.lines[..])
@@ -288,7 +289,7 @@ mod tests {
             + size_of_val(&memory.totals[..])
     }
 
-    /// Goal: the page of the memory is right. Method: the difference that a queue, a host or a tin
+    /// Goal: the documented memory is right. Method: the difference that a queue, a host or a tin
     /// makes.
     #[test]
     fn tables_take_what_the_page_says() {
@@ -307,8 +308,8 @@ mod tests {
         assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_184 + 2 * 352));
     }
 
-    /// Goal: the page says what rates take, and a table of them that is too short is named. Method:
-    /// the size of an element of each, and each without its last one.
+    /// Goal: rates take the documented memory, and a table of them that is too short is named.
+    /// Method: the size of an element of each, and each without its last one.
     #[test]
     fn rates_take_what_the_page_says_for_every_host() {
         let memory = || IsolatedMemory::<Heap>::allocate(64, 16, 2, 64).with_rates();
@@ -339,15 +340,15 @@ mod tests {
         assert_eq!((make(32_768, 32_768), make(65_536, 8)), (refused(65_536), refused(65_544)));
     }
 
-    /// Goal: no number of tins overflows, and none takes more room than can be used. Method: the
-    /// largest number.
+    /// Goal: no number of tins overflows or allocates more than can be used. Method: the largest
+    /// number.
     #[test]
     fn no_more_tins_than_there_may_be_take_room() {
         assert_eq!(bytes(64, 16, usize::MAX), bytes(64, 16, 8));
     }
 
-    /// Goal: no table may be shorter than its queues or hosts ask for. Method: each in turn lacks
-    /// its last element; the error names it.
+    /// Goal: no table may be too short for its queues or hosts. Method: each in turn without its
+    /// last element; the error names it.
     #[test]
     fn a_table_that_is_too_short_is_named() {
         type Cut = fn(&mut IsolatedMemory<Heap>);
@@ -374,7 +375,7 @@ mod tests {
         IsolatedMemory::allocate(64, 16, 4, 64).with_triple(256)
     }
 
-    /// Goal: the page of the tables of `triple-isolate` is right. Method: the difference that a
+    /// Goal: the documented memory of `triple-isolate` is right. Method: the difference that a
     /// queue, a host, a tin or a round makes.
     #[test]
     fn tables_of_triple_isolate_take_what_the_page_says() {
@@ -395,7 +396,7 @@ mod tests {
     }
 
     /// Goal: no table of `triple-isolate` may be too short, and rounds are 2 to 4,096. Method: each
-    /// table in turn lacks its last element; numbers of rounds at the ends.
+    /// table in turn without its last element; numbers of rounds at the ends.
     #[test]
     fn a_table_of_triple_isolate_that_is_too_short_is_named() {
         assert_eq!(triple().check(), Ok(()));
@@ -421,7 +422,7 @@ mod tests {
     }
 
     /// Goal: `triple-isolate` is refused without its tables and for more tins than half the rounds,
-    /// and nothing else is. Method: queues with and without them, and other tins.
+    /// and otherwise accepted. Method: queues with and without them, and other tins.
     #[test]
     fn triple_isolate_needs_its_tables() -> Result<(), IsolatedError> {
         use crate::{Isolated, IsolatedConfig, Isolation};

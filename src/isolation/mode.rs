@@ -1,13 +1,13 @@
-//! Which flows are kept apart, and which hosts: the modes of CAKE.
+//! The isolation modes of CAKE.
 
 use sched_core::Side;
 
 use crate::keyword::by_word;
 use crate::labels::Labelled;
 
-/// What shares the line: flows, hosts, or hosts and then their flows.
+/// The way the link is shared: among flows, among hosts, or among hosts and then among their flows.
 ///
-/// The modes and their names are those of CAKE (§III-A, §III-B).
+/// Modes and names are those of CAKE (§III-A, §III-B).
 ///
 /// ```
 /// use freeboard::Isolation;
@@ -21,18 +21,19 @@ use crate::labels::Labelled;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Isolation {
-    // Those with a queue for each flow stand first, so that one comparison tells whether a packet
-    // goes by its flow.
-    /// A queue for each flow; hosts do not count. A host that opens many flows has many shares.
+    // Modes with a queue for each flow come first, so that one comparison decides whether a packet
+    // is looked up by its flow.
+    /// A queue for each flow, without hosts. A host that opens many flows gets many shares.
     Flows,
-    /// The line is shared by source hosts, the share of a host by its flows.
+    /// Source hosts share the link, and the flows of a host share what it gets.
     #[default]
     DualSrcHost,
-    /// The line is shared by destination hosts, the share of a host by its flows.
+    /// Destination hosts share the link, and the flows of a host share what it gets.
     DualDstHost,
-    /// A flow's share is divided by the flows of its source host or of its destination host,
-    /// whichever has more. The hosts of one side decide which flow loses a packet and how many
-    /// turns begin early: [`IsolatedConfig::local_side`](crate::IsolatedConfig::local_side).
+    /// A flow's share is divided by the number of flows of its source host or of its destination
+    /// host, whichever is larger. The hosts of one side determine which flow is dropped from and
+    /// how many turns begin early:
+    /// [`IsolatedConfig::local_side`](crate::IsolatedConfig::local_side).
     TripleIsolate,
     /// A queue for each source host.
     SrcHost,
@@ -42,17 +43,17 @@ pub enum Isolation {
     Hosts,
 }
 
-/// Which hosts have a level above the flows.
+/// The side whose hosts form a level above the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
-    /// All flows belong to one.
+    /// All flows belong to one host.
     None,
     Source,
     Destination,
 }
 
 impl Isolation {
-    /// All of them.
+    /// All modes.
     pub const ALL: &'static [Self] = &[
         Self::Flows,
         Self::SrcHost,
@@ -63,7 +64,7 @@ impl Isolation {
         Self::TripleIsolate,
     ];
 
-    /// The name, as CAKE has it.
+    /// Returns its name, as in CAKE.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,7 +78,7 @@ impl Isolation {
         }
     }
 
-    /// The label by which a packet finds its queue.
+    /// Returns the label by which a packet's queue is found.
     #[inline]
     pub(super) fn queue_label(self, labels: &(impl Labelled + ?Sized)) -> u32 {
         match self {
@@ -88,8 +89,8 @@ impl Isolation {
         }
     }
 
-    /// [`Self::queue_label`], where queues are those of hosts. Apart, so that asking for the flow
-    /// is a call that is known, or none.
+    /// Returns [`Self::queue_label`] in modes with one queue per host. Separate, so that the query
+    /// for the flow is a known call or inlined.
     #[inline(never)]
     fn host_label(self, labels: &(impl Labelled + ?Sized)) -> u32 {
         match self {
@@ -107,7 +108,7 @@ impl Isolation {
         }
     }
 
-    /// The sides whose hosts count.
+    /// Returns the sides whose hosts are isolated.
     pub(super) const fn sides_that_count(self) -> &'static [Side] {
         match self {
             Self::DualSrcHost => &[Side::Source],
@@ -117,15 +118,15 @@ impl Isolation {
         }
     }
 
-    /// Whether hosts count: in the other modes no table of hosts is looked at.
+    /// Returns true if hosts are isolated: in the other modes the table of hosts is not used.
     #[inline]
     pub(super) const fn counts_hosts(self) -> bool {
         !self.sides_that_count().is_empty()
     }
 
-    /// Whose spare queue a flow goes to that finds its set full: that of its host on this side, or
-    /// on the side `local` if the isolation says none. Where hosts do not count, the flow shares
-    /// the queue that the table names, or that of its tin.
+    /// Returns the side whose host provides the spare queue of a flow whose set is full; `local`
+    /// decides if the isolation names no side. In modes without hosts the flow shares the queue
+    /// found by the table, or the spare queue of its tin.
     pub(super) const fn spares_of(self, local: Side) -> Level {
         match (self, local) {
             (Self::TripleIsolate, Side::Source) => Level::Source,

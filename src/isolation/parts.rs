@@ -1,10 +1,10 @@
-//! Packets that come with little: a flow alone, or in parts.
+//! Reduced packets: a bare flow, or a packet in parts.
 
 use sched_core::{Ecn, Packet};
 
 use crate::labels::Labelled;
 
-/// A packet of which only the flow is known: its own host.
+/// Labels of a packet of which only the flow is known: its own host.
 pub(super) struct OwnHost(pub(super) u32);
 
 impl Labelled for OwnHost {
@@ -21,8 +21,9 @@ impl Labelled for OwnHost {
     }
 }
 
-/// A packet in parts, for functions out of line: handle and length, and ECN. As a whole it would
-/// have a place in memory, and be written there even where it goes to no such function.
+/// A packet in parts, for functions that are not inlined: handle and length, and ECN. Passed in
+/// parts so that it stays in registers; a whole `Packet` is spilled to the stack even on the path
+/// without a call.
 pub(super) type Parts = ((u32, u32), Ecn);
 
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! The queue: tables of flows and hosts, the records, AQM, and drop policy.
+//! The isolated queue: tables of flows and hosts, records, AQM, and drop policy.
 
 use core::fmt;
 
@@ -25,7 +25,7 @@ use crate::labels::Labelled;
 use crate::storage::Storage;
 use crate::{IsolatedConfig, IsolatedError};
 
-/// The engine: flow scheduler, drop policy, AQM and flow directory.
+/// The queue proper: flow scheduler, drop policy, AQM and flow directory.
 type Engine<S, A> = FlowQueues<
     Serving<S>,
     (<S as Storage>::Of<Queue>, <S as Storage>::Of<Descriptor>, TinRecords<S>, Directory<S>),
@@ -37,55 +37,53 @@ type Engine<S, A> = FlowQueues<
     >,
 >;
 
-/// Queues found by label, under the [`Isolation`] chosen, in the storage `S`; with the AQM `A`.
+/// Queues with host and flow isolation, found by label, under any [`Isolation`], in the storage
+/// `S`, with the AQM `A`.
 ///
-/// **Take packets in by their labels**: [`Isolated::enqueue_labelled`], or
-/// [`LabelledScheduler`](crate::LabelledScheduler) where the queue stands behind a line. As a
-/// [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is
-/// its own host: hosts are not isolated.
+/// **Enqueue packets by their labels**: [`Isolated::enqueue_labelled`], or
+/// [`LabelledScheduler`](crate::LabelledScheduler) behind a shaper. The methods of [`Scheduler`]
+/// take a flow label only and treat the flow as a host of its own, so they do not isolate hosts.
 ///
-/// **The host that counts** is the source in `dual-srchost`, the destination in `dual-dsthost`, and
-/// the host of [`IsolatedConfig::local_side`] in `triple-isolate`, where those of the other side
-/// count for shares as well. In the other four modes hosts do not count. `triple-isolate` needs
-/// [tables of its own](IsolatedMemory::with_triple).
+/// **The isolated host** is the source in `dual-srchost`, the destination in `dual-dsthost`, and
+/// the host of [`IsolatedConfig::local_side`] in `triple-isolate`, where the hosts of the other
+/// side count for shares as well. The other four modes have no hosts. `triple-isolate` needs
+/// [additional tables](IsolatedMemory::with_triple).
 ///
-/// **A full set.** A flow that finds all ways of its set taken shares a queue of its own host: that
-/// of its own way, if this is of the same host and tin, or else the *spare queue* that stands
-/// behind the table for each entry of a host. Flows of a host that are crowded out in several tins
-/// at once share it, and are then served in the tin that had it first. Where hosts do not count
-/// there is a spare queue for each tin. A flow that has a queue keeps it while the queue holds
-/// packets of the flow; one that shares a queue may be reordered once, when it comes to another.
-/// Hosts whose set is full share an entry: its share of the line, and its spare queue.
+/// **A full set.** A flow that finds all ways of its set taken shares a queue of its own host: the
+/// queue of its own way if that has the same host and tin, or else the *spare queue* that each
+/// entry of a host has beside the table. Flows of a host that spill in several tins at once share
+/// it, and are then served in the tin that had it first. In modes without hosts there is a spare
+/// queue for each tin. A flow keeps its queue while the queue holds packets of it; a flow that
+/// shares a queue may be reordered once, when it moves to another. Hosts whose set is full share an
+/// entry, with its share of the link and its spare queue.
 ///
-/// **Rates.** Hosts may have committed rates and ceilings
-/// ([`Labelled::host_terms`]) where there is
-/// [room for them](IsolatedMemory::with_rates). While all hosts that hold packets are above their
-/// ceilings, [`Scheduler::dequeue`] gives none, and [`Scheduler::poll_at`] says when the first may
-/// send.
+/// **Rates.** Hosts may have committed rates and ceilings ([`Labelled::host_terms`]) if there are
+/// [tables for them](IsolatedMemory::with_rates). While all backlogged hosts are above their
+/// ceilings, [`Scheduler::dequeue`] returns `None`, and [`Scheduler::poll_at`] returns when the
+/// first may send.
 ///
-/// **Tins.** With several ([`Isolated::set_tins`]) a flow has a queue for each tin that it sends
-/// in. A host has one entry, and a turn in each of its tins: its share of that tin. A committed
-/// rate and a ceiling hold over all tins together, and the host that gives way is chosen by what it
-/// holds in all of them.
+/// **Tins.** With several tins ([`Isolated::set_tins`]) a flow has a queue in each tin that it
+/// sends in. A host has one entry, and a turn in each of its tins, which is its share of that tin.
+/// A committed rate and a ceiling hold over all tins together, and the host to drop from is
+/// selected by its backlog in all of them. Without the feature `tins` there is one tin.
 ///
-/// **What a reused entry inherits.**
+/// **State inherited with a reused entry.**
 ///
-/// - A queue: its previous flow's debt, under one packet. What the AQM has learned it learned of a
-///   flow: the flow has it when it comes back to its queue, and another flow begins without it.
-/// - A spare queue: its previous flows' debt, under one packet. The AQM begins anew each time that
-///   it is claimed.
-/// - An entry of a host: the previous host's debt in each tin, under a quantum and a packet; and
-///   what is left in the buckets of its rate and its ceiling, if the previous host was the same.
-///   Until these buckets are full other hosts claim the entry last.
+/// - A queue: the debt of its previous flow, under one packet. The AQM's state belongs to the flow:
+///   a flow that returns to its queue finds it, another flow starts without any.
+/// - A spare queue: the debt of its previous flows, under one packet. The AQM's state is reset each
+///   time the queue is claimed.
+/// - An entry of a host: the debt of the previous host in each tin, under a quantum and a packet.
+///   The token buckets of rate and ceiling are kept only for a host that returns. Until they are
+///   full, other hosts claim the entry last.
 ///
-/// A turn that is used up is inherited with the debt: the flow or host may then wait for one round,
-/// once.
+/// A used-up turn is inherited with the debt: the flow or host may then wait for one round, once.
 ///
-/// **Cost.** A packet of a flow that is backlogged: a lookup, the flow scheduler, and the books of
-/// which host holds the most, O(1). A flow that becomes backlogged, and each packet of a flow that
-/// found its set full, costs the hash and the lookup of its host, where hosts count.
+/// **Cost.** A packet of a backlogged flow: a lookup, the flow scheduler, and the accounting of the
+/// longest host, O(1). A flow that becomes backlogged, and each packet of a flow that found its set
+/// full, also takes the hash and the lookup of its host, in modes with hosts.
 ///
-/// Two hosts share the line, whatever they open:
+/// Two hosts share the link equally, however many flows they open:
 ///
 /// ```
 /// use freeboard::flowhash::{Labels, mix};
@@ -97,7 +95,7 @@ type Engine<S, A> = FlowQueues<
 /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
 /// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
 /// for handle in 0..200 {
-///     // Every tenth packet is of host 1 and its one flow, the others of nine flows of host 0.
+///     // Every tenth packet belongs to the only flow of host 1, the others to nine flows of host 0.
 ///     let host = u32::from(handle % 10 == 0);
 ///     let labels = Labels { flow: mix(handle % 10), src_host: mix(host), dst_host: 0 };
 ///     queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, 1_500), drops)?;
@@ -111,7 +109,7 @@ pub struct Isolated<S: Storage, A = NoAqm> {
     pub(super) queues: Engine<S, A>,
 }
 
-/// Without the tables.
+/// Leaves out the tables.
 impl<S: Storage, A> fmt::Debug for Isolated<S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Isolated").field("queues", &self.queues).finish_non_exhaustive()
@@ -122,18 +120,18 @@ impl<S: Storage> Isolated<S> {
     /// Creates queues without an AQM. Cost: O(memory).
     ///
     /// # Errors
-    /// [`IsolatedError`], with what was given and what is accepted.
+    /// [`IsolatedError`], with the given and the expected value.
     pub fn new(memory: IsolatedMemory<S>, config: IsolatedConfig) -> Result<Self, IsolatedError> {
         Self::with_aqm(memory, NoAqm, config)
     }
 }
 
 impl<S: Storage, A: Aqm> Isolated<S, A> {
-    /// Creates queues with an AQM, which has room for as many flows as there are queues, spare ones
+    /// Creates queues with an AQM, which must hold as many flows as there are queues, spare ones
     /// included. Cost: O(memory).
     ///
     /// # Errors
-    /// [`IsolatedError`], with what was given and what is accepted.
+    /// [`IsolatedError`], with the given and the expected value.
     pub fn with_aqm(
         memory: IsolatedMemory<S>,
         aqm: A,
@@ -142,11 +140,11 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         Self::with_tins(memory, aqm, config, (None, false), Overhead::RAW)
     }
 
-    /// As [`with_aqm`](Self::with_aqm), with these tins or one, in which hosts have one share
-    /// together if it `is_across`, on this link.
+    /// Creates queues like [`with_aqm`](Self::with_aqm), with these tins or one, for this link;
+    /// `is_across` gives hosts one share in all tins.
     ///
-    /// In line, and no function is called with the whole: so it is built where it stays. Each move
-    /// of it would take as much of the stack again.
+    /// Inlined, and calls no function with the whole value, so that it is built in place. Each move
+    /// would take its size in stack once more.
     #[inline(always)]
     pub(crate) fn with_tins(
         mut memory: IsolatedMemory<S>,
@@ -222,37 +220,38 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         self.queues.aqm()
     }
 
-    /// Returns the AQM, to be configured.
+    /// Returns a mutable reference to the AQM, to configure it.
     pub const fn aqm_mut(&mut self) -> &mut A {
         self.queues.aqm_mut()
     }
 
-    /// Returns what shares the line.
+    /// Returns the isolation in force.
     pub const fn isolation(&self) -> Isolation {
         self.queues.scheduler().isolation
     }
 
-    /// Returns what the queue of this number holds; spare ones stand behind those of the table.
+    /// Returns the backlog of the queue of this number; spare queues come after those of the table.
     pub fn queue_backlog(&self, queue: u32) -> Backlog {
         self.queues.flow_backlog(FlowId(queue))
     }
 
-    /// Sets what packets are on the wire, from the next one on that leaves: the rates of tins, and
-    /// the rates and ceilings of hosts, count that. Packets count as they are booked until it is
-    /// said. A host whose bucket does not hold the longest packet on that line waits. Cost: O(hosts
-    /// · log hosts) where there is room for rates.
+    /// Sets the framing of the link, from the next packet that leaves on: the rates of tins, and
+    /// the rates and ceilings of hosts, count bytes on the wire. Without it they count the packets'
+    /// own lengths. A host whose bucket cannot hold the longest packet on that link waits. Cost:
+    /// O(hosts · log hosts) with tables for rates.
     pub fn set_overhead(&mut self, link: Overhead) {
         self.queues.scheduler_mut().set_link(link);
     }
 
-    /// Returns how many tins there are: 1 unless [set](Self::set_tins).
+    /// Returns the number of tins: 1 unless [set](Self::set_tins).
     pub fn tins(&self) -> u8 {
         u8::try_from(self.queues.scheduler().choice.tins()).unwrap_or(1)
     }
 
-    /// Sets the tins: `tins[t]` is tin `t`, and the highest goes first within its share. Rates and
-    /// weights may change at any time, the number of tins only while nothing is queued; where
-    /// packets are, [`Self::rebuild`] changes it. Cost: O(1), with another number O(tables).
+    /// Sets the tins, up to eight, or one without the feature `tins`: `tins[t]` is tin `t`, and the
+    /// highest is served first within its share. Rates and weights may change at any time, the
+    /// number of tins only while nothing is queued; [`Self::rebuild`] changes it under load. Cost:
+    /// O(1), for another number O(tables).
     ///
     /// ```
     /// use freeboard::flowhash::Labels;
@@ -261,7 +260,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     ///
     /// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 2, 256);
     /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
-    /// // Of 10 Mbit/s, tin 1 goes first up to 1 Mbit/s.
+    /// // On a link of 10 Mbit/s, tin 1 is served first up to 1 Mbit/s.
     /// let share = |rate| TinConfig::by_weight(1).with_rate(rate);
     /// queue.set_tins(&[share(10_000_000), share(1_000_000)])?;
     ///
@@ -278,10 +277,10 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// # Errors
     /// Nothing has changed then.
     ///
-    /// - [`IsolatedError::Config`] for no tins, more than eight, what [`TinConfig::check`] refuses,
-    ///   and another number while packets are queued;
-    /// - [`IsolatedError::Memory`] without room for the turns of every host, and where hosts do not
-    ///   count also for more tins than there are spare queues.
+    /// - [`IsolatedError::Config`] for no tins, more than [`TinConfig::MAX_TINS`], settings refused
+    ///   by [`TinConfig::check`], and another number while packets are queued;
+    /// - [`IsolatedError::Memory`] if the turns of every host do not fit, and in modes without
+    ///   hosts also for more tins than there are spare queues.
     pub fn set_tins(&mut self, tins: &[TinConfig]) -> Result<(), IsolatedError> {
         if tins.len() == usize::from(self.tins()) {
             return Ok(self.queues.scheduler_mut().set_shares(tins)?);
@@ -295,42 +294,42 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         Ok(())
     }
 
-    /// Sets whether a host has one share in all tins together, and not one in each: off unless set.
-    /// Where hosts do not count it changes nothing.
+    /// Gives a host one share in all tins together (`true`) or one in each (`false`, the default).
+    /// No effect in modes without hosts.
     ///
-    /// Under `dual-srchost` and `dual-dsthost` what a host is sent in one tin counts for its turns
-    /// in the others:
+    /// Under `dual-srchost` and `dual-dsthost`, bytes sent for a host in one tin are charged to its
+    /// turns in the others:
     ///
-    /// - A turn of a host is of as many quanta as there are tins, and what the host is sent
-    ///   elsewhere is taken from it; of every turn one packet is left. So a host that floods `n`
-    ///   tins of the same rate, beside others that flood one each, is sent as much as each of them.
-    ///   Where tins differ, it has in each tin a packet at least where another is sent a whole
+    /// - A turn of a host has as many quanta as there are tins, and bytes sent in other tins are
+    ///   subtracted from it; at least one packet remains of every turn. So a host that floods `n`
+    ///   tins of equal rate, beside hosts that flood one each, gets as much as each of them. If
+    ///   tins differ, it still gets at least a packet in each tin where another host gets a whole
     ///   turn.
-    /// - Hosts stand for longer turns: the wait of one that floods grows by the number of tins.
-    ///   Sparse ones go first, as without.
-    /// - What a host is sent in excess of a committed rate is not counted.
+    /// - Turns of backlogged hosts are longer, so the waiting time of a host that floods grows by
+    ///   the number of tins. Sparse flows still go first.
+    /// - Bytes sent in excess of a committed rate are not counted.
     ///
-    /// Under `triple-isolate` the load of a flow counts the flows of its hosts in all tins: a host
-    /// divides one share among all its flows. A host that floods `n` tins with a flow in each has
-    /// in each of them the `n`-th part of what another host has there with one flow in this tin
-    /// alone.
+    /// Under `triple-isolate`, the load of a flow counts the flows of its hosts in all tins, so a
+    /// host divides one share among all its flows. A host that floods `n` tins with one flow in
+    /// each gets, in each of them, `1/n` of what another host gets there with a single flow in this
+    /// tin alone.
     ///
-    /// When room is made, a host counts with what it holds in all tins, with this and without.
-    /// Cost: O(hosts · tins).
+    /// Drops always compare hosts by their backlog in all tins, with or without this setting. Cost:
+    /// O(hosts · tins).
     pub fn set_hosts_across_tins(&mut self, on: bool) {
         self.queues.scheduler_mut().set_across(on);
     }
 
-    /// Returns whether a host has [one share in all tins](Self::set_hosts_across_tins).
+    /// Returns true if a host has [one share in all tins](Self::set_hosts_across_tins).
     pub const fn hosts_across_tins(&self) -> bool {
         self.queues.scheduler().is_across
     }
 
-    /// Sets the quantum, committed rate and ceiling of the host of a packet with these `labels` at
-    /// once, also while the host stays backlogged; returns whether it is backlogged. For a host
-    /// that is not, labels are queried when it comes back. The host is the one of the side that the
-    /// isolation has a level for; in other modes nothing changes. What its buckets lack they lack
-    /// after the change. Cost: O(tins + log hosts).
+    /// Applies the quantum, committed rate and ceiling of `labels` to their host at once, even
+    /// while it stays backlogged; returns true if the host is backlogged. For an idle host the
+    /// labels are queried when it becomes backlogged. The host is the one of the isolated side; in
+    /// modes without hosts nothing changes. What is missing in its token buckets stays missing.
+    /// Cost: O(tins + log hosts).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
         scheduler.advance(now);
@@ -344,12 +343,12 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
             scheduler.set_quantum(scheduler.turn_of(host, tin), quantum);
         }
         scheduler.set_rates(host, false, labels);
-        // Another quantum may have taken the turn served next off the early list.
+        // Another quantum may have removed the selected turn from the early list.
         scheduler.note_selected();
         true
     }
 
-    /// Counts `packet` as rejected, and claims no flow and no host for it. Always an error.
+    /// Counts `packet` as rejected without claiming a flow or host. Always an error.
     #[cold]
     pub(crate) fn turn_away(
         &mut self,
@@ -360,11 +359,11 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         self.queues.enqueue(now, FlowId::NONE, packet, drops)
     }
 
-    /// Enqueues a packet by its labels; says how its flow came by its queue.
+    /// Enqueues a packet by its labels; returns how its queue was found.
     ///
     /// # Errors
-    /// As [`Scheduler::enqueue`].
-    #[inline(always)] // a hit is little more than the enqueue of the queues by number
+    /// See [`Scheduler::enqueue`].
+    #[inline(always)] // a hit costs little more than `FlowQueues::enqueue`
     pub fn enqueue_labelled(
         &mut self,
         now: Nanos,
@@ -381,7 +380,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         }
     }
 
-    /// As [`Self::enqueue_labelled`], where the caller does not ask how the flow came by its queue.
+    /// Enqueues a packet by its labels, without returning how its queue was found.
     #[inline(always)]
     pub(crate) fn enqueue_by_labels(
         &mut self,
@@ -400,8 +399,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         }
     }
 
-    /// The rest of [`Self::enqueue_labelled`], of a packet whose flow has no queue of its own so
-    /// far.
+    /// The slow path of [`Self::enqueue_labelled`], for a packet whose flow has no queue yet.
     #[inline(never)]
     fn enqueue_missed(
         &mut self,
@@ -416,7 +414,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         self.enqueue_claimed(now, label, labels, packet, drops).map(|lookup| lookup.outcome)
     }
 
-    /// Enqueues a packet whose flow has no queue of its own so far; says which it is in.
+    /// Enqueues a packet whose flow has no queue yet; returns the queue.
     #[inline(always)]
     pub(super) fn enqueue_claimed(
         &mut self,
@@ -426,12 +424,12 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Lookup, Rejected> {
-        // What a host may send is known when its packet is.
+        // The scheduler's time must be current when a host's buckets are read.
         self.queues.scheduler_mut().advance(now);
         let lookup = self.claim(label, labels);
         let queue = FlowId(lookup.queue);
         let result = self.queues.enqueue(now, queue, packet, drops);
-        // A packet that never entered cannot leave: nothing else would give the queue back.
+        // A packet that was never queued cannot leave, so nothing else would release the queue.
         if result.is_err() && self.queues.flow_backlog(queue).packets == 0 {
             let Siblings { scheduler, directory, .. } = self.queues.siblings();
             directory.let_go(scheduler, queue);
@@ -439,8 +437,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         result.map(|()| lookup)
     }
 
-    /// Finds the queue of a packet that has none so far. The AQM forgets the flow that had it
-    /// before, and the flows that had a spare queue.
+    /// Finds the queue of a packet that has none yet. The AQM forgets the previous flow of the
+    /// queue, or the previous flows of a spare queue.
     #[inline(always)]
     fn claim(&mut self, label: u32, labels: &(impl Labelled + ?Sized)) -> Lookup {
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
@@ -464,7 +462,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
 }
 
 impl<S: Storage, A: Aqm> Scheduler for Isolated<S, A> {
-    /// `flow` is the packet's label; the flow is its own host.
+    /// Enqueues a packet with the label `flow`; the flow is its own host.
     #[inline(always)] // as `dequeue`
     fn enqueue(
         &mut self,
@@ -476,8 +474,8 @@ impl<S: Storage, A: Aqm> Scheduler for Isolated<S, A> {
         self.enqueue_by_labels(now, &OwnHost(flow.0), packet, drops)
     }
 
-    /// Touches the lines of the table of flows first as well, where tables are large.
-    #[inline(never)] // once a burst, with registers of its own
+    /// Prefetches the cache lines of the table of flows first, for large tables.
+    #[inline(never)] // once per burst, with registers of its own
     fn enqueue_burst(
         &mut self,
         now: Nanos,

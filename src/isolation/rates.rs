@@ -1,35 +1,36 @@
-//! Committed rates and ceilings: which hosts conform, which borrow, and which wait.
+//! Committed rates and ceilings of hosts.
 //!
-//! A host *conforms* while the bucket of its committed rate is not overdrawn, and its turns are on
-//! the rings of the tins. Above its rate it is in *excess*: its turns are on one ring with those of
-//! all other hosts in excess, and are served while no host that conforms holds packets. Above its
-//! ceiling it *waits*: its turns are on no ring. A host is in one of these places with all of its
-//! turns, so that rate and ceiling hold over all tins together. A host without a rate always
+//! A host *conforms* while the token bucket of its committed rate is not overdrawn; its turns are
+//! on the rings of the tins. Above its rate it is in *excess*: its turns are on one ring with those
+//! of all other hosts in excess, and are served only while no conforming host is backlogged. Above
+//! its ceiling it *waits*: its turns are on no ring. A host is in one of these states with all of
+//! its turns, so that rate and ceiling hold over all tins together. A host without a rate always
 //! conforms, and one without a ceiling never waits.
 //!
-//! **Promises.** `r` is a rate, `b` its burst, `L` the longest packet on the wire, `t` any
+//! **Guarantees.** `r` is a rate, `b` its burst, `L` the longest packet on the wire, `t` any
 //! interval.
 //!
-//! - *Rate.* While it conforms a host is sent at most `r·t + b + L`. That is all that it is sent
-//!   while another host conforms.
-//! - *Ceiling.* A host is sent at most `r·t + b`; one that is alone is sent `r` if the queue is
-//!   asked no later than the time of `b − L` bytes after it may send.
-//! - *No waste.* A packet leaves unless all hosts that hold packets wait.
-//! - *Return.* Hosts that are due leave excess or waiting in the calls that follow, [`RETURNS`] of
-//!   them a call, the one that is due longest first. A call puts one host there at most, so that
-//!   hosts that are due do not pile up.
-//! - *Others.* To the hosts that conform, one that leaves them has emptied, and one that returns
-//!   comes anew: what it owes is kept, what is left of its turn is not.
+//! - *Rate.* While it conforms, at most `r·t + b + L` is sent for a host. Nothing more is sent for
+//!   it while another host conforms.
+//! - *Ceiling.* At most `r·t + b` is sent for a host; for a single backlogged host `r` is sent, if
+//!   the caller dequeues no later than the time of `b − L` bytes after it may send.
+//! - *Work conservation.* A packet leaves unless all backlogged hosts wait.
+//! - *Return.* Hosts that are due leave excess or waiting in the following calls, [`RETURNS`] per
+//!   call, the one due longest first. A call puts at most one host there, so that hosts that are
+//!   due do not pile up.
+//! - *Others.* For the conforming hosts, a host that leaves them looks like one that emptied, and
+//!   one that returns like one that newly became backlogged: its debt is kept, the remainder of its
+//!   turn is not.
 //!
-//! **Borrowing is charged**: what a host sends in excess is taken out of its bucket, until that is
-//! overdrawn by a burst. With [free borrowing](TokenBucket::with_free_borrowing) it is not.
+//! **Borrowing is charged**: bytes sent in excess are taken out of the host's bucket, until it is
+//! overdrawn by a burst. With [free borrowing](TokenBucket::with_free_borrowing) they are not.
 //!
-//! **Time.** The time for which the clock has gone on. After a step back of more than a second time
-//! goes on from the new reading.
+//! **Time.** The time by which the clock has advanced. After a step back of more than a second,
+//! time goes on from the new timestamp.
 //!
-//! **Cost.** O(1) for a packet of a host that stays where it is: three multiplications a bucket.
-//! O(log hosts + tins) where a host moves, at most three moves a call. Nothing while no host has a
-//! rate or a ceiling.
+//! **Cost.** O(1) for a packet of a host whose state does not change: three multiplications per
+//! bucket. O(log hosts + tins) for each change, at most three changes per call. Nothing while no
+//! host has a rate or a ceiling.
 //!
 //! **Source.** Conforming and excess: RFC 2697. Borrowing in one level: Floyd & Jacobson,
 //! *Link-sharing and resource management models for packet networks*, 1995.
@@ -44,47 +45,44 @@ use crate::HostTerms;
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
-/// How many hosts that are due return in a call, at most.
+/// The maximum number of due hosts that return per call.
 pub(super) const RETURNS: u32 = 2;
 
-/// The host that is due first.
+/// Selects the host that is due first.
 type Due = Tournament<false>;
 
-/// On no ring, and no host.
+/// Marks a turn on no ring, or the absence of a host.
 const NONE: u32 = FlowId::NONE.0;
 
-/// Where a host is that holds packets. One that holds none conforms.
+/// The state of a backlogged host. An idle host conforms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// On the rings of its tins.
+    /// Its turns are on the rings of its tins.
     Conforming,
-    /// On the ring of those in excess.
+    /// Its turns are on the ring of those in excess.
     Excess,
-    /// On no ring.
+    /// Its turns are on no ring.
     Waiting,
 }
 
-/// What one host may send: 112 bytes.
+/// The rate and ceiling of one host: 112 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostRate {
-    /// What is left of its committed rate.
     committed: Bucket,
-    /// What is left below its ceiling.
     ceiling: Bucket,
     /// The time of the longest packet at the ceiling.
     pace: Nanos,
-    /// When it is due, unless it conforms.
+    /// The time at which it is due, unless it conforms.
     due: RankedFlow,
     place: Place,
-    /// The tin in which it was sent a packet last.
+    /// The tin in which a packet was last sent for it.
     tin: u8,
 }
 
-/// The place of a turn among those in excess: 20 bytes.
+/// The position of a turn among those in excess: 20 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExcessTurn(RingFlow);
 
-/// The rates of all hosts.
 pub(super) struct Rates<S: Storage> {
     /// One for each host, or none.
     hosts: S::Rates<HostRate>,
@@ -92,13 +90,13 @@ pub(super) struct Rates<S: Storage> {
     turns: S::Rates<ExcessTurn>,
     /// The turns of the hosts in excess.
     excess: Ring,
-    /// How many hosts have a rate or a ceiling. The others cost nothing while there are none.
+    /// The number of hosts with a rate or a ceiling. While it is 0, the others cost nothing.
     limited: u32,
-    /// A host that has returned with one of its turns so far; [`NONE`] otherwise.
+    /// A host that has returned with only one of its turns so far; [`NONE`] otherwise.
     returning: u32,
     clock: Elapsed,
-    /// From here on all buckets are full: the clock goes no further. Hosts that are due may return
-    /// in another order than that in which they became due while it stood.
+    /// The time from which on all buckets are full; the clock stops there. Hosts that become due
+    /// while it is stopped may return in another order.
     all_full_at: Nanos,
 }
 
@@ -117,22 +115,21 @@ impl HostRate {
         self.committed.of().is_some() || self.ceiling.of().is_some()
     }
 
-    /// When both buckets are full.
     fn full_at(&self) -> Nanos {
         self.committed.full_at().max(self.ceiling.full_at())
     }
 
-    /// When the host is below its ceiling again, by a packet of the `longest` length.
+    /// Returns the time at which the host is below its ceiling again, by a packet of the `longest`
+    /// length.
     fn opens_at(&self, longest: u32) -> Nanos {
         self.ceiling.holds_at(longest)
     }
 
-    /// When the host conforms to its rate again.
     fn conforms_at(&self) -> Nanos {
         self.committed.holds_at(0)
     }
 
-    /// Where it should be.
+    /// Returns the state that the host should be in.
     fn place_at(&self, now: Nanos, longest: u32) -> Place {
         if self.opens_at(longest) > now {
             Place::Waiting
@@ -143,7 +140,7 @@ impl HostRate {
         }
     }
 
-    /// It was sent `wire_len` bytes.
+    /// Charges `wire_len` bytes that were sent.
     fn take(&mut self, now: Nanos, wire_len: u32) {
         self.ceiling.take(now, wire_len);
         let borrows = self.place == Place::Excess;
@@ -155,7 +152,7 @@ impl HostRate {
         }
     }
 
-    /// The time of a packet of the `longest` length.
+    /// Returns the time of a packet of the `longest` length at the ceiling.
     fn pace(&self, longest: u32) -> Nanos {
         self.ceiling.of().map_or(Nanos::ZERO, |ceiling| ceiling.time_of(longest))
     }
@@ -193,22 +190,22 @@ impl OnRing for ExcessTurn {
 }
 
 impl<S: Storage> Rates<S> {
-    /// Whether there may be room for rates: nothing of them is compiled if not.
+    /// True if the storage supports rates; otherwise their code is not compiled.
     const MAY_HAVE_ROOM: bool = size_of::<S::Rates<HostRate>>() > 0;
 
-    /// The tables, to be [set up](Self::begin).
+    /// Creates rates over these tables, to be [set up](Self::begin).
     pub(super) const fn new(hosts: S::Rates<HostRate>, turns: S::Rates<ExcessTurn>) -> Self {
         let (excess, limited, returning) = (Ring::IDLE, 0, NONE);
         let (clock, all_full_at) = (Elapsed::START, Nanos::ZERO);
         Self { hosts, turns, excess, limited, returning, clock, all_full_at }
     }
 
-    /// Whether hosts may have rates.
+    /// Returns true if there are tables for rates.
     pub(super) fn has_room(&self) -> bool {
         Self::MAY_HAVE_ROOM && !self.hosts.as_ref().is_empty()
     }
 
-    /// Whether a host has a rate or a ceiling.
+    /// Returns true if any host has a rate or a ceiling.
     #[inline(always)]
     pub(super) const fn are_set(&self) -> bool {
         Self::MAY_HAVE_ROOM && self.limited > 0
@@ -222,31 +219,31 @@ impl<S: Storage> Rates<S> {
         self.hosts.as_mut().get_mut(host as usize)
     }
 
-    /// Where `host` is, if it holds packets.
+    /// Returns the state of `host`, if it is backlogged.
     fn place(&self, host: u32) -> Place {
         self.host(host).map_or(Place::Conforming, |host| host.place)
     }
 
-    /// The turn that is served next while no host conforms.
+    /// Returns the turn that is served next while no host conforms.
     #[inline(always)]
     pub(super) fn front(&self) -> u32 {
         if self.are_set() { self.excess.front() } else { NONE }
     }
 
-    /// Whether a bucket of the host that had this entry last is not full: with new ones it would
-    /// have more.
+    /// Returns true if a bucket of the previous host of this entry is not full. New, full buckets
+    /// would give it more than it is entitled to.
     pub(super) fn is_short(&self, host: u32) -> bool {
         self.host(host).is_some_and(|host| host.full_at() > self.clock.now())
     }
 
-    /// The quantum of `turn` in excess too.
+    /// Sets the quantum of `turn` in excess.
     pub(super) fn set_quantum(&mut self, turn: u32, quantum: u32, max_len: u32) {
         if let Some(turn) = self.turns.as_mut().get_mut(turn as usize) {
             turn.0.set_quantum(quantum, max_len);
         }
     }
 
-    /// No host has a rate, and no turn owes anything; all are worth `quantum`.
+    /// Resets all: no host has a rate, no turn has a debt, and each has `quantum`.
     pub(super) fn begin(&mut self, quantum: u32, max_len: u32) {
         self.hosts.as_mut().fill(HostRate::EMPTY);
         Due::play_all(self.hosts.as_mut());
@@ -256,8 +253,8 @@ impl<S: Storage> Rates<S> {
         (self.excess, self.limited, self.returning) = (Ring::IDLE, 0, NONE);
     }
 
-    /// Notes when `host` is due, where the longest packet has `longest` bytes on the wire, or that
-    /// it conforms.
+    /// Records the time at which `host` is due, or that it conforms. `longest` is the longest
+    /// packet on the wire.
     fn book(&mut self, host: u32, longest: u32) {
         let Some(of) = self.host_mut(host) else { return };
         let (booked, stamp) = (of.is_backlogged(), of.stamp());
@@ -278,7 +275,7 @@ impl<S: Storage> Rates<S> {
         }
     }
 
-    /// The host that is due first, if it is due.
+    /// Returns the host that is due first, if it is due now.
     fn first_due(&self) -> Option<u32> {
         let first = Due::first(self.hosts.as_ref())?;
         self.host(first.0).filter(|host| host.stamp() <= self.clock.now().0).map(|_| first.0)
@@ -286,18 +283,18 @@ impl<S: Storage> Rates<S> {
 }
 
 impl<S: Storage> Serving<S> {
-    /// Returns the most bytes on the wire that a packet takes.
+    /// Returns the maximum bytes of a packet on the wire.
     fn longest(&self) -> u32 {
         self.choice.wire_len(self.max_len).max(1)
     }
 
-    /// Advances the buckets to the time that the choice among tins has.
+    /// Advances the buckets to the time of the choice among tins.
     pub(super) fn tell_time(&mut self) {
         let Rates { clock, all_full_at, .. } = &mut self.rates;
         clock.advance(self.choice.told(), *all_full_at);
     }
 
-    /// The numbers of the turns of `host`, which are as many as there are tins.
+    /// Returns the numbers of the turns of `host`, one for each tin.
     fn turn_numbers(&self, host: u32) -> impl Iterator<Item = u32> + use<S> {
         let first = self.turn_of(host, 0);
         (0..self.choice.tins()).map(move |tin| {
@@ -310,7 +307,7 @@ impl<S: Storage> Serving<S> {
         self.turn(turn).is_some_and(|turn| turn.count > 0)
     }
 
-    /// Lists `turn`, which holds packets, where its host is.
+    /// Puts `turn`, which is backlogged, on the ring for its host's state.
     fn list(&mut self, turn: u32) {
         match self.place_of_turn(turn) {
             Place::Conforming => self.enter_tin(turn),
@@ -342,7 +339,7 @@ impl<S: Storage> Serving<S> {
         self.rates.place(self.host_of_turn(turn))
     }
 
-    /// Moves `host` to `place` with all of its turns, if it holds packets, and notes when it is
+    /// Moves `host` to `place` with all of its turns, if it is backlogged, and records when it is
     /// due.
     fn move_host(&mut self, host: u32, place: Place) {
         if self.is_idle(host) {
@@ -362,7 +359,8 @@ impl<S: Storage> Serving<S> {
         self.rates.book(host, self.longest());
     }
 
-    /// Lists `turn`, which holds packets from now on, where hosts have rates. Its host `was_idle`.
+    /// Lists `turn`, which became backlogged, if hosts have rates. `was_idle` is the state of its
+    /// host before.
     #[cold]
     #[inline(never)]
     pub(super) fn begin_limited(&mut self, turn: u32, was_idle: bool) {
@@ -375,7 +373,7 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    /// The first turn of a host that held nothing holds packets: says where the host is.
+    /// Sets the state of a host whose first turn became backlogged.
     fn begin_host(&mut self, host: u32) {
         let (now, longest) = (self.rates.clock.now(), self.longest());
         let Some(of) = self.rates.host_mut(host) else { return };
@@ -383,8 +381,8 @@ impl<S: Storage> Serving<S> {
         self.rates.book(host, self.longest());
     }
 
-    /// `turn`, which had lost all that it held, is on no ring; its host conforms if it was the
-    /// last.
+    /// Takes `turn`, which lost all of its packets, off its ring; its host conforms if this was its
+    /// last backlogged turn.
     pub(super) fn lose_turn(&mut self, turn: u32) {
         if self.rates.are_set() {
             self.finish_return();
@@ -396,7 +394,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// A host that holds nothing more is due at no time.
+    /// Makes a host that is no longer backlogged conform, so that it is never due.
     fn end_host(&mut self, host: u32) {
         if self.is_idle(host)
             && let Some(of) = self.rates.host_mut(host)
@@ -407,13 +405,13 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The selected turn was sent `len` bytes, where hosts have rates, and holds nothing more if
-    /// its flows are gone.
+    /// Charges the selected turn `len` bytes that were sent, if hosts have rates. The turn is idle
+    /// if its flows are gone.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_limited(&mut self, len: u32) {
         if !self.rates.are_set() {
-            return; // Nothing below is compiled where there is no room for rates.
+            return; // without tables for rates, nothing below is compiled
         }
         self.tell_time();
         let (turn, cost, max_len) = (self.selected, self.quanta.cost(len), self.max_len);
@@ -430,7 +428,7 @@ impl<S: Storage> Serving<S> {
             }
             before = of.place;
             after = of.place_at(clock.now(), longest);
-            // One in excess that conforms again returns as all do that are due.
+            // A host in excess that conforms again returns like all that are due.
             if before == Place::Excess && after == Place::Conforming {
                 after = Place::Excess;
             }
@@ -483,7 +481,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// Lets hosts return that are due.
+    /// Returns due hosts to their new states.
     fn recall(&mut self) {
         self.finish_return();
         for _ in 0..RETURNS {
@@ -493,15 +491,15 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// Where a host comes that is due.
+    /// Returns the new state of a host that is due.
     fn place_after(&self, host: u32) -> Place {
         let of = self.rates.host(host);
         let conforms = of.is_none_or(|of| of.conforms_at() <= self.rates.clock.now());
         if conforms { Place::Conforming } else { Place::Excess }
     }
 
-    /// The turn that is served first of the host that waits and is due first. Its turns are served
-    /// in the order of their tins, one packet at a time, where nothing else is.
+    /// Returns the turn to serve first of the waiting host that is due first, while nothing else
+    /// can be served. Its turns are served in the order of their tins, one packet at a time.
     #[cold]
     #[inline(never)]
     pub(super) fn first_waiting(&self) -> Option<(u32, Nanos)> {
@@ -515,7 +513,7 @@ impl<S: Storage> Serving<S> {
         Some((turn, Nanos(of.stamp())))
     }
 
-    /// When the first host that waits may send.
+    /// Returns the time at which the first waiting host may send.
     #[cold]
     #[inline(never)]
     pub(super) fn rates_open_at(&self, now: Nanos) -> Option<Nanos> {
@@ -523,7 +521,7 @@ impl<S: Storage> Serving<S> {
         self.rates.clock.clock_at(due, now)
     }
 
-    /// Lets the turn return that [`Self::first_waiting`] names, if it is due, and nothing else.
+    /// Returns only the turn selected by [`Self::first_waiting`] to its ring, if it is due.
     #[cold]
     #[inline(never)]
     pub(super) fn open_first(&mut self) {
@@ -545,8 +543,8 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    /// How long a round of the flows of the host of `flow` takes below its ceiling, in all tins
-    /// together. Cost: O(tins).
+    /// Returns the duration of a round of the flows of the host of `flow` at its ceiling, in all
+    /// tins together. Cost: O(tins).
     #[cold]
     #[inline(never)]
     pub(super) fn limited_pace(&self, flow: FlowId) -> Nanos {
@@ -555,8 +553,8 @@ impl<S: Storage> Serving<S> {
         Nanos(pace.saturating_mul(self.flows_of(host).into()))
     }
 
-    /// The host at this entry has the rate and the ceiling of `labels` from now on. What its
-    /// buckets lack they lack after the change; of a host that `is_new` here they are full.
+    /// Sets rate and ceiling of the host at this entry from `labels`. What is missing in its
+    /// buckets stays missing; for a host that `is_new` here they are full.
     pub(super) fn set_rates(&mut self, host: u32, is_new: bool, labels: &(impl Labelled + ?Sized)) {
         if !self.rates.has_room() {
             return;
@@ -572,7 +570,7 @@ impl<S: Storage> Serving<S> {
             *of = HostRate { due: of.due, ..HostRate::EMPTY };
         }
         let (had_rate, had_ceiling) = (of.committed.of(), of.ceiling.of());
-        // While none has a rate, all conform.
+        // While no host has a rate, all conform.
         self.rates.limited = self.rates.limited.wrapping_add((!had).into());
         if had_rate != rate {
             self.set_committed(host, rate);
@@ -617,8 +615,8 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The link of the choice among tins is another. A host waits whose ceiling does not allow the
-    /// longest packet on it.
+    /// Follows another link of the choice among tins. A host whose ceiling does not allow the
+    /// longest packet on it waits.
     pub(super) fn follow_link(&mut self) {
         if !self.rates.are_set() {
             return;
@@ -639,7 +637,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// Checks the places of all hosts.
+    /// Checks the states of all hosts.
     pub(super) fn recount_rates(&self) -> Result<(), Imbalance> {
         let Rates { hosts, turns, excess, limited, .. } = &self.rates;
         let (longest, mut has_rates, mut listed) = (self.longest(), 0_u32, 0);
@@ -672,7 +670,7 @@ impl<S: Storage> Serving<S> {
         })
     }
 
-    /// Whether `turn` is on the ring of its tin if it holds packets.
+    /// Returns true if `turn` is on the ring of its tin whenever it is backlogged.
     pub(super) fn is_in_tin(&self, turn: u32) -> bool {
         let pending = self.rates.returning == self.host_of_turn(turn);
         let is_listed = self.turn(turn).is_some_and(|turn| turn.place.is_listed());

@@ -1,5 +1,5 @@
-//! Another isolation, other tins or another key while packets are queued: all records are begun
-//! anew, and each packet is offered again under its labels.
+//! Changing isolation, tins or key under load: all records are reset, and each packet is enqueued
+//! once more under its labels.
 
 use flowhash::{FlowTable, Outcome};
 use sched_core::{Aqm, Counters, FlowId, FlowScheduler, Packet, Siblings, TinConfig};
@@ -16,18 +16,18 @@ use crate::labels::Labelled;
 use crate::storage::Storage;
 
 impl<S: Storage, A: Aqm> Isolated<S, A> {
-    /// Sets another isolation, other tins, or labels under another key, at any time. `labels_of`
-    /// returns the labels of a queued packet as they are from now on, its tin included; where
-    /// `tins` is `None` the tins stay.
+    /// Sets the isolation, the tins, or labels under another key, at any time. `labels_of` returns
+    /// the labels that a queued packet has from now on, its tin included; `tins` of `None` keeps
+    /// the tins. There are at most eight tins, one without the feature `tins`.
     ///
-    /// No packet is lost, no counter changes, and each packet keeps its time of arrival. Of the
-    /// [counters of tins](Self::tin_counters) those of tins that are gone are of tin 0, and what is
-    /// queued counts as accepted in the tin that it is in. The packets of a flow stay in order if
-    /// they were in one queue; a flow that had found its set full, and a queue of its own since
-    /// then, may have had two. What an AQM has learned in a queue goes with the flow of its oldest
-    /// packet, and is forgotten of flows that hold nothing and in shared queues. What is left of
-    /// turns, and what flows and hosts owe, is lost. The quantum, the rate and the ceiling of a
-    /// host are those of one of its packets, and the buckets of rate and ceiling are full.
+    /// No packet is lost, no counter changes, and each packet keeps its time of arrival.
+    /// [Counters](Self::tin_counters) of removed tins move to tin 0, and queued packets count as
+    /// accepted in their new tin. The packets of a flow stay in order if they were in one queue; a
+    /// flow that found its set full, and has had a queue of its own since then, may have had two.
+    /// The AQM's state of a queue goes with the flow of its oldest packet, and is lost for idle
+    /// flows and in shared queues. Remainders of turns, and debts of flows and hosts, are lost.
+    /// Quantum, rate and ceiling of a host are those of one of its packets, and its token buckets
+    /// are full.
     ///
     /// Cost: O(tables + packets). `labels_of` is called about once for each packet and twice more
     /// for each queue.
@@ -59,11 +59,11 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     ///
     /// - [`IsolatedError::NoTriple`] for [`Isolation::TripleIsolate`] without [its
     ///   tables](crate::IsolatedMemory::with_triple);
-    /// - [`IsolatedError::Config`] for no tins, more than eight, and what [`TinConfig::check`]
-    ///   refuses;
-    /// - [`IsolatedError::Memory`] without room for the turns of every host, where hosts do not
-    ///   count also for more tins than there are spare queues, and under `triple-isolate` for more
-    ///   tins than half the rounds.
+    /// - [`IsolatedError::Config`] for no tins, more than [`TinConfig::MAX_TINS`], and settings
+    ///   refused by [`TinConfig::check`];
+    /// - [`IsolatedError::Memory`] if the turns of every host do not fit, in modes without hosts
+    ///   also for more tins than there are spare queues, and under `triple-isolate` for more tins
+    ///   than half the rounds.
     pub fn rebuild<L: Labelled>(
         &mut self,
         isolation: Isolation,
@@ -73,11 +73,11 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         self.rebuild_and_move(isolation, (tins, |tin| tin), labels_of)
     }
 
-    /// As [`Self::rebuild`], where the counters of tin `t` are of tin `to(t)` from now on, or of
-    /// tin 0 if that is not there.
+    /// Rebuilds like [`Self::rebuild`], and moves the counters of each tin `t` to tin `to(t)`, or
+    /// to tin 0 if there is no such tin.
     ///
     /// # Errors
-    /// As [`Self::rebuild`].
+    /// See [`Self::rebuild`].
     pub fn rebuild_and_move<L: Labelled>(
         &mut self,
         isolation: Isolation,
@@ -89,14 +89,13 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         Ok(())
     }
 
-    /// Goes over to labels under another key, at any time: [`Self::rebuild`] with the same
-    /// isolation and the same tins. `labels_of` returns the labels of a queued packet under the new
-    /// key.
+    /// Switches to labels under another key at any time, like [`Self::rebuild`] with isolation and
+    /// tins unchanged. `labels_of` returns the labels of a queued packet under the new key.
     pub fn relabel<L: Labelled>(&mut self, labels_of: impl FnMut(Packet) -> L) {
         self.regroup(self.isolation(), (None, |tin| tin), labels_of);
     }
 
-    /// [`Self::rebuild_and_move`], once the layout is checked.
+    /// Rebuilds as [`Self::rebuild_and_move`] does, after the layout is checked.
     fn regroup<L: Labelled>(
         &mut self,
         isolation: Isolation,
@@ -127,8 +126,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         self.follow_tins(&counters);
     }
 
-    /// Sets another number of tins; nothing is queued, and the layout is checked. What is known of
-    /// idle flows and hosts stays.
+    /// Sets another number of tins while nothing is queued, after the layout is checked. The state
+    /// of idle flows and hosts stays.
     pub(super) fn begin_tins(&mut self, tins: &[TinConfig]) {
         let counters = self.counters_after(|tin| tin);
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
@@ -136,7 +135,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         self.follow_tins(&counters);
     }
 
-    /// The AQM knows the tin of each queue, and the tins go on from `counters`.
+    /// Gives the AQM the tin of each queue, and continues the tins from `counters`.
     fn follow_tins(&mut self, counters: &[Counters; TINS - 1]) {
         let Siblings { scheduler, aqm, .. } = self.queues.siblings();
         for flow in (0..scheduler.flows()).map(FlowId) {
@@ -147,7 +146,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
 }
 
 impl<S: Storage> Serving<S> {
-    /// Returns an error unless there may be these tins under this isolation.
+    /// Checks that these tins are possible under this isolation.
     pub(super) fn check_layout(
         &self,
         isolation: Isolation,
@@ -158,8 +157,8 @@ impl<S: Storage> Serving<S> {
         check_layout(isolation, tins, sizes)
     }
 
-    /// Sets up the records anew, with `host_quantum` for each turn. Nothing is queued. What tins
-    /// owe or have to their credit stays.
+    /// Resets the records, with `host_quantum` for each turn; nothing may be queued. Debts and
+    /// credits of tins stay.
     pub(super) fn begin_anew(
         &mut self,
         isolation: Isolation,
@@ -175,7 +174,7 @@ impl<S: Storage> Serving<S> {
         self.note_selected();
     }
 
-    /// [`Self::begin_anew`], where the tins are set and no turn is selected.
+    /// Resets the records after the tins are set and no turn is selected.
     #[inline(always)]
     pub(super) fn begin(&mut self, isolation: Isolation, host_quantum: u32) {
         self.isolation = isolation;
@@ -197,12 +196,12 @@ impl<S: Storage> Serving<S> {
     }
 }
 
-/// The bits of the number of a turn that say which tin it is in.
+/// Returns the number of bits in a turn's number that hold the tin.
 const fn tin_bits(tins: u32) -> u32 {
     u32::BITS.wrapping_sub(tins.saturating_sub(1).leading_zeros()) & 7
 }
 
-/// Returns an error unless there may be so many tins under this isolation.
+/// Checks that this number of tins is possible under this isolation.
 pub(super) fn check_layout(
     isolation: Isolation,
     tins: u32,

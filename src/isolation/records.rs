@@ -1,4 +1,4 @@
-//! The four records, and where they point.
+//! The four kinds of records and their links.
 //!
 //! ```text
 //! Tin ──ring──▶ Turn ──ring──▶ Flow
@@ -14,22 +14,22 @@ use super::serve::NONE;
 /// A flow: 16 bytes. All have the same quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
-    /// Its place on the ring of its turn. On the ring if and only if its queue holds packets.
+    /// Its position on the ring of its turn. On the ring if and only if its queue holds packets.
     pub(super) place: RingFlow<SharedQuantum>,
-    /// The turn that it was of when it became backlogged last.
+    /// Its turn when it last became backlogged.
     pub(super) turn: u32,
 }
 
 /// One host in one tin: 44 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
-    /// Its place on the ring of its tin. On the ring if and only if a flow is on its own.
+    /// Its position on the ring of its tin. On the ring if and only if a flow is on its own ring.
     pub(super) place: RingFlow,
-    /// Its flows that hold packets.
+    /// Its backlogged flows.
     pub(super) flows: Ring,
-    /// How many they are.
+    /// The number of its backlogged flows.
     pub(super) count: u32,
-    /// The turns behind and before it on the early list of its tin, which is a ring; the former is
+    /// The next and the previous turn on the early list of its tin, which is circular; `next` is
     /// [`NONE`] if and only if the turn is not on it.
     pub(super) early: [u32; 2],
 }
@@ -41,12 +41,12 @@ pub(super) struct Host {
     pub(super) backlogged: u8,
 }
 
-/// One tin: 24 bytes. Its share is kept by the [choice](sched_core::TinChoice) among all of them.
+/// One tin: 24 bytes. Its share is kept by the [choice](sched_core::TinChoice) among tins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tin {
-    /// The turns that hold packets.
+    /// Its backlogged turns.
     pub(super) turns: Ring,
-    /// The first of those that are served early; [`NONE`] if none is.
+    /// The first turn that is served early; [`NONE`] if none is.
     pub(super) early: u32,
     /// True if turns may be on the early list, or used up in advance.
     pub(super) is_watched: bool,
@@ -60,7 +60,7 @@ impl Flow {
 }
 
 impl Turn {
-    /// Room for a turn: all zero, and no turn until its ring is idle.
+    /// All zero, to initialize memory; no valid turn until its ring is idle.
     pub(super) const EMPTY: Self =
         Self { place: RingFlow::EMPTY, flows: Ring::EMPTY, count: 0, early: [0; 2] };
 

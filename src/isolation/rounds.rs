@@ -1,37 +1,36 @@
-//! `triple-isolate`: a flow has a turn every n-th round, n being the flows it shares a host with.
+//! `triple-isolate`: a flow has a turn every n-th round, n being the number of flows of its host.
 //!
-//! CAKE divides the quantum of a flow by the load of its hosts, and visits the flow again and again
+//! CAKE divides the quantum of a flow by the load of its hosts, and visits the flow repeatedly
 //! until the small quanta suffice for a packet. Here the quantum stays whole and the turns become
-//! rare. Each tin has a [calendar](super::calendar): a list for each round, of the flows whose turn
-//! is in that round. At the end of its turn a flow goes to the list as many rounds later as its
-//! load says: the backlogged flows of its source host or of its destination host, whichever are
-//! more, in its tin, or in all tins where hosts have one share in all of them. No flow is visited
-//! in vain.
+//! rare. Each tin has a [calendar](super::calendar): for each round, a list of the flows whose turn
+//! is in that round. At the end of its turn a flow moves to the list that is as many rounds later
+//! as its load: the number of backlogged flows of its source host or of its destination host,
+//! whichever is larger, in its tin, or in all tins if hosts have one share in all of them. No flow
+//! is visited without being served.
 //!
-//! The *near* host of a flow is that of the local side, the one that its [turn](super::records)
-//! names; the *far* host is that of the other side.
+//! The *near* host of a flow is that of the local side, to which its [turn](super::records)
+//! belongs; the *far* host is that of the other side.
 //!
-//! **Promises.**
+//! **Guarantees.**
 //!
-//! - While loads stay as they are, a backlogged flow of load n sends `Q/n` bytes a round, up to the
-//!   `Q` and the longest packet of a turn under way.
-//! - A turn that is placed keeps its place: a load that changes counts from the next turn.
-//! - Sparse flows go first: a flow that becomes backlogged has its turn before those that stand, if
-//!   its own turn would have come by now. At most `m + 15` flows of a near host begin a turn early
-//!   in `m` rounds of a tin: one a round, and [15 saved up](SAVED_UP). A flow whose host has used
-//!   up its early turns has one in the first round that has one left, if that is before its turn by
+//! - While loads are constant, a backlogged flow of load n sends `Q/n` bytes per round, to within
+//!   the `Q` and the longest packet of a turn under way.
+//! - A scheduled turn keeps its round: a load that changes counts from the next turn.
+//! - Sparse flows go first: a flow that becomes backlogged has its turn before bulk flows if its
+//!   own turn would have come by now. At most `m + 15` flows of a near host begin a turn early in
+//!   `m` rounds of a tin: one per round, and [15 saved up](SAVED_UP). A flow whose host has used up
+//!   its early turns has one in the first round that has one left, if that is before its turn by
 //!   load.
-//! - A flow that empties before its turn is used up has the rest of it before the flows that stand,
-//!   until its next turn is due. Loss is no service: a turn that has not begun is as if it had
+//! - A flow that empties before its turn is used up gets the remainder before the bulk flows, until
+//!   its next turn is due. Lost packets are no service: a turn that has not begun is as if it had
 //!   never been due.
 //!
-//! **Not promised.** The load is at most the length of a tin's calendar less one: the flows of a
-//! host beyond that are not told apart. Rounds are counted in 32 bits: a flow or host that was idle
-//! for 2^31 rounds may once count as not yet due, and then waits for one length of the calendar at
-//! most.
+//! **Limits.** The load is at most the length of a tin's calendar less one, however many flows a
+//! host has beyond that. Rounds are counted in 32 bits: a flow or host that was idle for 2^31
+//! rounds may once count as not yet due, and then waits for at most one length of the calendar.
 //!
 //! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, 2018, §III-A and
-//! Algorithm 2. Where and why this departs from it: `docs/disciplines/hosts.md`.
+//! Algorithm 2. For departures and their reasons see `docs/disciplines/hosts.md`.
 
 use sched_core::{FlowId, Imbalance};
 
@@ -40,20 +39,20 @@ use super::records::Flow;
 use super::serve::{NONE, Serving};
 use crate::storage::Storage;
 
-/// Early turns that a host may save up: as many of its flows may go at once before the flows that
-/// stand. Fewer delay the sparse flows of a host whose other flows empty often:
-/// `docs/disciplines/sparse.md`.
+/// Maximum number of early turns that a host may save up: this many of its flows may go at once
+/// before bulk flows. A smaller number delays the sparse flows of a host whose other flows empty
+/// often: `docs/disciplines/sparse.md`.
 const SAVED_UP: u32 = 15;
 
-/// What a flow has beside its record: 12 bytes.
+/// State of a flow beside its record: 12 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
-    /// The round of its turn; of one that goes before all others, that in which it was listed.
-    /// Stale unless listed.
+    /// The round of its turn; for a flow served before all others, the round in which it was
+    /// listed. Stale unless listed.
     pub(super) round: u32,
-    /// From which round on it may have another turn: when its next one is, or would be had it not
-    /// emptied, as of the beginning of its last. Later than the round if and only if the turn may
-    /// go on.
+    /// The first round in which it may have another turn: the round of its next turn as of the
+    /// beginning of its last one, as if it had not emptied. Later than `round` if and only if the
+    /// turn may go on.
     again: u32,
     /// `host << tin_bits | tin` of its far host.
     far: u32,
@@ -63,12 +62,12 @@ impl Due {
     pub(super) const EMPTY: Self = Self { round: 0, again: 0, far: 0 };
 }
 
-/// What hosts of both sides have in a tin, beside the turn of the near one: 8 bytes.
+/// Per-tin state of hosts of both sides, beside the turn of the near one: 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     /// The latest round whose early turn the near host of this number has used.
     early: u32,
-    /// How many flows of the far host of this number are backlogged.
+    /// The number of backlogged flows of the far host of this number.
     far_flows: u32,
 }
 
@@ -76,13 +75,13 @@ impl Share {
     /// No flows, and all early turns saved up.
     pub(super) const EMPTY: Self = Self { early: u32::MAX.wrapping_sub(SAVED_UP), far_flows: 0 };
 
-    /// The round of a turn that a flow of the near host, which may have one in `round`, begins
-    /// before the one `by_load`, if the host has one left. Books it. No early turn lies further
-    /// than `horizon` ahead.
+    /// Takes an early turn for a flow of the near host that may have one in `round`, if the host
+    /// has one left before the round `by_load`; returns its round. No early turn is more than
+    /// `horizon` rounds ahead.
     #[inline(always)]
     fn early_turn(&mut self, round: u32, by_load: u32, horizon: u32) -> Option<u32> {
         let (oldest, next) = (round.wrapping_sub(SAVED_UP), self.early.wrapping_add(1));
-        // As seen from the oldest that is left: what is before it is far ahead.
+        // Relative to the oldest round that is left, rounds before it appear far ahead.
         let is_past = next.wrapping_sub(oldest) > horizon.wrapping_add(SAVED_UP);
         let left = if is_past { oldest } else { next };
         let early = if is_not_later(left, round) { round } else { left };
@@ -95,17 +94,17 @@ impl Share {
 }
 
 impl<S: Storage> Serving<S> {
-    /// Whether there may be tables of the mode: nothing of it is compiled if not.
+    /// True if the storage supports the mode; otherwise its code is not compiled.
     const MAY_HAVE_ROUNDS: bool = size_of::<S::Rounds<Due>>() > 0;
 
-    /// Whether flows are served in rounds.
+    /// Returns true if flows are served in rounds.
     #[inline(always)]
     pub(super) fn is_in_rounds(&self) -> bool {
         Self::MAY_HAVE_ROUNDS && self.isolation == Isolation::TripleIsolate
     }
 
-    /// Makes `flow`, which is idle, one of `turn`, and of `far` on the other side. A flow of other
-    /// hosts or of another tin is as if it had just been added.
+    /// Assigns `flow`, which is idle, to `turn` and to `far` on the other side. If its hosts or its
+    /// tin change, it is reset as if newly added.
     #[inline(always)]
     pub(super) fn assign_in_rounds(&mut self, flow: FlowId, turn: u32, far: u32) {
         let again = self.rounds.round(self.tin_of_turn(turn));
@@ -117,13 +116,13 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The far host of `flow`, as of the last time that the flow became backlogged.
+    /// Returns the far host of `flow`, as of the last time that the flow became backlogged.
     pub(super) fn far_host_of(&self, flow: FlowId) -> u32 {
         let due = self.rounds.dues.as_ref().get(flow.index());
         self.host_of_turn(due.map_or(0, |due| due.far))
     }
 
-    /// How many flows of the far host `host` are backlogged, in all tins. Cost: O(tins).
+    /// Returns the number of backlogged flows of the far host `host`, in all tins. Cost: O(tins).
     #[inline]
     pub(super) fn flows_of_far(&self, host: u32) -> u32 {
         let shares = self.rounds.shares.as_ref().get(self.turns_of(host)).unwrap_or_default();
@@ -133,13 +132,13 @@ impl<S: Storage> Serving<S> {
         })
     }
 
-    /// The tins that hold packets, a bit each.
+    /// Returns the backlogged tins, one bit each.
     pub(super) fn tins_in_rounds(&self) -> u32 {
         let tins = (0..).zip(self.rounds.tins.as_ref());
         tins.fold(0, |mask, (tin, of)| mask | u32::from(of.front != NONE) << (tin & 31))
     }
 
-    /// Notes the flow served next, after any change of a tin or of the choice.
+    /// Updates the flow served next; called after any change of a tin or of the choice.
     #[inline(always)]
     pub(super) fn note_front(&mut self) {
         if self.is_in_rounds() {
@@ -147,7 +146,8 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// How many rounds are between two turns of a flow of `turn`, and of `far` on the other side.
+    /// Returns the number of rounds between two turns of a flow of `turn`, and of `far` on the
+    /// other side.
     #[inline(always)]
     fn load(&self, turn: u32, far: u32) -> u32 {
         let (near, far) = if self.is_across {
@@ -160,15 +160,15 @@ impl<S: Storage> Serving<S> {
         near.max(far).max(1)
     }
 
-    /// The round of the turn after one in `round`, of a flow with this `load` that may have another
-    /// one from round `again` on.
+    /// Returns the round of the turn after one in `round`, for a flow with this `load` that may
+    /// have another one from round `again` on.
     #[inline(always)]
     const fn next_turn(&self, round: u32, again: u32, load: u32) -> u32 {
         let ahead = if is_not_later(again, round) { load } else { again.wrapping_sub(round) };
         round.wrapping_add(if ahead < self.rounds.mask { ahead } else { self.rounds.mask })
     }
 
-    /// Hosts of a flow have a flow more.
+    /// Counts one flow more for the hosts of a flow.
     #[inline(always)]
     fn count_flow(&mut self, turn: u32, far: u32) {
         let (host, tin) = (self.host_of_turn(turn), self.tin_of_turn(turn));
@@ -183,7 +183,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// Hosts of a flow have a flow less.
+    /// Counts one flow less for the hosts of a flow.
     #[inline(always)]
     fn discount_flow(&mut self, turn: u32, far: u32) {
         if let Some(far) = self.rounds.shares.as_mut().get_mut(far as usize) {
@@ -196,7 +196,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// `flow`, which is added and not listed, holds packets from now on.
+    /// Lists `flow`, which is added and not listed, when it becomes backlogged.
     #[inline(never)]
     pub(super) fn enter_rounds(&mut self, flow: FlowId) {
         let Some(&Flow { place, turn }) = self.flow(flow) else { return };
@@ -210,8 +210,8 @@ impl<S: Storage> Serving<S> {
         let goes_on = place.has_begun() && !may_begin;
         let mut at = round;
         if !goes_on {
-            // The turn that the flow would have, had it not emptied: to empty gains no turn and
-            // loses none.
+            // The turn that the flow would have if it had not emptied: emptying neither gains nor
+            // loses a turn.
             at = self.next_turn(round, again, self.load(turn, far));
             let horizon = self.rounds.mask;
             if may_begin && let Some(share) = self.rounds.shares.as_mut().get_mut(turn as usize) {
@@ -234,7 +234,8 @@ impl<S: Storage> Serving<S> {
         self.note_front();
     }
 
-    /// [`FlowScheduler::served`](sched_core::FlowScheduler::served), where no turn is selected.
+    /// Implements [`FlowScheduler::served`](sched_core::FlowScheduler::served) while no turn is
+    /// selected.
     #[inline(never)]
     pub(super) fn serve_in_rounds(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         let (tin, terms) = (self.choice.front(), self.terms());
@@ -263,14 +264,15 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The turn of `flow`, the front of `tin`, is over: the flow goes to the list of its next turn.
-    /// It `was_first` or not, and behind it is `next` if it is not the last there.
+    /// Ends the turn of `flow`, the front of `tin`, and moves it to the list of its next turn.
+    /// `was_first` says whether it was on the first list; `next` is the flow behind it, unless it
+    /// was the last there.
     #[inline(always)]
     fn end_turn(&mut self, tin: u32, flow: FlowId, turn: u32, (was_first, next): (bool, u32)) {
         let Some(&Due { round, again, far }) = self.rounds.dues.as_ref().get(flow.index()) else {
             return;
         };
-        // The rest of a turn counts as from its beginning, when the flow came to be due.
+        // The remainder of a turn counts from its beginning, when the flow became due.
         let to = self.next_turn(round, again, self.load(turn, far));
         if let Some(due) = self.rounds.dues.as_mut().get_mut(flow.index()) {
             (due.round, due.again) = (to, to);
@@ -278,8 +280,8 @@ impl<S: Storage> Serving<S> {
         self.rounds.move_front(self.flows.as_mut(), tin, (round, was_first, next), to);
     }
 
-    /// `flow`, backlogged in `tin` till now, holds nothing any more, since it has `sent` so much,
-    /// as the front, or lost what it held.
+    /// Takes `flow`, which has become idle in `tin`, off its list: at the front it has sent `sent`
+    /// bytes, or else it lost its packets.
     #[inline(always)]
     fn leave_rounds(&mut self, tin: u32, flow: FlowId, sent: Option<u32>) {
         let Some(&Flow { place, turn }) = self.flow(flow) else { return };
@@ -293,8 +295,8 @@ impl<S: Storage> Serving<S> {
         if let Some(flow) = flows.get_mut(flow.index()) {
             flow.place.unlist(sent.map(|len| self.quanta.cost(len)), terms);
         }
-        // A turn that has begun is as if the flow had been emptied by service: it keeps the rest,
-        // or what it owes.
+        // A turn that has begun is treated as if the flow had been emptied by service: it keeps the
+        // remainder, or its debt.
         if sent.is_some() || place.has_begun() {
             if let Some(of) = rounds.tins.as_mut().get_mut(tin as usize) {
                 of.round = round;
@@ -307,7 +309,7 @@ impl<S: Storage> Serving<S> {
         self.discount_flow(turn, far);
     }
 
-    /// `flow`, which is backlogged, has lost all that it held.
+    /// Takes off `flow`, which was backlogged and lost all of its packets.
     #[inline(never)]
     pub(super) fn lose_in_rounds(&mut self, flow: FlowId) {
         let tin = self.tin_of_turn(self.turn_of_flow(flow));
@@ -318,7 +320,7 @@ impl<S: Storage> Serving<S> {
         self.note_front();
     }
 
-    /// Walks the lists of all tins and counts the flows of hosts, where flows are served in rounds.
+    /// Walks the lists of all tins and counts the flows of hosts, if flows are served in rounds.
     pub(super) fn recount_rounds(&self) -> Result<(), Imbalance> {
         let (flows, rounds) = (self.flows.as_ref(), &self.rounds);
         let dues = || flows.iter().zip(rounds.dues.as_ref());
@@ -367,7 +369,7 @@ impl<S: Storage> Serving<S> {
     }
 }
 
-/// Whether round `a` is `b` or before it.
+/// Returns true if round `a` is `b` or before it.
 const fn is_not_later(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() <= 0
 }

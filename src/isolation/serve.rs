@@ -1,5 +1,5 @@
-//! Which flow is served next: the tin that the choice names, a turn of that tin, and a flow of that
-//! turn.
+//! Selection of the next flow: the tin selected by the choice among tins, a turn of that tin, and a
+//! flow of that turn.
 
 use core::fmt;
 use core::ops::Range;
@@ -17,13 +17,13 @@ use super::rates::Rates;
 use super::records::{Flow, Host, Tin, Turn};
 use crate::storage::Storage;
 
-/// As many tins as there may be.
+/// The maximum number of tins.
 pub(super) const TINS: usize = sched_core::TinConfig::MAX_TINS as usize;
 
-/// On no ring.
+/// Marks a flow or turn on no ring.
 pub(super) const NONE: u32 = FlowId::NONE.0;
 
-/// What a packet is charged to, above its flow.
+/// The records that a packet is charged to, beside its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Charged {
     /// The turn of its host: there is one tin.
@@ -32,61 +32,59 @@ pub(super) enum Charged {
     Nothing,
     /// The turn and the tin.
     Tin,
-    /// The rate of its host, where hosts have rates, and the turn and the tin.
+    /// The rate of its host, the turn and the tin: hosts have rates.
     Rate,
     /// The turn of its host, in advance, and the tin.
     Early,
 }
 
-/// The choice among tins.
 pub(super) type Choice<S> = TinChoice<<S as Storage>::Tins<TinState>, Overhead>;
 
-/// The records, and which flow is next. A flow scheduler of the queues of an
+/// The records and the selection of the next flow: the flow scheduler of the queues of an
 /// [`Isolated`](super::Isolated).
 pub(super) struct Serving<S: Storage> {
     pub(super) isolation: Isolation,
-    /// The side whose hosts are those of the turns under `triple-isolate`.
+    /// The side whose hosts have turns under `triple-isolate`.
     pub(super) local_side: Side,
-    /// The side whose hosts are those of the turns, if hosts count.
+    /// The side whose hosts have turns, in modes with hosts.
     pub(super) level: Level,
     pub(super) flows: S::Of<Flow>,
     /// `turns[host << tin_bits | tin]`.
     pub(super) turns: S::Of<Turn>,
     pub(super) hosts: S::Of<Host>,
     pub(super) tins: [Tin; TINS],
-    /// What serves in place of turns and tins under `triple-isolate`; then no turn is selected.
+    /// Serves in place of turns and tins under `triple-isolate`; then no turn is selected.
     pub(super) rounds: Rounds<S>,
-    /// The shares of the tins, and which is next.
+    /// The shares of the tins, and the next one.
     pub(super) choice: Choice<S>,
-    /// The turn served next, of the tin that the choice names: its front, or the first of its
-    /// early list; [`NONE`] if that tin holds nothing.
+    /// The turn served next in the selected tin: its front, or the first of its early list;
+    /// [`NONE`] if that tin is idle.
     pub(super) selected: u32,
     pub(super) tin_bits: u32,
     pub(super) charged: Charged,
-    /// The longest packet, which is the least quantum.
+    /// The longest packet, which is the minimum quantum.
     pub(super) max_len: u32,
-    /// Bytes a turn of a flow.
+    /// Bytes per turn of a flow.
     pub(super) quantum: u32,
     pub(super) quanta: Quanta,
-    /// Whether what a host is sent in one tin counts for its turns in the others.
+    /// True if bytes sent for a host in one tin are charged to its turns in the others.
     pub(super) is_across: bool,
-    /// Whether that has been so: turns may have been charged before they began.
+    /// True if `is_across` was ever set: turns may have been charged before they began.
     pub(super) was_across: bool,
     /// True if hosts that await their turns may send in advance of them.
     pub(super) serves_early: bool,
-    /// The rates and ceilings of hosts.
     pub(super) rates: Rates<S>,
 }
 
-/// Without the tables.
+/// Leaves out the tables.
 impl<S: Storage> fmt::Debug for Serving<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Serving").field("isolation", &self.isolation).finish_non_exhaustive()
     }
 }
 
-/// A turn of packets of up to `max_len` bytes owes less than this when it ends: less than a packet
-/// that went beyond it, and less than one by which it had been overdrawn in advance.
+/// Returns the bound of a turn's debt at its end, for packets of up to `max_len` bytes: less than a
+/// packet that exceeded it, plus less than one by which it had been overdrawn in advance.
 #[inline(always)]
 const fn most_debt(max_len: u32) -> u32 {
     max_len.wrapping_mul(2)
@@ -114,7 +112,7 @@ impl<S: Storage> Serving<S> {
         SharedTerms { quantum: self.quantum, max_len: self.max_len }
     }
 
-    /// The turns of `host`, in all tins.
+    /// Returns the turns of `host`, in all tins.
     #[inline(always)]
     pub(super) const fn turns_of(&self, host: u32) -> Range<usize> {
         let first = self.turn_of(host, 0) as usize;
@@ -131,13 +129,13 @@ impl<S: Storage> Serving<S> {
         turn & !u32::MAX.unbounded_shl(self.tin_bits)
     }
 
-    /// The turn of `flow`, as of the last time that the flow became backlogged.
+    /// Returns the turn of `flow`, as of the last time that the flow became backlogged.
     #[inline(always)]
     pub(super) fn turn_of_flow(&self, flow: FlowId) -> u32 {
         self.flow(flow).map_or(0, |flow| flow.turn)
     }
 
-    /// The tin of `flow`, as of the last time that the flow became backlogged.
+    /// Returns the tin of `flow`, as of the last time that the flow became backlogged.
     pub(super) fn tin_of_flow(&self, flow: FlowId) -> u8 {
         u8::try_from(self.tin_of_turn(self.turn_of_flow(flow))).unwrap_or(0)
     }
@@ -147,18 +145,18 @@ impl<S: Storage> Serving<S> {
         self.flow(flow).is_some_and(|flow| flow.place.is_listed())
     }
 
-    /// Whether `flow` is served before those that stand.
+    /// Returns true if `flow` is sparse, that is, served before bulk flows.
     pub(super) fn is_sparse(&self, flow: FlowId) -> bool {
         self.flow(flow).is_some_and(|flow| flow.place.is_new())
     }
 
-    /// Whether `host` holds no packets, in any tin.
+    /// Returns true if `host` is idle in all tins.
     #[inline(always)]
     pub(super) fn is_idle(&self, host: u32) -> bool {
         self.hosts.as_ref().get(host as usize).is_none_or(|host| host.backlogged == 0)
     }
 
-    /// How many flows of `host` are backlogged, in all tins together. Cost: O(tins).
+    /// Returns the number of backlogged flows of `host`, in all tins together. Cost: O(tins).
     pub(super) fn flows_of(&self, host: u32) -> u32 {
         let turns = self.turns.as_ref().get(self.turns_of(host)).unwrap_or_default();
         turns.iter().fold(0, |sum, turn| {
@@ -167,8 +165,8 @@ impl<S: Storage> Serving<S> {
         })
     }
 
-    /// Makes `flow`, which is idle, one of `turn`. A flow that comes to another turn is as if it
-    /// had just been added.
+    /// Assigns `flow`, which is idle, to `turn`. If its turn changes, it is reset as if newly
+    /// added.
     #[inline(always)]
     pub(super) fn assign(&mut self, flow: FlowId, turn: u32) {
         if let Some(flow) = self.flows.as_mut().get_mut(flow.index())
@@ -178,7 +176,8 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// Sets what a turn is worth, in quanta of `quantum` bytes or the nearest in range.
+    /// Sets the bytes of a turn: its number of quanta times `quantum`, or the nearest value in
+    /// range.
     #[inline(always)]
     pub(super) fn set_quantum(&mut self, turn: u32, quantum: u32) {
         let (at, quantum) = (turn, self.bytes_of_turn(quantum));
@@ -192,7 +191,8 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// Returns the worth of a turn, in quanta of `quantum` bytes or the nearest in range.
+    /// Returns the bytes of a turn: its number of quanta times `quantum`, or the nearest value in
+    /// range.
     #[inline(always)]
     pub(super) fn bytes_of_turn(&self, quantum: u32) -> u32 {
         let quanta = self.quanta_of_a_turn();
@@ -200,18 +200,19 @@ impl<S: Storage> Serving<S> {
         quantum.min(most).max(self.max_len).wrapping_mul(quanta)
     }
 
-    /// A turn owes less than this when it begins, unless it was charged in advance.
+    /// Returns the bound of a turn's debt when it begins, unless it was charged in advance.
     pub(super) const fn most_debt(&self) -> u32 {
         most_debt(self.max_len)
     }
 
-    /// What a host is sent in other tins is taken from its turn: with one share over tins a quantum
-    /// must be left even to a host that is backlogged in all of them.
+    /// Returns the number of quanta in a turn. Bytes sent for a host in other tins are taken from
+    /// its turn; with one share over tins, a quantum must remain even for a host that is backlogged
+    /// in all of them.
     pub(super) const fn quanta_of_a_turn(&self) -> u32 {
         if self.is_across { self.choice.tins() } else { 1 }
     }
 
-    /// Notes what packets are charged to, after any change of the tins.
+    /// Updates what packets are charged to; called after any change of the tins.
     pub(super) const fn note_charged(&mut self) {
         self.charged = match (self.choice.is_one(), self.isolation.counts_hosts()) {
             _ if self.rates.are_set() => Charged::Rate,
@@ -221,7 +222,7 @@ impl<S: Storage> Serving<S> {
         };
     }
 
-    /// Notes the turn served next, after any change of a ring or of the choice.
+    /// Updates the turn served next; called after any change of a ring or of the choice.
     #[inline(always)]
     pub(super) fn note_selected(&mut self) {
         let [first, ..] = &self.tins;
@@ -235,7 +236,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// [`Self::note_selected`], where the last packet was not sent early.
+    /// Updates the turn served next, if the last packet was not sent early.
     #[inline(always)]
     fn note_front_turn(&mut self) {
         let Some(tin) = self.tins.get(self.choice.front() as usize) else { return };
@@ -245,7 +246,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The tins that hold packets, a bit each.
+    /// Returns the backlogged tins, one bit each.
     pub(super) fn backlogged_tins(&self) -> u32 {
         if self.is_in_rounds() {
             return self.tins_in_rounds();
@@ -254,7 +255,7 @@ impl<S: Storage> Serving<S> {
         tins.fold(0, |mask, (tin, of)| mask | u32::from(of.turns.front() != NONE) << tin)
     }
 
-    /// The turn of `flow`, which was idle, holds packets from now on.
+    /// Lists the turn of a flow that was idle, when the turn becomes backlogged.
     #[inline(never)]
     fn begin_turn(&mut self, turn: u32) {
         let (at, host) = (self.tin_of_turn(turn), self.host_of_turn(turn));
@@ -284,7 +285,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// Takes `turn`, which has lost what it held, off the ring of its tin, if it is there.
+    /// Takes `turn`, which has lost its packets, off the ring of its tin, if it is there.
     pub(super) fn lose_in_tin(&mut self, turn: u32) {
         let (at, max_len, most_debt) = (self.tin_of_turn(turn), self.max_len, self.most_debt());
         if !self.turn(turn).is_some_and(|turn| turn.place.is_listed()) {
@@ -304,7 +305,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The turn, off the ring of its tin since now, holds nothing.
+    /// Records that the turn, just taken off the ring of its tin, is idle.
     #[inline(always)]
     pub(super) fn note_idle(&mut self, turn: u32) {
         let (at, host) = (self.tin_of_turn(turn), self.host_of_turn(turn));
@@ -313,9 +314,9 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// The selected turn, which holds more, was sent `len` bytes; there are several tins. Apart: on
-    /// some links this takes a call, across which the packets of one tin would have to keep
-    /// registers too.
+    /// Charges `len` bytes to the selected turn, which stays backlogged; there are several tins.
+    /// Separate, because on some links this makes a call, for which packets of a single tin would
+    /// have to save registers too.
     #[inline(never)]
     pub(super) fn charge_in_tin(&mut self, len: u32) {
         if TINS == 1 {
@@ -328,8 +329,8 @@ impl<S: Storage> Serving<S> {
         self.charge_on_wire(len, wire_len);
     }
 
-    /// The rest of [`Self::charge_in_tin`], where the packet took `wire_len` bytes on the wire.
-    /// What is rare is in functions of its own, called last: few registers are kept.
+    /// Continues [`Self::charge_in_tin`] for a packet of `wire_len` bytes on the wire. Rare cases
+    /// are tail calls, so that few registers are saved.
     #[inline(never)]
     fn charge_on_wire(&mut self, len: u32, wire_len: u32) {
         let (selected, at, cost) = (self.selected, self.choice.front(), self.quanta.cost(len));
@@ -342,7 +343,7 @@ impl<S: Storage> Serving<S> {
         self.go_on(at, len, wire_len);
     }
 
-    /// The tin at the front, `at`, which holds more, was sent `len` bytes.
+    /// Charges the tin at the front, `at`, which stays backlogged, for `len` bytes.
     #[inline(always)]
     fn go_on(&mut self, at: u32, len: u32, wire_len: u32) {
         if !self.choice.borrowed(at, len, wire_len) {
@@ -351,7 +352,7 @@ impl<S: Storage> Serving<S> {
         self.note_front_turn();
     }
 
-    /// [`Self::go_on`] where the turn that was selected is over, and others may be used up.
+    /// Does [`Self::go_on`] after the selected turn ended, while other turns may be used up.
     #[inline(never)]
     fn end_watched(&mut self, len: u32, wire_len: u32) {
         let at = self.choice.front();
@@ -359,7 +360,8 @@ impl<S: Storage> Serving<S> {
         self.go_on(at, len, wire_len);
     }
 
-    /// The tin at the front was sent `len` bytes, and holds nothing more if it `is_idle`.
+    /// Charges the tin at the front for `len` bytes and selects a tin; `is_idle` says whether it
+    /// became idle.
     #[inline(never)]
     fn choose_anew(&mut self, len: u32, wire_len: u32, is_idle: bool) {
         self.choice.served_in_full(len, wire_len, is_idle);
@@ -369,7 +371,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// [`Self::charge_in_tin`] where hosts have, or had, one share in all tins.
+    /// Does [`Self::charge_in_tin`] while hosts have, or have had, one share in all tins.
     #[cold]
     #[inline(never)]
     fn charge_across(&mut self, len: u32) {
@@ -379,13 +381,15 @@ impl<S: Storage> Serving<S> {
         if self.choice.serves_by_floor()
             && let Some(turn) = self.turns.as_mut().get_mut(self.selected as usize)
         {
-            // A turn of several packets of the floor would keep the others waiting for all of them.
+            // In a turn of several packets of the service floor, the other hosts would have to wait
+            // for all of them.
             turn.place.charge_elsewhere(u32::MAX);
         }
         self.charge_on_wire(len, self.choice.wire_len(len));
     }
 
-    /// The selected turn was sent `len` bytes, and holds nothing more if it `is_idle`.
+    /// Ends the flow at the front of the selected turn, which has emptied after `len` bytes were
+    /// sent.
     #[inline(never)]
     fn end_flow(&mut self, len: u32) {
         let (selected, cost) = (self.selected, self.quanta.cost(len));
@@ -418,7 +422,7 @@ impl<S: Storage> Serving<S> {
         self.leave_tin(len);
     }
 
-    /// The selected turn, which was sent `len` bytes, leaves the ring of its tin.
+    /// Takes the selected turn, for which `len` bytes were sent, off the ring of its tin.
     #[inline(always)]
     pub(super) fn leave_tin(&mut self, len: u32) {
         let (selected, cost) = (self.selected, self.quanta.cost(len));
@@ -439,7 +443,7 @@ impl<S: Storage> Serving<S> {
         self.leave_on_wire(len);
     }
 
-    /// The rest of [`Self::leave_tin`], where there are several tins.
+    /// Continues [`Self::leave_tin`] for several tins.
     #[inline(always)]
     fn leave_on_wire(&mut self, len: u32) {
         if self.is_across {
@@ -453,14 +457,14 @@ impl<S: Storage> Serving<S> {
         self.choose_anew(len, wire_len, is_idle);
     }
 
-    /// [`Self::leave_on_wire`] where turns may be used up.
+    /// Does [`Self::leave_on_wire`] while turns may be used up.
     #[inline(never)]
     fn leave_watched(&mut self, len: u32) {
         self.pass_over(self.choice.front(), self.selected);
         self.leave_on_wire(len);
     }
 
-    /// What the host of `turn` was sent in its tin counts for its turns in the others. Cost:
+    /// Charges bytes sent for the host of `turn` in its tin to its turns in the others. Cost:
     /// O(tins).
     #[inline(never)]
     fn charge_elsewhere(&mut self, turn: u32, len: u32) {
@@ -474,7 +478,7 @@ impl<S: Storage> Serving<S> {
         }
     }
 
-    /// `flow` has lost all that it held, if it held anything.
+    /// Takes off `flow`, if it was backlogged, after it lost all of its packets.
     #[inline(never)]
     fn lose_flow(&mut self, flow: FlowId) {
         if !self.is_backlogged(flow) {
@@ -535,7 +539,7 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         self.flow(flow).filter(|flow| flow.place.is_added()).map(|_| ())
     }
 
-    /// All flows accept the same.
+    /// All flows have the same maximum.
     #[inline]
     fn max_len(&self, flow: FlowId) -> Option<u32> {
         self.config(flow).map(|_| self.max_len)
@@ -605,7 +609,7 @@ impl<S: Storage> FlowScheduler for Serving<S> {
         if self.rates.are_set() { self.limited_pace(flow) } else { Nanos::ZERO }
     }
 
-    /// The flow in front of each of the turns that stand behind the selected one.
+    /// Returns the flow at the front of each turn from the selected one on.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         if self.is_in_rounds() {
             return self.rounds.upcoming(self.flows.as_ref(), self.choice.front(), ahead);
@@ -714,7 +718,7 @@ impl<S: Storage> FlowScheduler for Serving<S> {
 }
 
 impl<S: Storage> Hosted for Serving<S> {
-    /// None, where hosts do not count.
+    /// Returns `None` in modes without hosts.
     fn host_of(&self, flow: FlowId) -> Option<u32> {
         let turn = self.flow(flow)?.turn;
         self.isolation.counts_hosts().then(|| self.host_of_turn(turn))
@@ -732,10 +736,10 @@ mod tests {
     use flowhash::{Labels, mix};
     use sched_core::{Limits, Packet, Scheduler};
 
-    /// Goal: bursts know which flows are next, in every mode. Method: 64 flows of eight hosts hold
-    /// five packets of a whole quantum each. The next calls serve the flows that are named, one
-    /// packet each. In the first turn of hosts no flow is named, because the packets of the hosts
-    /// have just come; over the whole run at least a quarter of what is served was foretold.
+    /// Goal: bursts know the next flows, in every mode. Method: 64 flows of eight hosts hold five
+    /// packets of a whole quantum each. The next calls serve the predicted flows, one packet each.
+    /// In the first turn of hosts no flow is predicted, because their packets have just arrived;
+    /// over the whole run at least a quarter of the services was predicted.
     #[test]
     fn the_flows_that_are_next_are_known() -> Result<(), crate::IsolatedError> {
         let none = &mut |_: Packet, _| {};

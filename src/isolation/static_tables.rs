@@ -1,4 +1,4 @@
-//! Tables of an isolated queue in arrays: for static memory, without an allocator.
+//! Tables of an isolated queue as arrays, for static memory without an allocator.
 
 use core::fmt;
 
@@ -14,18 +14,18 @@ use crate::storage::{NoTable, Slices};
 pub(crate) const HOSTS: usize = 8;
 /// Queues in a group: four for each entry, so that few flows find their set full.
 pub(crate) const QUEUES: usize = 4 * HOSTS;
-/// Queues in a group, the spare one of each entry included.
+/// Queues in a group, including the spare queue of each entry.
 pub(crate) const ALL: usize = QUEUES + HOSTS;
-/// Lines of queues in a group.
+/// Tag lines of queues in a group.
 const LINES: usize = QUEUES >> 3;
 
-/// The tables of an [`Isolated`](super::Isolated) in arrays: `PACKETS` handles, and
-/// `GROUPS` groups of 32 queues and 8 hosts each, with up to `TINS` tins.
+/// The tables of an [`Isolated`](super::Isolated) queue as arrays: `PACKETS` handles, and `GROUPS`
+/// groups of 32 queues and 8 hosts each, for up to `TINS` tins.
 ///
-/// One number says how many queues and hosts there are, so that no length has to be derived from
-/// another. `GROUPS` is a power of two, `TINS` 1, 2, 4 or 8, or 1 without the feature `tins`;
-/// anything else does not compile.
-/// Memory: 512 bytes, 16 a packet, 240 a tin, and a group 2,184 bytes and 352 for each tin.
+/// One parameter determines the numbers of queues and hosts, so that no length has to be derived
+/// from another. `GROUPS` is a power of two; `TINS` is 1, 2, 4 or 8, or 1 without the feature
+/// `tins`; anything else does not compile. Memory: 512 bytes, 16 per packet, 240 per tin, and per
+/// group 2,184 bytes and 352 for each tin.
 ///
 /// ```
 /// use freeboard::sched_core::Limits;
@@ -57,11 +57,11 @@ pub struct StaticTables<const PACKETS: usize, const GROUPS: usize, const TINS: u
     classes: [HostClasses; 1],
     turns: [[[Turn; TINS]; HOSTS]; GROUPS],
     tins: [TinState; TINS],
-    /// In place of that of tin 0, the record of all tins.
+    /// The first is the record of all tins, in place of one for tin 0.
     records: [FlowRecord; TINS],
 }
 
-/// Without the tables.
+/// Leaves out the tables.
 impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize> fmt::Debug
     for StaticTables<PACKETS, GROUPS, TINS>
 {
@@ -81,10 +81,10 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
     #[must_use]
     pub const fn new() -> Self {
         const {
-            assert!(GROUPS.is_power_of_two(), "the groups of static tables are a power of two");
+            assert!(GROUPS.is_power_of_two(), "GROUPS is out of range (expected a power of two)");
             assert!(
                 TINS.is_power_of_two() && TINS <= MOST_TINS,
-                "there is room for 1, 2, 4 or 8 tins, for 1 without the feature `tins`"
+                "TINS is out of range (expected 1, 2, 4 or 8, or 1 without the feature `tins`)"
             );
         }
         Self {

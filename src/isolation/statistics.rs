@@ -1,4 +1,4 @@
-//! What flows and hosts hold, for a reader.
+//! Statistics of flows and hosts.
 
 use flowhash::FlowTable;
 use sched_core::{Aqm, Backlog, FlowId, FlowScheduler, Nanos, Packet, Side};
@@ -10,13 +10,12 @@ use crate::labels::Labelled;
 use crate::statistics::{Activations, FlowStatistics, FlowTotals, HostStatistics};
 use crate::storage::Storage;
 
-/// Hosts are known on a side that counts: in `dual-srchost` the sources, in `dual-dsthost` the
-/// destinations, in `triple-isolate` both. Nothing is known of hosts of the other side, and nothing
-/// of any where hosts do not count.
+/// Statistics. Hosts are known only on an isolated side: the sources in `dual-srchost`, the
+/// destinations in `dual-dsthost`, both in `triple-isolate`; none in the other modes.
 impl<S: Storage, A: Aqm> Isolated<S, A> {
-    /// Returns how many source hosts, and how many destination hosts, hold packets, each once, in
-    /// however many tins: the `H` of the guarantees. Hosts that share an entry count as one. There
-    /// are none on a side that does not count.
+    /// Returns the numbers of backlogged source hosts and destination hosts, each counted once in
+    /// however many tins: the `H` of the guarantees. Hosts that share an entry count as one; a side
+    /// that is not isolated has none.
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         let directory = self.queues.directory();
         let far = directory.far_hosts.as_ref().map(FlowTable::occupied);
@@ -25,16 +24,16 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     }
 
     /// Returns how long `packet`, which was just dequeued at `now` or is still queued, has waited,
-    /// to 1.024 µs: for a [`DelayHistogram`](sched_core::DelayHistogram) of the caller's. Cost:
-    /// O(1).
+    /// with a resolution of 1.024 µs: for your own [`DelayHistogram`](sched_core::DelayHistogram).
+    /// Cost: O(1).
     #[must_use]
     #[inline]
     pub fn waited(&self, packet: Packet, now: Nanos) -> Nanos {
         self.queues.waited(packet.handle, now)
     }
 
-    /// Returns the flows that hold packets, in the order of their queues. Cost: O(queues), for all
-    /// of them.
+    /// Returns the backlogged flows, in the order of their queues. Cost: O(queues), for all of
+    /// them.
     ///
     /// ```
     /// use freeboard::flowhash::Labels;
@@ -64,8 +63,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         })
     }
 
-    /// Returns how many flows hold packets, and how many of them are sparse. Flows that share a
-    /// queue are one. Cost: O(queues); nothing is kept for it.
+    /// Returns the numbers of backlogged sparse and bulk flows. Flows that share a queue are one.
+    /// Cost: O(queues); no state is kept for it.
     #[must_use]
     pub fn flow_totals(&self) -> FlowTotals {
         let mut totals = FlowTotals::default();
@@ -77,8 +76,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         totals
     }
 
-    /// Returns how often flows and hosts have become backlogged since construction. The tables
-    /// count that anyway. Cost: O(1).
+    /// Returns the activations of flows and hosts since construction, which the tables count
+    /// anyway. Cost: O(1).
     #[must_use]
     pub fn activations(&self) -> Activations {
         let all = self.queues.directory().activated(self.queues.scheduler());
@@ -100,10 +99,11 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         }
     }
 
-    /// Writes the hosts of this side that hold packets, in the order of their entries, into
-    /// `place`; returns how many: none on a side that does not count. Hosts whose entry is
-    /// `place.len()` or above are left out: [`host_entries`](Self::host_entries) places are enough.
-    /// What stood in `place` is overwritten, behind the hosts too. Cost: O(queues + places).
+    /// Writes the backlogged hosts of this side into `place`, in the order of their entries;
+    /// returns their number, which is 0 for a side that is not isolated. Hosts whose entry is
+    /// `place.len()` or above are left out; a length of [`host_entries`](Self::host_entries) is
+    /// enough for all. All of `place` is overwritten, also after the hosts. Cost: O(queues +
+    /// `place.len()`).
     ///
     /// ```
     /// use freeboard::flowhash::Labels;
@@ -123,7 +123,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     /// assert_eq!((hosts[0].flows, hosts[0].queued.packets), (2, 3));
     /// let of_host = Labels { src_host: 1, ..Labels::default() };
     /// assert_eq!(queue.entries_of(&of_host), (Some(hosts[0].entry), None));
-    /// // The isolation is `dual-srchost`: destinations do not count.
+    /// // The isolation is `dual-srchost`: destinations are not isolated.
     /// assert_eq!(queue.host_statistics(Side::Destination, Nanos(0), &mut hosts), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -155,14 +155,14 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         kept
     }
 
-    /// Returns how many entries there are for hosts.
+    /// Returns the number of entries for hosts.
     #[must_use]
     pub fn host_entries(&self) -> u32 {
         self.queues.directory().hosts.queues()
     }
 
-    /// Returns the entries of the hosts of a packet with these `labels`, source and destination;
-    /// `None` for one that holds no packets, and on a side that does not count. Cost: a lookup.
+    /// Returns the entries of the source and destination host of a packet with these `labels`;
+    /// `None` for a host that is not backlogged or on a side that is not isolated. Cost: a lookup.
     #[must_use]
     pub fn entries_of(&self, labels: &impl Labelled) -> (Option<u32>, Option<u32>) {
         let (level, directory) = (self.queues.scheduler().level, self.queues.directory());
@@ -172,46 +172,46 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         (source.flatten(), destination.flatten())
     }
 
-    /// Returns the quantum in force of the host in `entry`, in bytes: what
-    /// [`Labelled::host_terms`] said, or the nearest value in range. `None` for an entry that
-    /// there is not. Cost: O(1).
+    /// Returns the quantum in force of the host in `entry`, in bytes: the one of
+    /// [`Labelled::host_terms`], or the nearest value in range. `None` for an entry out of range.
+    /// Cost: O(1).
     #[must_use]
     pub fn host_quantum(&self, entry: u32) -> Option<u32> {
         let serving = self.queues.scheduler();
-        // That of a tin in which the host holds packets, or else of the lowest.
+        // The quantum in a tin in which the host is backlogged, or else in the lowest.
         let tin = serving.hosts.as_ref().get(entry as usize)?.backlogged.trailing_zeros() & 7;
         let turn = serving.turn(serving.turn_of(entry, u8::try_from(tin).ok()?))?;
         turn.place.quantum().checked_div(serving.quanta_of_a_turn())
     }
 
-    /// Returns the queue of the flow of a packet with these `labels`, by its number in
-    /// [`FlowStatistics::queue`]; `None` for a flow without a queue of its own: it holds no
-    /// packets, or shares a queue since its set is full. Cost: a lookup.
+    /// Returns the number of the queue of the flow of a packet with these `labels`, as in
+    /// [`FlowStatistics::queue`]; `None` for a flow without a queue of its own, which holds no
+    /// packets or shares a queue because its set is full. Cost: a lookup.
     #[must_use]
     pub fn queue_of(&self, labels: &impl Labelled) -> Option<u32> {
         let label = self.queues.scheduler().queue_label(labels);
         self.queues.directory().queues.find(label)
     }
 
-    /// The queues that hold packets, and what they hold.
+    /// Returns the backlogged queues with their backlogs.
     pub(crate) fn backlogged_queues(&self) -> impl Iterator<Item = (FlowId, Backlog)> + '_ {
         let queues = (0..self.queues.scheduler().flows()).map(FlowId);
         let held = queues.map(|queue| (queue, self.queues.flow_backlog(queue)));
         held.filter(|(_, held)| held.packets > 0)
     }
 
-    /// The oldest packet in this queue.
+    /// Returns the oldest packet in this queue.
     pub(crate) fn oldest(&self, queue: FlowId) -> Option<Packet> {
         self.queues.oldest(queue, Nanos::ZERO).map(|(oldest, _)| oldest)
     }
 
-    /// The tin of what is in this queue.
+    /// Returns the tin of the packets in this queue.
     pub(crate) fn tin_of(&self, queue: FlowId) -> u8 {
         self.queues.scheduler().tin_of_flow(queue)
     }
 
-    /// `near` on the side of the hosts that have turns, and `far` on the other, if its hosts count
-    /// too; source and destination.
+    /// Returns `near` for the side of the hosts that have turns, and `far` for the other side if
+    /// its hosts count too, as source and destination.
     fn on_both_sides<V>(&self, near: V, far: Option<V>) -> (Option<V>, Option<V>) {
         let serving = self.queues.scheduler();
         let far = far.filter(|_| serving.is_in_rounds());

@@ -1,4 +1,4 @@
-//! What has happened in each tin.
+//! Counters of tins.
 
 use sched_core::{
     Aqm, Backlog, Counters, FlowId, FlowRecord, FlowRecords, Imbalance, Scheduler, TinConfig,
@@ -9,37 +9,36 @@ use super::queue::Isolated;
 use super::serve::{Serving, TINS};
 use crate::storage::Storage;
 
-/// What has happened in one tin since construction, and what is queued in it. The sum over all tins
-/// is that of the queue.
+/// Counters of one tin since construction, and its backlog. The sums over all tins are those of the
+/// queue.
 ///
-/// When other tins are set, counters go where the queued packets of their tin go: with a plan to
-/// the tin of the same name, or to the default tin
-/// ([`SmartQueue::set_tins`](crate::SmartQueue::set_tins)); otherwise to the tin of the same
-/// number, or to tin 0
-/// ([`Isolated::rebuild_and_move`](crate::Isolated::rebuild_and_move)). A single tin
-/// counts as tin 0.
+/// On a change of tins, counters move with the queued packets of their tin: with a plan to the tin
+/// of the same name, or to the default tin ([`SmartQueue::set_tins`](crate::SmartQueue::set_tins));
+/// otherwise to the tin of the same number, or to tin 0
+/// ([`Isolated::rebuild_and_move`](crate::Isolated::rebuild_and_move)). A single tin counts as tin
+/// 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct TinCounters {
-    /// Packets and bytes: accepted, rejected, delivered, dropped by reason, marked. The peak is
-    /// not kept, and zero.
+    /// Packets and bytes accepted, rejected, delivered, dropped by reason, and marked. The peak is
+    /// not kept, and is zero.
     pub counters: Counters,
-    /// What is queued.
+    /// Packets and bytes currently queued.
     pub backlog: Backlog,
 }
 
-/// A record for each tin above tin 0. What is counted in none of them is of tin 0, so that best
-/// effort costs nothing. What is delivered is counted by the [choice among
-/// tins](sched_core::TinChoice::served_in), and what is accepted by nothing: it was delivered or
-/// dropped, or is queued.
+/// Records for the tins above tin 0. Everything they do not count belongs to tin 0, so that best
+/// effort costs nothing. Deliveries are counted by the [choice among
+/// tins](sched_core::TinChoice::served_in). Accepted packets are not counted but derived: they were
+/// delivered or dropped, or are queued.
 pub(super) struct TinRecords<S: Storage> {
-    /// `accepted` is what has to be added to what the choice among tins has counted as delivered.
+    /// `accepted` is the correction to the deliveries counted by the choice among tins.
     pub(super) above: S::Tins<FlowRecord>,
 }
 
 impl<S: Storage> TinRecords<S> {
-    /// The record of `tin`; `None` for tin 0.
+    /// Returns the record of `tin`; `None` for tin 0.
     fn of(&self, tin: u8) -> Option<&FlowRecord> {
         self.above.as_ref().get(usize::from(tin).wrapping_sub(1))
     }
@@ -64,7 +63,7 @@ impl<S: Storage> FlowRecords<Serving<S>> for TinRecords<S> {
         self.of_mut(serving.tin_of_flow(flow))
     }
 
-    /// Single flows have none.
+    /// There are no records of single flows.
     fn record(&self, _flow: FlowId) -> Option<&FlowRecord> {
         None
     }
@@ -75,13 +74,14 @@ impl<S: Storage> FlowRecords<Serving<S>> for TinRecords<S> {
 }
 
 impl<S: Storage, A: Aqm> Isolated<S, A> {
-    /// Returns what is set for `tin`; `None` if there is no such tin.
+    /// Returns the settings of `tin`; `None` if there is no such tin. Without the feature `tins`,
+    /// the rate of the only tin is not kept, and the returned settings have none.
     pub fn tin(&self, tin: u8) -> Option<TinConfig> {
         self.queues.scheduler().choice.tin(tin.into())
     }
 
-    /// Returns what has happened in `tin`, and what is queued in it; `None` if there is no such
-    /// tin. Cost: O(queues), and O(queues · tins) for tin 0.
+    /// Returns counters and backlog of `tin`; `None` if there is no such tin. Cost: O(queues), and
+    /// O(queues · tins) for tin 0.
     pub fn tin_counters(&self, tin: u8) -> Option<TinCounters> {
         if tin >= self.tins() {
             return None;
@@ -100,7 +100,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         Some(TinCounters { counters, backlog: Backlog { packets, bytes } })
     }
 
-    /// What has happened in `tin`, which is not tin 0.
+    /// Returns counters and backlog of `tin`, which is not tin 0.
     fn counters_above(&self, tin: u8) -> TinCounters {
         let mut backlog = Backlog::default();
         for (_, held) in self.backlogged_queues().filter(|(queue, _)| self.tin_of(*queue) == tin) {
@@ -116,8 +116,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         TinCounters { counters, backlog }
     }
 
-    /// What has happened in each tin above tin 0, if what happened in tin `t` is of tin `to(t)`
-    /// from now on.
+    /// Returns the counters of each tin above tin 0 after the counters of each tin `t` have moved
+    /// to tin `to(t)`.
     pub(super) fn counters_after(&self, to: impl Fn(u8) -> u8) -> [Counters; TINS - 1] {
         let mut sums = [Counters::default(); TINS - 1];
         for tin in 0..self.tins() {
@@ -129,7 +129,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         sums
     }
 
-    /// The tins above tin 0 go on from `counters`. What is of none of them is of tin 0.
+    /// Continues the tins above tin 0 from `counters`. The rest belongs to tin 0.
     pub(super) fn go_on_from(&mut self, counters: &[Counters; TINS - 1]) {
         for (tin, counters) in (1..).zip(counters) {
             let served = self.queues.scheduler().choice.served_in(tin.into());
@@ -143,8 +143,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         }
     }
 
-    /// Checks that no tin has delivered less than nothing, and that tin 0 has what no other tin
-    /// has.
+    /// Checks that no tin has negative counters, and that tin 0 has what no other tin has.
     pub(super) fn recount_tins(&self) -> Result<(), Imbalance> {
         let total = self.queues.counters().accepted;
         for tin in 0..self.tins() {
@@ -160,7 +159,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     }
 }
 
-/// Of several queues together no peak is kept.
+/// Clears the peak: none is kept for several queues together.
 fn without_peak(counters: Counters) -> Counters {
     let mut counters = counters;
     counters.peak = Backlog::default();

@@ -7,18 +7,19 @@ use super::serve::Serving;
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
-/// What the label of a flow is XORed with in a tin, for each step of the tin's number: 2^32 divided
-/// by the golden ratio. Tin 0 has the labels as they are.
+/// Constant that, times the tin's number, is XORed into the labels of flows in a tin: 2^32 divided
+/// by the golden ratio. Tin 0 leaves labels unchanged.
 const SPREAD: u32 = 0x9e37_79b9;
 
-/// The label of a flow in a tin: it has a queue in each. A host has one entry for all of them.
+/// Returns the label of a flow in a tin: it has a queue in each. A host has one entry for all of
+/// them.
 #[inline(always)]
 const fn label_in(tin: u8, label: u32) -> u32 {
     label ^ (tin as u32).wrapping_mul(SPREAD)
 }
 
 impl<S: Storage> Serving<S> {
-    /// The tin of a packet with these labels. One that there is not counts as tin 0.
+    /// Returns the tin of a packet with these labels. A number out of range counts as tin 0.
     #[inline(always)]
     pub(super) fn tin_of(&self, labels: &(impl Labelled + ?Sized)) -> u8 {
         if self.choice.is_one() {
@@ -28,7 +29,7 @@ impl<S: Storage> Serving<S> {
         if u32::from(tin) < self.choice.tins() { tin } else { 0 }
     }
 
-    /// The label by which a packet finds its queue: a flow has one in each tin.
+    /// Returns the label by which a packet's queue is found: a flow has one in each tin.
     #[inline(always)]
     pub(super) fn queue_label(&self, labels: &(impl Labelled + ?Sized)) -> u32 {
         let tin = labels.tin();
@@ -36,7 +37,7 @@ impl<S: Storage> Serving<S> {
         label_in(tin, self.isolation.queue_label(labels))
     }
 
-    /// What packets are on the wire, from now on.
+    /// Sets the framing of the link from now on.
     pub(super) fn set_link(&mut self, link: Overhead) {
         self.choice.set_link(link, self.backlogged_tins());
         self.follow_link();
@@ -44,7 +45,7 @@ impl<S: Storage> Serving<S> {
         self.note_front();
     }
 
-    /// Sets what the tins share, as many as there are.
+    /// Sets the shares of the tins, whose number stays.
     pub(super) fn set_shares(&mut self, tins: &[TinConfig]) -> Result<(), ConfigError> {
         self.choice.set_tins(tins, self.backlogged_tins())?;
         self.note_selected();
@@ -52,7 +53,7 @@ impl<S: Storage> Serving<S> {
         Ok(())
     }
 
-    /// From now on a host has one share in all tins together, or one in each. Cost: O(turns).
+    /// Gives a host one share in all tins together, or one in each, from now on. Cost: O(turns).
     pub(super) fn set_across(&mut self, on: bool) {
         let before = self.quanta_of_a_turn();
         self.is_across = on;
@@ -65,7 +66,7 @@ impl<S: Storage> Serving<S> {
         self.renew_quanta(before);
     }
 
-    /// Turns, which were of `before` quanta, are of as many as there should be now.
+    /// Adjusts turns of `before` quanta to the number of quanta that a turn should have now.
     pub(super) fn renew_quanta(&mut self, before: u32) {
         if before == self.quanta_of_a_turn() {
             return;

@@ -1,4 +1,4 @@
-//! Labels whose hosts are what an operator calls one.
+//! Labels with hosts as defined by a host identity.
 
 use flowhash::{
     FlowHasher, HostIdentity, HostKey, Labeller, LinkEnd, LinkHeader, Nat, NoNat, Parsed,
@@ -7,10 +7,10 @@ use sched_core::Side;
 
 use super::Labelled;
 
-/// A parsed packet whose labels a [`Labeller`] makes when they are asked for, with its rules for
-/// tunnels and translated addresses: one hash for most packets, three for one in a tunnel. Hosts on
-/// the local side are those of a [`HostIdentity`]: an address, a machine with several addresses, a
-/// prefix, a card, a VLAN or a list. [`FrameReader`](crate::FrameReader) makes it of a frame.
+/// A parsed packet whose labels a [`Labeller`] computes on demand, with its rules for tunnels and
+/// translated addresses: one hash for most packets, three for one in a tunnel. Hosts on the local
+/// side are those of a [`HostIdentity`]: an address, a machine with several addresses, a prefix, a
+/// MAC address, a VLAN or a list. [`FrameReader`](crate::FrameReader) creates it from a frame.
 ///
 /// ```
 /// use freeboard::flowhash::{HostBy, HostMap, HostMember, Labeller, LinkHeader, Parser, SipHash13};
@@ -34,20 +34,20 @@ use super::Labelled;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Identified<'a, H, I, N = NoNat> {
-    /// What the packet is.
+    /// The headers of the packet.
     pub parsed: &'a Parsed,
     /// Its Ethernet header, if it has one and the identity [reads it](HostIdentity::reads_link).
     pub link: Option<LinkHeader>,
-    /// The keyed hash and its rules, the same for all packets of a queue.
+    /// The keyed hash and its rules, equal for all packets of a queue.
     pub labeller: &'a Labeller<H, N>,
-    /// Which addresses are one host.
+    /// The identity of hosts.
     pub identity: &'a I,
-    /// The side that the identity is asked about. Hosts of the other are addresses.
+    /// The side to which the identity applies. Hosts of the other side are addresses.
     pub local_side: Side,
 }
 
 impl<H: FlowHasher, I: HostIdentity, N: Nat> Identified<'_, H, I, N> {
-    /// The host of this side.
+    /// Returns the host of this side.
     #[inline]
     #[must_use]
     pub fn host(&self, side: Side) -> HostKey {

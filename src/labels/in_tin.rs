@@ -1,9 +1,9 @@
-//! Labels of a packet that is in a tin.
+//! Labels with a tin.
 
 use super::Labelled;
 use crate::HostTerms;
 
-/// Labels, and the tin of the packet that has them: [`Labelled::tin`].
+/// Labels together with the tin of the packet: [`Labelled::tin`].
 ///
 /// ```
 /// use freeboard::flowhash::Labels;
@@ -15,7 +15,7 @@ use crate::HostTerms;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct InTin<L> {
-    /// Everything but the tin.
+    /// All labels but the tin.
     pub labels: L,
     /// The tin.
     pub tin: u8,

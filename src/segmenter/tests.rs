@@ -16,7 +16,7 @@ use std::vec::Vec;
 
 use super::*;
 
-/// The words of `bytes` added one by one, carries brought round.
+/// Sums the 16-bit words of `bytes` one by one, with end-around carry.
 fn naive(bytes: &[u8]) -> u16 {
     let mut sum = 0_u32;
     for pair in bytes.chunks(2) {
@@ -28,7 +28,8 @@ fn naive(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// Ethernet, IPv4 with DF from 10.0.0.1 to 10.0.0.2, TCP with timestamps: FIN, PSH, ACK and CWR.
+/// An Ethernet frame with IPv4 and DF from 10.0.0.1 to 10.0.0.2, TCP with timestamps: FIN, PSH, ACK
+/// and CWR.
 fn tcp4(payload: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
     let len = (52 + payload) as u16;
@@ -40,7 +41,7 @@ fn tcp4(payload: usize) -> Vec<u8> {
     frame
 }
 
-/// IPv6, UDP: as a raw packet.
+/// A raw IPv6 packet with UDP.
 fn udp6(payload: usize) -> Vec<u8> {
     let len = (8 + payload) as u16;
     let mut packet = vec![0x6b, 0xa0, 1, 2, (len >> 8) as u8, len as u8, 17, 64];
@@ -106,13 +107,13 @@ fn datagrams_have_their_own_lengths() {
     }
 }
 
-/// Goal: a checksum of UDP that comes to 0 is written as all ones, since 0 says that there is none.
+/// Goal: a UDP checksum that computes to 0 is written as all ones, since 0 means no checksum.
 #[test]
 fn no_datagram_is_without_a_checksum() {
     let mut packet = udp6(4);
     packet[48..52].fill(0);
     let checksum = cut(Segmenter::ip(&packet, 4).unwrap())[0][46..48].to_vec();
-    // What is missing for the sum of all ones, in the payload.
+    // The payload supplies what the sum lacks to be all ones.
     packet[48..50].copy_from_slice(&checksum);
     assert_eq!(cut(Segmenter::ip(&packet, 4).unwrap())[0][46..48], [0xff, 0xff]);
 }
@@ -144,7 +145,8 @@ fn tags_stay_and_padding_goes() {
     }
 }
 
-/// Goal: what cannot be cut is named. Method: a frame that can be, changed in one place each.
+/// Goal: each frame that cannot be segmented has its own error. Method: a valid frame with one
+/// change each.
 #[test]
 fn what_cannot_be_cut_is_refused_by_name() {
     use CutError::{
@@ -191,11 +193,11 @@ fn what_cannot_be_cut_is_refused_by_name() {
         assert_eq!(found, Err(error), "{at}");
         assert!(!error.to_string().is_empty());
     }
-    // PPPoE: the length in its header would be another.
+    // PPPoE: the length in its header would be wrong.
     let session = [0x88, 0x64, 0x11, 0, 0, 1, 0, 79, 0, 0x21];
     let pppoe = [&frame[..12], &session, &frame[14..]].concat();
     assert_eq!(Segmenter::ethernet(&pppoe, 10).unwrap_err(), NotIp);
-    // Every shorter frame is refused, and none is read behind its end.
+    // Every shorter frame is refused, and none is read beyond its end.
     for len in 0..frame.len() {
         assert!(Segmenter::ethernet(&frame[..len], 10).is_err(), "{len}");
     }
@@ -217,7 +219,7 @@ fn sums_are_those_of_words() {
     assert_eq!(folded(u64::MAX >> 16), 0xffff);
 }
 
-/// The payload behind all headers, each of which must say what is behind it.
+/// Returns the payload after all headers, and checks that each header describes what follows it.
 fn checked(protocol: &str, bytes: &[u8], pseudo: u32) -> Vec<u8> {
     let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let is_right = |bytes: &[u8]| {
@@ -275,7 +277,7 @@ fn checked(protocol: &str, bytes: &[u8], pseudo: u32) -> Vec<u8> {
     }
 }
 
-/// IPv4 of this protocol around `inside`; the identification is not unique yet.
+/// An IPv4 packet of this protocol around `inside`; its identification is not unique yet.
 fn around4(protocol: u8, inside: &[u8]) -> Vec<u8> {
     let [l0, l1] = (20 + inside.len() as u16).to_be_bytes();
     let header =
@@ -283,9 +285,9 @@ fn around4(protocol: u8, inside: &[u8]) -> Vec<u8> {
     [&header, inside].concat()
 }
 
-/// Goal: of a tunnel and of PPPoE the packets inside are cut, and every header around them says
-/// what it holds: lengths, checksums, identifications. What is inside is put together again as it
-/// was; all before the payload that is no length, number or checksum is in each segment.
+/// Goal: for tunnels and PPPoE the inner packets are segmented, and every header around them is
+/// consistent: lengths, checksums, identifications. Reassembled, the inner packet is unchanged, and
+/// everything before the payload that is no length, number or checksum is in each segment.
 #[test]
 fn packets_inside_tunnels_are_cut_and_the_headers_around_fit_them() {
     let ethernet = |protocol: [u8; 2], inside: &[u8]| [&[2; 12], &protocol[..], inside].concat();
@@ -341,14 +343,14 @@ fn packets_inside_tunnels_are_cut_and_the_headers_around_fit_them() {
             let id = u16::from_be_bytes([segment[18], segment[19]]);
             assert_eq!(id, 0xfffe_u16.wrapping_add(number as u16), "{name}");
         }
-        // The device means another header, or the frame is cut short.
+        // The device means another header, or the frame is truncated.
         for wrong in [start - 1, start + 1, 14, 0, usize::MAX] {
             assert!(Segmenter::offloaded(&frame, 300, wrong).is_err(), "{name}");
         }
         for len in 0..frame.len() {
             assert!(Segmenter::offloaded(&frame[..len], 300, start).is_err(), "{name} of {len}");
         }
-        // Bytes of any value before the payload: refused, or cut without a panic.
+        // Arbitrary bytes before the payload are refused or segmented without a panic.
         for at in 0..start {
             for value in [0, 0xff, 0x45, 0x60, frame[at] ^ 0x80] {
                 let mut other = frame.clone();
@@ -359,7 +361,7 @@ fn packets_inside_tunnels_are_cut_and_the_headers_around_fit_them() {
             }
         }
     }
-    // Sequence numbers of GRE are each packet's own.
+    // GRE sequence numbers differ per packet.
     let sequenced = ethernet(V4, &around4(47, &gre(0x10, V4, tcp)));
     let start = sequenced.len() - 1_032;
     assert_eq!(Segmenter::offloaded(&sequenced, 300, start).err(), Some(CutError::Tunnel));

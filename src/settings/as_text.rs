@@ -1,5 +1,4 @@
-//! Settings in a configuration file of the caller's: the text that they are read from and printed
-//! as.
+//! Settings in your configuration files: serialization as text.
 
 use core::fmt;
 
@@ -8,15 +7,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::QueueSettings;
 
-/// As a string, in the words that [`Display`](fmt::Display) prints.
+/// Serializes to a string, as [`Display`](fmt::Display) prints it.
 impl Serialize for QueueSettings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// From a string, in the words of [`QueueSettings::from_words`]. The text of a refusal is that of
-/// [`SettingsError`](super::SettingsError): the word, where it stands, and what is accepted there.
+/// Deserializes from a string with [`QueueSettings::from_words`]. The error has the text of
+/// [`SettingsError`](super::SettingsError): the word, its position, and what was expected.
 impl<'de> Deserialize<'de> for QueueSettings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(Words)
@@ -29,7 +28,7 @@ impl Visitor<'_> for Words {
     type Value = QueueSettings;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("settings in words, `bandwidth 20mbit diffserv4` for one")
+        f.write_str("settings as keywords, such as `bandwidth 20mbit diffserv4`")
     }
 
     fn visit_str<E: Error>(self, words: &str) -> Result<QueueSettings, E> {

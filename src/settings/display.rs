@@ -1,4 +1,4 @@
-//! From settings to words.
+//! Printing settings as keywords.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use super::units::{BY_RATE, Size};
 use crate::ack_filter::AckFilter;
 use crate::smart_queue::{AqmKind, MemoryLimit};
 
-/// Words with a blank between them.
+/// Writes keywords separated by a space.
 struct Line<'a, 'b> {
     f: &'a mut fmt::Formatter<'b>,
     is_empty: bool,
@@ -26,7 +26,7 @@ impl Line<'_, '_> {
     }
 }
 
-/// In the words of [`QueueSettings::from_words`]; empty if nothing is said.
+/// Prints the keywords that [`QueueSettings::from_words`] parses; empty for no settings.
 impl fmt::Display for QueueSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = Line { f, is_empty: true };

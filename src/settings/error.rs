@@ -1,4 +1,4 @@
-//! What is wrong with which word.
+//! Errors of parsing settings.
 
 use core::fmt;
 
@@ -7,53 +7,53 @@ use shaper::{KeywordProblem, QuotedWord};
 use super::vocabulary::{OF_THE_LINK, OURS};
 use crate::tins::TinPlanError;
 
-/// A word that is not accepted, and where it stands.
+/// Error of parsing settings: the wrong word, its position, and what was expected.
 ///
-/// It owns what it quotes, so that `?` makes a `Box<dyn Error>` of it whatever becomes of the text.
+/// It owns what it quotes, so `?` converts it to a `Box<dyn Error>` independently of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct SettingsError {
-    /// Where the word begins in the text, in bytes.
+    /// Offset of the word in the text, in bytes.
     pub offset: usize,
     /// The word.
     pub word: QuotedWord,
-    /// What is wrong with it.
+    /// The fault.
     pub problem: SettingsProblem,
 }
 
-/// What is wrong with a word.
+/// The fault of a word in settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SettingsProblem {
-    /// There is no such word.
+    /// The keyword is unknown.
     Unknown {
-        /// The known word that is nearest to it, if one is near.
+        /// The most similar known keyword, if one is similar.
         nearest: Option<&'static str>,
     },
-    /// A word of `tc` for CAKE that says what no queue here does, or one whose feature is off.
+    /// A keyword of `tc` for CAKE that is not supported here, or one whose feature is off.
     NotOffered {
-        /// What there is in its place.
+        /// The alternative.
         instead: &'static str,
     },
-    /// A value is missing behind the word.
+    /// The value after the keyword is missing.
     Missing {
-        /// What is accepted there.
+        /// The expected value.
         accepted: &'static str,
     },
-    /// The word stands where a value must, and is none.
+    /// The word is no valid value.
     Value {
-        /// What is accepted there.
+        /// The expected value.
         accepted: &'static str,
     },
-    /// What is said of the link.
+    /// The framing of the link is wrong.
     Link(KeywordProblem),
-    /// What is said of the tins.
+    /// The tins are wrong.
     Tins(TinPlanError),
-    /// A share or a weight that no tin stands before.
+    /// A share or a weight without a tin before it.
     NoTin,
-    /// A word that names a plan of tins beside tins of the caller's.
+    /// A keyword for a plan of tins together with own tins.
     TwoPlans,
 }
 
@@ -70,14 +70,14 @@ impl fmt::Display for SettingsError {
                 let ours = OURS.iter().map(|(word, _)| *word);
                 ours.chain(OF_THE_LINK).try_for_each(|word| write!(f, " {word}"))
             }
-            SettingsProblem::NotOffered { instead } => write!(f, "not offered; {instead}"),
-            SettingsProblem::Missing { accepted } => write!(f, "needs {accepted} behind it"),
+            SettingsProblem::NotOffered { instead } => write!(f, "not supported; {instead}"),
+            SettingsProblem::Missing { accepted } => write!(f, "needs {accepted} after it"),
             SettingsProblem::Value { accepted } => write!(f, "expected {accepted}"),
             SettingsProblem::Link(problem) => problem.fmt(f),
             SettingsProblem::Tins(error) => error.fmt(f),
-            SettingsProblem::NoTin => f.write_str("belongs behind `tin NAME`"),
+            SettingsProblem::NoTin => f.write_str("expected after `tin NAME`"),
             SettingsProblem::TwoPlans => f.write_str(
-                "tins are either those of a mode, `diffserv4` for one, or named by `tin`",
+                "two plans of tins (expected a mode such as `diffserv4`, or tins named by `tin`)",
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! From words to settings.
+//! Parsing settings from keywords.
 
 use core::str::SplitAsciiWhitespace;
 
@@ -14,7 +14,7 @@ use crate::isolation::Isolation;
 use crate::smart_queue::{AqmKind, Rtt};
 use crate::tins::{Dscp, Tin, TinMode, TinName, TinPlan, TinPlanError, TinShare};
 
-/// What is accepted behind a word.
+/// The expected values after keywords.
 const RATE: &str = "a rate from 1kbit to 400gbit, `unlimited` or `stopped`";
 const TIME: &str = "a time from 20480ns to 8589934591ns, as 30ms";
 const SIZE: &str = "a size from 1b to 4294967295b, as 4mb, or `by-rate`";
@@ -24,10 +24,10 @@ const NAME: &str = "the name of a tin";
 const WEIGHT: &str = "a weight from 1 to 65535";
 const SHARE: &str = "a share above 0 and up to 1, as 1/4, 25% or 12.5%";
 const CODES: &str = "code points and the name of a tin, as `EF,VA,40 voice`";
-/// Why a word is not offered whose feature is off.
+/// The problem of a keyword whose feature is off.
 const LEFT_OUT: &str = "it needs a feature of `freeboard` that is off";
 
-/// The words of a text, and where they are.
+/// The words of a text, with their positions.
 #[derive(Clone)]
 struct Words<'a> {
     text: &'a str,
@@ -39,13 +39,13 @@ impl<'a> Words<'a> {
         Self { text, rest: settings_in(text) }
     }
 
-    /// What is wrong with `word`, a part of the text.
+    /// Returns the error for `word`, a part of the text.
     fn error(&self, word: &str, problem: SettingsProblem) -> SettingsError {
         let offset = word.as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
         SettingsError { offset, word: QuotedWord::new(word), problem }
     }
 
-    /// The value behind `word`, and what `read` makes of it.
+    /// Reads the value after `word` with `read`.
     fn value<V>(
         &mut self,
         word: &'a str,
@@ -56,7 +56,7 @@ impl<'a> Words<'a> {
         read(value).ok_or_else(|| self.error(value, SettingsProblem::Value { accepted }))
     }
 
-    /// The value behind `word`.
+    /// Returns the value after `word`.
     fn raw_value(
         &mut self,
         word: &'a str,
@@ -74,8 +74,8 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// The words of the text, or those behind `qdisc cake 8001: dev eth0 root refcnt 2` in a line that
-/// `tc` has printed.
+/// Returns the words of the text, or those after `qdisc cake 8001: dev eth0 root refcnt 2` in a
+/// line printed by `tc`.
 fn settings_in(text: &str) -> SplitAsciiWhitespace<'_> {
     let all = text.split_ascii_whitespace();
     let mut words = all.clone();
@@ -96,8 +96,8 @@ fn settings_in(text: &str) -> SplitAsciiWhitespace<'_> {
     }
 }
 
-/// The words of the text that are not ours, and the word behind each that needs a number, whatever
-/// it is.
+/// Returns the words of the text that are no keywords of ours, each followed by the next word if it
+/// needs a number.
 fn others(text: &str) -> impl Iterator<Item = &str> {
     let mut words = settings_in(text);
     let mut is_number_next = false;
@@ -118,13 +118,13 @@ fn others(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Tins of the caller's, as far as they were read.
+/// The caller's own tins, as far as they have been parsed.
 struct Named<'a> {
     tins: [Tin; TinPlan::MAX_TINS],
     count: usize,
-    /// The weight that was said last, of the tin that was said last.
+    /// The last weight given for the tin parsed last.
     weight: Option<u16>,
-    /// The word where the last of them stands.
+    /// The word of the last of them.
     at: Option<&'a str>,
 }
 
@@ -236,7 +236,7 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError> {
                 {
                     s.rtt = Some(rtt);
                 } else if values(word).is_some() {
-                    // Of ours, and not read above: its feature is off.
+                    // A keyword of ours that was not handled above: its feature is off.
                     let problem = SettingsProblem::NotOffered { instead: LEFT_OUT };
                     return Err(words.error(word, problem));
                 } else {
@@ -258,7 +258,7 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError> {
             let tins = named.tins.get(..named.count).unwrap_or_default();
             let plan = TinPlan::of_any_sum(tins).map_err(|error| at_tin(at, error))?;
             let plan = with_points(text, plan)?;
-            // Last: the sum is the fault of no single word.
+            // Checked last, since no single word is at fault for the sum.
             plan.check_sum().map_err(|error| at_tin(at, error))?;
             Some(plan)
         }
@@ -268,7 +268,7 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError> {
     Ok(settings)
 }
 
-/// The link, of the words that are not ours.
+/// Parses the framing of the link from the words that are no keywords of ours.
 fn link<'a>(text: &'a str, words: &Words<'a>) -> Result<(Overhead, Overhead), SettingsError> {
     let of = |header| {
         Overhead::from_words(others(text), header).map_err(|error| {
@@ -286,7 +286,7 @@ fn link<'a>(text: &'a str, words: &Words<'a>) -> Result<(Overhead, Overhead), Se
     Ok((of(Overhead::ETHERNET_HEADER)?, of(0)?))
 }
 
-/// The plan with the default and the code points that the text names.
+/// Adds the default tin and the code points of the text to the plan.
 fn with_points(text: &str, mut plan: TinPlan) -> Result<TinPlan, SettingsError> {
     let mut words = Words::of(text);
     while let Some(word) = words.next() {
@@ -300,7 +300,7 @@ fn with_points(text: &str, mut plan: TinPlan) -> Result<TinPlan, SettingsError> 
             "map" => {
                 let codes = words.raw_value(word, CODES)?;
                 let name = words.raw_value(word, CODES)?;
-                // A list of one, as in `units::scaled`: no index that can panic.
+                // A slice of one `char` as pattern, as in `units::micros`: no index that can panic.
                 for code in codes.split([',']) {
                     let accepted = CODES;
                     let dscp = code.parse::<Dscp>().map_err(|_| {
@@ -327,7 +327,7 @@ fn rtt(word: &str) -> Option<Rtt> {
     time(word).and_then(|span: Nanos| Rtt::new(span).ok())
 }
 
-/// Digits alone: no sign.
+/// Parses digits without a sign.
 fn digits(word: &str, radix: u32) -> Option<u32> {
     let is_number = word.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_number.then(|| u32::from_str_radix(word, radix).ok()).flatten()

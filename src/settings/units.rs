@@ -6,22 +6,22 @@ use sched_core::Nanos;
 
 use crate::smart_queue::MemoryLimit;
 
-/// The word for [`MemoryLimit::ByRate`].
+/// The keyword for [`MemoryLimit::ByRate`].
 pub(super) const BY_RATE: &str = "by-rate";
 
-/// A time: `100us`, `1.5ms`, `1s`; without a unit, microseconds.
+/// Parses a time: `100us`, `1.5ms`, `1s`; without a unit, microseconds.
 pub(super) fn time(word: &str) -> Option<Nanos> {
     word.parse().ok().or_else(|| micros(word))
 }
 
-/// A number of microseconds with up to three decimals.
+/// Parses a number of microseconds with up to three decimals.
 fn micros(word: &str) -> Option<Nanos> {
     let digits = |word: &str| {
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| word.parse::<u64>().ok()).flatten()
     };
-    // A list of one: the search for a single character has an index that can panic where it is not
-    // inlined.
+    // A slice of one `char` as pattern: the search for a single `char` indexes in a way that can
+    // panic where it is not inlined.
     let (whole, fraction) = word.split_once(['.']).unwrap_or((word, "0"));
     let zeros = 3_u32.checked_sub(u32::try_from(fraction.len()).ok()?)?;
     let fraction = digits(fraction)?.checked_mul(10_u64.checked_pow(zeros)?)?;
@@ -31,7 +31,7 @@ fn micros(word: &str) -> Option<Nanos> {
 /// The units of sizes, the largest first, each with its power of two.
 const SIZES: [(&str, u32); 4] = [("gb", 30), ("mb", 20), ("kb", 10), ("b", 0)];
 
-/// A size in bytes: `4mb`, `512k`, `1000`; a kilobyte has 1,024.
+/// Parses a size in bytes: `4mb`, `512k`, `1000`; a kilobyte has 1,024.
 fn size(word: &str) -> Option<u32> {
     let unit_at = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
     let (number, unit) = word.split_at_checked(unit_at)?;
@@ -43,7 +43,7 @@ fn size(word: &str) -> Option<u32> {
     number.checked_mul(1_u32.checked_shl(bits)?).filter(|&bytes| bytes > 0)
 }
 
-/// A size, or `by-rate`.
+/// Parses a size, or `by-rate`.
 pub(super) fn memory_limit(word: &str) -> Option<MemoryLimit> {
     if word == BY_RATE {
         return Some(MemoryLimit::ByRate);

@@ -1,8 +1,8 @@
-//! The words, and the nearest one to a word that is none.
+//! The keywords, and the search for the one most similar to an unknown word.
 
 use shaper::{KeywordProblem, Overhead};
 
-/// Each word of ours with the number of values behind it.
+/// Our own keywords, each with the number of values after it.
 pub(super) const OURS: [(&str, usize); 54] = [
     ("bandwidth", 1),
     ("unlimited", 0),
@@ -60,7 +60,7 @@ pub(super) const OURS: [(&str, usize); 54] = [
     ("no-split-gso", 0),
 ];
 
-/// Words of the link, which [`shaper::Overhead::from_words`] reads.
+/// Keywords of the link, which [`shaper::Overhead::from_words`] parses.
 pub(super) const OF_THE_LINK: [&str; 46] = [
     "raw",
     "conservative",
@@ -110,34 +110,32 @@ pub(super) const OF_THE_LINK: [&str; 46] = [
     "pad",
 ];
 
-/// Whether a number belongs to `word`, a word of the link.
+/// Returns true if a number follows `word`, a keyword of the link.
 pub(super) fn needs_number(word: &str) -> bool {
     let problem = Overhead::from_keywords(word, 0).map_err(|error| error.problem);
     matches!(problem, Err(KeywordProblem::Number { .. }))
 }
 
-/// What there is in the place of a word of `tc` that is not offered.
+/// Returns the alternative to a keyword of `tc` that is not supported.
 pub(super) fn not_offered(word: &str) -> Option<&'static str> {
     match word {
-        "flowblind" => Some("flows are always kept apart here: `flows` keeps hosts together"),
-        "interplanetary" => {
-            Some("the longest is `rtt 8589934591ns`; `no-aqm` leaves queues as long as they get")
-        }
+        "flowblind" => Some("flows are always isolated here; `flows` isolates no hosts"),
+        "interplanetary" => Some("the longest is `rtt 8589934591ns`; `no-aqm` disables the AQM"),
         _ => None,
     }
 }
 
-/// How many values belong to `word`; `None` if it is no word of ours.
+/// Returns the number of values after `word`; `None` if it is no keyword of ours.
 pub(super) fn values(word: &str) -> Option<usize> {
     OURS.iter().find(|(name, _)| *name == word).map(|(_, values)| *values)
 }
 
-/// The longest word that is compared.
+/// Length of the longest word that is compared.
 const LONGEST: usize = 24;
-/// Changes at which a word is no longer near.
+/// Distance from which on a word is no longer similar.
 const FAR: usize = 3;
 
-/// The known word that is nearest to `word`, if one is near.
+/// Returns the known keyword most similar to `word`, if one is similar.
 pub(super) fn nearest(word: &str) -> Option<&'static str> {
     let known = OURS.iter().map(|(name, _)| *name).chain(OF_THE_LINK);
     let near = known.map(|name| (distance(word.as_bytes(), name.as_bytes()), name));
@@ -146,14 +144,14 @@ pub(super) fn nearest(word: &str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// How many bytes have to be added, taken out or replaced to make `b` of `a` (Levenshtein),
-/// regardless of case; [`FAR`] for long words. Cost: the product of both lengths, 576 steps at
-/// most.
+/// Returns the Levenshtein distance of `a` and `b`, ignoring case; [`FAR`] for long words. Cost:
+/// the product of both lengths, at most 576 steps.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     if a.len() > LONGEST || b.len() > LONGEST {
         return FAR;
     }
-    // The row of `a` so far: what it takes to make each beginning of `b`.
+    // The row of the distance matrix for the prefix of `a` so far: the distance to each prefix of
+    // `b`.
     let mut row = [0_usize; LONGEST + 1];
     for (at, place) in row.iter_mut().enumerate() {
         *place = at;
@@ -182,8 +180,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: words that a misspelt one is compared with are words of the link, which its error
-    /// names, and no word is of both kinds.
+    /// Goal: the link keywords that misspelt words are compared with are those its error lists, and
+    /// no keyword is of both kinds.
     #[test]
     fn the_words_of_the_link_are_read_by_the_link() {
         let unknown = Overhead::from_keywords("?", 14).err().map(|error| std::format!("{error}"));
@@ -204,9 +202,9 @@ mod tests {
         }
     }
 
-    /// Goal: a word with a letter wrong, left out, doubled or in the wrong case has the right one
-    /// as its nearest, and a word that is like none has none. Method: each change at each place of
-    /// each word of four letters or more; another word may be as near, but none nearer.
+    /// Goal: a keyword with a letter wrong, missing, doubled or in the wrong case has itself as the
+    /// most similar one, and a dissimilar word has none. Method: every change at every position of
+    /// each keyword of four letters or more; another keyword may be equally similar, but none more.
     #[test]
     fn a_misspelt_word_has_a_near_one() {
         for word in OURS.map(|(word, _)| word).into_iter().chain(OF_THE_LINK) {

@@ -1,4 +1,4 @@
-//! Which AQM is in the queues, in words.
+//! The AQMs of a smart queue and their keywords.
 
 use sched_core::{AqmChoice, L4sParams, Nanos};
 use shaper::Rate;
@@ -6,22 +6,22 @@ use shaper::Rate;
 use super::Rtt;
 use crate::keyword::by_word;
 
-/// Which AQM a [`SmartQueue`](super::SmartQueue) has in each of its queues.
+/// The AQM that a [`SmartQueue`](super::SmartQueue) has in each of its queues.
 ///
-/// | word | what it does | a sender that does not react |
+/// | keyword | effect | an unresponsive flow |
 /// |---|---|---|
-/// | `cobalt`, the default | as CoDel, and drops packets of a flow that overflows the queue, ECN-capable or not ([`Cobalt`](sched_core::Cobalt)) | is dropped until its queue is short |
-/// | `codel` | marks or drops packets of a standing queue, ever more often | keeps its queue as long as the limits allow |
-/// | `pie` | marks or drops arrivals at random, so that the delay approaches its target ([`Pie`](sched_core::Pie)) | is turned away until its queue is short |
-/// | `pi2` | as PIE, with a probability of `2p` for ECT(1) and `p²` for others ([`Pi2`](sched_core::Pi2)) | is turned away until its queue is short |
-/// | `red` | marks or drops arrivals with a probability that grows with the average queue in bytes ([`Red`](sched_core::Red)) | is turned away above a threshold |
-/// | `blue` | marks or drops arrivals with a probability that rises when packets wait too long or the queue is full ([`Blue`](sched_core::Blue)) | is turned away until its packets wait for less |
-/// | `none` | nothing: a queue is as long as its senders and the limits make it | as with any |
+/// | `cobalt`, the default | CoDel, and drops packets of a flow that overflows its queue, ECN-capable or not ([`Cobalt`](sched_core::Cobalt)) | is dropped from until its queue is short |
+/// | `codel` | marks or drops packets of a standing queue, at an increasing rate | keeps its queue as long as the limits allow |
+/// | `pie` | marks or drops arrivals at random, so that the delay approaches its target ([`Pie`](sched_core::Pie)) | has its arrivals dropped until its queue is short |
+/// | `pi2` | PIE with a probability of `2p` for ECT(1) and `p²` for others ([`Pi2`](sched_core::Pi2)) | has its arrivals dropped until its queue is short |
+/// | `red` | marks or drops arrivals with a probability that grows with the average queue in bytes ([`Red`](sched_core::Red)) | has its arrivals dropped above a threshold |
+/// | `blue` | marks or drops arrivals with a probability that rises when packets wait too long or the queue is full ([`Blue`](sched_core::Blue)) | has its arrivals dropped until its packets wait less |
+/// | `none` | none: queues are as long as senders and limits make them | no different from others |
 ///
-/// PIE, PI2, RED and BLUE are there with the feature `aqms`, which is on by default.
+/// PIE, PI2, RED and BLUE require the feature `aqms`, which is on by default.
 ///
-/// CoDel and COBALT speak when packets leave. The others turn arrivals away, which
-/// [`enqueue`](super::SmartQueue::enqueue) and [`push`](super::SmartQueue::push) return with
+/// CoDel and COBALT act when packets leave. The others drop arrivals, which
+/// [`enqueue`](super::SmartQueue::enqueue) and [`push`](super::SmartQueue::push) report as
 /// [`RejectReason::Aqm`](sched_core::RejectReason::Aqm).
 ///
 /// ```
@@ -61,7 +61,7 @@ pub enum AqmKind {
 }
 
 impl AqmKind {
-    /// Each AQM with its word.
+    /// All AQMs with their keywords.
     pub const WORDS: &'static [(&'static str, Self)] = &[
         ("cobalt", Self::Cobalt),
         ("codel", Self::CoDel),
@@ -76,7 +76,7 @@ impl AqmKind {
         ("none", Self::None),
     ];
 
-    /// Its word.
+    /// Returns its keyword.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -94,7 +94,7 @@ impl AqmKind {
         }
     }
 
-    /// What was chosen.
+    /// Returns the AQM of these parameters.
     pub(super) const fn of(choice: AqmChoice) -> Self {
         match choice {
             AqmChoice::Cobalt(_) => Self::Cobalt,
@@ -122,8 +122,8 @@ by_word! {
 }
 
 impl Rtt {
-    /// This AQM for a line of this rate, by [`Rtt::codel`], [`Rtt::cobalt`], [`Rtt::pie`],
-    /// [`Rtt::pi2`], [`Rtt::red`] or [`Rtt::blue`].
+    /// Returns parameters of this AQM for a link of this rate: [`Rtt::codel`], [`Rtt::cobalt`],
+    /// [`Rtt::pie`], [`Rtt::pi2`], [`Rtt::red`] or [`Rtt::blue`].
     #[must_use]
     pub fn aqm(self, kind: AqmKind, rate: Rate, max_len: u32) -> AqmChoice {
         match kind {
@@ -141,11 +141,11 @@ impl Rtt {
         }
     }
 
-    /// The threshold for packets with ECT(1): 1 ms, or the target where that is less, or the time
-    /// of two of the line's longest packets where that is more.
+    /// Returns the threshold for packets with ECT(1): 1 ms, or the target if that is less, or the
+    /// transmission time of two of the longest packets if that is more.
     ///
-    /// A scalable sender (RFC 9331) answers a mark within its own round-trip time, and adds little
-    /// to its window between marks; so the threshold does not grow with the round-trip time. RFC
+    /// A scalable sender (RFC 9331) reacts to marks within its own round-trip time and grows its
+    /// window little between marks, so the threshold does not depend on the round-trip time. RFC
     /// 9332 §2.4 has about 1 ms.
     ///
     /// ```

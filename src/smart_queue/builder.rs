@@ -1,4 +1,4 @@
-//! What a smart queue is told at construction, and what it fills in.
+//! Construction of a smart queue: its settings and their defaults.
 
 use core::fmt;
 
@@ -23,12 +23,12 @@ use crate::statistics::NonIpFrames;
 use crate::storage::Storage;
 use crate::tins::{Fwmark, TinBy, TinMode, TinPlan};
 
-/// Settings of a [`SmartQueue`], each with a default but the rate. The last call makes the queue:
+/// Settings of a [`SmartQueue`]; all but the rate have a default. The last call builds the queue:
 ///
 /// | | with frames | by descriptor |
 /// |---|---|---|
 /// | on the heap (feature `alloc`) | `frames` | `descriptors` |
-/// | in memory of the caller's | [`frames_in`](Self::frames_in), [`frames_over`](Self::frames_over) | [`descriptors_in`](Self::descriptors_in) |
+/// | in your own memory | [`frames_in`](Self::frames_in), [`frames_over`](Self::frames_over) | [`descriptors_in`](Self::descriptors_in) |
 ///
 /// ```
 /// use freeboard::shaper::Rate;
@@ -54,7 +54,7 @@ pub struct SmartQueueBuilder {
     pub(super) tin_by: TinBy,
     pub(super) fwmark: Fwmark,
     ack_filter: AckFilter,
-    /// For Ethernet frames and for IP packets.
+    /// The framing for Ethernet frames and the one for IP packets.
     pub(super) framing: (Overhead, Overhead),
     pub(super) layer: LinkLayer,
     pub(super) parser: Parser,
@@ -76,19 +76,19 @@ pub struct SmartQueueBuilder {
     max_tins: u8,
 }
 
-/// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is
-/// no secret.
+/// Seed of the AQMs that draw random numbers. It need not be secret: a draw only selects among
+/// packets of one flow.
 const SEED: u64 = 0x6672_6565_626f_6172;
-/// Buffers, unless the caller says how many: at least and at most.
+/// Fewest and most buffers allocated unless the caller sets a number.
 #[cfg(feature = "alloc")]
 const BUFFERS: (u32, u32) = (256, 8_192);
 
 impl SmartQueueBuilder {
-    /// The longest Ethernet frame unless another is set: header, two VLAN tags (802.1ad) and 1,500
-    /// bytes. It is as long as one with a single tag (802.1Q) and the checksum, where a device
-    /// passes that on.
+    /// Default length of the longest Ethernet frame: header, two VLAN tags (802.1ad) and 1,500
+    /// bytes. This also fits a frame with one tag (802.1Q) and the checksum, on devices that pass
+    /// the checksum on.
     pub const MAX_FRAME: u32 = 1_522;
-    /// The longest IP packet unless another is set.
+    /// Default length of the longest IP packet.
     pub const MAX_PACKET: u32 = 1_500;
 
     pub(super) const fn new(rate: Rate, isolation: Isolation, local_side: Side) -> Self {
@@ -126,37 +126,36 @@ impl SmartQueueBuilder {
         }
     }
 
-    /// Another isolation. `triple-isolate` needs tables of its own: on the heap they are made if it
-    /// is named here.
+    /// Sets the isolation. `triple-isolate` needs additional tables; on the heap they are allocated
+    /// only if it is set here.
     #[must_use]
     pub const fn isolation(self, isolation: Isolation) -> Self {
         Self { isolation, ..self }
     }
 
-    /// The round-trip time of the usual flow, which sets the AQM.
+    /// Sets the round-trip time of a typical flow, from which the AQM is set.
     #[must_use]
     pub const fn rtt(self, rtt: Rtt) -> Self {
         Self { rtt, ..self }
     }
 
-    /// Another AQM in each queue: [`AqmKind::Cobalt`] unless set.
+    /// Sets the AQM of each queue. Default: [`AqmKind::Cobalt`].
     #[must_use]
     pub const fn aqm(self, kind: AqmKind) -> Self {
         Self { aqm: kind, ..self }
     }
 
-    /// Whether packets with ECT(1), which a scalable sender sets (RFC 9331), are marked above a
-    /// shallow threshold in the queue of their flow ([`Rtt::l4s`]), beside the AQM: on unless set.
-    /// Other packets are as without it.
+    /// Turns marking of packets with ECT(1), which scalable senders set (RFC 9331), on or off. They
+    /// are marked above a shallow threshold in their flow's queue ([`Rtt::l4s`]), in addition to
+    /// the AQM; other packets are not affected. Default: on.
     #[must_use]
     pub const fn l4s(self, on: bool) -> Self {
         Self { l4s: on, ..self }
     }
 
-    /// Whether a frame leaves without the code point that it came with, its ECN bits kept
-    /// ([`clear_dscp`](super::clear_dscp)): off unless set. For a network behind the line that has
-    /// no use for it, or a different one. By descriptor it has no effect: the bytes are the
-    /// caller's.
+    /// Sets whether frames leave with their code point cleared, their ECN bits kept
+    /// ([`clear_dscp`](super::clear_dscp)): for a network behind the link that does not use it or
+    /// uses it differently. No effect by descriptor, where the caller has the bytes. Default: off.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -175,14 +174,13 @@ impl SmartQueueBuilder {
         Self { wash: on, ..self }
     }
 
-    /// The tins, classes of the line: one unless set. Takes a [`TinMode`] or a [`TinPlan`] of the
-    /// caller's. Within its share of the rate a tin goes before the tins below; the hosts and flows
-    /// of each tin are isolated as [`isolation`](Self::isolation) says. Each tin has an AQM for its
-    /// part of the rate.
+    /// Sets the tins, the classes of the link; one unless set. Takes a [`TinMode`] or your own
+    /// [`TinPlan`]. Within its share of the rate a tin is served before the tins below it. Hosts
+    /// and flows of each tin are isolated as set by [`isolation`](Self::isolation), and each tin
+    /// has an AQM for its part of the rate.
     ///
-    /// With frames the code point of a frame decides, or a mark of the caller's
-    /// ([`SmartQueue::push_marked`]); by descriptor the labels say the tin
-    /// ([`InTin`](crate::InTin)).
+    /// With frames the tin is chosen by the code point of the frame, or by a mark of the caller
+    /// ([`SmartQueue::push_marked`]); by descriptor, by the labels ([`InTin`](crate::InTin)).
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -205,8 +203,8 @@ impl SmartQueueBuilder {
         Self { tins: plan.into(), ..self }
     }
 
-    /// Which header names the tin of a frame: that of [`TinBy::Dscp`] unless set. By descriptor it
-    /// has no effect: the headers are the caller's ([`TinBy::dscp`]).
+    /// Sets the header that selects the tin of a frame. No effect by descriptor, where the caller
+    /// reads the headers ([`TinBy::dscp`]). Default: [`TinBy::Dscp`].
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -227,8 +225,8 @@ impl SmartQueueBuilder {
         Self { tin_by, ..self }
     }
 
-    /// Which bits of a [mark](SmartQueue::push_marked) name a tin: all of them unless set. By
-    /// descriptor it has no effect: the marks are the caller's ([`Fwmark::value`]).
+    /// Sets the bits of a [mark](SmartQueue::push_marked) that select a tin. No effect by
+    /// descriptor, where the caller has the marks ([`Fwmark::value`]). Default: all bits.
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -247,9 +245,9 @@ impl SmartQueueBuilder {
         Self { fwmark, ..self }
     }
 
-    /// Whether a host has one share in all tins together, and not one in each: off unless set.
-    /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins) says what that
-    /// is and what it costs.
+    /// Sets whether a host has one share in all tins together instead of one in each tin. See
+    /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins) for effect and
+    /// cost. Default: off.
     ///
     /// ```
     /// use freeboard::shaper::Rate;
@@ -265,10 +263,10 @@ impl SmartQueueBuilder {
         Self { hosts_across_tins: on, ..self }
     }
 
-    /// Whether a TCP acknowledgement that waits is dropped when a later one says all that it says:
-    /// off unless set. For the upload side of a line whose download is faster by ten times or more.
-    /// With frames the queue reads their headers; by descriptor the caller does
-    /// ([`SmartQueue::enqueue_with_acks`]).
+    /// Sets the filter for TCP acknowledgements, which drops a queued acknowledgement once a later
+    /// one carries all of its information. It helps on uploads of links whose download is at least
+    /// ten times faster. With frames the queue reads the headers; by descriptor the caller does
+    /// ([`SmartQueue::enqueue_with_acks`]). Default: off.
     ///
     /// ```
     /// use freeboard::shaper::Rate;
@@ -285,41 +283,41 @@ impl SmartQueueBuilder {
         Self { ack_filter: filter, ..self }
     }
 
-    /// What the link adds to a packet, in words: `"docsis"`, `"pppoe-ptm ether-vlan"`, `"overhead
+    /// Sets the framing of the link from keywords: `"docsis"`, `"pppoe-ptm ether-vlan"`, `"overhead
     /// 44 mpu 96 atm"` ([`Overhead::from_keywords`]).
     ///
     /// # Errors
-    /// [`KeywordError`] names the word.
+    /// [`KeywordError`] names the first wrong keyword.
     pub fn framing(self, words: &str) -> Result<Self, KeywordError> {
         let of_frames = Overhead::from_keywords(words, 14)?;
         let of_packets = Overhead::from_keywords(words, 0)?;
         Ok(Self { framing: (of_frames, of_packets), ..self })
     }
 
-    /// What a packet is on the wire; the length that is given includes whatever header the packets
-    /// have.
+    /// Sets the framing of the link for packet lengths that include whatever header the packets
+    /// begin with.
     #[must_use]
     pub const fn overhead(self, link: Overhead) -> Self {
         Self { framing: (link, link), ..self }
     }
 
-    /// Packets begin with the IP header, as on a TUN device, and not with an Ethernet header. A
-    /// queue that is given the other kind takes all of them for one flow of one host:
+    /// Declares that packets begin with an IP header, as on a TUN device, instead of an Ethernet
+    /// header. A queue that is given the other kind treats all packets as one flow of one host;
     /// [`NonIpFrames::wrong_layer`](crate::NonIpFrames::wrong_layer) counts them.
     #[must_use]
     pub const fn raw_ip(self) -> Self {
         Self { layer: LinkLayer::RawIp, ..self }
     }
 
-    /// Sets which tunnels frames are followed through, and what IPv6 flow labels count for:
-    /// [`Parser::new`] unless set. By descriptor it has no effect: the headers are the caller's.
+    /// Sets the tunnels that are parsed and the use of IPv6 flow labels. No effect by descriptor,
+    /// where the caller parses. Default: [`Parser::new`].
     ///
     /// ```
     /// use freeboard::SmartQueue;
     /// use freeboard::flowhash::{FlowLabels, Parser, Tunnels};
     /// use freeboard::shaper::Rate;
     ///
-    /// // Finds the flows inside VXLAN, whose tunnels all have the same ends.
+    /// // Finds the flows inside VXLAN, where all tunnels have the same ends.
     /// let parser = Parser { tunnels: Tunnels::ALL, flow_labels: FlowLabels::WithoutPorts };
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).parser(parser);
     /// let queue = builder.frames([42; 16])?; // 16 random bytes
@@ -330,40 +328,41 @@ impl SmartQueueBuilder {
         Self { parser, ..self }
     }
 
-    /// The longest packet in bytes, with the header that it begins with: up to [`Packet::MAX_LEN`].
-    /// [`MAX_FRAME`](Self::MAX_FRAME) unless set, or [`MAX_PACKET`](Self::MAX_PACKET) for packets
-    /// that begin with IP; in [`StaticFrames`](super::StaticFrames) the length of a buffer.
+    /// Sets the length of the longest packet in bytes, including its first header: up to
+    /// [`Packet::MAX_LEN`]. Default: [`MAX_FRAME`](Self::MAX_FRAME), or
+    /// [`MAX_PACKET`](Self::MAX_PACKET) for packets that begin with an IP header. In
+    /// [`StaticFrames`](super::StaticFrames) it is always the length of a buffer.
     #[must_use]
     pub const fn max_len(self, bytes: u32) -> Self {
         Self { max_len: Some(bytes), ..self }
     }
 
-    /// What the queue may hold. Unless set it is what the rate carries in four round-trip times, 32
-    /// of the longest packets at least and 16 MiB at most, and follows the rate upwards. In memory
-    /// of the caller's it is what the buffers or descriptors hold.
+    /// Sets the limits of the queue. Default on the heap: what the rate carries in four round-trip
+    /// times, at least 32 of the longest packets and at most 16 MiB; it follows the rate upwards.
+    /// Default in your own memory: only the number of buffers or descriptors.
     #[must_use]
     pub const fn limits(self, limits: Limits) -> Self {
         Self { limits: Some(limits), ..self }
     }
 
-    /// The most bytes of buffers that queued packets may take, beside the limits: [`MemoryLimit`].
-    /// None unless set.
+    /// Sets a limit on the bytes of buffers that queued packets occupy, beside the limits:
+    /// [`MemoryLimit`]. Default: none.
     #[must_use]
     pub const fn memory_limit(self, limit: MemoryLimit) -> Self {
         Self { memory_limit: Some(limit), ..self }
     }
 
-    /// By descriptor, what each packet takes of memory: a buffer of the caller's of `bytes`. Its
-    /// length unless set. With frames it is what the queue's buffers take. A buffer shorter than
-    /// the [longest packet](Self::max_len) is refused when the queue is built.
+    /// Sets the bytes of memory that each packet occupies in a queue by descriptor: the length of
+    /// your buffers. Default: the length of the packet. With frames it is the length of the queue's
+    /// buffers. Building fails if a buffer is shorter than the [longest packet](Self::max_len).
     #[must_use]
     pub const fn buffer_len(self, bytes: u32) -> Self {
         Self { buffer_len: Some(bytes), ..self }
     }
 
-    /// The lateness of the caller that the line makes good: 10 ms unless set ([`Shaped`]).
-    /// [`Nanos::ZERO`] makes the line exact, for a caller that comes when
-    /// [`poll_at`](SmartQueue::poll_at) says.
+    /// Sets how much of a caller's lateness the shaper catches up ([`Shaped`]). [`Nanos::ZERO`]
+    /// makes the shaper exact, for a caller that calls whenever [`poll_at`](SmartQueue::poll_at)
+    /// says. Default: 10 ms.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -379,10 +378,10 @@ impl SmartQueueBuilder {
         Self { catch_up: Some(span), burst: None, ..self }
     }
 
-    /// The burst of a caller whose timer is slow, in bytes: in place of
-    /// [`catch_up`](Self::catch_up), whatever the rate becomes ([`Shaper::with_burst`]). In any
-    /// span what leaves is at most what the rate carries in it, one packet, and the burst, or what
-    /// the rate carries in a nanosecond if that is more.
+    /// Sets the burst in bytes for a caller with a coarse timer, in place of
+    /// [`catch_up`](Self::catch_up); it stays when the rate changes ([`Shaper::with_burst`]). In
+    /// any span of time, at most this much leaves: what the rate carries in it, one packet, and the
+    /// burst (or what the rate carries in a nanosecond, if that is more).
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -397,9 +396,9 @@ impl SmartQueueBuilder {
         Self { burst: Some(bytes), catch_up: None, ..self }
     }
 
-    /// Whether the line is charged what is dropped or rejected here: for a queue *behind* the
-    /// bottleneck, as on the way down. Off unless set. [`Shaped::set_ingress`] says what holds
-    /// then.
+    /// Sets whether packets dropped or rejected here are charged to the link: for a queue *behind*
+    /// the bottleneck, as for downloads. See [`Shaped::set_ingress`] for the guarantee. Default:
+    /// off.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -416,13 +415,13 @@ impl SmartQueueBuilder {
         Self { ingress: on, ..self }
     }
 
-    /// The most frames, or descriptors, on the heap: 2^20.
+    /// The largest number of frames, or descriptors, on the heap: 2^20.
     #[cfg(feature = "alloc")]
     pub const MAX_BUFFERS: u32 = 1 << 20;
 
-    /// Sets how many frames, or descriptors, there is room for on the heap: 1 to
-    /// [`MAX_BUFFERS`](Self::MAX_BUFFERS), in which frames take [`max_len`](Self::max_len) bytes
-    /// each. Unless set it is what the limit in bytes asks for, 256 at least and 8,192 at most.
+    /// Sets the number of frames, or descriptors, on the heap: 1 to
+    /// [`MAX_BUFFERS`](Self::MAX_BUFFERS). Each frame takes [`max_len`](Self::max_len) bytes.
+    /// Default: enough for the limit in bytes, at least 256 and at most 8,192.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -439,19 +438,19 @@ impl SmartQueueBuilder {
         Self { buffers: Some(count), ..self }
     }
 
-    /// Sets the numbers of queues and hosts of tables on the heap, powers of two from 8 on that are
-    /// [65,535 at most](IsolatedMemory::MAX_QUEUES) together: 1,024 and 256 unless set. Half of the
-    /// hosts are found without sharing an entry.
+    /// Sets the numbers of queues and of hosts of tables on the heap: powers of two from 8 on,
+    /// together [at most 65,535](IsolatedMemory::MAX_QUEUES). Half as many hosts as entries are
+    /// found without sharing an entry. Default: 1,024 and 256.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub const fn tables(self, queues: usize, hosts: usize) -> Self {
         Self { queues, hosts, ..self }
     }
 
-    /// Sets how many tins there is room for on the heap, up to eight, for a queue that begins with
-    /// one and is to have more ([`SmartQueue::set_tins`]). Unless set there is room for eight if
-    /// the queue is built with [several tins](Self::tins), and else for one. A tin takes 44 bytes a
-    /// host.
+    /// Sets the number of tins to allocate on the heap, up to eight, for a queue that starts with
+    /// one tin and gets more later ([`SmartQueue::set_tins`]). A tin takes 44 bytes per host.
+    /// Default: eight if the queue is built with [several tins](Self::tins), else one. Without the
+    /// feature `tins` there is always one.
     ///
     /// ```
     /// use freeboard::shaper::Rate;
@@ -472,19 +471,19 @@ impl SmartQueueBuilder {
         Self { max_tins: tins, ..self }
     }
 
-    /// How many tins to allocate turns for.
+    /// Returns the number of tins to allocate turns for.
     #[cfg(feature = "alloc")]
     pub(super) fn room_for_tins(&self) -> usize {
         let planned = if self.tins.count() > 1 { TinPlan::MAX_TINS } else { 1 };
         planned.max(self.max_tins.into())
     }
 
-    /// A queue by descriptor over tables of the caller's, with [those of its
-    /// AQM](IsolatedMemory::aqm); handles are below the packets of `memory`. Limits are those that
-    /// were set, or none but the descriptors.
+    /// Builds a queue by descriptor over your own tables, with [those of its
+    /// AQM](IsolatedMemory::aqm). Handles must be below the number of packets of `memory`. Unless
+    /// limits are set, only the number of descriptors limits the queue.
     ///
     /// # Errors
-    /// [`SmartQueueError`], with what was given and what is accepted.
+    /// [`SmartQueueError`], with the given and the expected value.
     pub fn descriptors_in<S: Storage>(
         self,
         memory: IsolatedMemory<S>,
@@ -494,14 +493,14 @@ impl SmartQueueBuilder {
         self.build(memory, aqm, limits, false, self.longest(), Descriptors)
     }
 
-    /// A queue with frames over tables and buffers of the caller's, which may have room for
+    /// Builds a queue with frames over your own tables and buffers, which may include tables for
     /// [rates](IsolatedMemory::with_rates) and for `triple-isolate`. There are as many buffers as
-    /// `states`, of [`max_len`](Self::max_len) bytes each; `bytes` is as long as all of them. `aqm`
-    /// and limits are as for [`descriptors_in`](Self::descriptors_in), `key` as for
+    /// `states`, each of [`max_len`](Self::max_len) bytes; `bytes` is as long as all of them. For
+    /// `aqm` and limits see [`descriptors_in`](Self::descriptors_in), for `key`
     /// [`frames_in`](Self::frames_in).
     ///
     /// # Errors
-    /// [`SmartQueueError`], with what was given and what is accepted.
+    /// [`SmartQueueError`], with the given and the expected value.
     ///
     /// ```
     /// use freeboard::sched_core::TokenBucket;
@@ -539,7 +538,7 @@ impl SmartQueueBuilder {
         self.build(memory, aqm, limits, false, max_len, frames)
     }
 
-    /// The longest packet in bytes.
+    /// Returns the length of the longest packet in bytes.
     pub(super) const fn longest(&self) -> u32 {
         match (self.max_len, self.layer) {
             (Some(bytes), _) => bytes,
@@ -548,7 +547,7 @@ impl SmartQueueBuilder {
         }
     }
 
-    /// How many buffers, or descriptors, to allocate, and what they may hold together.
+    /// Returns the number of buffers or descriptors to allocate, and their limits.
     #[cfg(feature = "alloc")]
     #[expect(clippy::integer_division, reason = "by what is not zero, at construction")]
     pub(super) fn sized(&self) -> Result<(u32, Limits), SmartQueueError> {
@@ -559,7 +558,7 @@ impl SmartQueueBuilder {
             let (min, max) = (1, Packet::MAX_LEN.into());
             return Err(ConfigError::OutOfRange { what, value, min, max }.into());
         }
-        // Before anything is allocated.
+        // Checked before anything is allocated.
         for size in [self.queues, self.hosts] {
             let (queues, ways) = (u32::try_from(size).unwrap_or(u32::MAX), DEFAULT_WAYS);
             if !queues.is_power_of_two() || !(ways..=MAX_QUEUES).contains(&queues) {
@@ -580,7 +579,7 @@ impl SmartQueueBuilder {
         if count == 0 {
             return Err(SmartQueueError::NoBuffers);
         }
-        // What an allocation can have at most, on targets with few bits: what is above would panic.
+        // The longest possible allocation on targets with few bits; a longer one would panic.
         let most = u32::try_from(isize::MAX.unsigned_abs() / (max_len as usize));
         let most = most.unwrap_or(u32::MAX).min(Self::MAX_BUFFERS);
         if count > most {
@@ -591,8 +590,8 @@ impl SmartQueueBuilder {
         Ok((count, self.limits.unwrap_or(by_rate)))
     }
 
-    /// The queue is built in the place of the result: what is fallible or called with it comes
-    /// first.
+    /// Builds the queue in the place of the result, to save stack; everything fallible or that
+    /// calls it comes first.
     pub(super) fn build<S: Storage, P: Buffered>(
         &self,
         memory: IsolatedMemory<S>,
@@ -625,7 +624,7 @@ impl SmartQueueBuilder {
             LinkLayer::Ethernet => self.framing.0,
             LinkLayer::RawIp => self.framing.1,
         };
-        // Before the AQM, so that a length out of range is named as such.
+        // Clamped before the AQM is built, so that a length out of range gets its own error later.
         let within = max_len.clamp(1, Packet::MAX_LEN);
         let mut aqm = ChosenAqm::new(states, settings, AqmChoice::None, SEED)?;
         follow_in_tins::<S>(&mut aqm, tins, (rate, rtt, within), self.aqm, self.l4s)?;
@@ -662,16 +661,16 @@ impl SmartQueueBuilder {
     }
 }
 
-/// A refused construction.
+/// Error of building a [`SmartQueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SmartQueueError {
-    /// The tables, the isolation or the longest packet.
+    /// The tables, the isolation or the longest packet are out of range.
     Isolated(IsolatedError),
-    /// No buffers, or no descriptors: one is needed at least.
+    /// There are no buffers, or no descriptors; at least one is needed.
     NoBuffers,
-    /// The memory limit has no room for the longest packet.
+    /// The memory limit is smaller than the longest packet.
     MemoryLimit(MemoryLimitError),
 }
 

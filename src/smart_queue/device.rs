@@ -1,20 +1,19 @@
 //! Back-pressure: what the device behind the queue takes.
 
-/// What the device behind a [`SmartQueue`](crate::SmartQueue) takes: the second way to be slowed
-/// down, beside the rate.
+/// The capacity of the device behind a [`SmartQueue`](crate::SmartQueue): back-pressure, beside the
+/// rate.
 ///
-/// A rate says how fast the line is. A device says it without a figure: a ring of descriptors that
-/// is full, a modem that raises a wait line, a socket that would block. While it takes nothing,
-/// packets wait in the queue, where the longest waits longest, and not in the device, where they
-/// would wait in one line.
+/// A rate says how fast the link is; a device can only say that it is full: a full ring of
+/// descriptors, a modem that raises its wait signal, a socket that would block. While it is full,
+/// packets wait here, where flows are isolated and the AQM acts, instead of in the device's FIFO.
 ///
-/// **The driver says when the device is ready again.** Nothing but
-/// [`set_device`](crate::SmartQueue::set_device) or [`add_room`](crate::SmartQueue::add_room) ends
-/// [`Busy`](Self::Busy): [`poll_at`](crate::SmartQueue::poll_at) is `None` until then, so that a
-/// timer set to it alone would sleep for ever. The interrupt or event that says the device has sent
-/// is the place for the call; after it, look for a packet at once.
+/// **The driver must report when the device is ready again.** Only
+/// [`set_device`](crate::SmartQueue::set_device) and [`add_room`](crate::SmartQueue::add_room) end
+/// [`Busy`](Self::Busy): until then [`poll_at`](crate::SmartQueue::poll_at) is `None`, so a timer
+/// set to it alone would sleep forever. Call one of them from the interrupt or event that reports
+/// completed transmission, and then dequeue at once.
 ///
-/// Bytes are those of the packets as they came in, without the overhead of the link.
+/// Bytes are those of the packets as enqueued, without the overhead of the link.
 ///
 /// ```
 /// use freeboard::sched_core::Nanos;
@@ -25,7 +24,7 @@
 /// queue.push(Nanos(0), &[0; 60])?;
 /// queue.set_device(DeviceRoom::Busy); // its ring is full
 /// assert_eq!((queue.poll_at(Nanos(0)), queue.pop(Nanos(0))), (None, None));
-/// queue.set_device(DeviceRoom::Ready); // it has sent
+/// queue.set_device(DeviceRoom::Ready); // transmission completed
 /// assert!(queue.pop(Nanos(0)).is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -36,15 +35,15 @@ pub enum DeviceRoom {
     /// The device takes every packet.
     #[default]
     Ready,
-    /// The device takes nothing, until the driver says otherwise.
+    /// The device takes nothing, until the driver reports otherwise.
     Busy,
-    /// The device takes `n` bytes more; a packet that is longer than what is left of them waits.
-    /// `Takes(0)` is [`DeviceRoom::Busy`].
+    /// The device takes `n` bytes more; a packet longer than the rest waits. `Takes(0)` is
+    /// [`DeviceRoom::Busy`].
     Takes(u32),
 }
 
 impl DeviceRoom {
-    /// Bytes that the device takes at least; a longer packet does not fit.
+    /// Returns the bytes that the device takes at least; a longer packet does not fit.
     pub(super) const fn room(self) -> u32 {
         match self {
             Self::Ready => u32::MAX,
@@ -53,14 +52,14 @@ impl DeviceRoom {
         }
     }
 
-    /// The device takes a packet of `len` bytes.
+    /// Subtracts a packet of `len` bytes.
     pub(super) const fn take(&mut self, len: u32) {
         if let Self::Takes(bytes) = self {
             *bytes = bytes.saturating_sub(len);
         }
     }
 
-    /// The device after it has room for `bytes` more.
+    /// Returns the state with `bytes` more of capacity.
     pub(super) const fn with_more(self, bytes: u32) -> Self {
         match self {
             Self::Ready => Self::Ready,

@@ -1,14 +1,14 @@
-//! Congestion experienced: the mark that an AQM asks for, put into the IP header.
+//! Congestion experienced (CE): writing the AQM's mark into the IP header.
 
 use flowhash::Ip;
 use sched_core::Ecn;
 
 /// Sets congestion experienced (RFC 3168 §5) in the IP header of `frame` that [`flowhash::parse`]
-/// found; returns whether it is set now. Cost: O(1).
+/// found; returns true if it is set now. Cost: O(1).
 ///
-/// In IPv4 the checksum of the header goes with it (RFC 1624, eqn. 3): one that was wrong stays
-/// wrong by as much. A header whose sender does not understand marks ([`Ecn::NotEct`]) stays as it
-/// is, and so do bytes that are no such header.
+/// For IPv4 the header checksum is updated (RFC 1624, eqn. 3), so a wrong checksum stays wrong by
+/// the same amount. A header of a sender without ECN ([`Ecn::NotEct`]), and bytes that are no IP
+/// header, stay unchanged.
 ///
 /// ```
 /// use freeboard::flowhash::parse;
@@ -35,7 +35,7 @@ pub fn mark_congestion(frame: &mut [u8], ip: &Ip) -> bool {
             [*high, *low] = updated(checksum, old, new).to_be_bytes();
             true
         }
-        // The class lies across two bytes, the ECN bits in the second.
+        // The traffic class spans two bytes, with the ECN bits in the second.
         [first, second, ..] if *first >> 4 == 6 => {
             let is_capable = Ecn::from_bits(*second >> 4).is_capable();
             if is_capable {
@@ -47,10 +47,10 @@ pub fn mark_congestion(frame: &mut [u8], ip: &Ip) -> bool {
     }
 }
 
-/// The checksum after a word of what it covers changed.
+/// Returns the checksum after a covered 16-bit word changed from `old` to `new`.
 pub(super) fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum).wrapping_add(u32::from(!old)).wrapping_add(u32::from(new));
-    // Three words carry twice at most.
+    // Three words need at most two carries.
     let folded = (sum & 0xffff).wrapping_add(sum >> 16);
     let folded = (folded & 0xffff).wrapping_add(folded >> 16);
     !(folded as u16)

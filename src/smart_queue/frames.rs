@@ -1,4 +1,4 @@
-//! A smart queue with frames: it owns the buffers, reads the headers and writes the marks.
+//! Smart queues with frames: they own the buffers, read the headers and write the marks.
 
 use core::fmt;
 
@@ -20,28 +20,28 @@ use crate::statistics::FoundEntries;
 use crate::storage::Storage;
 use crate::tins::{Fwmark, TinBy, TinPlan};
 
-/// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of
-/// addresses `N`, what single hosts get, `R`, and which addresses are one host, `I`.
+/// Buffers of a [`SmartQueue`] and its rules to find the flow of a frame: the address translation
+/// `N`, the rules for single hosts `R`, and the identity of hosts `I`.
 pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = HostMap> {
     pool: Pool<S>,
-    /// The buffer whose frame the caller was given last: free when the caller comes again.
+    /// The buffer of the frame handed out last; free at the next call.
     out: Option<u32>,
-    /// Whether a frame leaves without its code point.
+    /// True if frames leave with their code point cleared.
     wash: bool,
     reader: FrameReader<I>,
     nat: N,
     rules: R,
 }
 
-/// Without the bytes, the keys and the rules.
+/// Leaves out the bytes, the keys and the rules.
 impl<S: Storage, N, R, I> fmt::Debug for Frames<S, N, R, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Frames").field("pool", &self.pool).finish_non_exhaustive()
     }
 }
 
-/// A frame that was not queued. It is counted among
-/// [`Counters::rejected`](sched_core::Counters::rejected).
+/// Error of a frame that was not queued. [`Counters::rejected`](sched_core::Counters::rejected)
+/// counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -53,7 +53,7 @@ pub enum PushError {
         /// The longest frame in bytes.
         max: usize,
     },
-    /// The queue refused it: its limits have no room for a frame of this length.
+    /// The queue rejected it: a frame of this length exceeds its limits, or the AQM dropped it.
     Rejected(RejectReason),
 }
 
@@ -81,7 +81,7 @@ impl<S: Storage> Frames<S> {
 }
 
 impl<S: Storage, N, R, I> Frames<S, N, R, I> {
-    /// The buffer whose frame the caller was given last.
+    /// Returns the buffer of the frame handed out last.
     pub(super) const fn handed_out(&self) -> Option<u32> {
         self.out
     }
@@ -90,13 +90,13 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         self.wash
     }
 
-    /// Which header, and which bits of a mark, name a tin.
+    /// Returns the header and the bits of a mark that select a tin.
     pub(super) const fn names_of_tins(&self) -> (TinBy, Fwmark) {
         (self.reader.tin_by(), self.reader.fwmark())
     }
 
-    /// Writes the mark into the header of the frame in buffer `handle`, unless the frame came with
-    /// it.
+    /// Writes the congestion mark into the header of the frame in buffer `handle`, unless it is
+    /// there.
     #[cold]
     fn mark(&mut self, handle: u32) {
         if let Some(offset) = self.pool.header(handle) {
@@ -104,16 +104,15 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         }
     }
 
-    /// Takes the code point out of the header of the frame in buffer `handle`, if it is an IP
-    /// packet.
+    /// Clears the code point in the header of the frame in buffer `handle`, if it is an IP packet.
     fn clear_dscp(&mut self, handle: u32) {
         if let Some(offset) = self.pool.header(handle) {
             clear_dscp(self.pool.frame_mut(handle), &Ip::new(offset, 0, offset));
         }
     }
 
-    /// Writes the mark into the header of the frame of `packet`, which leaves, and takes its code
-    /// point out, as it is asked for.
+    /// Marks the frame of `packet`, which leaves, if its ECN bits say so, and clears its code point
+    /// if washing is on.
     #[inline(always)]
     fn finish(&mut self, packet: Packet) {
         if packet.ecn == Ecn::Ce {
@@ -124,14 +123,14 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         }
     }
 
-    /// The part of the IP header of the frame in buffer `handle` that [`finish`](Self::finish) may
-    /// change.
+    /// Returns the part of the IP header of the frame in buffer `handle` that
+    /// [`finish`](Self::finish) may change.
     fn first_of_header(&self, handle: u32) -> Option<[u8; 12]> {
         let header = self.pool.frame(handle).get(self.pool.header(handle)?..)?;
         header.first_chunk().copied()
     }
 
-    /// Undoes what [`finish`](Self::finish) has done, where the header began with `came`.
+    /// Undoes [`finish`](Self::finish); `came` is the first part of the header before it.
     fn restore(&mut self, handle: u32, came: Option<[u8; 12]>) {
         let (Some(came), Some(offset)) = (came, self.pool.header(handle)) else { return };
         let header = self.pool.frame_mut(handle).get_mut(offset..);
@@ -140,7 +139,7 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         }
     }
 
-    /// The caller has done with the frame it was given last.
+    /// Frees the buffer of the frame handed out last.
     fn take_back(&mut self) {
         if let Some(handle) = self.out.take() {
             self.pool.give_back(handle);
@@ -149,8 +148,8 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
 }
 
 impl<S: Storage, N: Nat, R, I: HostIdentity> Frames<S, N, R, I> {
-    /// The labels of frames that are queued, by their headers, where those of tin `t` are in tin
-    /// `to(t)`.
+    /// Returns a function from a queued frame to its labels, read from its headers; frames of tin
+    /// `t` are labelled with tin `to(t)`.
     fn labels_of<'a>(
         &'a self,
         isolation: Isolation,
@@ -166,19 +165,19 @@ impl<S: Storage, N: Nat, R, I: HostIdentity> Frames<S, N, R, I> {
     }
 }
 
-/// With frames: what is said of them before the first one.
+/// Settings that must be made before the first frame.
 impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
-    /// The same queue behind a translation of addresses: flows and hosts are those on the inner
-    /// side. To be called before the first frame. The cost of a frame grows by a question to `nat`,
-    /// and of one whose flow was idle by two. Hosts are told apart by address then, unless
-    /// [`with_host_identity`](Self::with_host_identity) says otherwise.
+    /// Adds an address translation: flows and hosts are those on the inner side. Call it before the
+    /// first frame. Each frame costs one lookup in `nat` more, and two if its flow was idle. Hosts
+    /// are then distinguished by address, unless [`with_host_identity`](Self::with_host_identity)
+    /// is used.
     ///
     /// ```
     /// use freeboard::SmartQueue;
     /// use freeboard::flowhash::{FlowKey, Nat};
     /// use freeboard::shaper::Rate;
     ///
-    /// /// All that 192.0.2.33 sends comes from 10.0.0.7.
+    /// /// All packets of 192.0.2.33 come from 10.0.0.7.
     /// #[derive(Debug)]
     /// struct OneHost;
     ///
@@ -205,17 +204,17 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         self.with_parts(|_, rules, reader| (nat, rules, reader.map_identity(I::settled)))
     }
 
-    /// The same queue with weights, rates and ceilings for single hosts: [`HostRules`]. To be
-    /// called before the first frame. Hosts of the local side are told apart by address then,
-    /// unless [`with_host_identity`](Self::with_host_identity) says otherwise.
+    /// Adds weights, rates and ceilings for single hosts: [`HostRules`]. Call it before the first
+    /// frame. Local hosts are then distinguished by address, unless
+    /// [`with_host_identity`](Self::with_host_identity) is used.
     ///
     /// A [committed rate](crate::HostTerms::committed_rate) or a
     /// [ceiling](crate::HostTerms::ceiling) needs tables with
-    /// [room for rates](crate::IsolatedMemory::with_rates), which only a queue built with
+    /// [rates](crate::IsolatedMemory::with_rates), which only a queue built with
     /// [`frames_over`](super::SmartQueueBuilder::frames_over) can have. In a queue built with
     /// [`frames`](super::SmartQueueBuilder::frames) or
-    /// [`frames_in`](super::SmartQueueBuilder::frames_in) it is ignored: the host has its share
-    /// without a limit, and no error says so.
+    /// [`frames_in`](super::SmartQueueBuilder::frames_in) it is ignored without an error: the host
+    /// has its share without a limit.
     ///
     /// ```
     /// use freeboard::flowhash::HostKey;
@@ -225,7 +224,7 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     /// let key = [42; 16]; // 16 random bytes
     /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames(key)?;
     /// let queue = queue.with_host_rules(|host| match host {
-    ///     // Three times the share of each other host.
+    ///     // Three times the share of every other host.
     ///     HostKey::V4([192, 168, 1, 9]) => HostTerms { quantum: Some(4_566), ..HostTerms::default() },
     ///     _ => HostTerms::default(),
     /// });
@@ -239,14 +238,15 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         self.with_parts(|nat, _, reader| (nat, rules, reader.map_identity(I::settled)))
     }
 
-    /// Replaces what distinguishes hosts, [`HostBy::Auto`](flowhash::HostBy::Auto), which takes a
-    /// card for a host where frames come from several cards: by address
-    /// ([`ByAddress`](flowhash::ByAddress)), or by a [`HostMap`](flowhash::HostMap) of prefixes,
-    /// cards, VLANs or lists. It says which packets of the local side are of one host: the source
-    /// of an [`upload`](SmartQueue::upload), the destination of a
-    /// [`download`](SmartQueue::download). To be called before the first frame. The cost of a frame
-    /// whose flow was idle grows by one question to `identity`, and that of each frame by reading
-    /// its Ethernet header where the identity [reads it](HostIdentity::reads_link).
+    /// Replaces the identity of local hosts, by default [`HostBy::Auto`](flowhash::HostBy::Auto),
+    /// which distinguishes hosts by MAC address where frames come from several. Alternatives: by
+    /// address ([`ByAddress`](flowhash::ByAddress)), or a [`HostMap`](flowhash::HostMap) of
+    /// prefixes, MAC addresses, VLANs or lists. Local hosts are the sources of an
+    /// [`upload`](SmartQueue::upload) and the destinations of a [`download`](SmartQueue::download).
+    /// Call it before the first frame.
+    ///
+    /// Cost: a frame whose flow was idle takes one query of `identity` more, and every frame the
+    /// parse of its Ethernet header if the identity [reads it](HostIdentity::reads_link).
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -268,14 +268,14 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         self.with_parts(|nat, rules, reader| (nat, rules, reader.with_identity(identity)))
     }
 
-    /// Which addresses are one host, to be changed. A flow that is queued keeps its host until its
+    /// Returns a mutable reference to the identity of hosts. A queued flow keeps its host until its
     /// queue is empty.
     pub const fn host_identity_mut(&mut self) -> &mut I {
         self.packets.reader.identity_mut()
     }
 
-    /// The rules for single hosts, to be changed. A host that is backlogged has its new terms after
-    /// [`update_host`](Self::update_host), any other when it comes back.
+    /// Returns a mutable reference to the rules for single hosts. A backlogged host gets its new
+    /// terms with [`update_host`](Self::update_host), any other when it becomes backlogged.
     pub const fn host_rules_mut(&mut self) -> &mut R {
         &mut self.packets.rules
     }
@@ -292,19 +292,19 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     }
 }
 
-/// With frames.
+/// Frames in and out.
 impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, N, R, I>> {
-    /// Takes a copy of `frame` at instant `now`: reads its headers, finds its flow and its hosts,
-    /// and queues it.
+    /// Enqueues a copy of `frame` at time `now`: reads its headers and finds its flow and hosts.
     ///
-    /// `Ok` says that this frame is queued. If no buffer was free, or a limit was reached, frames
-    /// of the host that holds the most have given way; [`counters`](Self::counters) has them. What
-    /// is no IP packet is queued by its Ethernet source, or with others of its kind.
+    /// After `Ok` this frame is queued. If no buffer was free or a limit was reached, frames of a
+    /// host with about the longest backlog were dropped instead; [`counters`](Self::counters)
+    /// counts them. Frames without an IP header are queued by their Ethernet source, or with others
+    /// of their kind.
     ///
     /// Cost: a copy, a parse and a hash; two hashes more if the flow was idle.
     ///
     /// # Errors
-    /// [`PushError`] for a frame that cannot be queued at all; it is counted as rejected.
+    /// [`PushError`] for a frame that cannot be queued; it is counted as rejected.
     pub fn push(&mut self, now: Nanos, frame: &[u8]) -> Result<(), PushError> {
         self.push_with(now, frame.len(), |place| {
             for (to, &from) in place.iter_mut().zip(frame) {
@@ -313,13 +313,13 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         })
     }
 
-    /// As [`push`](Self::push), of a frame of `len` bytes that `fill` writes into its buffer: a
-    /// driver that reads from a device saves the copy. `fill` is called once, or not at all for a
-    /// frame that cannot be queued. What stands in the place before is what an earlier frame left
-    /// there: `fill` writes all of it.
+    /// Enqueues a frame of `len` bytes that `fill` writes into its buffer, without a copy: for a
+    /// driver that reads from a device. `fill` is called once, or not at all if the frame cannot be
+    /// queued. The buffer contains bytes of an earlier frame, so `fill` must write all of it.
+    /// Otherwise like [`push`](Self::push).
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// See [`push`](Self::push).
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -328,7 +328,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     ///
     /// let key = [42; 16]; // 16 random bytes
     /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames(key)?;
-    /// // In earnest a device reads into the place.
+    /// // A driver would read from its device here.
     /// queue.push_with(Nanos(0), 60, |place| place.fill(7))?;
     /// assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&[7; 60][..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -342,12 +342,13 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.push_marked_with(now, 0, len, fill)
     }
 
-    /// As [`push`](Self::push), of a frame that the caller has marked: the mark names the tin, as
-    /// in [`TinPlan::of_marked`](crate::TinPlan::of_marked), by those of its bits that
-    /// [count](Self::set_fwmark), and the code point decides where it names none.
+    /// Enqueues a copy of `frame` with a mark of the caller. Those bits of the mark [that
+    /// count](Self::set_fwmark) select the tin, as in
+    /// [`TinPlan::of_marked`](crate::TinPlan::of_marked); if they select none, the code point does.
+    /// Otherwise like [`push`](Self::push).
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// See [`push`](Self::push).
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -369,10 +370,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         })
     }
 
-    /// As [`push_marked`](Self::push_marked) and [`push_with`](Self::push_with).
+    /// Enqueues a frame with a mark ([`push_marked`](Self::push_marked)) that `fill` writes into
+    /// its buffer ([`push_with`](Self::push_with)).
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// See [`push`](Self::push).
     pub fn push_marked_with(
         &mut self,
         now: Nanos,
@@ -387,13 +389,13 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
             return Err(PushError::Length { len, max });
         }
         if self.packets.pool.place(len).is_none() {
-            // A frame that an empty queue would refuse takes the buffer of no other.
+            // A frame that even an empty queue would reject must not cost another its buffer.
             if length(len) > self.outlet.line.limits().bytes {
                 return Err(self.turn_away(now, len));
             }
             self.outlet.line.evict(&mut self.packets.pool);
         }
-        // Every buffer was free, or was queued and has given way: there is one.
+        // Each buffer was free, or its frame was queued and could be dropped, so one is free now.
         let Some(place) = self.packets.pool.place(len) else {
             return Err(self.turn_away(now, len));
         };
@@ -439,10 +441,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         })
     }
 
-    /// Applies the [rules](Self::host_rules_mut) to `host`, as the
-    /// [identity](Self::with_host_identity) names it, at once, also while the host stays
-    /// backlogged; returns whether it is backlogged. The rest as for
-    /// [`Isolated::update_host`](crate::Isolated::update_host).
+    /// Applies the [rules](Self::host_rules_mut) to `host` at once, even while it stays backlogged.
+    /// `host` is a host as the [identity](Self::with_host_identity) returns it. Returns true if the
+    /// host is backlogged. See [`Isolated::update_host`](crate::Isolated::update_host).
     ///
     /// ```
     /// use freeboard::flowhash::HostKey;
@@ -472,42 +473,42 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.outlet.line.inner_mut().update_host(now, &labels)
     }
 
-    /// Which header names the tin of a frame, from the next one on:
+    /// Sets the header that selects the tin of a frame, from the next frame on:
     /// [`SmartQueueBuilder::tin_by`](super::SmartQueueBuilder::tin_by).
     pub const fn set_tin_by(&mut self, tin_by: TinBy) {
         self.packets.reader.set_tin_by(tin_by);
     }
 
-    /// Which header names the tin of a frame.
+    /// Returns the header that selects the tin of a frame.
     #[must_use]
     pub const fn tin_by(&self) -> TinBy {
         self.packets.reader.tin_by()
     }
 
-    /// Which bits of a [mark](Self::push_marked) name a tin, from the next frame on:
+    /// Sets the bits of a [mark](Self::push_marked) that select a tin, from the next frame on:
     /// [`SmartQueueBuilder::fwmark`](super::SmartQueueBuilder::fwmark).
     pub const fn set_fwmark(&mut self, fwmark: Fwmark) {
         self.packets.reader.set_fwmark(fwmark);
     }
 
-    /// Which bits of a mark name a tin.
+    /// Returns the bits of a mark that select a tin.
     #[must_use]
     pub const fn fwmark(&self) -> Fwmark {
         self.packets.reader.fwmark()
     }
 
-    /// Whether frames leave without their code points, from the next one on, those that are queued
+    /// Turns clearing of code points on or off for all frames that leave from now on, queued ones
     /// included: [`SmartQueueBuilder::wash`](super::SmartQueueBuilder::wash).
     pub const fn set_wash(&mut self, on: bool) {
         self.packets.wash = on;
     }
 
-    /// Sets what shares the line, at any time: all frames stay, and are read again. Nothing happens
-    /// under the isolation that is in force. The rest as for
-    /// [`Isolated::rebuild`](crate::Isolated::rebuild).
+    /// Sets the isolation at any time; all frames stay queued and their headers are parsed once
+    /// more. No effect if it is the isolation in force. See
+    /// [`Isolated::rebuild`](crate::Isolated::rebuild) for order, counters and cost.
     ///
     /// # Errors
-    /// As [`Isolated::rebuild`](crate::Isolated::rebuild).
+    /// See [`Isolated::rebuild`](crate::Isolated::rebuild).
     pub fn set_isolation(&mut self, isolation: Isolation) -> Result<(), IsolatedError> {
         if isolation == self.isolation() {
             return Ok(());
@@ -516,8 +517,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.outlet.line.inner_mut().rebuild(isolation, None, labels_of)
     }
 
-    /// Goes over to another secret key, 16 random bytes, at once: all frames stay, and are read
-    /// again. The old key is overwritten. The rest as for
+    /// Switches to another secret key of 16 random bytes at once; all frames stay queued and their
+    /// headers are parsed once more. The old key is overwritten. See
     /// [`Isolated::relabel`](crate::Isolated::relabel).
     ///
     /// ```
@@ -538,9 +539,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.outlet.line.inner_mut().relabel(labels_of);
     }
 
-    /// Sets other tins, at any time: all frames stay. What is queued in a tin goes to the tin of
-    /// the same name, or to the default tin if there is none, and [counters](Self::tin_counters) go
-    /// with it. Where number and names of the tins stay, only their shares change. The rest as for
+    /// Sets the tins at any time; all frames stay queued. Frames and [counters](Self::tin_counters)
+    /// of a tin go to the tin of the same name, or to the default tin if there is none. If number
+    /// and names of the tins stay, only their shares change. See
     /// [`Isolated::rebuild`](crate::Isolated::rebuild).
     ///
     /// ```
@@ -555,8 +556,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// ```
     ///
     /// # Errors
-    /// [`IsolatedError::Memory`] for more tins than there is
-    /// [room](super::SmartQueueBuilder::max_tins) for; nothing has changed then.
+    /// [`IsolatedError::Memory`] for more tins than were
+    /// [allocated](super::SmartQueueBuilder::max_tins); nothing has changed then.
     pub fn set_tins(&mut self, plan: impl Into<TinPlan>) -> Result<(), IsolatedError> {
         let change = Change::new(*self.tins(), plan.into(), self.line().rate());
         if change.keeps_all() {
@@ -571,8 +572,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         Ok(())
     }
 
-    /// Other limits from now on, which no rate changes any more. What exceeds them is dropped, and
-    /// its buffers are free.
+    /// Sets limits, which no change of rate alters any more. Frames above them are dropped and
+    /// their buffers freed.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -592,11 +593,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.outlet.line.set_limits(limits, &mut self.packets.pool);
     }
 
-    /// Another [memory limit](super::SmartQueueBuilder::memory_limit), or none. What exceeds it is
-    /// dropped.
+    /// Sets or removes the [memory limit](super::SmartQueueBuilder::memory_limit). Frames above it
+    /// are dropped.
     ///
     /// # Errors
-    /// [`MemoryLimitError`], and nothing has changed, if a buffer does not fit into it.
+    /// [`MemoryLimitError`] if not even one buffer fits into it; nothing has changed then.
     pub fn set_memory_limit(&mut self, limit: Option<MemoryLimit>) -> Result<(), MemoryLimitError> {
         let limits = self.limit_memory(limit)?;
         self.outlet.line.set_limits(limits, &mut self.packets.pool);
@@ -614,12 +615,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         PushError::Rejected(RejectReason::Full { limits: self.outlet.line.limits() })
     }
 
-    /// The frame that leaves next, if one may leave at `now`: with the mark of congestion written
-    /// into its IP header where the AQM set one. It is the caller's, to be changed too, until the
-    /// next [`push`](Self::push) or `pop`, which frees its buffer.
+    /// Returns the next frame if one may leave at `now`, with the congestion mark written into its
+    /// IP header if the AQM set one. You may read and change it until the next [`push`](Self::push)
+    /// or `pop`, which frees its buffer.
     ///
-    /// Cost: that of a dequeue, and for a frame that the AQM has marked that of the write into its
-    /// header.
+    /// Cost: that of a dequeue, and for a marked frame the write into its header.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -629,7 +629,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
     /// queue.push(Nanos(0), &[0; 60])?;
     /// while let Some(frame) = queue.pop(Nanos(0)) {
-    ///     // The address of the card that sends it.
+    ///     // The MAC address of the sending network card.
     ///     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -642,9 +642,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         Some(self.packets.pool.frame_mut(packet.handle))
     }
 
-    /// Shows `leaves` the frame that [`pop`](Self::pop) would return at `now`, with its mark; the
-    /// frame leaves if `leaves` returns true. Otherwise it stays as it was, and the link is not
-    /// charged: for a device that may refuse a frame. Returns whether a frame has left.
+    /// Shows `leaves` the frame that [`pop`](Self::pop) would return at `now`, with its mark. If
+    /// `leaves` returns true, the frame leaves; otherwise it stays unchanged and the link is not
+    /// charged. For a device that may refuse a frame. Returns true if a frame has left.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -655,7 +655,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// for number in 0..3 {
     ///     queue.push(Nanos(0), &[number; 60])?;
     /// }
-    /// // The device has room for two.
+    /// // The device takes two frames.
     /// let mut sent = vec![];
     /// let mut send = |frame: &[u8]| {
     ///     let has_room = sent.len() < 2;
@@ -683,9 +683,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         left.is_some()
     }
 
-    /// The key of a flow that holds frames, by the number of its queue ([`FlowStatistics::queue`]):
-    /// of its oldest frame. Flows that share the queue may have others. `None` for a queue that
-    /// holds nothing. Cost: a parse.
+    /// Returns the key of a backlogged flow by the number of its queue ([`FlowStatistics::queue`]):
+    /// the key of its oldest frame. Flows that share the queue may have other keys. `None` for an
+    /// empty queue. Cost: a parse.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -711,8 +711,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         Some(self.packets.reader.parse(self.packets.pool.frame(oldest.handle)).key)
     }
 
-    /// Returns the queue of the flow of `frame` and the entries of its hosts, in the tin of a frame
-    /// pushed without a mark: [`Isolated::queue_of`](crate::Isolated::queue_of) and
+    /// Returns the queue of the flow of `frame` and the entries of its hosts, in the tin that the
+    /// frame would have without a mark: [`Isolated::queue_of`](crate::Isolated::queue_of) and
     /// [`Isolated::entries_of`](crate::Isolated::entries_of). Cost: a parse, three hashes and
     /// lookups.
     #[must_use]
@@ -726,19 +726,19 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         FoundEntries { queue: self.isolated().queue_of(&labels), source, destination }
     }
 
-    /// Drops all that is queued; buffers, tables and settings stay. Cost: O(frames).
+    /// Drops all queued frames; buffers, tables and settings stay. Cost: O(frames).
     pub fn clear(&mut self) {
         self.packets.take_back();
         self.outlet.line.drain(&mut self.packets.pool);
     }
 
-    /// How many frames there are buffers for, and how long each may be in bytes.
+    /// Returns the number of buffers and the length of each in bytes.
     #[must_use]
     pub fn buffers(&self) -> (u32, usize) {
         (self.packets.pool.count(), self.packets.pool.buffer_len())
     }
 
-    /// Counts everything anew and compares it with the books. For tests: O(frames + flows).
+    /// Recounts everything and compares it with the counters kept. For tests: O(frames + flows).
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -753,7 +753,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     }
 }
 
-/// Bytes as the queue counts them.
+/// Converts a length to the type the queue counts in, saturating.
 fn length(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

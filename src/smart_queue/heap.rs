@@ -5,9 +5,9 @@ use super::{BufferState, Descriptors, Frames, SmartQueue, SmartQueueBuilder, Sma
 use crate::isolation::{AqmMemory, IsolatedMemory, Isolation};
 use crate::storage::{Allocate, Heap};
 
-/// A [`SmartQueue`] on the heap that owns its buffers: frames go in by [`push`](SmartQueue::push)
-/// and come out by [`pop`](SmartQueue::pop). [`SmartQueueBuilder::frames`] makes it; the type is
-/// for a field of a struct of yours.
+/// A [`SmartQueue`] on the heap that owns its buffers: frames go in with [`push`](SmartQueue::push)
+/// and come out with [`pop`](SmartQueue::pop). Built by [`SmartQueueBuilder::frames`]. Use this
+/// alias for a field of your own struct.
 ///
 /// ```
 /// use freeboard::sched_core::Nanos;
@@ -19,14 +19,14 @@ use crate::storage::{Allocate, Heap};
 /// }
 ///
 /// impl Uplink {
-///     /// Takes a frame from the LAN.
+///     /// Enqueues a frame from the LAN.
 ///     fn received(&mut self, now: Nanos, frame: &[u8]) {
 ///         if let Err(error) = self.queue.push(now, frame) {
 ///             println!("not queued: {error}");
 ///         }
 ///     }
 ///
-///     /// Sends what may leave at `now`; returns when to come again.
+///     /// Sends packets that may leave at `now`; returns when to call next.
 ///     fn send(&mut self, now: Nanos) -> Option<Nanos> {
 ///         while let Some(frame) = self.queue.pop(now) {
 ///             println!("{} bytes leave", frame.len());
@@ -46,9 +46,9 @@ use crate::storage::{Allocate, Heap};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// | what | methods |
+/// | topic | methods |
 /// |---|---|
-/// | frames in | [`push`](SmartQueue::push), [`push_with`](SmartQueue::push_with) without a copy, [`push_marked`](SmartQueue::push_marked) with a mark that names the tin |
+/// | frames in | [`push`](SmartQueue::push), [`push_with`](SmartQueue::push_with) without a copy, [`push_marked`](SmartQueue::push_marked) with a mark that selects the tin |
 /// | frames out | [`pop`](SmartQueue::pop), [`pop_if`](SmartQueue::pop_if) for a device that may refuse, [`poll_at`](SmartQueue::poll_at) |
 /// | link | [`set_rate`](SmartQueue::set_rate), [`set_overhead`](SmartQueue::set_overhead), [`set_line`](SmartQueue::set_line), [`set_device`](SmartQueue::set_device) |
 /// | fairness | [`set_isolation`](SmartQueue::set_isolation), [`with_nat`](SmartQueue::with_nat), [`with_host_identity`](SmartQueue::with_host_identity), [`with_host_rules`](SmartQueue::with_host_rules), [`set_tins`](SmartQueue::set_tins) |
@@ -58,10 +58,10 @@ use crate::storage::{Allocate, Heap};
 /// | key | [`rotate`](SmartQueue::rotate) |
 pub type FrameQueue = SmartQueue<Heap, Frames<Heap>>;
 
-/// A [`SmartQueue`] on the heap for frames in buffers of the caller's: numbers of buffers go in by
-/// [`enqueue`](SmartQueue::enqueue), with the [labels](crate::Labelled) of the packet, and come out
-/// by [`dequeue`](SmartQueue::dequeue). [`SmartQueueBuilder::descriptors`] makes it; the type is
-/// for a field of a struct of yours.
+/// A [`SmartQueue`] on the heap for frames in your own buffers: buffer numbers go in with
+/// [`enqueue`](SmartQueue::enqueue), together with the [labels](crate::Labelled) of the packet, and
+/// come out with [`dequeue`](SmartQueue::dequeue). Built by [`SmartQueueBuilder::descriptors`]. Use
+/// this alias for a field of your own struct.
 ///
 /// ```
 /// use freeboard::flowhash::{Labels, SipHash13, parse};
@@ -77,7 +77,7 @@ pub type FrameQueue = SmartQueue<Heap, Frames<Heap>>;
 /// }
 ///
 /// impl Uplink {
-///     /// Takes the frame in buffer `handle`.
+///     /// Enqueues the frame in buffer `handle`.
 ///     fn received(&mut self, now: Nanos, handle: u32) {
 ///         let frame = &self.buffers[handle as usize];
 ///         let labels = Labels::new(&parse::ethernet(frame).key, &self.hasher);
@@ -89,7 +89,7 @@ pub type FrameQueue = SmartQueue<Heap, Frames<Heap>>;
 ///         }
 ///     }
 ///
-///     /// Returns the buffer that leaves next, if one may leave at `now`.
+///     /// Returns the buffer of the next packet, if one may leave at `now`.
 ///     fn next(&mut self, now: Nanos) -> Option<u32> {
 ///         let free = &mut self.free;
 ///         let drops = &mut |packet: Packet, _why: DropReason| free.push(packet.handle);
@@ -106,27 +106,27 @@ pub type FrameQueue = SmartQueue<Heap, Frames<Heap>>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// | what | methods |
+/// | topic | methods |
 /// |---|---|
 /// | packets in | [`enqueue`](SmartQueue::enqueue), [`enqueue_with_acks`](SmartQueue::enqueue_with_acks) with the ACK filter |
 /// | packets out | [`dequeue`](SmartQueue::dequeue), [`poll_at`](SmartQueue::poll_at), [`Scheduler::peek`](sched_core::Scheduler::peek), [`Scheduler::dequeue_burst`](sched_core::Scheduler::dequeue_burst) |
-/// | buffers | [`Buffers`](crate::Buffers), or any of yours; [`Scheduler::evict`](sched_core::Scheduler::evict) for a packet that found none |
+/// | buffers | [`Buffers`](crate::Buffers), or your own; [`Scheduler::evict`](sched_core::Scheduler::evict) makes space for a packet that found no free buffer |
 /// | key | [`relabel`](SmartQueue::relabel) |
 ///
-/// Link, fairness, delay, memory and statistics are set and read as for a [`FrameQueue`], but for
-/// what needs the bytes: hosts have the weights and rates that their [labels](crate::Labelled) say,
-/// and `set_isolation` and `set_tins` ask for the labels of queued packets.
+/// Link, fairness, delay, memory and statistics have the methods of [`FrameQueue`], except where
+/// the bytes are needed: hosts have the weights and rates of their [labels](crate::Labelled), and
+/// `set_isolation` and `set_tins` take a function that returns the labels of queued packets.
 pub type DescriptorQueue = SmartQueue<Heap, Descriptors>;
 
-/// Rounds of `triple-isolate`, shared by the tins: 64 for each of four, 32 for each of eight.
+/// Rounds of `triple-isolate`, divided among the tins: 64 for each of four, 32 for each of eight.
 const ROUNDS: usize = 256;
 
 impl SmartQueueBuilder {
-    /// A queue with frames, on the heap. `key` is 16 random bytes, drawn anew at each start and
-    /// told no one: a sender that knows them can build flows that share the queue of another's.
+    /// Builds a queue with frames on the heap. `key` is 16 random bytes, drawn at each start. Keep
+    /// it secret: a sender who knows the key can force hash collisions with other flows.
     ///
     /// # Errors
-    /// [`SmartQueueError`], with what was given and what is accepted.
+    /// [`SmartQueueError`], with the given and the expected value.
     pub fn frames(self, key: [u8; 16]) -> Result<FrameQueue, SmartQueueError> {
         let (count, limits) = self.sized()?;
         let (count, len) = (count as usize, self.longest() as usize);
@@ -137,17 +137,17 @@ impl SmartQueueBuilder {
         self.build(memory, aqm, limits, self.limits.is_none(), self.longest(), frames)
     }
 
-    /// A queue by descriptor, on the heap: handles are below [`buffers`](Self::buffers).
+    /// Builds a queue by descriptor on the heap. Handles must be below [`buffers`](Self::buffers).
     ///
     /// # Errors
-    /// [`SmartQueueError`], with what was given and what is accepted.
+    /// [`SmartQueueError`], with the given and the expected value.
     pub fn descriptors(self) -> Result<DescriptorQueue, SmartQueueError> {
         let (count, limits) = self.sized()?;
         let (memory, aqm) = self.allocate(count as usize);
         self.build(memory, aqm, limits, self.limits.is_none(), self.longest(), Descriptors)
     }
 
-    /// Tables for `packets` descriptors; those of `triple-isolate` if it is asked for.
+    /// Allocates tables for `packets` descriptors; those of `triple-isolate` only if it is set.
     fn allocate(&self, packets: usize) -> (IsolatedMemory<Heap>, AqmMemory<Heap>) {
         let (queues, hosts, tins) = (self.queues, self.hosts, self.room_for_tins());
         let memory = IsolatedMemory::<Heap>::allocate(queues, hosts, tins, packets);

@@ -1,4 +1,4 @@
-//! What single hosts get of a smart queue with frames, and the labels of a frame.
+//! Rules for single hosts of a smart queue with frames, and the labels of a frame.
 
 use core::borrow::Borrow;
 
@@ -9,41 +9,43 @@ use super::reader::{FrameRead, FrameReader};
 use crate::isolation::Isolation;
 use crate::labels::{Identified, Labelled};
 
-/// What one host gets: its weight, its committed rate and its ceiling. The default is what every
-/// host gets.
+/// Weight, committed rate and ceiling of one host. The default is that of every host without rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct HostTerms {
-    /// The quantum in bytes: the weight of the host, against the quantum of the others. `None` is
-    /// the quantum of the queue. A quantum out of range counts as the nearest one in range: the
-    /// longest packet at least, so to give a host half a share, give the others twice the longest
-    /// packet. [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value in
-    /// force.
+    /// The quantum in bytes, which is the weight of the host relative to the quanta of the others.
+    /// `None` is the quantum of the queue. A value out of range counts as the nearest in range; the
+    /// minimum is the longest packet, so to give a host half a share, give the others twice the
+    /// longest packet. [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value
+    /// in force.
     pub quantum: Option<u32>,
-    /// The committed rate: above it the host is served while no other conforms to its own or has
-    /// none ([`TokenBucket`]). Ignored where the tables have no [room for
-    /// rates](crate::IsolatedMemory::with_rates), as in a queue built with
-    /// [`frames`](crate::SmartQueueBuilder::frames). A burst below the longest packet counts as
-    /// one of the longest packet. A host that comes back to its entry has the bucket that it left.
-    /// Until the bucket is full, other hosts claim the entry last: only if every other way of the
-    /// set is taken and no host of their tin has an entry there. Any other host begins with a full
-    /// bucket, and so does a host whose label has another key since. Hosts that share an entry
-    /// share the rate of the first. Where there are several tins, the rate holds over all of them
-    /// together, and what is in excess of it is served after all tins.
+    /// The committed rate: above it the host is served only while no other backlogged host conforms
+    /// to its committed rate or has none ([`TokenBucket`]). Ignored if the tables have no
+    /// [rates](crate::IsolatedMemory::with_rates), as in a queue built with
+    /// [`frames`](crate::SmartQueueBuilder::frames). A burst below the longest packet counts as one
+    /// longest packet.
+    ///
+    /// A host that returns to its entry finds its token bucket as it left it. Until that bucket is
+    /// full, other hosts claim the entry only if every other way of the set is taken and no host of
+    /// their tin has an entry there. A host without such an entry starts with a full bucket, and so
+    /// does one whose label has another key since. Hosts that share an entry share the rate of the
+    /// first. With several tins, the rate holds over all of them together, and traffic in excess of
+    /// it is served after all tins.
     pub committed_rate: Option<TokenBucket>,
-    /// The ceiling: above it the host is not served, even if the line is idle, whatever its
-    /// committed rate is. It holds over all tins together. The rest as for the committed rate.
+    /// The ceiling: above it the host is not served, even if the link is idle and whatever its
+    /// committed rate. It holds over all tins together. Otherwise like the committed rate.
     pub ceiling: Option<TokenBucket>,
 }
 
-/// Says what a host gets of a [`SmartQueue`](crate::SmartQueue) with frames:
-/// [`with_host_rules`](crate::SmartQueue::with_host_rules). A function of the host is one.
+/// Rules that say what each host gets in a [`SmartQueue`](crate::SmartQueue) with frames:
+/// [`with_host_rules`](crate::SmartQueue::with_host_rules). Implemented for functions from
+/// [`HostKey`] to [`HostTerms`].
 ///
-/// The host is the address that the isolation keeps apart: the source in `dual-srchost`, the
-/// destination in `dual-dsthost`, after a translation ([`with_nat`](crate::SmartQueue::with_nat)).
-/// Of a packet in a tunnel it is the tunnel's end. On the local side it is an address, or what the
-/// [identity of hosts](crate::SmartQueue::with_host_identity) makes of it: a prefix, a card, a
-/// VLAN, a list.
+/// The host is the one that the isolation distinguishes: the source in `dual-srchost`, the
+/// destination in `dual-dsthost`, after translation ([`with_nat`](crate::SmartQueue::with_nat)).
+/// For a packet in a tunnel it is the end of the tunnel. On the local side it is an address, or
+/// what the [identity of hosts](crate::SmartQueue::with_host_identity) maps it to: a prefix, a MAC
+/// address, a VLAN, a list.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -68,14 +70,14 @@ pub struct HostTerms {
 /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
 /// let mut queue = queue.with_host_rules(Weights(BTreeMap::from([(server, 3)])));
 /// queue.push(Nanos(0), &[0; 60])?;
-/// // Later: another weight, at once where the host is backlogged.
+/// // Later: another weight, applied at once if the host is backlogged.
 /// queue.host_rules_mut().0.insert(server, 4);
 /// queue.update_host(Nanos(0), HostKey::V4(server));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait HostRules {
-    /// What `host` gets. Asked for up to three times when the host becomes backlogged: cost is that
-    /// of the rules.
+    /// Returns the terms of `host`. Called up to three times when the host becomes backlogged; the
+    /// cost is that of the rules.
     fn terms(&self, host: HostKey) -> HostTerms;
 }
 
@@ -86,7 +88,7 @@ impl<F: Fn(HostKey) -> HostTerms> HostRules for F {
     }
 }
 
-/// Every host gets the same.
+/// Rules that give every host the default terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllAlike;
 
@@ -97,7 +99,7 @@ impl HostRules for AllAlike {
     }
 }
 
-/// The labels of a frame, and the terms of its host.
+/// The labels of a frame, with the terms of its host.
 pub(super) struct FrameLabels<'a, P, N, R, I> {
     pub(super) parsed: P,
     pub(super) link: Option<LinkHeader>,
@@ -157,7 +159,7 @@ where
     }
 }
 
-/// A host on whichever side, and its terms.
+/// A host of either side, with its terms.
 pub(super) struct OneHost {
     label: u32,
     terms: HostTerms,

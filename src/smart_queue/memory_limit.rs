@@ -1,4 +1,4 @@
-//! How much memory packets may take while they are queued.
+//! Limit on the memory of queued packets.
 
 use core::fmt;
 
@@ -7,11 +7,12 @@ use shaper::Rate;
 
 use super::Rtt;
 
-/// A limit in bytes of buffers, beside [`Limits`]: it holds after every call.
+/// A limit on the bytes of buffers that queued packets occupy, beside [`Limits`]; it holds after
+/// every call.
 ///
-/// What a packet takes is its buffer: with frames, a buffer of the queue's, whatever the frame; by
-/// descriptor the buffer that
-/// [`SmartQueueBuilder::buffer_len`](super::SmartQueueBuilder::buffer_len) names, or the packet's
+/// A packet occupies its buffer: with frames, a whole buffer of the queue, whatever the length of
+/// the frame; by descriptor,
+/// [`SmartQueueBuilder::buffer_len`](super::SmartQueueBuilder::buffer_len) bytes, or else its
 /// length.
 ///
 /// ```
@@ -30,21 +31,22 @@ use super::Rtt;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum MemoryLimit {
-    /// CAKE's rule: what the rate of the whole line carries in four round-trip times,
-    /// [`MemoryLimit::LEAST`] at least and [`MemoryLimit::MOST`] at most. It follows rate and
-    /// round-trip time upwards, so that nothing is dropped for them.
+    /// CAKE's rule: what the rate of the whole link carries in four round-trip times, at least
+    /// [`MemoryLimit::LEAST`] and at most [`MemoryLimit::MOST`]. It follows rate and round-trip
+    /// time only upwards, so that a change drops nothing.
     ByRate,
-    /// So many bytes.
+    /// A fixed number of bytes.
     Bytes(u32),
 }
 
 impl MemoryLimit {
-    /// The least of [`MemoryLimit::ByRate`]: 4 MiB.
+    /// Minimum of [`MemoryLimit::ByRate`]: 4 MiB.
     pub const LEAST: u32 = 4 << 20;
-    /// The most of [`MemoryLimit::ByRate`]: 10,240 packets of 1,514 bytes.
+    /// Maximum of [`MemoryLimit::ByRate`]: 10,240 packets of 1,514 bytes.
     pub const MOST: u32 = 10_240 * 1_514;
 
-    /// The limit in bytes for a line of this rate. [`Rate::UNLIMITED`] has [`MemoryLimit::MOST`].
+    /// Returns the limit in bytes for a link of this rate; [`MemoryLimit::MOST`] for
+    /// [`Rate::UNLIMITED`] by rate.
     #[must_use]
     pub fn bytes(self, rate: Rate, rtt: Rtt) -> u32 {
         match self {
@@ -54,13 +56,13 @@ impl MemoryLimit {
     }
 }
 
-/// A memory limit that the longest packet does not fit into.
+/// Error of a memory limit below the longest packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct MemoryLimitError {
     /// The limit in bytes.
     pub given: u32,
-    /// The least that is accepted: what the longest packet takes.
+    /// The smallest possible limit: the memory of the longest packet.
     pub needed: u32,
 }
 
@@ -76,20 +78,19 @@ impl fmt::Display for MemoryLimitError {
 
 impl core::error::Error for MemoryLimitError {}
 
-/// What buffers packets lie in.
+/// Where packets are buffered.
 pub(super) trait Buffered {
-    /// The bytes of each buffer of the queue's own; `None` if it has none.
+    /// Returns the bytes of each of the queue's own buffers; `None` if it has none.
     fn own_buffer_len(&self) -> Option<u32>;
 }
 
-/// A memory limit in force.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
     pub(super) setting: MemoryLimit,
     pub(super) bytes: u32,
-    /// What each packet takes; its length, if `None`.
+    /// The memory of each packet; `None` if it is its length.
     buffer: Option<u32>,
-    /// The limits without it.
+    /// The limits without the memory limit.
     pub(super) asked: Limits,
 }
 
@@ -107,7 +108,7 @@ impl Memory {
         Ok(Self { setting, bytes: given, buffer, asked })
     }
 
-    /// The limits that keep it.
+    /// Returns limits that keep within the memory limit.
     #[expect(clippy::integer_division, reason = "when a limit is set; by what is not zero")]
     pub(super) fn limits(&self) -> Limits {
         let Limits { packets, bytes } = self.asked;
@@ -117,7 +118,7 @@ impl Memory {
         }
     }
 
-    /// For another rate or round-trip time: raised, not lowered.
+    /// Follows another rate or round-trip time; only upwards.
     pub(super) fn follow(&mut self, rate: Rate, rtt: Rtt) {
         self.bytes = self.bytes.max(self.setting.bytes(rate, rtt));
     }

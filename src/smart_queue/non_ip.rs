@@ -1,4 +1,4 @@
-//! Frames in which no IP header was found, counted by what they are.
+//! Counting frames in which no IP header was found, by kind.
 
 use flowhash::{Ending, Parsed, parse};
 
@@ -6,8 +6,8 @@ use super::reader::LinkLayer;
 use crate::statistics::NonIpFrames;
 
 impl NonIpFrames {
-    /// Counts `frame`, of which the parser of this layer has said `parsed`, if it has no IP header
-    /// or begins with one by chance. In a function of its own: few frames come here.
+    /// Counts `frame`, for which the parser of this layer returned `parsed`, if it has no IP header
+    /// or only appears to begin with one. Not inlined, since few frames get here.
     #[cold]
     #[inline(never)]
     pub(super) fn count(&mut self, layer: LinkLayer, frame: &[u8], parsed: &Parsed) {
@@ -39,7 +39,7 @@ impl NonIpFrames {
     }
 }
 
-/// Whether `bytes` begin with an IP header that has their length.
+/// Returns true if `bytes` begin with an IP header that states their length.
 fn is_whole_packet(bytes: &[u8]) -> bool {
     let length = |high: u8, low: u8| usize::from(u16::from_be_bytes([high, low]));
     match *bytes {

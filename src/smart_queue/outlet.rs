@@ -1,4 +1,4 @@
-//! What may leave when: the line and the device behind it.
+//! Permission to send: the shaper and the device behind it.
 
 use flowhash::Ack;
 use sched_core::{
@@ -16,36 +16,34 @@ use crate::statistics::NonIpFrames;
 use crate::storage::Storage;
 use crate::tins::TinPlan;
 
-/// Any AQM, chosen while the program runs.
+/// An AQM chosen at run time.
 pub(super) type SmartAqm<S> =
     ChosenAqm<<S as Storage>::Of<ChosenAqmState>, <S as Storage>::Tins<AqmSetting>>;
 
-/// Isolated queues with an AQM behind a line.
 pub(super) type ShapedIsolated<S> = Shaped<Isolated<S, SmartAqm<S>>>;
 
-/// A line and the device that it ends at, and what a smart queue is set to.
+/// The shaper, the device behind it, and the settings of a smart queue.
 #[derive(Debug)]
 pub(super) struct Outlet<S: Storage> {
     pub(super) line: ShapedIsolated<S>,
     pub(super) device: DeviceRoom,
-    /// The longest packet in bytes: where the device has room for this much, every packet fits.
+    /// The longest packet in bytes: if the device takes this much, every packet fits.
     pub(super) max_len: u32,
     pub(super) rtt: Rtt,
-    /// True if the limit in bytes follows the rate: the caller has set none.
+    /// True if the limit in bytes follows the rate, because the caller has set none.
     pub(super) is_by_rate: bool,
-    /// The memory that packets may take, if it is limited, and the buffers in which they lie.
+    /// The memory limit, if any, and the length of the buffers.
     pub(super) memory: Option<Memory>,
     pub(super) buffer: Option<u32>,
     pub(super) ack_filter: AckFilter,
-    /// The header that packets begin with.
     pub(super) layer: LinkLayer,
-    /// One.
+    /// A table of one element.
     pub(super) tins: S::One<TinPlan>,
     pub(super) non_ip: NonIpFrames,
 }
 
 impl<S: Storage> Outlet<S> {
-    /// Returns true if the device has room for what leaves next at `now`.
+    /// Returns true if the device takes the packet that leaves next at `now`.
     #[inline]
     fn fits(&mut self, now: Nanos) -> bool {
         self.device == DeviceRoom::Ready || self.next_fits(now)
@@ -56,8 +54,8 @@ impl<S: Storage> Outlet<S> {
         self.device.room() >= self.max_len || self.next(now).is_some()
     }
 
-    /// Takes a packet with these labels; what gives way goes to `drops`.
-    #[inline(always)] // as that of the queues by number
+    /// Enqueues a packet with these labels; dropped packets go to `drops`.
+    #[inline(always)] // like `FlowQueues::enqueue`
     pub(super) fn enqueue(
         &mut self,
         now: Nanos,
@@ -66,8 +64,8 @@ impl<S: Storage> Outlet<S> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.line.is_ingress() {
-            // In parts: what a closure refers to has a place in memory, on the way without ingress
-            // too.
+            // Passed in parts so that it stays in registers: a closure's captures are in memory,
+            // which would slow down the path without ingress too.
             let Packet { handle, len, ecn } = packet;
             self.line.arrive(now, drops, move |inside, drops| {
                 let packet = Packet { handle, len, ecn };
@@ -78,9 +76,8 @@ impl<S: Storage> Outlet<S> {
         self.line.arrival(now).enqueue_by_labels(now, labels, packet, drops)
     }
 
-    /// As [`Self::enqueue`], of an acknowledgement where there is a filter: `acks` reads a packet
-    /// that is queued. In a function of its own: acknowledgements that are read take 0.6 kB of the
-    /// stack.
+    /// Enqueues an acknowledgement and applies the filter: `acks` reads a queued packet. Not
+    /// inlined, since reading acknowledgements takes 0.6 kB of stack.
     #[inline(never)]
     pub(super) fn enqueue_ack<D: DropSink>(
         &mut self,
@@ -150,8 +147,8 @@ impl<S: Storage> Outlet<S> {
         self.line.peek(now).filter(|packet| packet.len <= self.device.room())
     }
 
-    /// As [`Self::peek`], for a caller that takes the packet: as in a dequeue, a closed line that
-    /// waits for a clock that has stepped back goes on.
+    /// Peeks at the next packet for a caller that will take it: like a dequeue, it resynchronizes a
+    /// closed shaper whose clock has stepped back.
     #[inline(never)]
     pub(super) fn next(&mut self, now: Nanos) -> Option<Packet> {
         let (is_open, rate) = (self.line.line().is_open(now), self.line.line().rate());
@@ -161,7 +158,7 @@ impl<S: Storage> Outlet<S> {
         self.peek(now)
     }
 
-    /// `None` also while the device has no room for what is next.
+    /// Returns `None` also while the next packet does not fit into the device.
     pub(super) fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         if self.device == DeviceRoom::Ready && !self.line.inner().waits() {
             return self.line.poll_at(now);
@@ -169,15 +166,15 @@ impl<S: Storage> Outlet<S> {
         self.poll_apart(now)
     }
 
-    /// [`Self::poll_at`], where hosts wait or the device does not take every packet. Called last,
-    /// so that the frequent way saves no registers.
+    /// Returns [`Self::poll_at`] for hosts with rates or a device that does not take every packet.
+    /// A tail call, so that the common path saves no registers.
     #[inline(never)]
     fn poll_apart(&self, now: Nanos) -> Option<Nanos> {
         let at = self.line.poll_at(now)?;
         if self.device == DeviceRoom::Ready {
             return Some(at);
         }
-        // The line may be closed at `now` all the same, where the clock has stepped back.
+        // The shaper may still be closed at `now` if the clock has stepped back.
         let next = if at > now { None } else { self.line.peek(now) };
         let least = next.map_or(1, |packet| packet.len);
         (self.device.room() >= least).then_some(at)

@@ -6,14 +6,13 @@ use sched_core::{DropReason, DropSink, Packet};
 
 use crate::storage::Storage;
 
-/// A buffer without its bytes: 8 bytes.
+/// The state of one buffer, without its bytes: 8 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferState {
-    /// Bytes of the frame; 0 if and only if the buffer is free.
+    /// Length of the frame in bytes; 0 if and only if the buffer is free.
     len: u32,
-    /// While the buffer is free, the next free buffer. Else the offset of the outermost IP header
-    /// of the frame, which takes a mark, or [`NO_HEADER`], and above [`TIN_SHIFT`] the tin of the
-    /// frame.
+    /// For a free buffer, the next free buffer. Otherwise the offset of the frame's outermost IP
+    /// header, which takes a mark, or [`NO_HEADER`]; the frame's tin is stored above [`TIN_SHIFT`].
     next: u32,
 }
 
@@ -22,26 +21,25 @@ impl BufferState {
     pub const EMPTY: Self = Self { len: 0, next: 0 };
 }
 
-/// No buffer.
+/// Marks the absence of a buffer.
 const NONE: u32 = u32::MAX;
-/// The frame has no IP header.
+/// Marks a frame without an IP header.
 const NO_HEADER: u32 = u16::MAX as u32;
-/// The tin stands above the offset of the header.
+/// The tin is stored above the offset of the header.
 const TIN_SHIFT: u32 = 16;
 
-/// Buffers of one length, and which of them are free.
+/// Buffers of one length, with a list of the free ones.
 pub(super) struct Pool<S: Storage> {
     /// The bytes of buffer `n` begin at `n * buffer_len`.
     bytes: S::Of<u8>,
     states: S::Of<BufferState>,
     buffer_len: usize,
-    /// The first free buffer.
     free: u32,
     in_use: u32,
 }
 
 impl<S: Storage> fmt::Debug for Pool<S> {
-    /// Without the bytes.
+    /// Leaves out the bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, len) = (self.count(), self.buffer_len);
         f.debug_struct("Pool").field("buffers", &count).field("len", &len).finish_non_exhaustive()
@@ -49,7 +47,7 @@ impl<S: Storage> fmt::Debug for Pool<S> {
 }
 
 impl<S: Storage> Pool<S> {
-    /// All buffers free. Cost: O(buffers).
+    /// Creates a pool with all buffers free. Cost: O(buffers).
     pub(super) fn new(bytes: S::Of<u8>, mut states: S::Of<BufferState>, buffer_len: usize) -> Self {
         for (next, state) in (1..NONE).zip(states.as_mut().iter_mut()) {
             *state = BufferState { len: 0, next };
@@ -69,15 +67,15 @@ impl<S: Storage> Pool<S> {
         self.buffer_len
     }
 
-    /// The first `len` bytes of the buffer that is taken next; `None` if there is none, or if it is
-    /// shorter.
+    /// Returns the first `len` bytes of the buffer that is taken next; `None` if there is none or
+    /// it is shorter.
     pub(super) fn place(&mut self, len: usize) -> Option<&mut [u8]> {
         self.states.as_ref().get(self.free as usize)?;
         part(self.bytes.as_mut(), self.free, self.buffer_len)?.get_mut(..len)
     }
 
-    /// Takes the next free buffer, whose first `len` bytes are a frame; `None` if there is none, or
-    /// for no bytes.
+    /// Takes the next free buffer, whose first `len` bytes are a frame; `None` if there is none or
+    /// `len` is 0.
     pub(super) fn take(&mut self, len: usize) -> Option<u32> {
         let handle = self.free;
         let len = u32::try_from(len).ok().filter(|&len| len > 0)?;
@@ -88,7 +86,7 @@ impl<S: Storage> Pool<S> {
         Some(handle)
     }
 
-    /// The frame in buffer `handle`; empty if there is none.
+    /// Returns the frame in buffer `handle`; empty if there is none.
     pub(super) fn frame(&self, handle: u32) -> &[u8] {
         let len = self.states.as_ref().get(handle as usize).map_or(0, |state| state.len);
         let start = (handle as usize).saturating_mul(self.buffer_len);
@@ -96,45 +94,44 @@ impl<S: Storage> Pool<S> {
         self.bytes.as_ref().get(start..end).unwrap_or_default()
     }
 
-    /// As [`frame`](Self::frame), to be changed.
+    /// Returns a mutable reference to the frame in buffer `handle`; empty if there is none.
     pub(super) fn frame_mut(&mut self, handle: u32) -> &mut [u8] {
         let len = self.states.as_ref().get(handle as usize).map_or(0, |state| state.len);
         let bytes = part(self.bytes.as_mut(), handle, self.buffer_len);
         bytes.and_then(|bytes| bytes.get_mut(..len as usize)).unwrap_or_default()
     }
 
-    /// Notes that the outermost IP header of the frame in buffer `handle`, which is in use, begins
-    /// at `offset`.
+    /// Records that the outermost IP header of the frame in buffer `handle`, which is in use,
+    /// begins at `offset`.
     pub(super) fn set_header(&mut self, handle: u32, offset: usize) {
         if let Some(state) = self.states.as_mut().get_mut(handle as usize) {
             state.next = u16::try_from(offset).map_or(NO_HEADER, u32::from);
         }
     }
 
-    /// The offset of the outermost IP header of the frame in buffer `handle`, which is in use;
-    /// `None` if it has none.
+    /// Returns the offset of the outermost IP header of the frame in buffer `handle`, which is in
+    /// use; `None` if it has none.
     pub(super) fn header(&self, handle: u32) -> Option<usize> {
         let state = self.states.as_ref().get(handle as usize)?;
         let offset = state.next & NO_HEADER;
         (offset != NO_HEADER).then_some(offset as usize)
     }
 
-    /// Notes that the frame in buffer `handle`, which is in use, is in this tin: 0 unless it is
-    /// said.
+    /// Records the tin of the frame in buffer `handle`, which is in use; 0 by default.
     pub(super) fn set_tin(&mut self, handle: u32, tin: u8) {
         if let Some(state) = self.states.as_mut().get_mut(handle as usize) {
             state.next = state.next & NO_HEADER | u32::from(tin) << TIN_SHIFT;
         }
     }
 
-    /// The tin of the frame in buffer `handle`, which is in use.
+    /// Returns the tin of the frame in buffer `handle`, which is in use.
     pub(super) fn tin(&self, handle: u32) -> u8 {
         let next = self.states.as_ref().get(handle as usize).map_or(0, |state| state.next);
         let [_, _, tin, _] = next.to_le_bytes();
         tin
     }
 
-    /// All that is in tin `t` is in tin `to(t)` from now on. Cost: O(buffers).
+    /// Moves all frames of each tin `t` to tin `to(t)`. Cost: O(buffers).
     pub(super) fn move_tins(&mut self, to: impl Fn(u8) -> u8) {
         for handle in 0..self.count() {
             if !self.frame(handle).is_empty() {
@@ -153,19 +150,19 @@ impl<S: Storage> Pool<S> {
         }
     }
 
-    /// Buffers in use, counted one by one. Cost: O(buffers).
+    /// Counts the buffers in use one by one. Cost: O(buffers).
     pub(super) fn recounted(&self) -> u64 {
         self.states.as_ref().iter().filter(|state| state.len > 0).count() as u64
     }
 }
 
-/// The bytes of buffer `handle`.
+/// Returns the bytes of buffer `handle`.
 fn part(bytes: &mut [u8], handle: u32, len: usize) -> Option<&mut [u8]> {
     let start = (handle as usize).checked_mul(len)?;
     bytes.get_mut(start..start.checked_add(len)?)
 }
 
-/// What a queue drops is free.
+/// Frees the buffers of dropped packets.
 impl<S: Storage> DropSink for Pool<S> {
     fn dropped(&mut self, packet: Packet, _reason: DropReason) {
         self.give_back(packet.handle);

@@ -1,4 +1,4 @@
-//! Frames read: from bytes to a flow, hosts and a tin.
+//! Reading frames: from bytes to a flow, hosts and a tin.
 
 use core::fmt;
 
@@ -17,16 +17,16 @@ use crate::tins::{Fwmark, TinBy, TinPlan};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LinkLayer {
-    /// An Ethernet II header, with VLAN tags and PPPoE or without.
+    /// An Ethernet II header, with or without VLAN tags and PPPoE.
     #[default]
     Ethernet,
-    /// An IP header, as TUN devices give it.
+    /// An IP header, as TUN devices deliver.
     RawIp,
 }
 
-/// Reads frames in the caller's buffers for a queue by descriptor, as a
-/// [`SmartQueue`](crate::SmartQueue) with [`Frames`](crate::Frames) reads those in its own.
-/// [`SmartQueueBuilder::reader`] makes it. `I` says which addresses are one host.
+/// Reads frames in your own buffers for a queue by descriptor, like a
+/// [`SmartQueue`](crate::SmartQueue) with [`Frames`](crate::Frames) does for its own. Built by
+/// [`SmartQueueBuilder::reader`]. `I` is the identity of hosts.
 ///
 /// ```
 /// use freeboard::SmartQueue;
@@ -39,7 +39,7 @@ pub enum LinkLayer {
 /// let mut reader = builder.reader([42; 16]); // 16 random bytes
 /// let mut queue = builder.descriptors()?;
 ///
-/// let mut frames = [[0; 60]; 4]; // buffers of a driver's
+/// let mut frames = [[0; 60]; 4]; // buffers of a driver
 /// for (handle, frame) in (0..).zip(&mut frames) {
 ///     frame[12..24].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
 ///     frame[29] = handle as u8 % 2; // of two hosts
@@ -56,24 +56,22 @@ pub enum LinkLayer {
 pub struct FrameReader<I = HostMap> {
     link: LinkLayer,
     parser: Parser,
-    /// The side whose hosts the identity tells apart.
+    /// The side whose hosts the identity distinguishes.
     local_side: Side,
-    /// The header that names a tin.
     tin_by: TinBy,
-    /// The bits of a mark that name a tin.
     fwmark: Fwmark,
     labeller: Labeller<SipHash13>,
     identity: I,
 }
 
-/// Without the key.
+/// Leaves out the key.
 impl<I> fmt::Debug for FrameReader<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameReader").field("link", &self.link).finish_non_exhaustive()
     }
 }
 
-/// A frame, read: [`FrameReader::read`].
+/// The headers and the tin of a frame: [`FrameReader::read`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct FrameRead<'a> {
@@ -82,12 +80,12 @@ pub struct FrameRead<'a> {
     /// Its Ethernet header, if it has one and the identity of hosts [reads
     /// it](HostIdentity::reads_link).
     pub link: Option<LinkHeader>,
-    /// The tin that it is in.
+    /// Its tin.
     pub tin: u8,
 }
 
 impl FrameRead<'_> {
-    /// The ECN bits of its IP header.
+    /// Returns the ECN bits of its IP header.
     #[inline]
     #[must_use]
     pub fn ecn(&self) -> Ecn {
@@ -96,10 +94,10 @@ impl FrameRead<'_> {
 }
 
 impl SmartQueueBuilder {
-    /// Creates a reader of frames for a queue [by descriptor](Self::descriptors), with the header,
-    /// the [parser](Self::parser), the local side and the names of tins that are set here. `key` is
-    /// 16 random bytes, drawn anew at each start. Keep it secret: a sender who knows the key can
-    /// build flows that share the queue of another's.
+    /// Creates a reader of frames for a queue [by descriptor](Self::descriptors), with the link
+    /// layer, [parser](Self::parser), local side and tin selection of this builder. `key` is 16
+    /// random bytes, drawn at each start. Keep it secret: a sender who knows the key can force hash
+    /// collisions with other flows.
     #[must_use]
     pub fn reader(&self, key: [u8; 16]) -> FrameReader {
         let Self { layer: link, parser, local_side, tin_by, fwmark, .. } = *self;
@@ -110,7 +108,7 @@ impl SmartQueueBuilder {
 }
 
 impl<I> FrameReader<I> {
-    /// Sets which addresses are one host. Call it before the first frame.
+    /// Sets the identity of hosts. Call it before the first frame.
     #[must_use]
     pub fn with_identity<J: HostIdentity>(self, identity: J) -> FrameReader<J> {
         self.map_identity(|_| identity)
@@ -122,22 +120,22 @@ impl<I> FrameReader<I> {
         FrameReader { link, parser, local_side, tin_by, fwmark, labeller, identity }
     }
 
-    /// Returns the rule by which addresses are one host.
+    /// Returns the identity of hosts.
     pub const fn identity(&self) -> &I {
         &self.identity
     }
 
-    /// Returns the rule by which addresses are one host, to be changed.
+    /// Returns a mutable reference to the identity of hosts.
     pub const fn identity_mut(&mut self) -> &mut I {
         &mut self.identity
     }
 
-    /// Sets which header names the tin of a frame, from the next one on.
+    /// Sets the header that selects the tin of a frame, from the next frame on.
     pub const fn set_tin_by(&mut self, tin_by: TinBy) {
         self.tin_by = tin_by;
     }
 
-    /// Sets which bits of a mark name a tin, from the next frame on.
+    /// Sets the bits of a mark that select a tin, from the next frame on.
     pub const fn set_fwmark(&mut self, fwmark: Fwmark) {
         self.fwmark = fwmark;
     }
@@ -154,13 +152,12 @@ impl<I> FrameReader<I> {
         self.fwmark
     }
 
-    /// Replaces the key.
     pub(super) fn rekey(&mut self, key: [u8; 16]) {
         self.labeller = Labeller::new(SipHash13::new(key));
     }
 
-    /// Returns the keyed hash of the labels. Flows have other labels, and so other queues, after a
-    /// frame from which the identity has learned that hosts are others.
+    /// Returns the keyed hash of the labels. It changes, and flows get other queues, when the
+    /// identity learns from a frame that its hosts have changed.
     pub const fn labeller(&self) -> &Labeller<SipHash13> {
         &self.labeller
     }
@@ -177,8 +174,9 @@ impl<I> FrameReader<I> {
 }
 
 impl<I: HostIdentity> FrameReader<I> {
-    /// Reads an arriving frame with the headers `parsed`. Its tin is that of `tins` which the mark
-    /// names, or else the code point. The [identity](HostIdentity) of hosts learns from the frame.
+    /// Reads an arriving frame with the headers `parsed`. Its tin is selected from `tins` by the
+    /// mark, or else by the code point. The [identity](HostIdentity) of hosts learns from the
+    /// frame.
     #[inline(always)]
     #[must_use]
     pub fn read<'a>(
@@ -195,14 +193,13 @@ impl<I: HostIdentity> FrameReader<I> {
         FrameRead { parsed, link, tin: self.tin(frame, parsed, mark, tins) }
     }
 
-    /// The Ethernet header of `frame`, if the identity of hosts reads it.
+    /// Returns the Ethernet header of `frame`, if the identity of hosts reads it.
     #[inline(always)]
     pub(super) fn link_of(&self, frame: &[u8]) -> Option<LinkHeader> {
         let is_read = self.link == LinkLayer::Ethernet && self.identity.reads_link();
         if is_read { LinkHeader::of(frame) } else { None }
     }
 
-    /// The tin of `frame`.
     #[inline(always)]
     pub(super) fn tin(&self, frame: &[u8], parsed: &Parsed, mark: u32, tins: &TinPlan) -> u8 {
         if tins.count() == 1 {
@@ -213,9 +210,9 @@ impl<I: HostIdentity> FrameReader<I> {
         tins.of_marked(self.fwmark.value(mark), dscp)
     }
 
-    /// Tells the identity of an IP packet. If hosts are others from now on, flows have other
-    /// labels, and so other queues: no flow that stays backlogged keeps the host that it was given.
-    /// What is queued leaves under the labels that it has.
+    /// Lets the identity learn from an IP packet. If hosts change by that, all labels change, so
+    /// that no flow that stays backlogged keeps its old host. Queued packets leave under their old
+    /// labels.
     #[inline]
     fn learn(&mut self, link: LinkHeader) {
         let end = match self.local_side {
@@ -227,8 +224,8 @@ impl<I: HostIdentity> FrameReader<I> {
         }
     }
 
-    /// Returns flow and hosts of a frame. `labeller` is that of [`labeller`](Self::labeller), or
-    /// this with a [translation](Labeller::with_nat) of addresses.
+    /// Returns flow and hosts of a frame. `labeller` is [`labeller`](Self::labeller), or this with
+    /// an [address translation](Labeller::with_nat).
     #[inline(always)]
     #[must_use]
     pub const fn labels<'a, N: Nat>(

@@ -1,4 +1,4 @@
-//! How far away the other ends are, in words.
+//! Round-trip times, and the AQM parameters and limits derived from them.
 
 use core::fmt;
 use core::str::FromStr;
@@ -10,13 +10,12 @@ use shaper::Rate;
 
 use crate::UnknownKeyword;
 
-/// The round-trip time of the usual flow: it sets the AQM and the default limit.
+/// The round-trip time of a typical flow, from which the AQM and the default limit are derived.
 ///
-/// A queue may stand for one round-trip time, since a sender cannot answer sooner, and 5 % of it is
-/// the delay that is acceptable for good (RFC 8289 §4.2, §4.3). The words and their figures are
-/// those of CAKE:
+/// A queue may hold packets for one round-trip time, since a sender cannot react sooner; a standing
+/// delay of 5 % of it is acceptable (RFC 8289 §4.2, §4.3). Keywords and values are those of CAKE:
 ///
-/// | word | round-trip time | target |
+/// | keyword | round-trip time | target |
 /// |---|---|---|
 /// | `datacentre` | 100 µs | 5 µs |
 /// | `lan` | 1 ms | 50 µs |
@@ -41,41 +40,41 @@ use crate::UnknownKeyword;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rtt(Nanos);
 
-/// Round-trip times that a queue may hold: one for a sender that fills the line, and three for
+/// Round-trip times that a queue may hold: one for a sender that fills the link, and three for
 /// others.
 const ROUND_TRIPS: u128 = 4;
-/// The fewest packets of the longest length that a queue may hold.
+/// Fewest packets of the longest length that a queue may hold.
 const FEWEST: u32 = 32;
-/// The most bytes that a queue holds unless the caller sets limits: 16 MiB.
+/// Most bytes that a queue holds unless the caller sets limits: 16 MiB.
 const MOST_BYTES: u32 = 1 << 24;
-/// The longest target, period and burst of PIE and PI2, and their greatest gain.
+/// Longest target, period and burst of PIE and PI2, and their largest gain.
 const LONGEST_TARGET: u64 = 1_000_000_000;
 const LONGEST_BURST: u64 = 4_000_000_000;
 const GREATEST_MILLIHERTZ: u64 = 1_000_000;
-/// The fewest packets between which and three times as many RED tells by chance.
+/// Minimum of RED's first threshold, in packets of the longest length.
 const RED_PACKETS: u32 = 5;
-/// RED's thresholds are bytes: on a line without a rate they are those of one of 1 Gbit/s.
+/// RED's thresholds are in bytes; without a rate they are those for 1 Gbit/s.
 const RED_BITS_PER_SECOND: u64 = 1_000_000_000;
-/// The longest packet time of RED.
+/// Longest packet time of RED.
 const LONGEST_PACKET_TIME: u64 = 1 << 30;
 
 impl Rtt {
-    /// 100 µs.
+    /// The preset `datacentre`: 100 µs.
     pub const DATACENTRE: Self = Self(Nanos::from_micros(100));
-    /// 1 ms.
+    /// The preset `lan`: 1 ms.
     pub const LAN: Self = Self(Nanos::from_millis(1));
-    /// 10 ms.
+    /// The preset `metro`: 10 ms.
     pub const METRO: Self = Self(Nanos::from_millis(10));
-    /// 30 ms.
+    /// The preset `regional`: 30 ms.
     pub const REGIONAL: Self = Self(Nanos::from_millis(30));
-    /// 100 ms.
+    /// The preset `internet`: 100 ms.
     pub const INTERNET: Self = Self(Nanos::from_millis(100));
-    /// 300 ms.
+    /// The preset `oceanic`: 300 ms.
     pub const OCEANIC: Self = Self(Nanos::from_millis(300));
-    /// 1 s.
+    /// The preset `satellite`: 1 s.
     pub const SATELLITE: Self = Self(Nanos::from_secs(1));
 
-    /// The presets with their words, the nearest first.
+    /// The presets with their keywords, the shortest first.
     pub const PRESETS: &'static [(&'static str, Self)] = &[
         ("datacentre", Self::DATACENTRE),
         ("lan", Self::LAN),
@@ -86,15 +85,15 @@ impl Rtt {
         ("satellite", Self::SATELLITE),
     ];
 
-    /// The shortest: its target is 1,024 ns, the resolution of sojourn times.
+    /// Shortest round-trip time: its target is 1,024 ns, the resolution of sojourn times.
     pub(crate) const SHORTEST: u64 = 20 * 1_024;
-    /// The longest interval of [`CoDelParams`].
+    /// Longest interval of [`CoDelParams`].
     pub(crate) const LONGEST: u64 = (1 << 33) - 1;
 
-    /// A round-trip time of `span`: 20,480 ns to 2^33 − 1 ns (8.6 s).
+    /// Creates a round-trip time from 20,480 ns to 2^33 − 1 ns (8.6 s).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] outside of that.
+    /// [`ConfigError::OutOfRange`] outside of this range.
     pub const fn new(span: Nanos) -> Result<Self, ConfigError> {
         if span.0 < Self::SHORTEST || span.0 > Self::LONGEST {
             let (what, value) = ("round-trip time in ns", span.0);
@@ -104,29 +103,29 @@ impl Rtt {
         Ok(Self(span))
     }
 
-    /// The word of the preset that this is, if it is one.
+    /// Returns the keyword of the preset that this is, if any.
     pub(crate) fn preset(self) -> Option<&'static str> {
         Self::PRESETS.iter().find(|(_, preset)| *preset == self).map(|(word, _)| *word)
     }
 
-    /// The round-trip time.
+    /// Returns the round-trip time.
     #[must_use]
     pub const fn span(self) -> Nanos {
         self.0
     }
 
-    /// The delay that is acceptable for good: 5 % of the round-trip time.
+    /// Returns the acceptable standing delay: 5 % of the round-trip time.
     #[must_use]
     #[expect(clippy::integer_division, reason = "by a constant, at construction")]
     pub const fn target(self) -> Nanos {
         Nanos(self.0.0 / 20)
     }
 
-    /// The most bytes that a queue holds by default on a line of this rate: what the rate carries
-    /// in four round-trip times, 32 packets of `max_len` at least and 16 MiB at most.
+    /// Returns the default limit in bytes of a queue on a link of this rate: what the rate carries
+    /// in four round-trip times, at least 32 packets of `max_len` and at most 16 MiB.
     ///
-    /// One round-trip time is for a sender that fills the line, and three are for others. It bounds
-    /// what waits of a stream that answers no AQM.
+    /// One round-trip time is for a sender that fills the link, three are for others. This bounds
+    /// the backlog of an unresponsive flow.
     ///
     /// ```
     /// use freeboard::Rtt;
@@ -141,7 +140,7 @@ impl Rtt {
         self.carried(rate).min(MOST_BYTES).max(max_len.saturating_mul(FEWEST))
     }
 
-    /// The bytes that the rate carries in [`ROUND_TRIPS`].
+    /// Returns the bytes that the rate carries in [`ROUND_TRIPS`].
     #[expect(clippy::integer_division, reason = "by a constant, when a rate is set")]
     pub(super) fn carried(self, rate: Rate) -> u32 {
         let Some(bits) = rate.as_bits_per_second() else { return u32::MAX };
@@ -149,19 +148,19 @@ impl Rtt {
         u32::try_from(bits / 8_000_000_000).unwrap_or(u32::MAX)
     }
 
-    /// CoDel for a line of this rate: a target of 5 %, or the time of two of its longest packets
-    /// where that is more. Its interval is the round-trip time and what was added to the target,
-    /// and two targets at least.
+    /// Returns CoDel parameters for a link of this rate. The target is 5 % of the round-trip time,
+    /// or the transmission time of two of the longest packets if that is more. The interval is the
+    /// round-trip time plus what was added to the target, at least two targets.
     ///
-    /// On a slow line a packet that came in behind one other has waited for longer than 5 %: at 1
-    /// Mbit/s two frames take 24 ms. A target below that would signal where there is no queue (RFC
-    /// 8289 §4.3). The interval grows with it, as CAKE's does: a sender cannot answer before its
-    /// packets have left the line.
+    /// On a slow link a packet behind only one other has waited longer than 5 %: at 1 Mbit/s two
+    /// frames take 24 ms. A shorter target would signal congestion without a standing queue (RFC
+    /// 8289 §4.3). The interval grows with it, like CAKE's: a sender cannot react before its
+    /// packets have left the link.
     ///
     /// The longest target is 4.3 s, and the longest interval 8.6 s. Below 5.6 kbit/s two frames of
     /// 1,514 bytes take longer than that: at 1 kbit/s one frame takes 12 s, and each frame that
     /// waited for another counts as above the target. CoDel still signals no packet with one `mtu`
-    /// or less behind it, so two frames may always stand.
+    /// or less behind it, so a queue of two frames is always permitted.
     #[must_use]
     pub fn codel(self, rate: Rate, max_len: u32) -> CoDelParams {
         let two = rate.time_of(max_len.saturating_mul(2));
@@ -171,13 +170,13 @@ impl Rtt {
         CoDelParams::new(target, interval).with_mtu(max_len)
     }
 
-    /// COBALT for a line of this rate, or for a class of a line that is promised this rate, as CAKE
-    /// sets it: a target of 5 %, or one and a half of the time of its longest packet where that is
-    /// more. Its interval is the round-trip time and what was added to the target, and two targets
-    /// at least.
+    /// Returns COBALT parameters for a link of this rate, or for a class of a link that is promised
+    /// this rate, following CAKE. The target is 5 % of the round-trip time, or one and a half
+    /// transmission times of the longest packet if that is more. The interval is the round-trip
+    /// time plus what was added to the target, at least two targets.
     ///
-    /// [`Rtt::codel`] has two packets where this has one and a half: COBALT signals no packet that
-    /// waited for four of the longest packets or less, and CoDel has no such rule.
+    /// One and a half where [`Rtt::codel`] has two, because COBALT, unlike CoDel, never signals a
+    /// packet that waited for four of the longest packets or less.
     ///
     /// ```
     /// use freeboard::Rtt;
@@ -195,10 +194,10 @@ impl Rtt {
         CobaltParams::new(self.target(), self.span()).with_mtu_time(mtu_time).with_mtu(max_len)
     }
 
-    /// PIE for a line of this rate: RFC 8033's values for a round-trip time of 100 ms, and in
-    /// proportion for others. Target and period are 15 % of the round-trip time, the burst
-    /// allowance one and a half of it, and the gains go with its inverse. The target is the time of
-    /// two of the line's longest packets where that is more.
+    /// Returns PIE parameters for a link of this rate: the values of RFC 8033 for a round-trip time
+    /// of 100 ms, scaled for others. Target and period are 15 % of the round-trip time, the burst
+    /// allowance is 150 % of it, and the gains are inversely proportional to it. The target is the
+    /// transmission time of two of the longest packets if that is more.
     ///
     /// Target and period are at most 1 s, the burst allowance 4 s, and the gains 1 kHz.
     ///
@@ -224,8 +223,8 @@ impl Rtt {
         params.with_max_burst(burst).with_gains(alpha, beta).with_mtu(max_len)
     }
 
-    /// PI2 for a line of this rate: RFC 9332's values for a round-trip time of 100 ms, and in
-    /// proportion for others, as [`Rtt::pie`] has those of RFC 8033.
+    /// Returns PI2 parameters for a link of this rate: the values of RFC 9332 for a round-trip time
+    /// of 100 ms, scaled for others like those of [`Rtt::pie`].
     #[must_use]
     pub fn pi2(self, rate: Rate, max_len: u32) -> Pi2Params {
         let published = Pi2Params::default();
@@ -236,15 +235,14 @@ impl Rtt {
         params.with_gains(alpha, beta).with_mtu(max_len)
     }
 
-    /// RED for a line of this rate, adaptive and gentle, as *Adaptive RED* sets it (Floyd and
-    /// others, 2001): the first threshold is half of what the rate carries in [`Rtt::target`], five
-    /// of the longest packets at least, and the second one three times the first. The average moves
-    /// by one of the packets that the rate carries in a round-trip time, rounded down to a power of
-    /// two; in ten as published. A queue of one flow would be empty for long after an average so
-    /// slow.
+    /// Returns RED parameters for a link of this rate, adaptive and gentle, following *Adaptive
+    /// RED* (Floyd and others, 2001). The first threshold is half of what the rate carries in
+    /// [`Rtt::target`], at least five of the longest packets, and the second is three times the
+    /// first. The weight of the average is one over the number of packets that the rate carries in
+    /// a round-trip time, rounded down to a power of two. The paper uses ten round-trip times, but
+    /// after such a slow average a queue of one flow would stay empty for long.
     ///
-    /// On a line without a rate the thresholds are those of 1 Gbit/s; the second one is 1 GiB at
-    /// most.
+    /// On a link without a rate the thresholds are those for 1 Gbit/s; the second is at most 1 GiB.
     ///
     /// ```
     /// use freeboard::Rtt;
@@ -273,36 +271,35 @@ impl Rtt {
         params.with_packet_time(Nanos(packet_time))
     }
 
-    /// BLUE for a line of this rate: a round-trip time between two changes of the probability, and
-    /// a packet that waited for longer than that, or than four of the line's longest packets take,
-    /// counts as an overflow.
+    /// Returns BLUE parameters for a link of this rate: the probability changes at most once per
+    /// round-trip time, and a packet that waited longer than both a round-trip time and the
+    /// transmission time of four of the longest packets counts as an overflow.
     ///
-    /// BLUE was made for a queue of many connections. Its probability falls sixteen times more
-    /// slowly than it rises, so that one TCP connection that overflowed its queue once does not
-    /// fill the line for seconds.
+    /// BLUE was designed for a queue of many connections. Its probability falls sixteen times more
+    /// slowly than it rises, so a single TCP connection that overflowed its queue once does not
+    /// fill the link for seconds.
     #[must_use]
     pub fn blue(self, rate: Rate, max_len: u32) -> BlueParams {
         let longest = self.span().max(rate.time_of(max_len.saturating_mul(4)));
         BlueParams::DEFAULT.with_freeze(self.span()).with_longest_wait(longest)
     }
 
-    /// The target of PIE and PI2.
+    /// Returns the target of PIE and PI2.
     fn delay_target(self, rate: Rate, max_len: u32) -> Nanos {
         let two = rate.time_of(max_len.saturating_mul(2));
         let target = self.scaled(PieParams::default().target, LONGEST_TARGET);
         target.max(two).min(Nanos(LONGEST_TARGET))
     }
 
-    /// A time that is published for 100 ms, in proportion to this round-trip time; at most `most`
-    /// ns.
+    /// Scales a time published for 100 ms to this round-trip time; at most `most` ns.
     #[expect(clippy::integer_division, reason = "by a constant, when a rate is set")]
     fn scaled(self, published: Nanos, most: u64) -> Nanos {
-        // Below 2^28 · 2^33.
+        // The product is below 2^28 · 2^33.
         let scaled = published.0.saturating_mul(self.0.0) / Self::INTERNET.0.0;
         Nanos(scaled.min(most))
     }
 
-    /// A gain that is published for 100 ms, in proportion to the inverse of this round-trip time.
+    /// Scales a gain published for 100 ms by the inverse of this round-trip time.
     fn gain(self, millihertz: u32) -> u32 {
         let scaled = u64::from(millihertz).saturating_mul(Self::INTERNET.0.0);
         let gain = scaled.checked_div(self.0.0).unwrap_or(GREATEST_MILLIHERTZ);
@@ -311,14 +308,14 @@ impl Rtt {
 }
 
 impl Default for Rtt {
-    /// [`Rtt::INTERNET`].
+    /// Returns [`Rtt::INTERNET`].
     fn default() -> Self {
         Self::INTERNET
     }
 }
 
-/// Prints the word of the [preset](Rtt::PRESETS), or the time with its unit: `regional`, `45ms`. It
-/// reads back to the same round-trip time.
+/// Prints the keyword of the [preset](Rtt::PRESETS), or the time with its unit: `regional`, `45ms`.
+/// Both parse to an equal round-trip time.
 impl fmt::Display for Rtt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.preset() {
@@ -328,13 +325,13 @@ impl fmt::Display for Rtt {
     }
 }
 
-/// The error of a word that names none.
 const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
     "a round-trip time must be one of datacentre lan metro regional internet oceanic \
      satellite, or a time from 20480ns to 8589934591ns, as 45ms",
 );
 
-/// From the word of a [preset](Rtt::PRESETS), or a [time](Nanos) with its unit: `regional`, `45ms`.
+/// Parses the keyword of a [preset](Rtt::PRESETS), or a [time](Nanos) with its unit: `regional`,
+/// `45ms`.
 impl FromStr for Rtt {
     type Err = UnknownKeyword;
 

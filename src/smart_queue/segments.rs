@@ -1,5 +1,5 @@
-//! Super-packets: by descriptor, charged as what they are on the wire; with frames, cut when they
-//! come.
+//! Super-packets (GSO): charged by segment in queues by descriptor, segmented on arrival in queues
+//! with frames.
 
 use flowhash::{HostIdentity, Nat};
 use sched_core::{DropSink, Nanos, Packet, Rejected};
@@ -12,9 +12,9 @@ use crate::segmenter::Segmenter;
 use crate::storage::Storage;
 
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// As [`enqueue`](Self::enqueue), where `of` says which packets are super-packets. It matters
-    /// where the line is charged what is dropped ([`is_ingress`](Self::is_ingress)): a super-packet
-    /// that is dropped is charged segment by segment.
+    /// Enqueues a packet that may be a super-packet according to `of`. This matters if dropped
+    /// packets are charged to the link ([`is_ingress`](Self::is_ingress)): a dropped super-packet
+    /// is then charged segment by segment. Otherwise like [`enqueue`](Self::enqueue).
     ///
     /// # Errors
     /// [`Rejected`] hands the packet back.
@@ -31,11 +31,11 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         })
     }
 
-    /// As [`dequeue`](Self::dequeue), where `of` says which packets are super-packets: the line is
-    /// charged the sum over the segments, each with its own overhead, minimum and cells. Flows,
-    /// limits and the rates and ceilings of single hosts count the length that the super-packet was
-    /// enqueued with, once: [`Segments::bytes`](shaper::Segments::bytes) counts the headers of each
-    /// segment.
+    /// Dequeues a packet that may be a super-packet according to `of`. The link is charged the sum
+    /// over its segments, each with its own overhead, minimum and cells. Flows, limits, and rates
+    /// and ceilings of single hosts count the length that the super-packet was enqueued with, once;
+    /// [`Segments::bytes`](shaper::Segments::bytes) includes the headers of each segment. Otherwise
+    /// like [`dequeue`](Self::dequeue).
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -46,7 +46,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     /// let rate = Rate::megabits_per_second(1_000)?;
     /// let builder = SmartQueue::upload(rate).framing("ethernet")?.max_len(65_536);
     /// let mut queue = builder.descriptors()?;
-    /// // What the device said of the frame in buffer 0: 45 segments.
+    /// // The device reported 45 segments for the frame in buffer 0.
     /// let segments = Segments::of_offload(65_226, 66, 1_448)?;
     /// let of = |packet: Packet| (packet.handle == 0).then_some(segments);
     ///
@@ -69,21 +69,20 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
 }
 
 impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, N, R, I>> {
-    /// As [`push`](Self::push), of a frame of several segments, as an offload hands it over: what
-    /// `segmenter` has not written yet is cut here, and each segment is a packet of its own from
-    /// then on, with its buffer, its length in all limits, shares and rates, its overhead on the
-    /// wire, and its counts. Returns how many segments are queued.
+    /// Segments a GSO super-packet and enqueues each segment `segmenter` has not yet written, as a
+    /// packet of its own: with its own buffer, length (in limits, shares and rates), overhead on
+    /// the wire and counts. Returns the number of segments queued.
     ///
-    /// All segments are queued, or none. As with frames that are pushed one by one, those that come
-    /// later may make room at the expense of those before where a limit has no room for all; what
-    /// gives way is counted as dropped.
+    /// All segments are queued, or none. As for frames pushed one by one, later segments may
+    /// displace earlier ones if a limit is too small for all of them; displaced ones are counted as
+    /// dropped.
     ///
     /// Cost: that of [`push`](Self::push) for each segment, and a checksum over its bytes.
     ///
     /// # Errors
-    /// [`PushError`], and nothing is queued, if the first segment, of which no other is longer,
-    /// cannot be: it is counted as rejected, and the others are not offered. A frame that cannot be
-    /// cut has no [`Segmenter`]; it can be pushed as a whole.
+    /// [`PushError`] if the first segment, which is the longest, cannot be queued: it is counted as
+    /// rejected, the others are not tried, and nothing is queued. A frame that cannot be segmented
+    /// has no [`Segmenter`]; push it as a whole.
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -110,11 +109,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.push_marked_segments(now, 0, segmenter)
     }
 
-    /// As [`push_segments`](Self::push_segments), of a frame with the mark of
-    /// [`push_marked`](Self::push_marked).
+    /// Segments and enqueues a super-packet with a mark: [`push_segments`](Self::push_segments) and
+    /// [`push_marked`](Self::push_marked) combined.
     ///
     /// # Errors
-    /// As [`push_segments`](Self::push_segments).
+    /// See [`push_segments`](Self::push_segments).
     pub fn push_marked_segments(
         &mut self,
         now: Nanos,
@@ -123,8 +122,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     ) -> Result<u32, PushError> {
         let mut queued = 0_u32;
         while let Some(len) = segmenter.next_len() {
-            // Only the first can be rejected: no later one is longer, and its flow then holds an
-            // older packet to drop.
+            // Only the first segment can be rejected: no later one is longer, and its flow then
+            // holds an older packet to drop.
             self.push_marked_with(now, mark, len, |place| {
                 segmenter.write_next(place);
             })?;

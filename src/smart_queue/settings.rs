@@ -1,4 +1,4 @@
-//! A queue built from settings, and the settings of a queue that runs.
+//! Building a queue from settings, and reading the settings of a running queue.
 
 use shaper::{Overhead, Rate};
 
@@ -8,13 +8,12 @@ use crate::storage::Storage;
 use crate::tins::{Fwmark, TinBy};
 
 impl SmartQueueBuilder {
-    /// These settings where they say something; the others stay as they are.
+    /// Applies all settings that are set; the others stay.
     ///
-    /// Three are for the caller, who has what they need, and nothing is done here for them: `nat`
-    /// asks for [`with_nat`](SmartQueue::with_nat), `autorate` for a clock and
-    /// [`SmartQueue::set_rate`], `split_gso` for the bytes of super-packets. By descriptor so are
-    /// `wash`, `tin_by` and `fwmark`, for which it takes the bytes and the marks
-    /// ([`TinBy`](crate::TinBy), [`Fwmark`]).
+    /// Three of them are left to the caller and have no effect here: `nat` requires
+    /// [`with_nat`](SmartQueue::with_nat), `autorate` a clock and [`SmartQueue::set_rate`],
+    /// `split_gso` the bytes of super-packets. By descriptor this also holds for `wash`, `tin_by`
+    /// and `fwmark`, which need the bytes and the marks ([`TinBy`](crate::TinBy), [`Fwmark`]).
     ///
     /// ```
     /// use freeboard::shaper::Rate;
@@ -78,7 +77,7 @@ impl SmartQueueBuilder {
         builder
     }
 
-    /// Another rate than the one that it was begun with.
+    /// Replaces the rate that the builder was created with.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -95,32 +94,34 @@ impl SmartQueueBuilder {
     }
 }
 
-/// By descriptor.
+/// Settings of a queue by descriptor.
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// The settings in force. Their text reads back to the same settings, and a queue of the same
-    /// side and header built by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
+    /// Returns the settings in force. Their text parses to equal settings, and a queue of this
+    /// direction and link layer built with [`SmartQueueBuilder::settings`] has them too. Cost:
+    /// O(1).
     ///
-    /// What a queue does not know is `None`: what is for the caller; `wash`, since the bytes are
-    /// the caller's; and the link if no words say it, which is so for an [`Overhead`] whose
-    /// [header](Overhead::header) is not that of the queue's packets. Not among the settings are
-    /// [limits](Self::limits), [parameters of the AQM](Self::set_aqm_params) of the caller's, and a
-    /// [catch-up or a burst](Self::line).
+    /// `None` where the queue does not know: the settings left to the caller; `wash`, since the
+    /// caller has the bytes; and the framing if no keywords express it, as for an [`Overhead`]
+    /// whose [header](Overhead::header) is not that of the queue's packets. Not included:
+    /// [limits](Self::limits), [AQM parameters](Self::set_aqm_params) set by the caller, and a
+    /// [catch-up or burst](Self::line).
     #[must_use]
     pub fn settings(&self) -> QueueSettings {
         self.common_settings()
     }
 }
 
-/// With frames.
+/// Settings of a queue with frames.
 impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
-    /// The settings in force. Their text reads back to the same settings, and a queue of the same
-    /// side and header built by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
+    /// Returns the settings in force. Their text parses to equal settings, and a queue of this
+    /// direction and link layer built with [`SmartQueueBuilder::settings`] has them too. Cost:
+    /// O(1).
     ///
-    /// `tin_by` and `fwmark` are `None` where they are as they are unless set. What a queue does
-    /// not know is `None` too: what is for the caller; and the link if no words say it, which is so
-    /// for an [`Overhead`] whose [header](Overhead::header) is not that of the queue's frames. Not
-    /// among the settings are [limits](Self::limits), [parameters of the AQM](Self::set_aqm_params)
-    /// of the caller's, and a [catch-up or a burst](Self::line).
+    /// `tin_by` and `fwmark` are `None` if they have their defaults. Also `None` where the queue
+    /// does not know: the settings left to the caller, and the framing if no keywords express it,
+    /// as for an [`Overhead`] whose [header](Overhead::header) is not that of the queue's frames.
+    /// Not included: [limits](Self::limits), [AQM parameters](Self::set_aqm_params) set by the
+    /// caller, and a [catch-up or burst](Self::line).
     #[must_use]
     pub fn settings(&self) -> QueueSettings {
         let (tin_by, fwmark) = self.packets.names_of_tins();
@@ -152,7 +153,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 }
 
-/// `link`, for packets of `layer`, as words would give it for frames and for packets.
+/// Returns `link`, for packets of `layer`, as keywords would set it for frames and for packets.
 fn framing_of(link: Overhead, layer: LinkLayer) -> Option<(Overhead, Overhead)> {
     let header = match layer {
         LinkLayer::Ethernet => Overhead::ETHERNET_HEADER,

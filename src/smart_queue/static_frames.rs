@@ -1,4 +1,4 @@
-//! The memory of a smart queue with frames in arrays: for a `static`, without an allocator.
+//! Memory of a smart queue with frames as plain arrays, for a `static`, without an allocator.
 
 use core::fmt;
 
@@ -13,16 +13,17 @@ use crate::tins::TinPlan;
 /// A [`SmartQueue`] with frames in [`StaticFrames`].
 pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 
-/// The memory of a [`SmartQueue`] with frames: `FRAMES` buffers of `LEN` bytes each, and tables of
-/// `GROUPS` groups of 32 queues and 8 hosts each, in up to `TINS` tins ([`StaticTables`]).
+/// Memory for a [`SmartQueue`] with frames, without an allocator: `FRAMES` buffers of `LEN` bytes
+/// each, and tables of `GROUPS` groups of 32 queues and 8 hosts each, for up to `TINS` tins
+/// ([`StaticTables`]; without the feature `tins` always one).
 ///
-/// Memory: `FRAMES` times `LEN + 24` bytes, about 3.1 kB a group with 352 bytes for each tin, 368
-/// bytes a tin, and 0.9 kB. No buffers, buffers longer than [`Packet::MAX_LEN`], groups that are no
-/// power of two, and other tins than 1, 2, 4 or 8 do not compile.
+/// Memory: `FRAMES` times `LEN + 24` bytes, about 3.1 kB per group including 352 bytes for each
+/// tin, 368 bytes per tin, and 0.9 kB. Compile errors: `FRAMES` of 0, `LEN` of 0 or above
+/// [`Packet::MAX_LEN`], `GROUPS` that is not a power of two, `TINS` other than 1, 2, 4 or 8.
 ///
-/// In `StaticFrames<32, 1_514, 1>` there are 32 buffers of 1,514 bytes, an Ethernet frame without a
-/// tag, and one group: 32 queues and 8 hosts, about 54 kB in all. More frames wait where the line
-/// is fast or far; more groups keep more flows and hosts apart.
+/// `StaticFrames<32, 1_514, 1>` has 32 buffers of 1,514 bytes (an untagged Ethernet frame) and one
+/// group, that is 32 queues and 8 hosts, in about 54 kB. Use more frames for fast or long links,
+/// and more groups to isolate more flows and hosts.
 ///
 /// ```
 /// use freeboard::shaper::Rate;
@@ -51,7 +52,7 @@ pub struct StaticFrames<
     states: [BufferState; FRAMES],
 }
 
-/// Without the bytes and the tables.
+/// Leaves out the bytes and the tables.
 impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usize> fmt::Debug
     for StaticFrames<FRAMES, LEN, GROUPS, TINS>
 {
@@ -67,12 +68,15 @@ impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usi
 impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usize>
     StaticFrames<FRAMES, LEN, GROUPS, TINS>
 {
-    /// Empty buffers and tables.
+    /// Creates memory with empty buffers and tables.
     #[must_use]
     pub const fn new() -> Self {
         const {
-            assert!(FRAMES > 0, "a smart queue has a buffer at least");
-            assert!(LEN > 0 && LEN <= Packet::MAX_LEN as usize, "a buffer has 1 byte to 1 MiB");
+            assert!(FRAMES > 0, "FRAMES is out of range (expected 1 or more)");
+            assert!(
+                LEN > 0 && LEN <= Packet::MAX_LEN as usize,
+                "LEN is out of range (expected 1 to 1048576)"
+            );
         }
         Self {
             tables: StaticTables::new(),
@@ -94,16 +98,17 @@ impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usi
 }
 
 impl SmartQueueBuilder {
-    /// A queue with frames in memory of the caller's, a `static` for one. `key` is 16 random bytes,
-    /// drawn anew at each start and told no one: a sender that knows them can build flows that
-    /// share the queue of another's.
+    /// Builds a queue with frames in your own memory, such as a `static`. `key` is 16 random bytes,
+    /// drawn at each start. Keep it secret: a sender who knows the key can force hash collisions
+    /// with other flows.
     ///
-    /// The longest frame is `LEN`, and [`max_len`](Self::max_len) is not asked. Limits are those
-    /// that were set, or none but the buffers.
+    /// The longest frame is `LEN`; [`max_len`](Self::max_len) is ignored. Unless limits are set,
+    /// only the number of buffers limits the queue.
     ///
     /// # Errors
-    /// [`SmartQueueError`]: `triple-isolate`, whose tables are not there, and more tins than `TINS`.
-    #[inline(never)] // Its room on the stack is free again for what the caller does next.
+    /// [`SmartQueueError`] for `triple-isolate`, which needs other tables, and for more tins than
+    /// `TINS`.
+    #[inline(never)] // its stack frame is freed before the caller goes on
     pub fn frames_in<
         const FRAMES: usize,
         const LEN: usize,

@@ -1,4 +1,4 @@
-//! What a smart queue says of itself.
+//! Statistics of a smart queue.
 
 #[cfg(feature = "alloc")]
 use alloc::string::ToString;
@@ -17,10 +17,10 @@ use crate::statistics::{QueueStatistics, TinStatistics};
 use crate::storage::Storage;
 
 impl<S: Storage, P> SmartQueue<S, P> {
-    /// What is counted, and what is queued. Flows and hosts:
+    /// Returns counters and backlog of the whole queue. For flows and hosts see
     /// [`Isolated::flow_statistics`](crate::Isolated::flow_statistics) and
     /// [`host_statistics`](crate::Isolated::host_statistics) of [`isolated`](Self::isolated). Cost:
-    /// O(1); nothing changes.
+    /// O(1); changes nothing.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -51,10 +51,10 @@ impl<S: Storage, P> SmartQueue<S, P> {
         }
     }
 
-    /// How many flows that hold packets have overflowed their queue and have not reacted since, as
-    /// far as COBALT knows
-    /// ([`ChosenAqm::is_unresponsive`](sched_core::ChosenAqm::is_unresponsive)); none with another
-    /// AQM. Cost: O(queues); nothing changes.
+    /// Returns the number of backlogged flows that have overflowed their queue and not reacted
+    /// since, as COBALT sees it
+    /// ([`ChosenAqm::is_unresponsive`](sched_core::ChosenAqm::is_unresponsive)); 0 with another
+    /// AQM. Cost: O(queues); changes nothing.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -71,8 +71,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         held.fold(0, |sum: u32, (flow, _)| sum.saturating_add(is_unresponsive(flow).into()))
     }
 
-    /// What has happened in tin `number`, and what is queued in it; `None` if there is no such tin.
-    /// Cost: O(queues); nothing changes.
+    /// Returns counters and backlog of tin `number`; `None` if there is no such tin. Cost:
+    /// O(queues); changes nothing.
     #[must_use]
     pub fn tin_statistics(&self, number: u8) -> Option<TinStatistics> {
         let TinCounters { counters, backlog: queued } = self.tin_counters(number)?;
@@ -110,10 +110,10 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 }
 
-/// By descriptor.
+/// Statistics of a queue by descriptor.
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// All that the queue says of itself, with the waits that the caller has counted. Cost:
-    /// O(queues · tins + hosts), and a few tables on the heap; nothing changes.
+    /// Returns all statistics of the queue, with the waiting times that the caller has counted.
+    /// Cost: O(queues · tins + hosts), and a few tables on the heap; changes nothing.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn snapshot(&self, now: Nanos, delays: Option<&DelayHistogram>) -> Snapshot {
@@ -121,11 +121,11 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     }
 }
 
-/// With frames.
+/// Statistics of a queue with frames.
 impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
-    /// How long the frame that [`pop`](Self::pop) gave at `now` has waited here, to 1.024 µs: for a
-    /// [`DelayHistogram`](sched_core::DelayHistogram) of the caller's. `None` before the first
-    /// frame, and after the next [`push`](Self::push). Cost: O(1).
+    /// Returns how long the frame that [`pop`](Self::pop) returned at `now` has waited, with a
+    /// resolution of 1.024 µs: for your own [`DelayHistogram`](sched_core::DelayHistogram). `None`
+    /// before the first frame, and after the next [`push`](Self::push). Cost: O(1).
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -148,8 +148,8 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         Some(self.isolated().waited(Packet::new(handle, 1), now))
     }
 
-    /// All that the queue says of itself, with the waits that the caller has counted. Cost:
-    /// O(queues · tins + hosts), and a few tables on the heap; nothing changes.
+    /// Returns all statistics of the queue, with the waiting times that the caller has counted.
+    /// Cost: O(queues · tins + hosts), and a few tables on the heap; changes nothing.
     ///
     /// ```
     /// use freeboard::SmartQueue;

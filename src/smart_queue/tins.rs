@@ -1,5 +1,4 @@
-//! Tins of a smart queue: which there are, what they get of the rate, and what has happened in
-//! them.
+//! Tins of a smart queue: the plan, shares of the rate, and counters.
 
 use sched_core::{ConfigError, Imbalance, Packet, TinConfig};
 use shaper::Rate;
@@ -11,7 +10,7 @@ use crate::labels::Labelled;
 use crate::storage::Storage;
 use crate::tins::TinPlan;
 
-/// One plan of tins in place of another, on a line of some rate.
+/// A change from one plan of tins to another, for a link of a given rate.
 pub(super) struct Change {
     from: TinPlan,
     pub(super) to: TinPlan,
@@ -19,7 +18,7 @@ pub(super) struct Change {
     configs: [TinConfig; TinPlan::MAX_TINS],
 }
 
-/// Returns the settings of each tin of `plan` on a line of this rate. Those beyond the tins of the
+/// Returns the settings of each tin of `plan` on a link of this rate. Those beyond the tins of the
 /// plan are unused.
 pub(super) fn configs_of(plan: &TinPlan, rate: Rate) -> [TinConfig; TinPlan::MAX_TINS] {
     let mut configs = [TinConfig::by_weight(1); TinPlan::MAX_TINS];
@@ -37,31 +36,31 @@ impl Change {
         Self { configs: configs_of(&to, rate), from, to }
     }
 
-    /// What each tin has from now on.
+    /// Returns the new settings of each tin.
     pub(super) fn configs(&self) -> &[TinConfig] {
         self.configs.get(..self.to.count().into()).unwrap_or(&self.configs)
     }
 
-    /// Where what is queued in tin `number` goes: to the tin of the same name, or to the default
-    /// tin.
+    /// Returns the new tin of packets queued in tin `number`: the tin of the same name, or the
+    /// default tin.
     pub(super) fn tin(&self, number: u8) -> u8 {
         let named = self.from.tin(number).and_then(|tin| self.to.number_of(tin.name()));
         named.unwrap_or(self.to.default_tin())
     }
 
-    /// Whether there are as many tins as before, and all that is queued stays in its tin.
+    /// Returns true if the number of tins stays and every queued packet stays in its tin.
     pub(super) fn keeps_all(&self) -> bool {
         let count = self.from.count();
         count == self.to.count() && (0..count).all(|tin| self.tin(tin) == tin)
     }
 }
 
-/// By descriptor: tins.
+/// Tins of a queue by descriptor.
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// Sets other tins, at any time: all packets stay. `labels_of` returns the labels of a queued
-    /// packet, with its tin under the new plan. [Counters](Self::tin_counters) go to the tin of the
-    /// same name, or to the default tin if there is none. Where number and names of the tins stay,
-    /// only their shares change. The rest as for [`Isolated::rebuild`](crate::Isolated::rebuild).
+    /// Sets the tins at any time; all packets stay queued. `labels_of` returns the labels of a
+    /// queued packet, with its tin under the new plan. [Counters](Self::tin_counters) go to the tin
+    /// of the same name, or to the default tin if there is none. If number and names of the tins
+    /// stay, only their shares change. See [`Isolated::rebuild`](crate::Isolated::rebuild).
     ///
     /// ```
     /// use freeboard::flowhash::{Labels, mix};
@@ -80,8 +79,8 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     /// ```
     ///
     /// # Errors
-    /// [`IsolatedError::Memory`] for more tins than there is
-    /// [room](super::SmartQueueBuilder::max_tins) for; nothing has changed then.
+    /// [`IsolatedError::Memory`] for more tins than were
+    /// [allocated](super::SmartQueueBuilder::max_tins); nothing has changed then.
     pub fn set_tins<L: Labelled>(
         &mut self,
         plan: impl Into<TinPlan>,
@@ -99,9 +98,9 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     }
 }
 
-/// With frames and by descriptor: tins.
+/// Tins, with frames and by descriptor.
 impl<S: Storage, P> SmartQueue<S, P> {
-    /// Sets the tins where nothing is queued, or where all that is queued stays in its tin.
+    /// Sets the tins while nothing is queued, or if every queued packet stays in its tin.
     pub(super) fn begin_tins(&mut self, plan: TinPlan) -> Result<(), IsolatedError> {
         let change = Change::new(*self.tins(), plan, self.line().rate());
         self.outlet.line.inner_mut().set_tins(change.configs())?;
@@ -109,39 +108,39 @@ impl<S: Storage, P> SmartQueue<S, P> {
         Ok(())
     }
 
-    /// The tins are those of `plan`.
+    /// Adopts `plan` as the tins in force.
     pub(super) fn follow_plan(&mut self, plan: TinPlan) {
         self.outlet.tins.as_mut().fill(plan);
         self.follow_in_tins(self.aqm(), self.is_l4s());
     }
 
-    /// From now on a host has one share in all tins together, or one in each:
+    /// Gives a host one share in all tins together (`true`) or one in each (`false`), from now on:
     /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins). Cost: O(hosts ·
     /// tins).
     pub fn set_hosts_across_tins(&mut self, on: bool) {
         self.outlet.line.inner_mut().set_hosts_across_tins(on);
     }
 
-    /// Whether a host has one share in all tins together.
+    /// Returns true if a host has one share in all tins together.
     pub fn hosts_across_tins(&self) -> bool {
         self.isolated().hosts_across_tins()
     }
 
-    /// The tins, and which packet goes to which. By descriptor the caller asks it, and says the tin
+    /// Returns the plan of tins. By descriptor, the caller selects the tin with it and passes it
     /// with the labels ([`InTin`](crate::InTin)).
     #[must_use]
     pub fn tins(&self) -> &TinPlan {
         plan_of(&self.outlet.tins)
     }
 
-    /// What has happened in tin `number`, and what is queued in it; `None` if there is no such tin.
-    /// Cost: O(queues).
+    /// Returns counters and backlog of tin `number`; `None` if there is no such tin. Cost:
+    /// O(queues).
     #[must_use]
     pub fn tin_counters(&self, number: u8) -> Option<TinCounters> {
         self.isolated().tin_counters(number)
     }
 
-    /// Checks that the AQM knows the tin of each queue that holds packets.
+    /// Checks that the AQM has the right tin for each backlogged queue.
     pub(super) fn recount_tins(&self) -> Result<(), Imbalance> {
         for (flow, _) in self.isolated().backlogged_queues() {
             let (known, tin) = (self.chosen().tin_of(flow), self.isolated().tin_of(flow));
@@ -150,7 +149,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         Ok(())
     }
 
-    /// The parts of the line's rate that the tins have, from now on.
+    /// Sets the tins' parts of the link's rate after a change of rate.
     pub(super) fn follow_rate_in_tins(&mut self) {
         if self.tins().count() == 1 {
             return;
@@ -160,7 +159,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         debug_assert_eq!(_in_range, Ok(()), "as many tins as before, with rates in range");
     }
 
-    /// The AQM of each tin, for its part of the rate.
+    /// Sets the AQM of each tin for its part of the rate.
     pub(super) fn follow_in_tins(&mut self, kind: AqmKind, l4s: bool) {
         let (plan, rate) = (*self.tins(), self.outlet.line.line().rate());
         let (rtt, max_len) = (self.outlet.rtt, self.outlet.max_len);
@@ -170,7 +169,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 }
 
-/// The AQM of each tin, for its part of the rate of a line.
+/// Sets the AQM of each tin for its part of a link's rate.
 pub(super) fn follow_in_tins<S: Storage>(
     aqm: &mut SmartAqm<S>,
     plan: &TinPlan,
@@ -185,7 +184,7 @@ pub(super) fn follow_in_tins<S: Storage>(
     })
 }
 
-/// The plan in the table of a queue.
+/// Returns the plan in a queue's table of one element.
 pub(super) fn plan_of(table: &impl AsRef<[TinPlan]>) -> &TinPlan {
     table.as_ref().first().unwrap_or(const { &TinPlan::EMPTY })
 }

@@ -1,15 +1,15 @@
-//! Wash: the code point of a packet taken out, where the network behind the line has no use for it.
+//! Wash: clearing the code point of packets for networks that do not use it.
 
 use flowhash::Ip;
 
 use super::ecn::updated;
 
 /// Clears the differentiated services code point in the IP header of `frame` that
-/// [`flowhash::parse`] found, and leaves its ECN bits; returns whether there is such a header.
-/// Cost: O(1).
+/// [`flowhash::parse`] found, keeping its ECN bits; returns true if there is such a header. Cost:
+/// O(1).
 ///
-/// In IPv4 the checksum of the header goes with it (RFC 1624, eqn. 3): one that was wrong stays
-/// wrong by as much. Bytes that are no such header stay as they are.
+/// For IPv4 the header checksum is updated (RFC 1624, eqn. 3), so a wrong checksum stays wrong by
+/// the same amount. Bytes that are no IP header stay unchanged.
 ///
 /// ```
 /// use freeboard::flowhash::parse;
@@ -33,7 +33,7 @@ pub fn clear_dscp(frame: &mut [u8], ip: &Ip) -> bool {
             }
             true
         }
-        // The class lies across two bytes: the lower half of the first, the upper half of the
+        // The traffic class spans two bytes: the lower half of the first, the upper half of the
         // second.
         [first, second, ..] if *first >> 4 == 6 => {
             *first &= 0xf0;

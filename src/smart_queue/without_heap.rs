@@ -1,21 +1,21 @@
-//! Compile errors that name the feature `alloc` to a caller who wants a queue on the heap.
+//! Methods that fail to compile with a message that names the feature `alloc`.
 
 use super::{SmartQueueBuilder, SmartQueueError, StaticFrameQueue};
 
-/// Implemented by nothing: the methods below do not compile where they are called, and the compiler
-/// says why.
+/// Bound that nothing implements: calling a method with it is a compile error with this message.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue on the heap needs the feature `alloc` of `freeboard`",
-    label = "is there with the feature `alloc`",
+    label = "available with the feature `alloc`",
     note = "with an allocator: `cargo add freeboard --features alloc`",
-    note = "without one: `frames_in` and `descriptors_in` build the queue in memory of yours, as `StaticFrames`"
+    note = "without one: `frames_in` and `descriptors_in` build the queue in your own memory, such as `StaticFrames`"
 )]
 pub trait FeatureAlloc {}
 
-/// Not to be called: with the feature `alloc` these methods are there.
+/// Placeholders for the methods that exist with the feature `alloc`.
 impl SmartQueueBuilder {
-    /// Needs the feature `alloc`; without it see [`frames_in`](Self::frames_in).
+    /// Builds a queue with frames on the heap; needs the feature `alloc`. Without it see
+    /// [`frames_in`](Self::frames_in).
     ///
     /// # Errors
     /// Does not compile.
@@ -27,7 +27,8 @@ impl SmartQueueBuilder {
         Err(SmartQueueError::NoBuffers)
     }
 
-    /// Needs the feature `alloc`; without it see [`descriptors_in`](Self::descriptors_in).
+    /// Builds a queue by descriptor on the heap; needs the feature `alloc`. Without it see
+    /// [`descriptors_in`](Self::descriptors_in).
     ///
     /// # Errors
     /// Does not compile.
@@ -39,7 +40,8 @@ impl SmartQueueBuilder {
         Err(SmartQueueError::NoBuffers)
     }
 
-    /// Needs the feature `alloc`: in memory of the caller's there are as many as it has room for.
+    /// Sets the number of buffers on the heap; needs the feature `alloc`. In your own memory, the
+    /// memory determines it.
     #[doc(hidden)]
     #[must_use]
     pub fn buffers(self, _count: u32) -> Self
@@ -49,7 +51,8 @@ impl SmartQueueBuilder {
         self
     }
 
-    /// Needs the feature `alloc`: in memory of the caller's there are as many as it has room for.
+    /// Sets the size of tables on the heap; needs the feature `alloc`. In your own memory, the
+    /// memory determines it.
     #[doc(hidden)]
     #[must_use]
     pub fn tables(self, _queues: usize, _hosts: usize) -> Self
@@ -59,7 +62,8 @@ impl SmartQueueBuilder {
         self
     }
 
-    /// Needs the feature `alloc`: in memory of the caller's there are as many as it has room for.
+    /// Sets the number of tins on the heap; needs the feature `alloc`. In your own memory, the
+    /// memory determines it.
     #[doc(hidden)]
     #[must_use]
     pub fn max_tins(self, _tins: u8) -> Self

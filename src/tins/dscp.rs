@@ -1,16 +1,16 @@
-//! Code points of differentiated services, by number and by name.
+//! Differentiated services code points, by number and by name.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::UnknownKeyword;
 
-/// A differentiated services code point (RFC 2474), 0 to 63: what a packet asks of the network, in
-/// the upper six bits of its traffic class.
+/// A differentiated services code point (RFC 2474), 0 to 63: the upper six bits of a packet's
+/// traffic class.
 ///
 /// Names are those of IANA's registry: `CS0` to `CS7`, `AF11` to `AF43`, `EF`, `VA` (RFC 5865),
-/// `LE` (RFC 8622) and `NQB` (RFC 9956). Their case does not matter; `DF` and `BE` are `CS0`. A
-/// number may be written in its place, `46` or `0x2e`.
+/// `LE` (RFC 8622) and `NQB` (RFC 9956), in upper or lower case; `DF` and `BE` are `CS0`. Numbers
+/// are also parsed: `46` or `0x2e`.
 ///
 /// ```
 /// use freeboard::Dscp;
@@ -27,9 +27,9 @@ pub struct Dscp(u8);
 impl Dscp {
     /// The default: best effort.
     pub const CS0: Self = Self(0);
-    /// Lower effort (RFC 8622): what gives way to everything else.
+    /// Lower effort (RFC 8622): yields to all other traffic.
     pub const LE: Self = Self(1);
-    /// Class selector 1, which older equipment takes for lower effort.
+    /// Class selector 1, which older equipment treats as lower effort.
     pub const CS1: Self = Self(8);
     /// Class selector 2: operation and management (RFC 4594).
     pub const CS2: Self = Self(16);
@@ -41,7 +41,7 @@ impl Dscp {
     pub const CS5: Self = Self(40);
     /// Admitted voice (RFC 5865).
     pub const VA: Self = Self(44);
-    /// Non-queue-building (RFC 9956): sparse by its sender's word, and no more important than the
+    /// Non-queue-building (RFC 9956): declared sparse by its sender, with the priority of the
     /// default.
     pub const NQB: Self = Self(45);
     /// Expedited forwarding (RFC 3246): voice.
@@ -51,8 +51,8 @@ impl Dscp {
     /// Class selector 7: network control, of the link.
     pub const CS7: Self = Self(56);
 
-    /// The code point that stands for each priority of 802.1Q, 0 to 7. The names of the priorities
-    /// are those of 802.1Q, the code points those that RFC 4594 has for such traffic.
+    /// The code point for each 802.1Q priority, 0 to 7. The traffic types are named in 802.1Q,
+    /// their code points in RFC 4594.
     ///
     /// | priority | traffic | code point |
     /// |--:|---|---|
@@ -67,7 +67,7 @@ impl Dscp {
     pub const OF_PRIORITIES: [Self; 8] =
         [Self::CS0, Self::CS1, Self(18), Self(26), Self(34), Self::EF, Self::CS6, Self::CS7];
 
-    /// The code point that stands for a [priority](Self::OF_PRIORITIES) of 802.1Q. A number above 7
+    /// Returns the code point for an 802.1Q [priority](Self::OF_PRIORITIES). A number above 7
     /// counts as 0.
     #[inline]
     #[must_use]
@@ -75,7 +75,7 @@ impl Dscp {
         Self::OF_PRIORITIES.get(usize::from(priority)).copied().unwrap_or(Self::CS0)
     }
 
-    /// Names with their code points. A number that has two is written by the first.
+    /// Names with their code points. If a code point has two names, the first is printed.
     pub const NAMES: &'static [(&'static str, Self)] = &[
         ("CS0", Self::CS0),
         ("DF", Self::CS0),
@@ -105,27 +105,27 @@ impl Dscp {
         ("CS7", Self::CS7),
     ];
 
-    /// How many there are.
+    /// The number of code points.
     pub const COUNT: usize = 64;
 
-    /// The code point of this number; `None` above 63.
+    /// Creates the code point of this number; `None` above 63.
     #[must_use]
     pub const fn new(number: u8) -> Option<Self> {
         if number < 64 { Some(Self(number)) } else { None }
     }
 
-    /// Its number, 0 to 63.
+    /// Returns its number, 0 to 63.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// All of them, in the order of their numbers.
+    /// Returns all code points, in the order of their numbers.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..64).map(Self)
     }
 
-    /// Its bit in a set of code points.
+    /// Returns its bit in a set of code points.
     pub(super) const fn bit(self) -> u64 {
         1 << (self.0 & 63)
     }
@@ -140,7 +140,6 @@ impl fmt::Display for Dscp {
     }
 }
 
-/// The error of a word that names none.
 const UNKNOWN: UnknownKeyword = UnknownKeyword::expecting(
     "a code point must be 0 to 63, CS0 to CS7, AF11 to AF43, EF, VA, LE, NQB, DF or \
      BE",

@@ -1,20 +1,20 @@
-//! Why a plan of tins is refused.
+//! Errors of plans of tins.
 
 use core::fmt;
 
 use super::{Dscp, Tin, TinMode, TinName, TinPlan, TinShare};
 
-/// A refused plan of tins, with what was given and what is accepted.
+/// Error of a plan of tins, with the given and the expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum TinPlanError {
-    /// No tins, or more than there is room for.
+    /// No tins, or too many.
     Tins {
-        /// How many.
+        /// Their number.
         given: usize,
     },
-    /// A share that is 0, above 1, or of more than [`TinShare::MAX_WHOLE`] parts.
+    /// A share that is 0, above 1, or has a denominator above [`TinShare::MAX_WHOLE`].
     Share {
         /// Its numerator.
         parts: u32,
@@ -25,12 +25,12 @@ pub enum TinPlanError {
     NoShare,
     /// The shares of the tins above the first leave it nothing.
     Crowded {
-        /// What the tins above the first have together, in thousandths of the line, rounded up.
+        /// The sum of the shares above the first, in thousandths of the link, rounded up.
         thousandths: u32,
     },
     /// A weight of 0.
     Weight,
-    /// No name.
+    /// A word that is no name.
     Name,
     /// Two tins have this name.
     SameName(TinName),
@@ -38,12 +38,12 @@ pub enum TinPlanError {
     UnknownTin {
         /// The name.
         name: TinName,
-        /// The mode whose tins there are; `None` for tins of the caller's.
+        /// The mode that defines the tins; `None` for tins of your own.
         mode: Option<TinMode>,
     },
-    /// A code point was given a tin twice.
+    /// The tin of a code point was set twice.
     Twice(Dscp),
-    /// The default tin was given twice.
+    /// The default tin was set twice.
     TwoDefaults,
 }
 
@@ -58,26 +58,25 @@ impl fmt::Display for TinPlanError {
                 "share {parts}/{whole} (expected more than 0 and up to 1, of {} parts at most)",
                 TinShare::MAX_WHOLE
             ),
-            Self::NoShare => f.write_str("a share must be written as 1/4, 25%, 12.5% or 1"),
+            Self::NoShare => {
+                f.write_str("not a share (expected a form such as 1/4, 25%, 12.5% or 1)")
+            }
             Self::Crowded { thousandths } => write!(
                 f,
-                "the tins above the first have {thousandths}/1000 of the line together, which leaves the first \
-                 nothing (expected less than 1)"
+                "the tins above the first have {thousandths}/1000 of the link together (expected less \
+                 than 1, to leave the first a share)"
             ),
             Self::Weight => f.write_str("weight 0 (expected 1 to 65535)"),
             Self::Name => write!(
                 f,
-                "the name of a tin must be 1 to {} letters, digits, - and _, the first one a letter",
+                "not the name of a tin (expected 1 to {} letters, digits, - and _, beginning with a letter)",
                 TinName::MAX_LEN
             ),
             Self::SameName(name) => {
-                write!(f, "two tins are named `{name}`; each needs a name of its own")
+                write!(f, "two tins are named `{name}` (expected different names)")
             }
             Self::UnknownTin { name, mode: None } => {
-                write!(
-                    f,
-                    "no tin is named `{name}` (expected the name of one of the caller's tins)"
-                )
+                write!(f, "no tin is named `{name}` (expected the name of a given tin)")
             }
             Self::UnknownTin { name, mode: Some(mode) } => {
                 write!(f, "no tin of {mode} is named `{name}` (expected one of")?;
@@ -87,9 +86,9 @@ impl fmt::Display for TinPlanError {
                 f.write_str(")")
             }
             Self::Twice(dscp) => {
-                write!(f, "code point {dscp} is given a tin twice (expected once)")
+                write!(f, "the tin of code point {dscp} is set twice (expected once)")
             }
-            Self::TwoDefaults => f.write_str("the default tin is given twice (expected once)"),
+            Self::TwoDefaults => f.write_str("the default tin is set twice (expected once)"),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Which bits of a mark name a tin.
+//! Selection of a tin by a mark.
 
-/// Which bits of the caller's mark name a tin, as `fwmark` of CAKE: the bits of a mask, moved down
-/// so that the lowest of them counts as 1. The value `n`, from 1 to the number of tins, is the
-/// `n`-th tin as they are shown ([`TinPlan::of_marked`](super::TinPlan::of_marked)); with any other
-/// value the code point decides.
+/// A mask of the mark's bits that select a tin, like `fwmark` of CAKE. The masked bits are shifted
+/// down so that the lowest of them counts as 1. The value `n`, from 1 to the number of tins,
+/// selects the `n`-th tin as they are shown ([`TinPlan::of_marked`](super::TinPlan::of_marked));
+/// with any other value the code point decides.
 ///
 /// ```
 /// use freeboard::{Dscp, Fwmark, TinMode};
@@ -18,37 +18,37 @@
 pub struct Fwmark(u32);
 
 impl Fwmark {
-    /// The mark as it is.
+    /// All bits: the mark itself.
     pub const ALL: Self = Self(u32::MAX);
-    /// No mark names a tin.
+    /// No bits: marks select no tin.
     pub const NONE: Self = Self(0);
 
-    /// These bits. They need not be neighbours.
+    /// Creates a mask of these bits, which need not be adjacent.
     #[must_use]
     pub const fn new(mask: u32) -> Self {
         Self(mask)
     }
 
-    /// The bits.
+    /// Returns the mask.
     #[must_use]
     pub const fn mask(self) -> u32 {
         self.0
     }
 
-    /// What the bits of `mark` say: 0 without any. Cost: constant.
+    /// Returns the masked value of `mark`; 0 for a mask without bits. Cost: constant.
     #[inline]
     #[must_use]
     pub const fn value(self, mark: u32) -> u32 {
         match (mark & self.0).checked_shr(self.0.trailing_zeros()) {
             Some(value) => value,
-            // No bits.
+            // A mask without bits.
             None => 0,
         }
     }
 }
 
 impl Default for Fwmark {
-    /// [`Fwmark::ALL`].
+    /// Returns [`Fwmark::ALL`].
     fn default() -> Self {
         Self::ALL
     }

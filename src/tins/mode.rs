@@ -1,4 +1,4 @@
-//! The plans that have a word.
+//! The plans of tins that have a keyword.
 
 #[cfg(feature = "tins")]
 mod several;
@@ -7,18 +7,17 @@ use super::plan::in_order;
 use super::{Tin, TinName, TinPlan, TinShare};
 use crate::keyword::by_word;
 
-/// The plans of CAKE, by its words (§III-C): which tins there are, and which code points each
-/// takes.
+/// CAKE's plans of tins, by its keywords (§III-C).
 ///
-/// | word | tins, the lowest first: share of the rate |
+/// | keyword | tins, the lowest first: share of the rate |
 /// |---|---|
 /// | `besteffort` | one: all |
-/// | `precedence` | eight, by the upper three bits of the code point: 7/8 of the tin below each, from all on |
+/// | `precedence` | eight, by the upper three bits of the code point: all, then 7/8 of the tin below each |
 /// | `diffserv3` | best effort: all; bulk: 1/16; voice: 1/4 |
 /// | `diffserv4` | best effort: all; bulk: 1/16; video: 1/2; voice: 1/4 |
-/// | `diffserv8` | eight, the third is the default: 7/8 of the tin below each, from all on |
+/// | `diffserv8` | eight, the third is the default: all, then 7/8 of the tin below each |
 ///
-/// Which code points go where is CAKE's choice, code point by code point (`tests/suite/tins.rs`):
+/// The tin of each code point follows CAKE (checked by `tests/suite/tins.rs`):
 ///
 /// | | `diffserv3` | `diffserv4` | `diffserv8` |
 /// |---|---|---|---|
@@ -34,17 +33,17 @@ use crate::keyword::by_word;
 /// | CS6, CS7 | voice | voice | eighth |
 /// | NQB and all others | best effort | best effort | third |
 ///
-/// All but `besteffort` are there with the feature `tins`, which is on by default.
+/// All but `besteffort` require the feature `tins`, which is on by default.
 ///
-/// NQB is no more important than the default (RFC 9956 asks for a queue of its own and for no
-/// priority), and each flow has a queue of its own here.
+/// NQB has the priority of the default: RFC 9956 requires a queue of its own and no priority, and
+/// each flow has a queue of its own here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum TinMode {
     /// One tin.
     #[default]
-    BestEffort = 1, // So that `None` of it is zero.
+    BestEffort = 1, // so that `None` of it is zero
     /// Eight tins, by precedence (RFC 791).
     #[cfg(feature = "tins")]
     Precedence,
@@ -59,7 +58,7 @@ pub enum TinMode {
     Diffserv8,
 }
 
-/// A tin that has 1 of `whole` parts.
+/// Creates a tin with a share of `1 / whole`.
 const fn part(name: &str, whole: u32, weight: u16) -> Tin {
     let share = match TinShare::new(1, whole) {
         Ok(share) => share,
@@ -68,7 +67,7 @@ const fn part(name: &str, whole: u32, weight: u16) -> Tin {
     Tin { name: TinName::known(name), share, weight }
 }
 
-/// One tin.
+/// The plan with one tin.
 const ONE: TinPlan = TinPlan::of_mode(
     TinMode::BestEffort,
     0,
@@ -82,13 +81,13 @@ impl TinMode {
     /// All modes.
     pub const ALL: &'static [Self] = &[Self::BestEffort];
 
-    /// Returns its word.
+    /// Returns its keyword.
     #[must_use]
     pub const fn word(self) -> &'static str {
         "besteffort"
     }
 
-    /// Returns its tins and their code points.
+    /// Returns its plan of tins.
     #[must_use]
     pub const fn plan(self) -> TinPlan {
         ONE

@@ -1,11 +1,11 @@
-//! The name of a tin.
+//! Names of tins.
 
 use core::fmt;
 use core::str::FromStr;
 
 use super::TinPlanError;
 
-/// The name of a tin: 1 to 15 letters, digits, `-` and `_` of ASCII, the first one a letter.
+/// The name of a tin: 1 to 15 ASCII letters, digits, `-` and `_`, beginning with a letter.
 ///
 /// ```
 /// use freeboard::TinName;
@@ -17,18 +17,18 @@ use super::TinPlanError;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TinName {
-    /// Behind the name, zeros.
+    /// Padded with zeros.
     bytes: [u8; Self::MAX_LEN],
     len: u8,
 }
 
 impl TinName {
-    /// The longest name in bytes.
+    /// The maximum length in bytes.
     pub const MAX_LEN: usize = 15;
-    /// A place without a name.
+    /// No name.
     pub(crate) const NONE: Self = Self { bytes: [0; Self::MAX_LEN], len: 0 };
 
-    /// This name.
+    /// Creates a name.
     ///
     /// # Errors
     /// [`TinPlanError::Name`] for another length, or another byte.
@@ -48,7 +48,7 @@ impl TinName {
         if len == 0 { Err(TinPlanError::Name) } else { Ok(Self { bytes, len: len as u8 }) }
     }
 
-    /// A name that is known when the program is compiled.
+    /// Creates a name known at compile time.
     pub(super) const fn known(name: &str) -> Self {
         match Self::new(name) {
             Ok(name) => name,
@@ -56,7 +56,7 @@ impl TinName {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let name = self.bytes.get(..usize::from(self.len)).unwrap_or_default();

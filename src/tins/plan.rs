@@ -1,4 +1,4 @@
-//! Tins, and the tin of each code point.
+//! Plans of tins: the tins and the tin of each code point.
 
 use core::fmt;
 
@@ -7,8 +7,8 @@ use shaper::Rate;
 
 use super::{Dscp, TinMode, TinName, TinPlanError, TinShare};
 
-/// A class of the line: a share of its rate in which the tin goes before those below it, and a
-/// weight.
+/// A class of the link: its name, the share of the rate within which it is served before lower
+/// tins, and its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Tin {
@@ -20,10 +20,10 @@ pub struct Tin {
 impl Tin {
     pub(super) const NONE: Self =
         Self { name: TinName::NONE, share: TinShare::ALL, weight: Self::WHOLE };
-    /// The weight of a tin whose share is the whole line.
+    /// The weight of a tin whose share is the whole link.
     const WHOLE: u16 = 1_024;
 
-    /// A tin with this share; its weight is the share, of 1,024 and 1 at least.
+    /// Creates a tin with this share; its weight is 1,024 times the share, at least 1.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "no share is above 1")]
     pub const fn new(name: TinName, share: TinShare) -> Self {
@@ -31,7 +31,7 @@ impl Tin {
         Self { name, share, weight: if weight == 0 { 1 } else { weight } }
     }
 
-    /// The same tin with another weight.
+    /// Sets the weight.
     ///
     /// # Errors
     /// [`TinPlanError::Weight`] for 0.
@@ -39,32 +39,32 @@ impl Tin {
         if weight == 0 { Err(TinPlanError::Weight) } else { Ok(Self { weight, ..self }) }
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(&self) -> &TinName {
         &self.name
     }
 
-    /// The share of the line's rate within which the tin goes before those below it.
+    /// Returns the share of the link's rate within which the tin is served before lower ones.
     #[must_use]
     pub const fn share(&self) -> TinShare {
         self.share
     }
 
-    /// What the tin gets where the line has no rate, against the weights of the others.
+    /// Returns its weight relative to the other tins, used where the link has no rate.
     #[must_use]
     pub const fn weight(&self) -> u16 {
         self.weight
     }
 }
 
-/// Up to eight tins, and which of them takes which packet.
+/// A set of up to eight tins (one without the feature `tins`), and the mapping of packets to them.
 ///
-/// A tin is a class of the line. Its number is its rank: within its share of the rate it goes
-/// before every tin of a lower number; what it has beyond that, it gets while no other tin is
-/// within its share. On a line without a rate tins share by weight.
+/// A tin is a class of the link. Its number is its rank: within its share of the rate it is served
+/// before every tin of a lower number; beyond that it is served only while no other tin is within
+/// its share. On a link without a rate, tins share by weight.
 ///
-/// A plan is one of CAKE's ([`TinMode`]), or has tins of the caller's:
+/// A plan is one of CAKE's ([`TinMode`]), or has tins of your own:
 ///
 /// ```
 /// use freeboard::{Dscp, Tin, TinMode, TinName, TinPlan, TinShare};
@@ -84,52 +84,53 @@ impl Tin {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// **What a tin is promised.** Of a line of rate `C`, at least the smaller of its share and of `C`
+/// **Guarantee.** On a link of rate `C`, a tin gets at least the smaller of its share and of `C`
 /// less the shares of the tins above it, whatever the others send ([`TinPlan::promised`]).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TinPlan {
-    /// The mode that it began as.
+    /// The mode that it was created from.
     mode: Option<TinMode>,
     count: u8,
-    /// Of the code points that were given no tin, and what else has none.
+    /// The tin of code points that were given none, and of packets with no tin.
     default_tin: u8,
     has_default: bool,
     tins: [Tin; Self::MAX_TINS],
-    /// Below `count`.
+    /// The tin of each code point; below `count`.
     map: [u8; Dscp::COUNT],
-    /// Code points whose tin was given by [`TinPlan::with`].
+    /// Code points whose tin was set by [`TinPlan::with`].
     given: u64,
-    /// Code points that are in the default tin because it is that.
+    /// Code points that are in the default tin only because it is the default.
     follow: u64,
-    /// The tins in the order in which they are shown, and numbered by marks.
+    /// The tins in the order in which they are shown and numbered by marks.
     shown: [u8; Self::MAX_TINS],
 }
 
 impl TinPlan {
-    /// The most tins: 8, or 1 without the feature `tins`.
+    /// The maximum number of tins: 8, or 1 without the feature `tins`.
     pub const MAX_TINS: usize = TinConfig::MAX_TINS as usize;
-    /// Room for a plan, without tins: all zero.
+    /// A plan without tins, all zero, to initialize memory.
     pub const EMPTY: Self = {
         let tins = [Tin { name: TinName::NONE, share: TinShare::NONE, weight: 0 }; Self::MAX_TINS];
         let shown = [0; Self::MAX_TINS];
         Self { mode: None, count: 0, tins, follow: 0, shown, ..TinMode::BestEffort.plan() }
     };
-    /// CAKE's least quantum in bytes.
+    /// CAKE's minimum quantum in bytes.
     const LEAST_QUANTUM: u32 = 300;
 
-    /// A plan with these tins, the lowest first. All code points go to the first tin, until others
-    /// are [given](Self::with), or [another is the default](Self::with_default).
+    /// Creates a plan with these tins, the lowest first: up to eight, or one without the feature
+    /// `tins`. All code points go to the first tin, until others are [set](Self::with) or [another
+    /// tin is the default](Self::with_default).
     ///
     /// # Errors
-    /// [`TinPlanError`]: no tins or more than eight, two of one name, or tins above the first that have all of the line
-    /// together.
+    /// [`TinPlanError`] for no tins or more than [`MAX_TINS`](Self::MAX_TINS), two with the same
+    /// name, or tins above the first whose shares add up to the whole link or more.
     pub fn new(tins: &[Tin]) -> Result<Self, TinPlanError> {
         let plan = Self::of_any_sum(tins)?;
         plan.check_sum()?;
         Ok(plan)
     }
 
-    /// [`TinPlan::new`] before [`TinPlan::check_sum`].
+    /// Creates a plan as [`TinPlan::new`] does, without [`TinPlan::check_sum`].
     pub(crate) fn of_any_sum(tins: &[Tin]) -> Result<Self, TinPlanError> {
         let (given, mut all) = (tins.len(), [Tin::NONE; Self::MAX_TINS]);
         let count = u8::try_from(given).ok().filter(|_| (1..=Self::MAX_TINS).contains(&given));
@@ -153,7 +154,7 @@ impl TinPlan {
         })
     }
 
-    /// Whether the tins above the first leave it something.
+    /// Checks that the tins above the first leave it a share.
     pub(crate) fn check_sum(&self) -> Result<(), TinPlanError> {
         let above: u64 = self.tins().iter().skip(1).map(|tin| tin.share.of_2_32()).sum();
         if above < 1 << 32 {
@@ -164,7 +165,7 @@ impl TinPlan {
         Err(TinPlanError::Crowded { thousandths })
     }
 
-    /// The plan of a mode with the tins `of`, to whose numbers `map` leads.
+    /// Creates the plan of a mode with the tins `of`, to whose numbers `map` maps code points.
     #[expect(clippy::indexing_slicing, reason = "evaluated when the program is compiled")]
     pub(super) const fn of_mode(
         mode: TinMode,
@@ -189,10 +190,10 @@ impl TinPlan {
         Self { mode, count, default_tin, has_default: false, tins, map, given: 0, follow, shown }
     }
 
-    /// The same plan with this code point in the tin of this name.
+    /// Sets the tin of this code point, by name.
     ///
     /// # Errors
-    /// [`TinPlanError`]: no tin has the name, or the code point was given a tin before.
+    /// [`TinPlanError`] if no tin has the name, or the code point's tin was set before.
     pub fn with(mut self, dscp: Dscp, tin: &str) -> Result<Self, TinPlanError> {
         let tin = self.named(tin)?;
         if self.given & dscp.bit() != 0 {
@@ -206,11 +207,11 @@ impl TinPlan {
         Ok(self)
     }
 
-    /// The same plan with another default tin: code points go there that were in the default tin
-    /// before and were not [given](Self::with) to it.
+    /// Sets the default tin, by name: code points that were in the default tin so far and were not
+    /// [set](Self::with) move there.
     ///
     /// # Errors
-    /// [`TinPlanError`]: no tin has the name, or the default was given before.
+    /// [`TinPlanError`] if no tin has the name, or the default was set before.
     pub fn with_default(mut self, tin: &str) -> Result<Self, TinPlanError> {
         let tin = self.named(tin)?;
         if self.has_default {
@@ -225,65 +226,65 @@ impl TinPlan {
         Ok(self)
     }
 
-    /// The number of the tin of this name.
+    /// Returns the number of the tin of this name.
     fn named(&self, name: &str) -> Result<u8, TinPlanError> {
         let name = TinName::new(name)?;
         self.number_of(&name).ok_or(TinPlanError::UnknownTin { name, mode: self.mode })
     }
 
-    /// The number of the tin of this name; `None` if there is none.
+    /// Returns the number of the tin of this name; `None` if there is none.
     #[must_use]
     pub fn number_of(&self, name: &TinName) -> Option<u8> {
         let found = (0..self.count).zip(self.tins()).find(|(_, tin)| tin.name == *name);
         found.map(|(number, _)| number)
     }
 
-    /// The mode that it began as; `None` for tins of the caller's.
+    /// Returns the mode that it was created from; `None` for tins of your own.
     #[must_use]
     pub const fn mode(&self) -> Option<TinMode> {
         self.mode
     }
 
-    /// Returns how many tins there are: 1 to [`MAX_TINS`](Self::MAX_TINS).
+    /// Returns the number of tins: 1 to [`MAX_TINS`](Self::MAX_TINS).
     #[must_use]
     pub const fn count(&self) -> u8 {
         if Self::MAX_TINS == 1 { 1 } else { self.count }
     }
 
-    /// The tins, the lowest first.
+    /// Returns the tins, the lowest first.
     #[must_use]
     pub fn tins(&self) -> &[Tin] {
         self.tins.get(..usize::from(self.count)).unwrap_or_default()
     }
 
-    /// The tin of this number.
+    /// Returns the tin of this number.
     #[must_use]
     pub fn tin(&self, number: u8) -> Option<&Tin> {
         self.tins().get(usize::from(number))
     }
 
-    /// The numbers of the tins in the order in which they are shown, `tc`'s: bulk before best
-    /// effort. Marks count in this order.
+    /// Returns the numbers of the tins in the order in which `tc` shows them: bulk before best
+    /// effort. Marks number the tins in this order.
     #[must_use]
     pub fn shown(&self) -> &[u8] {
         self.shown.get(..usize::from(self.count)).unwrap_or_default()
     }
 
-    /// The tin of what names none, or one that is not there.
+    /// Returns the tin of packets that select none, or one that does not exist.
     #[must_use]
     pub const fn default_tin(&self) -> u8 {
         self.default_tin
     }
 
-    /// The tin of packets with this code point. Cost: a load.
+    /// Returns the tin of packets with this code point. Cost: a load.
     #[inline]
     #[must_use]
     pub fn of_dscp(&self, dscp: Dscp) -> u8 {
         self.map.get(usize::from(dscp.get())).copied().unwrap_or(self.default_tin)
     }
 
-    /// The tin of a packet that the caller has marked: a mark of `n`, from 1 to the number of tins,
-    /// is the `n`-th tin as they are [shown](Self::shown); with any other mark the code point
+    /// Returns the tin of a packet with a mark of the caller: a mark `n` from 1 to the number of
+    /// tins selects the `n`-th tin as [shown](Self::shown); with any other mark the code point
     /// decides. Cost: a load.
     ///
     /// ```
@@ -303,16 +304,17 @@ impl TinPlan {
         }
     }
 
-    /// The rate within which tin `number` goes before those below it, in bytes a second, rounded
-    /// down; `None` on a line without a rate. A tin that is not there counts as the default tin.
+    /// Returns the rate within which tin `number` is served before lower ones, in bytes per second,
+    /// rounded down; `None` on a link without a rate. A number out of range counts as the default
+    /// tin.
     #[must_use]
     pub fn threshold(&self, number: u8, line: Rate) -> Option<u64> {
         let share = self.tin_or_default(number).share;
         line.as_bits_per_second().map(|bits| share.of(bits >> 3))
     }
 
-    /// [`TinPlan::threshold`] as a rate, for the AQM of the tin: 1 kbit/s at least, and the line's
-    /// own where the share is the whole line, or the line is stopped or without a limit.
+    /// Returns [`TinPlan::threshold`] as a rate, for the AQM of the tin: at least 1 kbit/s, and the
+    /// link's own rate if the share is the whole link, or the link is stopped or unlimited.
     #[must_use]
     pub fn rate(&self, number: u8, line: Rate) -> Rate {
         if self.tin_or_default(number).share == TinShare::ALL || line == Rate::STOPPED {
@@ -323,12 +325,12 @@ impl TinPlan {
         bits.and_then(|bits| Rate::bits_per_second(bits).ok()).unwrap_or(line)
     }
 
-    /// What tin `number` gets at least while it is backlogged, whatever the others send, in bytes a
-    /// second: the smaller of its threshold and of what the thresholds of the tins above it leave.
-    /// `None` on a line without a rate, where weights rule.
+    /// Returns the rate that tin `number` gets at least while it is backlogged, whatever the others
+    /// send, in bytes per second: the smaller of its threshold and of what the thresholds of the
+    /// tins above it leave. `None` on a link without a rate, where weights apply.
     ///
-    /// The shares of `precedence` and `diffserv8` come to more than the line: the highest three are
-    /// promised 39, 45 and 16 %, and the others nothing.
+    /// The shares of `precedence` and `diffserv8` add up to more than the link: the highest three
+    /// tins are promised 39, 45 and 16 %, and the others nothing.
     ///
     /// ```
     /// use freeboard::TinMode;
@@ -348,9 +350,9 @@ impl TinPlan {
         Some(own.min(all.saturating_sub(above.sum())))
     }
 
-    /// CAKE's quantum for tin `number`: what its threshold carries in 1/4,096 s, 300 bytes at least
-    /// and the longest packet at most. The schedulers here need the longest packet as quantum, and
-    /// take it.
+    /// Returns CAKE's quantum for tin `number`: what its threshold carries in 1/4,096 s, at least
+    /// 300 bytes and at most the longest packet. The schedulers here require the longest packet as
+    /// quantum and use that instead.
     #[must_use]
     pub fn quantum(&self, number: u8, line: Rate, max_len: u32) -> u32 {
         let carried = self.threshold(number, line).map_or(u64::MAX, |bytes| bytes >> 12);
@@ -363,7 +365,7 @@ impl TinPlan {
     }
 }
 
-/// Numbers as they are.
+/// Returns the identity mapping of tin numbers.
 #[expect(clippy::indexing_slicing, reason = "evaluated when the program is compiled")]
 pub(super) const fn in_order() -> [u8; TinPlan::MAX_TINS] {
     let (mut all, mut number) = ([0; TinPlan::MAX_TINS], 0);
@@ -375,7 +377,7 @@ pub(super) const fn in_order() -> [u8; TinPlan::MAX_TINS] {
 }
 
 impl Default for TinPlan {
-    /// One tin.
+    /// Returns the plan with one tin.
     fn default() -> Self {
         TinMode::BestEffort.plan()
     }
@@ -387,7 +389,7 @@ impl From<TinMode> for TinPlan {
     }
 }
 
-/// As [`Display`](fmt::Display) writes it.
+/// Prints [`Display`](fmt::Display) in parentheses.
 impl fmt::Debug for TinPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TinPlan({self})")
@@ -401,7 +403,7 @@ impl defmt::Format for TinPlan {
     }
 }
 
-/// The words of which [`QueueSettings`](crate::QueueSettings) make the same plan:
+/// Prints the keywords from which [`QueueSettings`](crate::QueueSettings) parses an equal plan:
 /// `diffserv4 map NQB voice`, `tin rest share 1 weight 1024 tin calls share 1/4 weight 256 map
 /// EF,VA calls`.
 impl fmt::Display for TinPlan {

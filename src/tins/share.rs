@@ -1,14 +1,14 @@
-//! The share of a tin.
+//! Shares of tins.
 
 use core::fmt;
 use core::str::FromStr;
 
 use super::TinPlanError;
 
-/// A part of the line's rate, above 0 and up to 1, as a fraction of whole numbers.
+/// A fraction of the link's rate, above 0 and up to 1.
 ///
-/// Written `1/4`, `25%`, `12.5%` or `1`. The shares of CAKE's modes `precedence` and `diffserv8`
-/// are powers of 7/8, rounded down each time: `7/8^2`, up to `7/8^7`.
+/// Written as `1/4`, `25%`, `12.5%` or `1`. The shares of CAKE's modes `precedence` and `diffserv8`
+/// are powers of 7/8, rounded down at each step: `7/8^2`, up to `7/8^7`.
 ///
 /// ```
 /// use freeboard::TinShare;
@@ -26,19 +26,19 @@ use super::TinPlanError;
 pub struct TinShare {
     parts: u32,
     whole: u32,
-    /// How often 7/8 is taken, in the place of the fraction, where CAKE does so: rounded down each
-    /// time.
+    /// The exponent of a power of 7/8, used instead of the fraction where CAKE rounds down at each
+    /// step.
     sevenths: u8,
 }
 
 impl TinShare {
     pub(super) const NONE: Self = Self { parts: 0, whole: 0, sevenths: 0 };
-    /// The whole line.
+    /// The whole link.
     pub const ALL: Self = Self { parts: 1, whole: 1, sevenths: 0 };
     /// The largest denominator.
     pub const MAX_WHOLE: u32 = 1_000_000;
 
-    /// `parts` of `whole`, in lowest terms.
+    /// Creates the share `parts / whole`, in lowest terms.
     ///
     /// # Errors
     /// [`TinPlanError::Share`] unless `1 ≤ parts ≤ whole ≤` [`MAX_WHOLE`](Self::MAX_WHOLE).
@@ -51,7 +51,7 @@ impl TinShare {
         Ok(Self { parts: parts / divisor, whole: whole / divisor, sevenths: 0 })
     }
 
-    /// 7/8 to the power of `times`, up to [`MOST_TIMES`].
+    /// Creates 7/8 to the power of `times`, up to [`MOST_TIMES`].
     pub(super) const fn sevenths(times: u8) -> Self {
         let (mut parts, mut whole, mut taken) = (1, 1, 0);
         while taken < times && taken < MOST_TIMES {
@@ -60,13 +60,13 @@ impl TinShare {
         Self { parts, whole, sevenths: taken }
     }
 
-    /// Numerator and denominator, in lowest terms.
+    /// Returns numerator and denominator, in lowest terms.
     #[must_use]
     pub const fn fraction(self) -> (u32, u32) {
         (self.parts, self.whole)
     }
 
-    /// This part of `amount`, rounded down; an amount above 2^43 counts as 2^43.
+    /// Returns this share of `amount`, rounded down; an amount above 2^43 counts as 2^43.
     #[must_use]
     #[expect(clippy::integer_division, reason = "at construction, and when a rate is set")]
     pub const fn of(self, amount: u64) -> u64 {
@@ -78,11 +78,11 @@ impl TinShare {
         if taken > 0 || self.whole == 0 {
             return amount;
         }
-        // Below 2^43 · 10^6 < 2^63.
+        // The product is below 2^43 · 10^6 < 2^63.
         amount * self.parts as u64 / self.whole as u64
     }
 
-    /// Of 2^32, rounded up.
+    /// Returns this share of 2^32, rounded up.
     pub(super) const fn of_2_32(self) -> u64 {
         let whole = if self.whole == 0 { 1 } else { self.whole };
         ((self.parts as u64) << 32).div_ceil(whole as u64)
@@ -91,10 +91,10 @@ impl TinShare {
 
 /// The highest power of 7/8: that of the last of eight tins.
 const MOST_TIMES: u8 = 7;
-/// How a power of 7/8 begins.
+/// The prefix of a power of 7/8.
 const POWER: &str = "7/8^";
 
-/// The greatest common divisor, by Euclid; 1 for a divisor of 0. At most 30 steps below 10^6.
+/// Returns the greatest common divisor (Euclid); 1 for a divisor of 0. At most 30 steps below 10^6.
 const fn common_divisor(mut larger: u32, mut smaller: u32) -> u32 {
     while smaller > 0 {
         (larger, smaller) = (smaller, larger % smaller);
@@ -122,8 +122,8 @@ impl FromStr for TinShare {
             let times = times.filter(|times| (1..=MOST_TIMES).contains(times));
             return times.map(Self::sevenths).ok_or(TinPlanError::NoShare);
         }
-        // A list of one: the search for a single character has an index that can panic where it is
-        // not inlined.
+        // A slice of one `char` as pattern: the search for a single `char` indexes in a way that
+        // can panic where it is not inlined.
         if let Some((parts, whole)) = word.split_once(['/']) {
             let number = |digits: &str| match digits.starts_with('+') {
                 true => Err(TinPlanError::NoShare),
@@ -151,7 +151,7 @@ impl FromStr for TinShare {
 }
 
 impl TinShare {
-    /// [`TinShare::new`] of a fraction whose denominator is in range once it is in lowest terms.
+    /// Creates a share whose denominator is in range once it is in lowest terms.
     #[expect(clippy::integer_division, reason = "by a divisor that is not zero, at construction")]
     fn reduced(parts: u32, whole: u32) -> Result<Self, TinPlanError> {
         let divisor = common_divisor(whole, parts);

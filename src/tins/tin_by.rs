@@ -1,17 +1,17 @@
-//! Which header names a packet's class.
+//! Selection of the header that determines a packet's class.
 
 use flowhash::Parsed;
 
 use super::Dscp;
 use crate::keyword::by_word;
 
-/// Which header names the class of a packet, and so its tin.
+/// The header that determines the class of a packet, and so its tin.
 ///
-/// | word | what is looked at | otherwise |
+/// | keyword | header | otherwise |
 /// |---|---|---|
 /// | `dscp`, the default and CAKE's | the code point of the outermost IP header | ARP is CS7, other packets are CS0 |
-/// | `inner-dscp` | the code point of the innermost IP header that the parser read ([`Parsed::inner`]) | as `dscp` |
-/// | `priority` | the priority bits of the outermost VLAN tag (802.1Q), by [`Dscp::of_priority`] | as `dscp` where there is no tag |
+/// | `inner-dscp` | the code point of the innermost IP header that the parser read ([`Parsed::inner`]) | same as `dscp` |
+/// | `priority` | the priority bits of the outermost VLAN tag (802.1Q), by [`Dscp::of_priority`] | same as `dscp` without a tag |
 ///
 /// ```
 /// use freeboard::flowhash::parse;
@@ -39,10 +39,10 @@ pub enum TinBy {
 }
 
 impl TinBy {
-    /// All of them.
+    /// All choices.
     pub const ALL: &'static [Self] = &[Self::Dscp, Self::InnerDscp, Self::Priority];
 
-    /// Its word.
+    /// Returns its keyword.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -52,8 +52,9 @@ impl TinBy {
         }
     }
 
-    /// The code point by which a packet is classed. `priority` reads the bits of its tag
-    /// ([`vlan_priority`](flowhash::parse::vlan_priority)), and is asked only where they count.
+    /// Returns the code point that determines the class of a packet. `priority` reads the bits of
+    /// its tag ([`vlan_priority`](flowhash::parse::vlan_priority)) and is called only if they
+    /// matter.
     #[inline]
     #[must_use]
     pub fn dscp(self, parsed: &Parsed, priority: impl FnOnce() -> Option<u8>) -> Dscp {

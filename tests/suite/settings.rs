@@ -355,7 +355,7 @@ fn a_queue_is_built_of_words() {
         let error = QueueSettings::from_words(&words).unwrap_err();
         assert_eq!((error.offset, error.word.as_str()), (4, word));
         assert!(matches!(error.problem, SettingsProblem::NotOffered { .. }), "{error}");
-        assert!(error.to_string().contains("not offered"), "{error}");
+        assert!(error.to_string().contains("not supported"), "{error}");
     }
 }
 
@@ -500,8 +500,8 @@ fn settings_are_a_string_for_serde() {
     let wrong = "bandwidth 20mbit difserv4";
     let said = QueueSettings::from_words(wrong).unwrap_err().to_string();
     assert!(refused(&format!("\"{wrong}\"")).starts_with(&said));
-    assert!(refused("20").contains("expected settings in words"));
-    assert!(refused("null").contains("expected settings in words"));
+    assert!(refused("20").contains("expected settings as keywords"));
+    assert!(refused("null").contains("expected settings as keywords"));
 }
 
 /// Goal: what `tc -s qdisc` prints of a CAKE queue can be pasted. Method: the forms of such lines,

@@ -4,7 +4,7 @@ use super::super::plan::in_order;
 use super::super::{Tin, TinName, TinPlan, TinShare};
 use super::{ONE, TinMode, part};
 
-/// Each code point's tin: `lists` say it of those that are not in tin `default`.
+/// Maps code points to tins: `lists` has those that are not in tin `default`.
 #[expect(clippy::indexing_slicing, reason = "evaluated when the program is compiled")]
 const fn map(default: u8, lists: &[(u8, &[u8])]) -> [u8; 64] {
     let (mut map, mut list) = ([default; 64], 0);
@@ -20,7 +20,7 @@ const fn map(default: u8, lists: &[(u8, &[u8])]) -> [u8; 64] {
     map
 }
 
-/// By the upper three bits.
+/// Maps by the upper three bits.
 #[expect(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -57,7 +57,7 @@ const BEST_EFFORT: Tin = part("best-effort", 1, 1_024);
 const BULK: Tin = part("bulk", 16, 64);
 const VIDEO: Tin = part("video", 2, 512);
 const VOICE: Tin = part("voice", 4, 256);
-/// Bulk is shown before best effort.
+/// The order that shows bulk before best effort.
 const BULK_FIRST: [u8; 8] = [1, 0, 2, 3, 4, 5, 6, 7];
 
 impl TinMode {
@@ -65,7 +65,7 @@ impl TinMode {
     pub const ALL: &'static [Self] =
         &[Self::BestEffort, Self::Precedence, Self::Diffserv3, Self::Diffserv4, Self::Diffserv8];
 
-    /// Returns its word.
+    /// Returns its keyword.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl TinMode {
         }
     }
 
-    /// Returns its tins and their code points.
+    /// Returns its plan of tins.
     #[must_use]
     pub const fn plan(self) -> TinPlan {
         const BY_PRECEDENCE: TinPlan =
