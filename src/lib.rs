@@ -164,10 +164,11 @@ pub use storage::{Allocate, NoTable, Slices, Storage};
 pub use tins::{Dscp, Fwmark, Tin, TinBy, TinMode, TinName, TinPlan, TinPlanError, TinShare};
 pub use {flowhash, sched_core, shaper};
 
-/// Doc tests of the READMEs of repository and package, and of the guide.
+/// Doc tests of both READMEs and of the guides.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/disciplines/autorate.md")]
+#[doc = include_str!("../docs/guide/firmware.md")]
 #[doc = include_str!("../docs/guide/framing.md")]
 #[doc = include_str!("../docs/guide/library.md")]
 #[doc = include_str!("README.md")]
