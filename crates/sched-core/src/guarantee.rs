@@ -164,7 +164,7 @@ impl Guarantee {
     /// B-WFI adds up, that of the class weighed by the share in it: `α + ψ·α_class`, which in bytes
     /// of the link is `latency/ψ_class + latency_class`. `fairness` is between flows of the same
     /// class; between flows of different classes there is no such bound, because a class shares
-    /// among fewer flows what others do not use. `docs/disciplines/hosts.md`, section *Hierarchy*.
+    /// among fewer flows what others do not use. `docs/proofs/hierarchy.md`.
     ///
     /// # Errors
     /// As [`Share::part_of`].

@@ -12,7 +12,7 @@
 //!
 //! > `φ·W − W_flow ≤ α_0 + ψ_0·α_1 + ψ_0·ψ_1·α_2 + …`
 //!
-//! `docs/disciplines/hosts.md`, section *Hierarchy*, has the derivation.
+//! `docs/proofs/hierarchy.md` has the derivation.
 //!
 //! **Which flow schedulers.** What a class sends next may change with every arrival. So a flow
 //! scheduler is right here if it charges a class what it has sent when it has sent it:
