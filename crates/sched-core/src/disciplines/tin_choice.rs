@@ -19,7 +19,7 @@
 //! above can delay it.
 //!
 //! **Promises.** `r` is the rate of a tin, `C` the rate of the line, `L` the longest packet on the
-//! wire, `F` the [floor](TinChoice::with_floor). `docs/disciplines/tins.md` has the proofs. Behind
+//! wire, `F` the [floor](TinChoice::with_floor). `docs/proofs/tins.md` has the proofs. Behind
 //! the rule by share, in any interval of length `T`:
 //!
 //! - *Priority has an end.* While tin `t` of `n` is within its share it is sent at most `r·T + 2^(n

@@ -1,7 +1,7 @@
 //! A victim host under attack, side by side behind every discipline: what isolation is worth.
 //!
 //! The scenario and what is assumed is [`crate::experiments::attacks::scenario`]; what must hold is
-//! derived in `docs/isolation.md`.
+//! stated in `docs/isolation.md`.
 
 pub mod scenario;
 

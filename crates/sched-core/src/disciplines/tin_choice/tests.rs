@@ -383,7 +383,7 @@ fn the_bound_of_a_share_is_nearly_reached() {
         assert!(short <= slack, "{short} of {slack}");
         most = most.max(short);
     }
-    // `docs/disciplines/tins.md` has this figure.
+    // `docs/proofs/tins.md` has this figure.
     assert_eq!(most * 100 / slack, 98, "{most} of {slack}");
 }
 
