@@ -359,7 +359,7 @@ fn a_tin_of_a_mode_is_read_back_in_another_plan() {
 /// what it does not name is in the tin of the last row.
 #[test]
 fn the_page_of_tins_says_where_each_code_point_goes() {
-    let page = include_str!("../../docs/disciplines/tins.md");
+    let page = include_str!("../../docs/tables/code-points.md");
     let cells = |row: &'static str| -> Vec<&str> {
         row.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect()
     };

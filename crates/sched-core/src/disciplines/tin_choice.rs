@@ -20,7 +20,7 @@
 //!
 //! **Guarantees.** Let `r` be the rate of a tin, `C` the rate of the link, `L` the longest packet
 //! on the wire, and `F` the [floor](TinChoice::with_floor). For the proofs see
-//! `docs/disciplines/tins.md`. By share, in any interval of length `T`:
+//! `docs/proofs/tins.md`. By share, in any interval of length `T`:
 //!
 //! - *Priority is limited.* While tin `t` of `n` is within its share it sends at most `r·T + 2^(n −
 //!   t + 1)·L` bytes.

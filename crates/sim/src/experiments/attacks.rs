@@ -1,7 +1,7 @@
 //! A victim host under attack, side by side behind every discipline: what isolation is worth.
 //!
 //! The scenario and what is assumed is [`crate::experiments::attacks::scenario`]; what must hold is
-//! derived in `docs/isolation.md`.
+//! stated in `docs/isolation.md`.
 
 pub mod scenario;
 
@@ -171,7 +171,7 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
     let ms = |value: Option<f64>| value.map_or("none delivered".to_owned(), |ms| fixed(ms, 3));
     vec![
         Sentence {
-            claim: "G1: behind Isolated no sparse packet is lost or waits longer than ((H-1)(Q+L)+(H-2)Q+L)/C in any \
+            claim: "G1: behind Isolated no sparse packet is lost or waits longer than ((H-1)(3Q+L)+(H-2)Q+L)/C in any \
                     attack but by forged sources, and by port in none"
                 .to_owned(),
             measured: format!(

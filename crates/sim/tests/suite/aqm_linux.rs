@@ -10,5 +10,5 @@ use crate::documents::{Run, document};
 fn every_sentence_holds_and_the_document_shows_the_table() {
     let run = Run::of("aqm-linux", &["--seeds", "5"]);
     run.assert_verdicts(27, 0);
-    run.assert_shown_in(document!("docs/disciplines/aqm_linux.md"));
+    run.assert_shown_in(document!("docs/tables/aqm-linux.md"));
 }

@@ -8,7 +8,7 @@ use crate::documents::{Run, document};
 fn every_sentence_holds_and_the_documents_show_the_tables() {
     let run = Run::of("attacks", &["--seeds", "2"]);
     run.assert_verdicts(10, 0);
-    run.assert_shown_in(document!("docs/isolation.md"));
+    run.assert_shown_in(document!("docs/tables/attacks.md"));
 }
 
 /// The row of a table of the text, its columns from the right: G1, by port, Isolated, SQF, DRR++.
@@ -18,24 +18,33 @@ fn cell<'a>(text: &'a str, table: &str, row: &str, from_right: usize) -> &'a str
     line.split_whitespace().rev().nth(from_right).unwrap()
 }
 
-/// README compares hosts isolated with DRR++, by two attacks; isolation.md begins with one of these
-/// figures.
+/// README.md and docs/isolation.md compare isolated hosts with DRR++ under some of the attacks.
 #[test]
-fn the_readme_has_the_figures_of_the_page() {
+fn the_readme_and_the_page_have_the_figures_of_the_table() {
+    let tables = include_str!("../../../../docs/tables/attacks.md");
     let page = include_str!("../../../../docs/isolation.md");
     let readme = include_str!("../../../../README.md");
+    let figures = |row, column| {
+        let bulk = cell(tables, "bulk, Mbit/s", row, column);
+        let sparse = cell(tables, "delivered of 100 sparse", row, column);
+        format!("{bulk} Mbit/s, {sparse} %")
+    };
+    let has = |text: &str, all: &[String]| {
+        text.lines().any(|line| all.iter().all(|figures| line.contains(figures)))
+    };
     for row in ["J03 J05 1,000 flows", "J01 J02 a flow a packet, 1514 B"] {
-        let [alone, isolated] = [4, 2].map(|column| {
-            let bulk = cell(page, "bulk, Mbit/s", row, column);
-            let sparse = cell(page, "delivered of 100 sparse", row, column);
-            format!("{bulk} Mbit/s, {sparse} %")
-        });
-        let line = readme.lines().find(|line| line.contains(&alone));
-        assert!(
-            line.is_some_and(|line| line.contains(&isolated)),
-            "README lacks {alone}, {isolated}"
-        );
+        let all = [4, 2].map(|column| figures(row, column));
+        assert!(has(readme, &all), "README.md lacks {all:?}");
     }
-    let bulk = cell(page, "bulk, Mbit/s", "J03 J05 1,000 flows", 4);
-    assert!(page.contains(&format!("by flows your upload keeps {bulk} Mbit/s, by hosts 49.84")));
+    for (row, attack) in [
+        ("J03 J05 1,000 flows", "1,000 flows (J03, J05)"),
+        ("J01 J02 a flow a packet, 1514 B", "a new flow per packet (J01, J02)"),
+        ("J06 a source a packet", "a new source per packet (J06)"),
+    ] {
+        let line = format!("| {attack} | {} |", [4, 2, 1].map(|at| figures(row, at)).join(" | "));
+        assert!(page.contains(&line), "docs/isolation.md lacks {line}");
+    }
+    let [flows, hosts] = [4, 2].map(|column| cell(tables, "bulk, Mbit/s", "J03 J05 1,000", column));
+    let kept = format!("by flow your upload keeps {flows} Mbit/s, with host isolation {hosts}");
+    assert!(page.contains(&kept), "docs/isolation.md lacks: {kept}");
 }

@@ -8,6 +8,6 @@ use crate::documents::{Run, document};
 fn every_sentence_holds_and_the_documents_show_the_table_and_the_picture() {
     let run = Run::of("autorate", &[]);
     run.assert_verdicts(10, 0);
-    run.assert_shown_in(document!("docs/disciplines/autorate.md"));
+    run.assert_shown_in(document!("docs/tables/autorate.md"));
     run.assert_drew(document!("docs/autorate.svg"));
 }

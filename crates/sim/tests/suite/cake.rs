@@ -19,11 +19,11 @@ macro_rules! figures {
 }
 
 figures! {
-    algorithm_1 "cake-alg1" 4 "docs/disciplines/cake.md"
+    algorithm_1 "cake-alg1" 4 "docs/tables/cake-alg1.md"
     figure_1 "cake-fig1" 7 "docs/disciplines/flow_table.md"
-    figure_2 "cake-fig2" 3 "docs/disciplines/cake.md"
-    figure_3 "cake-fig3" 21 "docs/disciplines/hosts.md"
-    figure_4 "cake-fig4" 5 "docs/disciplines/cake.md"
-    figure_5 "cake-fig5" 9 "docs/disciplines/cake.md"
-    figure_6 "cake-fig6" 19 "docs/disciplines/ack_filter.md"
+    figure_2 "cake-fig2" 3 "docs/tables/cake-fig2.md"
+    figure_3 "cake-fig3" 21 "docs/tables/cake-fig3.md"
+    figure_4 "cake-fig4" 5 "docs/tables/cake-fig4.md"
+    figure_5 "cake-fig5" 9 "docs/tables/cake-fig5.md"
+    figure_6 "cake-fig6" 19 "docs/tables/cake-fig6.md"
 }

@@ -7,5 +7,5 @@ use crate::documents::{Run, document};
 fn every_sentence_holds_and_the_documents_show_the_tables() {
     let run = Run::of("codel-rfc", &[]);
     run.assert_verdicts(4, 0);
-    run.assert_shown_in(document!("docs/disciplines/aqm_numbers.md"));
+    run.assert_shown_in(document!("docs/tables/codel-rfc.md"));
 }

@@ -10,6 +10,6 @@ use crate::documents::{Run, document};
 fn every_sentence_holds_and_the_documents_show_table_and_picture() {
     let run = Run::of("l4s", &[]);
     run.assert_verdicts(7, 0);
-    run.assert_shown_in(document!("docs/disciplines/l4s.md"));
+    run.assert_shown_in(document!("docs/tables/l4s.md"));
     run.assert_drew(document!("docs/l4s.svg"));
 }

@@ -8,5 +8,5 @@ use crate::documents::{Run, document};
 fn every_sentence_holds_and_the_document_shows_the_table() {
     let run = Run::of("narrow-uplink", &[]);
     run.assert_verdicts(7, 0);
-    run.assert_shown_in(document!("docs/disciplines/ack_filter.md"));
+    run.assert_shown_in(document!("docs/tables/narrow-uplink.md"));
 }

@@ -390,7 +390,7 @@ fn the_bound_of_a_share_is_nearly_reached() {
         assert!(short <= slack, "{short} of {slack}");
         most = most.max(short);
     }
-    // This figure is quoted in `docs/disciplines/tins.md`.
+    // This figure is quoted in `docs/proofs/tins.md`.
     assert_eq!(most * 100 / slack, 98, "{most} of {slack}");
 }
 
