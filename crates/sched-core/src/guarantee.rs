@@ -2,7 +2,7 @@
 //!
 //! Everything is in bytes. Where time is meant it is *link time*: the bytes that the link sends in
 //! it, so that a bound of `n` link bytes is `n/R` seconds at rate `R`. `docs/guarantees.md` has
-//! definitions and derivations.
+//! the definitions, `docs/proofs` the derivations.
 
 use core::num::{NonZeroU64, NonZeroU128};
 

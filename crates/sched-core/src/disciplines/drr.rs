@@ -21,7 +21,7 @@
 //!
 //! The bounds follow from the accounting of visits. In `n` turns of k every other flow has at most
 //! `n + 1`. What a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most
-//! `L̄`. `docs/disciplines/drr.md` has the derivation.
+//! `L̄`. `docs/proofs/drr.md` has the derivation.
 //!
 //! A flow's packets may be dropped meanwhile, the last one too: only service changes what a flow
 //! owes, and whether it is sparse. A flow that loses its last packet in its turn is like a flow

@@ -146,7 +146,7 @@ where
     /// floor. With a floor it waits for less than `(2 + 1/(k − 1))·L` bytes: for the packet on the
     /// wire, and for packets of the floor. The packets of the floor are together less than `L +
     /// L/(k − 1)`. The flows with the shortest queues have `(k − 1)/k` of the line. The derivation
-    /// is in `docs/guarantees.md`.
+    /// is in `docs/proofs/queues.md`.
     ///
     /// Flows that are backlogged now stand in line by their number.
     ///

@@ -1,4 +1,4 @@
-//! What DRR promises a flow (`docs/guarantees.md` has the derivations).
+//! What DRR promises a flow (`docs/proofs/drr.md` has the derivation).
 
 use super::{Drr, DrrFlow};
 use crate::flow_scheduler::Table;

@@ -16,7 +16,7 @@
 //! After the round a flow that returns has a whole turn again.
 //!
 //! **Invariant.** While a flow k stays backlogged, it ends a turn between the beginnings of any two
-//! turns of another flow in which that one is served. `docs/disciplines/drr.md` has the proof and
+//! turns of another flow in which that one is served. `docs/proofs/drr.md` has the proof and
 //! the bounds.
 
 use core::fmt;

@@ -1,4 +1,4 @@
-//! What QFQ promises a flow (`docs/guarantees.md` has the derivations).
+//! What QFQ promises a flow (`docs/proofs/fair-queueing.md` has the derivation).
 
 use core::num::{NonZeroU32, NonZeroU64};
 

@@ -1,4 +1,4 @@
-//! What QFQ+ promises a flow (`docs/disciplines/qfq.md`, section *QFQ+*, has the derivation).
+//! What QFQ+ promises a flow (`docs/proofs/fair-queueing.md` has the derivation).
 
 use core::num::NonZeroU64;
 
