@@ -8,8 +8,8 @@ use sim::experiments::sparse::scenario::{self, Queueing, Setup, run};
 use crate::documents::{Run, document};
 
 /// Goal: a change of any flow scheduler, transport or link shows here as a difference to look at.
-/// Method: ten seeds, those of the documented table; `docs/tables/sparse.md` has the tables
-/// and the sentences to the last digit, and says why some of them fail.
+/// Method: ten seeds, those of the documented table; `docs/tables/sparse.md` has the tables and
+/// the checks to the last digit, `docs/disciplines/sparse.md` says why some of them fail.
 #[test]
 #[ignore = "45 seconds: `cargo xtask check` runs it"]
 fn the_document_shows_the_tables_and_which_sentences_fail() {
