@@ -21,7 +21,7 @@
 //!
 //! The bounds follow from the accounting of turns. In `n` turns of k every other flow has at most
 //! `n + 1`. The bytes a flow sends in `n` turns differ from `n·Q` by the change of its debt, at
-//! most `L̄`. For the derivation see `docs/disciplines/drr.md`.
+//! most `L̄`. For the derivation see `docs/proofs/drr.md`.
 //!
 //! A flow's packets may be dropped at any time, including the last one: only service changes a
 //! flow's debt and whether it is sparse. A flow that loses its last packet within its turn is

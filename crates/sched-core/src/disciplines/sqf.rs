@@ -151,7 +151,7 @@ where
     /// bytes of other flows. With a floor it waits for less than `(2 + 1/(k − 1))·L` bytes: for the
     /// packet in transmission, and for floor packets, which are together less than `L + L/(k − 1)`.
     /// The flows with the shortest queues get `(k − 1)/k` of the link. For the derivation see
-    /// `docs/guarantees.md`.
+    /// `docs/proofs/queues.md`.
     ///
     /// ```
     /// use sched_core::{FloorShare, FlowId, FlowScheduler, LengthFlow, ShortestQueue, WaitingFlow};

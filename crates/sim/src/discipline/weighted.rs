@@ -63,7 +63,7 @@ impl Weighted {
 
     /// The T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time. It is
     /// by how much a packet of `flow` may leave later than on a line of the flow's own, after all
-    /// that the flow had queued (`docs/disciplines/qfq.md`). `None` for a FIFO, which promises
+    /// that the flow had queued (`docs/guarantees.md`). `None` for a FIFO, which promises
     /// nothing, and where [`Weighted::behind`] would fail.
     #[must_use]
     pub fn t_wfi(self, flows: &[WeightedFlow], flow: FlowId, len: u32) -> Option<u64> {

@@ -3,7 +3,7 @@
 //! What SQF-VBR leaves to future work. SQF alone prefers the user that
 //! splits its traffic, fair queueing alone cuts down a video that asks for more than an equal part
 //! of its user's share; one above the other does neither. The scenario is
-//! [`crate::experiments::users_sqf::scenario`], the bound is derived in `docs/guarantees.md`.
+//! [`crate::experiments::users_sqf::scenario`], the bound is derived in `docs/proofs/queues.md`.
 
 mod report;
 pub mod scenario;

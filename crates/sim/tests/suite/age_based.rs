@@ -8,5 +8,5 @@ use crate::documents::{Run, document};
 fn every_sentence_holds_and_the_documents_show_the_tables() {
     let run = Run::of("age-based", &[]);
     run.assert_verdicts(17, 0);
-    run.assert_shown_in(document!("docs/disciplines/age.md"));
+    run.assert_shown_in(document!("docs/tables/age-based.md"));
 }

@@ -20,7 +20,7 @@ macro_rules! figures {
 
 figures! {
     algorithm_1 "cake-alg1" 4 "docs/tables/cake-alg1.md"
-    figure_1 "cake-fig1" 7 "docs/disciplines/flow_table.md"
+    figure_1 "cake-fig1" 7 "docs/tables/cake-fig1.md"
     figure_2 "cake-fig2" 3 "docs/tables/cake-fig2.md"
     figure_3 "cake-fig3" 21 "docs/tables/cake-fig3.md"
     figure_4 "cake-fig4" 5 "docs/tables/cake-fig4.md"

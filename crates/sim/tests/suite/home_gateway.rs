@@ -177,10 +177,7 @@ fn the_table_of_the_default_run_is_the_recorded_one() {
 #[test]
 fn the_page_shows_the_recorded_table_and_the_chart_of_that_run() {
     let page = include_str!("../../../../docs/tables/home-gateway.md");
-    assert!(
-        page.contains(include_str!("../data/home_gateway.txt")),
-        "docs/tables/home-gateway.md"
-    );
+    assert!(page.contains(include_str!("../data/home_gateway.txt")), "docs/tables/home-gateway.md");
     let drawn = chart(&Setup::default(), outcomes());
     assert!(drawn == include_str!("../../../../docs/home-gateway.svg"), "docs/home-gateway.svg");
 }

@@ -10,14 +10,14 @@ fn sim(words: &[&str]) -> Output {
 }
 
 /// Goal: a change of any discipline, source or link shows here as a difference to look at, and the
-/// documents show what the command prints. Method: `docs/disciplines/qfq.md` has its tables to the
+/// documents show what the command prints. Method: `docs/tables/qfq-fig7.md` has its tables to the
 /// last digit, `docs/qfq-fig7.svg` is its picture, and nothing else is written.
 #[test]
 #[ignore = "half a minute: `cargo xtask check` runs it"]
 fn every_sentence_holds_and_the_documents_show_the_tables_and_the_picture() {
     let run = Run::of("qfq-fig7", &[]);
     run.assert_verdicts(8, 0);
-    run.assert_shown_in(document!("docs/disciplines/qfq.md"));
+    run.assert_shown_in(document!("docs/tables/qfq-fig7.md"));
     run.assert_drew(document!("docs/qfq-fig7.svg"));
     let files = std::fs::read_dir(run.folder()).unwrap().map(|file| file.unwrap().file_name());
     assert_eq!(files.collect::<Vec<_>>(), ["qfq-fig7.svg"]);

@@ -1,4 +1,4 @@
-//! Bounds that DRR guarantees to a flow (for the derivations see `docs/guarantees.md`).
+//! Bounds that DRR guarantees to a flow (for the derivations see `docs/proofs/drr.md`).
 
 use super::{Drr, DrrFlow};
 use crate::flow_scheduler::Table;

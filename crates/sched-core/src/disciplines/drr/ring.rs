@@ -17,7 +17,7 @@
 //!
 //! **Invariant.** While a flow k stays backlogged, it ends a turn between the beginnings of any two
 //! turns of another flow in which that flow is served. For the proof and the bounds see
-//! `docs/disciplines/drr.md`.
+//! `docs/proofs/drr.md`.
 
 use core::fmt;
 

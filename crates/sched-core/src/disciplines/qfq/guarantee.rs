@@ -1,4 +1,4 @@
-//! Bounds that QFQ guarantees to a flow (for the derivations see `docs/guarantees.md`).
+//! Bounds that QFQ guarantees to a flow (for the derivations see `docs/proofs/fair-queueing.md`).
 
 use core::num::{NonZeroU32, NonZeroU64};
 

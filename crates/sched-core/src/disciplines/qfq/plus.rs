@@ -7,7 +7,7 @@
 //! groups, slots and sets are touched once in about `2M` packets of mean length, and a flow that
 //! comes or goes does not touch them as long as its aggregate stays backlogged. Source: QFQ+ of
 //! Valente, *Providing near-optimal fair-queueing guarantees at round-robin amortized cost* (`QFQ+`
-//! in `docs/disciplines/qfq.md`).
+//! in `docs/disciplines/qfq_plus.md`).
 //!
 //! QFQ+ pays off if many flows are alike. A flow that is the only one of its class is an aggregate
 //! of its own, and is then served as by QFQ, but at a higher cost.

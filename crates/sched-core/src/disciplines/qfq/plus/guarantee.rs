@@ -1,4 +1,4 @@
-//! Bounds that QFQ+ guarantees to a flow (for the derivation see `docs/disciplines/qfq.md`, section
+//! Bounds that QFQ+ guarantees to a flow (for the derivation see `docs/proofs/fair-queueing.md`, section
 //! *QFQ+*).
 
 use core::num::NonZeroU64;
