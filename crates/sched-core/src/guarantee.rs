@@ -165,8 +165,7 @@ impl Guarantee {
     /// B-WFI adds up, that of the class weighted by the share in it: `α + ψ·α_class`, which in
     /// bytes of the link is `latency/ψ_class + latency_class`. `fairness` holds between flows of
     /// the same class. Between flows of different classes there is no such bound, because a class
-    /// with fewer flows divides unused capacity among fewer. See `docs/proofs/hierarchy.md`,
-    /// section *Hierarchy*.
+    /// with fewer flows divides unused capacity among fewer. See `docs/proofs/hierarchy.md`.
     ///
     /// # Errors
     /// See [`Share::part_of`].

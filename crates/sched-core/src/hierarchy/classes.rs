@@ -12,7 +12,7 @@
 //!
 //! > `φ·W − W_flow ≤ α_0 + ψ_0·α_1 + ψ_0·ψ_1·α_2 + …`
 //!
-//! See `docs/proofs/hierarchy.md`, section *Hierarchy*, for the derivation.
+//! See `docs/proofs/hierarchy.md` for the derivation.
 //!
 //! **Suitable flow schedulers.** The next packet of a class may change with every arrival. So a
 //! suitable flow scheduler charges a class for a packet when it is sent: [`Qfq`](crate::Qfq),

@@ -1,5 +1,5 @@
-//! Bounds that QFQ+ guarantees to a flow (for the derivation see `docs/proofs/fair-queueing.md`, section
-//! *QFQ+*).
+//! Bounds that QFQ+ guarantees to a flow (`docs/proofs/fair-queueing.md` has
+//! the derivation).
 
 use core::num::NonZeroU64;
 
