@@ -1,7 +1,7 @@
 //! What a queue holds and what has become of packets: plain structs, for `serde` too.
 //!
 //! Reading them changes nothing. What is counted is counted anyway; what is read of flows and hosts
-//! is the queues themselves, walked when they are asked for. `docs/guide/statistics.md` has the
+//! is the queues themselves, walked when they are asked for. `docs/guide/metrics.md` has the
 //! shape in JSON.
 
 #[cfg(feature = "alloc")]
