@@ -1,7 +1,7 @@
 //! Statistics of a queue as plain structs, serializable with `serde`.
 //!
 //! Reading them changes nothing and needs no counters of its own: flows and hosts are read from the
-//! queues themselves when called. `docs/guide/statistics.md` has the JSON form.
+//! queues themselves when called. `docs/guide/metrics.md` has the JSON form.
 
 #[cfg(feature = "alloc")]
 use sched_core::DelayHistogram;

@@ -285,7 +285,7 @@ fn the_json_is_that_of_the_guide() {
         delays.add(queue.isolated().waited(packet, now));
     }
     let snapshot = queue.snapshot(Nanos::from_millis(5), Some(&delays));
-    let guide = include_str!("../../docs/guide/statistics.md");
+    let guide = include_str!("../../docs/guide/metrics.md");
     let shown = guide.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
     let shown: serde_json::Value = serde_json::from_str(shown.expect("a block of JSON")).unwrap();
     assert_eq!(serde_json::to_value(&snapshot).unwrap(), shown);

@@ -1,7 +1,7 @@
 //! Tests of what is written elsewhere: the units, the example of a configuration, and the commands
 //! of the documentation are read by the program's own parser.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -181,8 +181,9 @@ fn the_example_of_a_configuration_says_what_its_comments_say() {
     assert_eq!((config.weights.len(), config.rates.len(), config.ceils.len()), (1, 1, 1));
 }
 
-const PAGES: [&str; 2] =
-    [include_str!("../../../docs/guide/gateway.md"), include_str!("../../../README.md")];
+const OPTIONS: &str = include_str!("../../../docs/guide/gateway-options.md");
+const PAGES: [&str; 3] =
+    [include_str!("../../../docs/guide/gateway.md"), OPTIONS, include_str!("../../../README.md")];
 
 /// The code of all pages with its language: blocks, a line continued in the next as one, and what
 /// stands between backticks in text, which has none.
@@ -237,6 +238,22 @@ fn every_option_of_the_pages_is_accepted() {
         }
     }
     assert!(found >= 7, "{found}");
+}
+
+/// Goal: the page of options has a row for each option, and none for another. Method: the options
+/// of the help.
+#[test]
+fn the_page_of_options_has_every_option() {
+    let Ok(Request::Say(help)) = parse(["--help".into()]) else { panic!("no help") };
+    let first = |line: &str| {
+        line.split(|c: char| !c.is_alphanumeric() && c != '-').next().map(str::to_owned)
+    };
+    let named: BTreeSet<String> =
+        help.lines().filter_map(|line| first(line.strip_prefix("      --")?)).collect();
+    let written: BTreeSet<String> =
+        OPTIONS.lines().filter_map(|line| first(line.strip_prefix("| `--")?)).collect();
+    assert!(named.len() > 40, "{named:?}");
+    assert_eq!(named, written);
 }
 
 #[test]

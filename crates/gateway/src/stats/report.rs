@@ -14,7 +14,7 @@ use crate::stats::histogram::Histogram;
 use crate::stats::host_terms::HostTerms;
 use crate::stats::tin_delays::TinDelays;
 
-/// Of the format of reports, which `docs/guide/statistics.md` describes.
+/// Of the format of reports, which `docs/guide/metrics.md` describes.
 pub(super) const VERSION: u32 = 1;
 
 /// What has become of changes of the configuration.

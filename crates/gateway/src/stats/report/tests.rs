@@ -7,7 +7,7 @@ use crate::stats::metrics::metrics;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const PAGE: &str = include_str!("../../../../../docs/guide/statistics.md");
+const PAGE: &str = include_str!("../../../../../docs/guide/metrics.md");
 
 /// Both directions, with a host that has sent and lost a packet.
 fn directions(rate: &str) -> [Direction; 2] {
@@ -40,7 +40,7 @@ fn following() -> Following {
 /// The code between backticks in the tables and the text of the page, where it is about the
 /// gateway.
 fn on_page() -> BTreeSet<&'static str> {
-    let (of_gateway, _) = PAGE.split_once("\n## Of the library\n").expect("both are there");
+    let (of_gateway, _) = PAGE.split_once("\n## Library: snapshot\n").expect("both are there");
     of_gateway.split('`').skip(1).step_by(2).collect()
 }
 
