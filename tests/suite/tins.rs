@@ -253,10 +253,7 @@ fn a_faulty_plan_is_refused_with_what_is_accepted() {
     );
     let own = TinPlan::new(&[planned("rest", "1")]).unwrap().with_default("game").unwrap_err();
     assert_eq!(own, TinPlanError::UnknownTin { name, mode: None });
-    assert_eq!(
-        own.to_string(),
-        "no tin is named `game` (expected the name of one of the caller's tins)"
-    );
+    assert_eq!(own.to_string(), "no tin is named `game` (expected the name of a given tin)");
     assert_eq!(plan.with(Dscp::EF, "no name"), Err(TinPlanError::Name));
     let once = plan.with(Dscp::EF, "video").unwrap();
     assert_eq!(once.with(Dscp::EF, "voice"), Err(TinPlanError::Twice(Dscp::EF)));
