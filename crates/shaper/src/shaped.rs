@@ -281,7 +281,8 @@ impl<S: ?Sized> Shaped<S> {
     /// addition per drop and a comparison per packet.
     ///
     /// ```
-    /// use sched_core::{CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue};
+    /// use sched_core::{CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowQueues};
+    /// use sched_core::{Limits, Queue};
     /// use shaper::{Overhead, Rate, Shaped, Shaper};
     ///
     /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
