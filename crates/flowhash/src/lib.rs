@@ -60,7 +60,6 @@
 //! - [`flow_table`] explains when a queue is in use, collisions, and changing the key.
 //! - The package `freeboard` combines this crate with `sched_core` and `shaper` in its
 //!   `SmartQueue`.
-//! ```
 #![no_std]
 #![deny(
     clippy::indexing_slicing,
