@@ -24,7 +24,8 @@
 //! device that writes another source address into each frame would count as many hosts.
 //!
 //! VLAN tags, the traffic class and the IPv4 identification are not part of a key, because they
-//! change within a flow. Unless a [`Parser`](crate::Parser) follows it, a tunnel is one flow.
+//! change within a flow. Unless a [`Parser`](crate::Parser) follows it, a tunnel is one flow. The
+//! use of the IPv6 flow label is the default; [`FlowLabels`](crate::FlowLabels) has others.
 
 use crate::FlowHasher;
 

@@ -29,6 +29,9 @@ impl Overhead {
     /// | `via-ethernet` | none |
     /// | `(docsis)` | none; `tc` prints a link's name like this: `overhead 18 mpu 64 (docsis)` |
     ///
+    /// Link names are those of the constants of [`Overhead`], in lower case with hyphens, and
+    /// `xg-pon`.
+    ///
     /// **Layers inside the link** are listed from the inside out, anywhere among the link keywords:
     /// `gre wireguard pppoe-ptm` is GRE in WireGuard on a VDSL2 link with PPPoE. Names:
     /// `wireguard`, `wireguard6`, `esp`, `esp6`, `esp-udp`, `gre`, `gre6`, `vxlan`, `vxlan6`,

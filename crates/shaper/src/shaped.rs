@@ -17,7 +17,7 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 /// *when* and knows no flows. A packet is charged its length on the wire when it leaves, with the
 /// [`Overhead`] set at that time. The inner scheduler's own counters use the length given at
 /// enqueue, so a change of the overhead never unbalances them. Packets that the scheduler drops are
-/// not charged, since they never reach the link.
+/// not charged, since they never reach the link, except with [ingress](#ingress).
 ///
 /// [`dequeue_segmented`](Shaped::dequeue_segmented) charges super-packets segment by segment.
 ///
