@@ -28,7 +28,7 @@ fn settings_name_the_value_and_what_is_accepted() {
         ),
         (
             "nat overhead wash",
-            "at byte 4, `overhead`: needs a whole number in -64..=256 after it, and has `wash`",
+            "at byte 4, `overhead`: expected a whole number from -64 to 256 after it, found `wash`",
         ),
     ] {
         assert_eq!(QueueSettings::from_words(words).unwrap_err().to_string(), text);

@@ -97,7 +97,7 @@ fn an_error_points_at_the_word() {
         let given = given.map(QuotedWord::new);
         SettingsProblem::Link(KeywordProblem::Number { accepted, given })
     };
-    let overhead = |given| number("whole number in -64..=256", given);
+    let overhead = |given| number("whole number from -64 to 256", given);
     for (words, at, problem) in [
         ("nat difserv4", "difserv4", unknown(Some("diffserv4"))),
         ("pppoe-ptn", "pppoe-ptn", unknown(Some("pppoe-ptm"))),
@@ -112,8 +112,8 @@ fn an_error_points_at_the_word() {
         ("nat overhead", "overhead", overhead(None)),
         ("overhead nat", "overhead", overhead(Some("nat"))),
         ("overhead nat 44", "overhead", overhead(Some("nat"))),
-        ("atm mpu rtt 30ms 96", "mpu", number("whole number in 0..=256", Some("rtt"))),
-        ("pad diffserv4 16", "pad", number("power of two in 1..=128", Some("diffserv4"))),
+        ("atm mpu rtt 30ms 96", "mpu", number("whole number from 0 to 256", Some("rtt"))),
+        ("pad diffserv4 16", "pad", number("power of two from 1 to 128", Some("diffserv4"))),
         ("tin a tin b share 5/4", "5/4", tins(TinPlanError::Share { parts: 5, whole: 4 })),
         ("tin a tin b share 0", "0", tins(TinPlanError::Share { parts: 0, whole: 1 })),
         ("tin a tin b share all", "all", tins(TinPlanError::NoShare)),

@@ -1,21 +1,21 @@
-//! TCP acknowledgements: what a segment says to the sender of the data it acknowledges, if it says
-//! nothing else.
+//! Pure TCP acknowledgements: segments without other information for the sender of the data.
 //!
 //! **Source.** RFC 9293 (header), RFC 2018 and 2883 (SACK, duplicate SACK), RFC 7323 (timestamps),
 //! RFC 3168 (ECN).
 
 use crate::{Ending, FlowKey, Parsed};
 
-/// A TCP segment that is an acknowledgement and nothing else.
+/// A TCP segment that is a pure acknowledgement.
 ///
-/// No payload; of the flags ACK, and perhaps ECE and CWR; of the options padding, SACK, timestamps
-/// and MD5. A segment with anything else is none, for one with reserved bits (accurate ECN has one
-/// of these), with another option, with an option that is cut, or with one that stands twice.
+/// It has no payload, the flag ACK and optionally ECE and CWR, and no options except padding, SACK,
+/// timestamps and MD5. A segment with anything else is not read as an `Ack`: reserved bits
+/// (accurate ECN uses one of them), other options, truncated options, or an option that occurs
+/// twice.
 ///
 /// ```
 /// use flowhash::{Ack, parse};
 ///
-/// // From 10.0.0.1 port 80 to 10.0.0.2 port 8080: 1,000 is acknowledged, with a timestamp.
+/// // From 10.0.0.1 port 80 to 10.0.0.2 port 8080: acknowledges 1,000, with a timestamp.
 /// let mut packet = vec![0x45, 0, 0, 52, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
 /// packet.extend([0, 80, 0x1f, 0x90, 0, 0, 0, 7, 0, 0, 0x03, 0xe8, 0x80, 0x10, 1, 0, 0, 0, 0, 0]);
 /// packet.extend([1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 4]);
@@ -25,7 +25,7 @@ use crate::{Ending, FlowKey, Parsed};
 /// assert_eq!(ack.timestamps.map(|stamps| (stamps.value, stamps.echo)), Some((5, 4)));
 /// assert_eq!(ack.sack.as_slice(), []);
 ///
-/// // With FIN it says more.
+/// // With FIN it is not a pure acknowledgement.
 /// packet[33] |= 1;
 /// assert_eq!(Ack::read(&packet, &parse::ip(&packet)), None);
 /// ```
@@ -33,39 +33,39 @@ use crate::{Ending, FlowKey, Parsed};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Ack {
-    /// Addresses and ports, of the innermost header that was read.
+    /// Addresses and ports of the innermost header that was read.
     pub connection: FlowKey,
-    /// The sequence number of the segment itself.
+    /// Sequence number of the segment itself.
     pub seq: u32,
-    /// All data before this sequence number has arrived.
+    /// Acknowledgement number: all data before it has arrived.
     pub number: u32,
-    /// The window as it stands in the header, not scaled.
+    /// Window field of the header, not scaled.
     pub window: u16,
-    /// The echo of a congestion mark (RFC 3168 §6.1).
+    /// Echo of a congestion mark (RFC 3168 §6.1).
     pub ece: bool,
-    /// The window was reduced (RFC 3168 §6.1).
+    /// Congestion window reduced (RFC 3168 §6.1).
     pub cwr: bool,
-    /// The segment itself has a congestion mark, in its outermost IP header or in its own: the end
-    /// of a tunnel keeps a mark of either (RFC 6040 §4.2).
+    /// True if the segment itself has a congestion mark, in its outermost or its own IP header: the
+    /// end of a tunnel keeps a mark in either (RFC 6040 §4.2).
     pub marked: bool,
-    /// Timestamps, if there are any.
+    /// Timestamps, if present.
     pub timestamps: Option<Timestamps>,
-    /// Data that has arrived above [`number`](Self::number), and perhaps a duplicate.
+    /// Data that has arrived above [`number`](Self::number), possibly with a duplicate.
     pub sack: SackBlocks,
 }
 
-/// The timestamps of a segment (RFC 7323 §3).
+/// Timestamps of a TCP segment (RFC 7323 §3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Timestamps {
-    /// The clock of the segment's sender: TSval.
+    /// Clock of the segment's sender: TSval.
     pub value: u32,
-    /// The clock that is echoed: TSecr.
+    /// Echoed clock: TSecr.
     pub echo: u32,
 }
 
-/// Up to four blocks of sequence numbers, from the first to below the second, in the order of the
-/// segment (RFC 2018 §3).
+/// Up to four blocks of received data, as start and end (exclusive) sequence numbers, in the order
+/// of the segment (RFC 2018 §3).
 #[derive(Clone, Copy, Default)]
 pub struct SackBlocks {
     blocks: [(u32, u32); Self::MOST],
@@ -73,12 +73,12 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// The most that fit into the options.
+    /// Maximum number of blocks that fit into the options.
     pub const MOST: usize = 4;
-    /// None.
+    /// No blocks.
     pub const NONE: Self = Self { blocks: [(0, 0); Self::MOST], count: 0 };
 
-    /// The first four of `blocks`.
+    /// Creates blocks from the first four of `blocks`.
     #[must_use]
     pub fn new(blocks: impl IntoIterator<Item = (u32, u32)>) -> Self {
         let mut all = Self::NONE;
@@ -89,7 +89,7 @@ impl SackBlocks {
         all
     }
 
-    /// The blocks, the latest first, as a receiver sends them.
+    /// Returns the blocks, latest first, as a receiver sends them.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[(u32, u32)] {
@@ -139,13 +139,13 @@ const TIMESTAMPS: u8 = 8;
 const MD5: u8 = 19;
 
 impl Ack {
-    /// The longest frame that is looked at, in bytes. The longest acknowledgement over Ethernet
-    /// with two tags, PPPoE and an IPv4 tunnel has 210 bytes; extension headers of IPv6 may take
-    /// the rest.
+    /// Maximum length of frames that are read, in bytes. The longest acknowledgement over Ethernet
+    /// with two tags, PPPoE and an IPv4 tunnel has 210 bytes; IPv6 extension headers may take the
+    /// rest.
     pub const LONGEST: usize = 256;
 
-    /// An acknowledgement of a connection without options, for a caller that has no bytes: a
-    /// simulator, or a network card that reads headers.
+    /// Creates an acknowledgement without options, for callers without packet bytes, such as a
+    /// simulator or a network card that parses headers.
     #[must_use]
     pub const fn new(connection: FlowKey, seq: u32, number: u32) -> Self {
         Self {
@@ -161,14 +161,16 @@ impl Ack {
         }
     }
 
-    /// Reads the segment of which a parser of these bytes has said `parsed`; `None` if it is no
-    /// acknowledgement or says anything else. Behind a tunnel that the parser follows, the inner
-    /// segment is read; behind two and more it is none, since a header between the outermost and
-    /// the innermost may carry a mark.
+    /// Reads the acknowledgement in `frame`; `parsed` is a parser's result for the same bytes.
+    /// Returns `None` if it is not a pure acknowledgement.
     ///
-    /// The end of the segment is where the IP header says, so padding of a short Ethernet frame
-    /// does not count; a packet without a length of its own (0, as segmentation offload leaves it)
-    /// is none, nor is a fragment. Cost: O(1), a loop over 40 bytes of options at most.
+    /// In a tunnel that the parser follows, the inner segment is read. In two or more nested
+    /// tunnels the result is `None`, because a header between the outermost and the innermost may
+    /// carry a mark.
+    ///
+    /// The segment ends where the IP header says, so padding of a short Ethernet frame does not
+    /// count. The result is `None` for fragments, and for packets whose length field is 0, as
+    /// segmentation offload leaves it. Cost: constant; a loop over at most 40 bytes of options.
     #[inline]
     #[must_use]
     pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Self> {
@@ -195,8 +197,7 @@ impl Ack {
         let segment = frame.get(ip.upper_offset..ip.offset.checked_add(length)?)?;
         let (header, options) = segment.split_first_chunk::<20>()?;
         let &[_, _, _, _, s0, s1, s2, s3, n0, n1, n2, n3, offset, flags, w0, w1, ..] = header;
-        // Four bits of reserved flags; the other four are the length of the header in units of four
-        // bytes.
+        // Reserved flags in the lower four bits; header length in units of four bytes in the upper.
         if offset & 0x0f != 0 || usize::from(offset >> 4).checked_mul(4)? != segment.len() {
             return None;
         }
@@ -218,7 +219,7 @@ impl Ack {
     }
 }
 
-/// Bytes from the IP header that begins `packet` to the end that the header names.
+/// Returns the length of the packet from its IP header on, by the header's length field.
 fn length_of_packet(packet: &[u8]) -> Option<usize> {
     let &[first, _, l0, l1, p0, p1] = packet.first_chunk::<6>()?;
     let (field, before) = match first >> 4 {
@@ -229,8 +230,7 @@ fn length_of_packet(packet: &[u8]) -> Option<usize> {
     (length > 0).then_some(length.saturating_add(before))
 }
 
-/// Timestamps and SACK blocks; `None` for options that say anything else, or that are not well
-/// formed.
+/// Returns timestamps and SACK blocks; `None` for other or malformed options.
 fn read_options(mut rest: &[u8]) -> Option<(Option<Timestamps>, SackBlocks)> {
     let (mut timestamps, mut sack) = (None, None);
     loop {

@@ -1,38 +1,38 @@
-//! The set-associative table: from a hash to a queue, as a cache maps an address to a line.
+//! Set-associative flow table: maps a hash to a queue, like a cache maps an address to a line.
 //!
-//! A hash points at one queue, its *own way*; the queues around it form a *set*, and a flow may
-//! live in any queue of its set. With 8 ways and as many queues as flows this divides collisions
-//! by little, with half as many flows by eight, with a quarter by two hundred ([`FlowTable`] has
-//! the figures). Idea: CAKE §III-B; there the newcomer of a full set takes over the tag, here
-//! it does not (below).
+//! A hash selects one queue, its *own way*. The queues around it form a *set*, and a flow may use
+//! any queue of its set. With 8 ways, collisions become slightly rarer with as many flows as
+//! queues, eight times rarer with half as many flows, and two hundred times rarer with a quarter
+//! ([`FlowTable`] has the figures). Source: CAKE §III-B; there the new flow takes over the tag in a
+//! full set, here it does not (see *Collisions*).
 //!
 //! # When a queue is in use
 //!
-//! The table knows which hash lives in which queue; only the scheduler knows whether that queue
-//! holds packets. The rule that joins them: **a queue is in use from the lookup that claims it to
-//! the [`release`](FlowTable::release) after it has emptied.** Release is idempotent, so the caller
-//! needs no memory of earlier releases. After any operation that may have left the queue empty (its
-//! last packet left, was dropped, or was refused on arrival): `if empty { table.release(queue) }`.
+//! The table knows which hash has which queue; only the scheduler knows whether the queue holds
+//! packets. **A queue is in use from the lookup that claims it until its
+//! [`release`](FlowTable::release) after it has emptied.** Release is idempotent, so you need not
+//! remember earlier ones. After any operation that may have left the queue empty (its last packet
+//! left, was dropped, or was rejected on arrival): `if empty { table.release(queue) }`.
 //!
-//! # Collision
+//! # Collisions
 //!
-//! When all ways of its set belong to others, a flow shares the queue of its own way, and the tag
-//! stays with the flow that claimed it. So an established flow never changes its queue: it cannot
-//! be displaced or reordered by whatever arrives, and what the caller keeps for a queue (hosts,
-//! statistics) stays true of its claimant. The newcomer claims the first way of the set that is
-//! released; only then, once, its packets may overtake those it left in the shared queue. Were the
-//! tag overwritten, the two flows would take it from each other packet by packet, and the one that
-//! came from another way would be reordered each time.
+//! If all ways of its set belong to others, a flow shares the queue of its own way, and the tag
+//! stays with the flow that claimed it. So an established flow never changes its queue: no arrival
+//! can displace or reorder it, and per-queue state of the caller (hosts, statistics) stays that of
+//! its claimant. The new flow claims the first way of the set that is released; only then, once,
+//! its packets may overtake those it left in the shared queue. If the tag were overwritten instead,
+//! the two flows would take it from each other with every packet, and the one that came from
+//! another way would be reordered each time.
 //!
-//! A released way keeps its tag: a flow that comes back before others took it gets the same queue,
-//! and with it what the caller's AQM learned about the flow.
+//! A released way keeps its tag: a flow that returns before others took it gets the same queue, and
+//! with it what the caller's AQM has learned about the flow.
 //!
-//! # A new key
+//! # Changing the key
 //!
-//! Under another key a flow has another hash and another set. Hash by the new key from some packet
-//! on: what was claimed under the old key is released as the queues empty. A flow that has packets
-//! queued then may overtake them, once. To prevent that, look up again the flow of each queued
-//! packet and queue the packet there.
+//! With another hash key, a flow has another hash and another set. Use the new key from any packet
+//! on: queues claimed under the old key are released as they empty. A flow with packets queued at
+//! that time may overtake them, once. To prevent this, look up the flow of each queued packet again
+//! and move the packet to the queue returned.
 
 mod set;
 
@@ -42,69 +42,69 @@ use set::{EACH, ELSEWHERE, LANES, Shape, first_from, index, place};
 
 pub use set::TagLine;
 
-/// The most queues a table maps to.
+/// Maximum number of queues of a table.
 pub const MAX_QUEUES: u32 = 1 << 20;
 
-/// The ways of a set when nothing else is asked for.
+/// Default number of ways per set.
 pub const DEFAULT_WAYS: u32 = 8;
 
-/// The answer of a lookup.
+/// Result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Lookup {
     /// The queue to use, below [`FlowTable::queues`].
     pub queue: u32,
-    /// How the flow came by it.
+    /// The way in which the flow got this queue.
     pub outcome: Outcome,
 }
 
-/// How a flow came by its queue.
+/// Reason why a flow has a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Outcome {
     /// The flow had claimed the queue before.
     Hit,
-    /// The queue was free and is the flow's. What a caller keeps for the queue, an AQM's state say,
-    /// is the last flow's until the caller begins it anew.
+    /// The queue was free and is now the flow's. State that the caller keeps per queue, such as an
+    /// AQM's, is still the last flow's until the caller resets it.
     Claimed,
-    /// Every way of the set belongs to another flow; the queue is one of theirs.
+    /// All ways of the set belong to other flows; the queue is one of theirs.
     Collision,
 }
 
-/// How often lookups ended in each outcome since construction. Their sum is the number of lookups.
+/// Number of lookups by outcome since construction. Their sum is the number of lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Counts {
-    /// Lookups that ended in [`Outcome::Hit`].
+    /// Lookups with [`Outcome::Hit`].
     pub hits: u64,
-    /// Lookups that ended in [`Outcome::Claimed`].
+    /// Lookups with [`Outcome::Claimed`].
     pub claims: u64,
-    /// Lookups that ended in [`Outcome::Collision`].
+    /// Lookups with [`Outcome::Collision`].
     pub collisions: u64,
 }
 
-/// A refused construction.
+/// Parameters that are not valid for a [`FlowTable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum TableError {
-    /// The number of ways is not 1, 2, 4, 8 or 16.
+    /// Number of ways that is not 1, 2, 4, 8 or 16.
     Ways {
-        /// What was asked for.
+        /// The given number of ways.
         ways: u32,
     },
-    /// The number of queues is not a power of two in `ways..=MAX_QUEUES`.
+    /// Number of queues that is not a power of two in `ways..=MAX_QUEUES`.
     Queues {
-        /// What was asked for.
+        /// The given number of queues.
         queues: u32,
-        /// The smallest number accepted.
+        /// The minimum number of queues.
         ways: u32,
     },
-    /// The storage has fewer lines than the queues need.
+    /// Storage with fewer lines than the queues need.
     Storage {
-        /// What was given.
+        /// The given number of lines.
         lines: usize,
-        /// The smallest number accepted.
+        /// The minimum number of lines.
         needed: usize,
     },
 }
@@ -112,12 +112,12 @@ pub enum TableError {
 impl fmt::Display for TableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Ways { ways } => write!(f, "{ways} ways: must be 1, 2, 4, 8 or 16"),
+            Self::Ways { ways } => write!(f, "{ways} ways (expected 1, 2, 4, 8 or 16)"),
             Self::Queues { queues, ways } => {
-                write!(f, "{queues} queues: must be a power of two from {ways} to {MAX_QUEUES}")
+                write!(f, "{queues} queues (expected a power of two from {ways} to {MAX_QUEUES})")
             }
             Self::Storage { lines, needed } => {
-                write!(f, "storage of {lines} lines: must be at least {needed}")
+                write!(f, "storage of {lines} lines (expected at least {needed})")
             }
         }
     }
@@ -125,21 +125,21 @@ impl fmt::Display for TableError {
 
 impl core::error::Error for TableError {}
 
-/// Maps 32-bit hashes to queues, in sets of 1 to 16 ways, in storage of the caller's.
+/// Maps 32-bit hashes to queues, in sets of 1 to 16 ways, in the caller's storage.
 ///
-/// `S` is an array, a `&mut` slice or a box of [`TagLine`]s: whatever gives the same slice each
-/// time.
+/// `S` is an array, a `&mut` slice or a box of [`TagLine`]s: any type that returns the same slice
+/// each time.
 ///
-/// Cost in instructions, 8 ways, from 32 to 65,536 flows alike (x86-64, callgrind, less the
-/// caller's loop without the lookup). Of the instructions of a hit 5, and of the others 8, are the
-/// call, the making of the hash and the use of the answer:
+/// Cost in instructions, with 8 ways, the same for 32 to 65,536 flows (x86-64, callgrind, minus the
+/// caller's loop without the lookup). This includes the call, the computation of the hash and the
+/// use of the result, which are 5 instructions of a hit and 8 of the others:
 ///
-/// | a lookup that ends in | |
+/// | lookup | instructions |
 /// |---|--:|
-/// | a hit, in the mean over flows that fill half of the queues: most live in their own way | 29 to 31 |
-/// | a collision | 37 |
-/// | a claim | 48 |
-/// | and the release after it | 12 |
+/// | hit, mean over flows that fill half of the queues: most have their own way | 29 to 31 |
+/// | collision | 37 |
+/// | claim | 48 |
+/// | release | 12 |
 ///
 /// Probability that a new flow collides in a table of 1,024 queues, P\[Bin(n, k / N) ≥ k\] for n
 /// active flows, N queues, k ways (measured within 0.005 of this value, `tests/suite/spread.rs`):
@@ -168,13 +168,13 @@ pub struct FlowTable<S> {
     lines: S,
     shape: Shape,
     counts: Counts,
-    /// How many of them were of the flow that had the queue last.
+    /// Number of claims by the flow that had the queue last.
     returns: u64,
-    /// How many of the claims counted have ended: the others are the lanes in use in `lines`.
+    /// Number of counted claims that have ended; the others are the lanes in use in `lines`.
     ended: u64,
 }
 
-/// Without the lines.
+/// Omits the lines.
 impl<S> fmt::Debug for FlowTable<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("FlowTable");
@@ -183,9 +183,9 @@ impl<S> fmt::Debug for FlowTable<S> {
 }
 
 impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
-    /// An empty table of `queues` queues in sets of `ways`; whatever `lines` held is cleared.
+    /// Creates an empty table of `queues` queues in sets of `ways`; clears `lines`.
     ///
-    /// Uses the first `queues / 8` lines, rounded up. Cost: all lines.
+    /// Uses the first `queues / 8` lines, rounded up. Cost: linear in `lines`.
     ///
     /// # Errors
     ///
@@ -202,35 +202,37 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
             return Err(TableError::Storage { lines: given, needed });
         }
         let mut table = Self { lines, shape, counts: Counts::default(), returns: 0, ended: 0 };
-        // All of them, also those beyond the table: no queue there is in use, which is never asked
-        // again.
+        // Clears the lines beyond the table too: no queue there is ever in use, so they need no
+        // check.
         table.lines.as_mut().fill(TagLine::EMPTY);
         table.clear();
         Ok(table)
     }
 
-    /// Finds the queue of the flow with this hash, claiming one if it has none.
+    /// Finds the queue of the flow with this hash; claims one if it has none.
     ///
     /// In this order:
-    /// 1. the way with this tag; there is one at most. In use it is a [`Hit`](Outcome::Hit), free
-    ///    it was the flow's last queue and is again: [`Claimed`](Outcome::Claimed);
-    /// 2. the first free way, which gets the tag: [`Claimed`](Outcome::Claimed);
-    /// 3. the own way, whose tag stays as it is: [`Collision`](Outcome::Collision).
+    /// 1. The way with this tag, of which there is at most one. If it is in use, a
+    ///    [`Hit`](Outcome::Hit); if it is free, it was the flow's last queue and is claimed again:
+    ///    [`Claimed`](Outcome::Claimed).
+    /// 2. The first free way, which gets the tag: [`Claimed`](Outcome::Claimed).
+    /// 3. The own way, whose tag is kept: [`Collision`](Outcome::Collision).
     ///
-    /// The first way is the own one (`hash` modulo the queues), the next those behind it cyclically
-    /// in its line, then, with 16 ways, those of the neighbour in the same sequence.
+    /// The first way is the own one (`hash` modulo the number of queues), followed by the next ones
+    /// of its line, cyclically; with 16 ways, then those of the neighbouring line in the same
+    /// order.
     ///
-    /// Cost: constant; one cache line read, two with 16 ways. No loop: the tags of a line are
+    /// Cost: constant; reads one cache line, two with 16 ways. No loop: all tags of a line are
     /// compared at once, and its free ways are the bits of a word.
     #[inline]
     pub fn lookup(&mut self, hash: u32) -> Lookup {
         let queue = hash & self.shape.queue_mask;
         let (at, lane) = place(queue);
         let Some(line) = self.lines.as_mut().get_mut(at) else {
-            // Never: `new` saw to it that there are lines for all queues.
+            // Unreachable: `new` checked that there are lines for all queues.
             return Lookup { queue, outcome: Outcome::Collision };
         };
-        // No other way has the tag then, and most flows live here.
+        // If so, no other way has the tag. Most flows are in their own way.
         if line.has(lane, hash) {
             return Self::come_back(line, &mut self.counts, &mut self.returns, lane, queue);
         }
@@ -242,7 +244,7 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     fn lookup_beside(&mut self, hash: u32, queue: u32) -> Lookup {
         let (at, lane) = place(queue);
         let Some(line) = self.lines.as_mut().get_mut(at) else {
-            // Never: `new` saw to it that there are lines for all queues.
+            // Unreachable: `new` checked that there are lines for all queues.
             return Lookup { queue, outcome: Outcome::Collision };
         };
         if let Some(way) = line.lane_of(hash).filter(|way| self.shape.is_one_set(lane, *way)) {
@@ -263,9 +265,10 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         Lookup { queue: queue & !(LANES - 1) | way, outcome: Outcome::Claimed }
     }
 
-    /// As [`lookup`](Self::lookup), with the answer to a flow that lives in its own way in line, as
-    /// most do. This answer is cheaper where an enqueue follows, because none of the packet has to
-    /// outlive a call. Every other answer costs 13 instructions more.
+    /// [`lookup`](Self::lookup) with the most frequent case inlined: a flow in its own way.
+    ///
+    /// Cheaper if an enqueue follows, because none of the packet has to outlive a call. All other
+    /// cases cost 13 instructions more.
     #[inline(always)]
     pub fn lookup_in_line(&mut self, hash: u32) -> Lookup {
         let queue = hash & self.shape.queue_mask;
@@ -278,13 +281,13 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         self.lookup_apart(hash, queue)
     }
 
-    /// [`Self::lookup_beside`] in a function of its own.
+    /// [`Self::lookup_beside`], out of line.
     #[inline(never)]
     fn lookup_apart(&mut self, hash: u32, queue: u32) -> Lookup {
         self.lookup_beside(hash, queue)
     }
 
-    /// The answer to the flow that has claimed this lane of `line`, or was the last that did.
+    /// Returns the result for the flow that has claimed this lane of `line`, now or last.
     #[inline]
     fn come_back(
         line: &mut TagLine,
@@ -303,12 +306,12 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         Lookup { queue, outcome: Outcome::Claimed }
     }
 
-    /// The queue that the flow with this hash has claimed, counted as the [`Hit`](Outcome::Hit)
-    /// that it is.
+    /// Returns the queue that the flow with this hash has claimed, and counts a
+    /// [`Hit`](Outcome::Hit).
     ///
-    /// `None` changes nothing, and a [`lookup`](Self::lookup) says what there is: of 16 ways this
-    /// looks at the eight in the line of the own one only. It is small, to be had in line: where
-    /// most packets are hits, what follows them need not outlive a call.
+    /// Returns `None` without a change if there is none, or if it may be in the other line of a set
+    /// of 16 ways, which is not read; call [`lookup`](Self::lookup) then. Small and always inlined:
+    /// if most packets are hits, what follows need not outlive a call.
     #[must_use]
     #[inline(always)]
     pub fn hit(&mut self, hash: u32) -> Option<u32> {
@@ -330,7 +333,8 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         Some(queue & !(LANES - 1) | way)
     }
 
-    /// The lookup of 16 ways for a hash that is no tag of the line of its own way.
+    /// Looks up a hash in both lines of a set of 16 ways; it is not a tag in the line of its own
+    /// way.
     #[inline(never)]
     fn lookup_in_both(&mut self, hash: u32) -> Lookup {
         let own = hash & self.shape.queue_mask;
@@ -357,11 +361,11 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         Lookup { queue: own, outcome: Outcome::Collision }
     }
 
-    /// Looks a flow up as [`lookup`](Self::lookup) does, but claims no free queue of another flow
-    /// for which `is_spared` returns true. Returns `None`, and changes nothing, if every free queue
-    /// of the set is spared.
+    /// Looks up a flow like [`lookup`](Self::lookup), but claims no free queue of another flow for
+    /// which `is_spared` returns true.
     ///
-    /// For a caller who keeps something of a flow that is idle, and knows of no other place for it.
+    /// Returns `None` without a change if every free queue of the set is spared. Use it to keep
+    /// state of idle flows that is stored nowhere else.
     ///
     /// ```
     /// use flowhash::{FlowTable, Outcome, TagLine};
@@ -376,7 +380,7 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     /// assert_eq!(table.lookup_sparing(0, |_| true).map(|found| found.queue), Some(first));
     /// # Ok::<(), flowhash::TableError>(())
     /// ```
-    #[inline(always)] // as `lookup_in_line`
+    #[inline(always)] // like `lookup_in_line`
     pub fn lookup_sparing(&mut self, hash: u32, is_spared: impl Fn(u32) -> bool) -> Option<Lookup> {
         let own = hash & self.shape.queue_mask;
         let (at, lane) = place(own);
@@ -419,22 +423,23 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         None
     }
 
-    /// The queue the flow with this hash has claimed, if it has. Changes nothing.
+    /// Returns the queue that the flow with this hash has claimed, if any, without a change.
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<u32> {
         self.tagged(hash).filter(|queue| self.is_used(*queue))
     }
 
-    /// Whether a queue of the flow's set, in use or free, was claimed with this hash last: the next
-    /// lookup comes back to it. A queue that no flow has claimed yet counts as claimed with its own
-    /// number.
+    /// Returns true if a queue of the flow's set, in use or free, was last claimed with this hash,
+    /// so that the next lookup returns it.
+    ///
+    /// A queue that was never claimed counts as claimed with its own number.
     #[must_use]
     #[inline]
     pub fn remembers(&self, hash: u32) -> bool {
         self.tagged(hash).is_some()
     }
 
-    /// The queue of the flow's set with this tag, in use or free.
+    /// Returns the queue of the flow's set with this tag, in use or free.
     #[inline]
     fn tagged(&self, hash: u32) -> Option<u32> {
         let own = hash & self.shape.queue_mask;
@@ -452,7 +457,7 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
 
     /// Frees `queue` for other flows; call it when the queue has emptied.
     ///
-    /// Tells whether it was in use. Free queues and numbers beyond the table are left alone.
+    /// Returns true if it was in use. Free queues and numbers beyond the table are ignored.
     #[inline]
     pub fn release(&mut self, queue: u32) -> bool {
         let (at, lane) = place(queue);
@@ -466,14 +471,14 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         }
     }
 
-    /// Returns true if `queue` is claimed; a queue beyond the table is not.
+    /// Returns true if `queue` is claimed; false for numbers beyond the table.
     #[must_use]
     pub fn is_used(&self, queue: u32) -> bool {
         let (at, lane) = place(queue);
         self.lines.as_ref().get(at).is_some_and(|line| line.is_used(lane))
     }
 
-    /// How many queues of the set that `queue` is in are free. 0 beyond the table. Cost: O(1).
+    /// Returns the number of free queues in the set of `queue`; 0 beyond the table. Cost: constant.
     #[must_use]
     #[inline]
     pub fn free_in_set(&self, queue: u32) -> u32 {
@@ -484,40 +489,42 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         free(at) + if is_two_lines { free(at ^ 1) } else { 0 }
     }
 
-    /// The number of claimed queues.
+    /// Returns the number of claimed queues.
     #[must_use]
     pub fn occupied(&self) -> u32 {
-        // Claims are at most the queues: 2^20.
+        // At most the number of queues, 2^20.
         u32::try_from(self.counts.claims.wrapping_sub(self.ended)).unwrap_or(u32::MAX)
     }
 
-    /// The number of queues.
+    /// Returns the number of queues.
     #[must_use]
     pub fn queues(&self) -> u32 {
         self.shape.queue_mask + 1
     }
 
-    /// The ways of a set.
+    /// Returns the number of ways per set.
     #[must_use]
     pub fn ways(&self) -> u32 {
         self.shape.ways
     }
 
-    /// How lookups have ended so far.
+    /// Returns the number of lookups by outcome.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// How many of the [claims](Counts::claims) were of a flow that came back to its last queue, as
-    /// [`remembers`](Self::remembers) says before. A claim is one if and only if it changes this.
+    /// Returns the number of [claims](Counts::claims) by a flow that returned to its last queue.
+    ///
+    /// A claim is one if and only if it changes this number; [`remembers`](Self::remembers)
+    /// predicts it.
     #[must_use]
     #[inline]
     pub fn returns(&self) -> u64 {
         self.returns
     }
 
-    /// Frees every queue and forgets every tag; the counts stay. Cost: the whole table.
+    /// Frees every queue and clears every tag; the counts are kept. Cost: linear in the table.
     pub fn clear(&mut self) {
         let queues = 0..=self.shape.queue_mask;
         for (line, first) in self.lines.as_mut().iter_mut().zip(queues.step_by(index(LANES))) {

@@ -1,47 +1,48 @@
-//! Which host a packet counts for: by its address, by a prefix, by MAC, by VLAN, or by a list of
-//! the operator's.
+//! Host identity: by address, prefix, MAC, VLAN, or lists of the operator.
 //!
-//! One machine has an IPv4 address and several IPv6 addresses, and a subscriber has a prefix. If
-//! each address were a host, a machine would have as many shares as it has addresses. A [`HostMap`]
-//! says which addresses are one host:
+//! A machine has an IPv4 address and several IPv6 addresses, and a subscriber has a prefix. If each
+//! address counted as a host, a machine would get as many shares as it has addresses. A [`HostMap`]
+//! decides which addresses are one host:
 //!
-//! - **Lists.** Addresses, prefixes, ranges and MACs with one number are one host,
+//! - **Lists.** Addresses, prefixes, ranges and MACs with the same number are one host,
 //!   [`HostKey::Named`].
-//! - **The rest** is identified as [`HostBy`] says. [`HostBy::Auto`] counts a machine by its card,
-//!   whatever addresses it takes, and is the default where frames have an Ethernet header.
+//! - **All others** are identified by [`HostBy`]. [`HostBy::Auto`] identifies a machine by its MAC,
+//!   whatever addresses it uses; it is the default for frames with an Ethernet header.
 //!
-//! The identity is that of hosts on the local side. A far host stays what it is, an address: its
+//! This applies to hosts on the local side. A remote host is identified by its address, since its
 //! MAC is that of a router.
 
 use core::fmt;
 
 use crate::{HostKey, LinkEnd};
 
-/// The most members of all lists of a [`HostMap`].
+/// Maximum number of members of all lists of a [`HostMap`].
 pub const MAX_MEMBERS: usize = 1 << 16;
 
-/// The most members that one search looks at: `log2` of [`MAX_MEMBERS`], and one.
+/// Maximum number of members that one search reads: `log2` of [`MAX_MEMBERS`], plus one.
 pub const MAX_SEARCH: u32 = MAX_MEMBERS.ilog2() + 1;
 
-/// Says which host a packet counts for: [`ByAddress`], a [`HostMap`], or a table of the caller's.
+/// Identifies the host of a packet: [`ByAddress`], a [`HostMap`], or your own table.
 ///
-/// The answer decides the share of a flow, not its queue: packets of a flow stay in order whatever
-/// it is. A flow keeps the host that it was given until its queue is empty.
+/// The answer decides the share of a flow, not its queue, so packets of a flow stay in order. A
+/// flow keeps its host until its queue is empty.
 pub trait HostIdentity {
-    /// Whether [`host`](Self::host) looks at the link. `false` saves reading it.
+    /// Returns true if [`host`](Self::host) uses its `link`; `false` saves reading the Ethernet
+    /// header.
     fn reads_link(&self) -> bool;
 
-    /// Learns from a frame of an IP packet, before [`host`](Self::host) is called for it. `link` is
-    /// the local side of its Ethernet header. Returns true if hosts are identified differently from
-    /// this frame on, so that no flow should keep the host that it was given before: the caller
-    /// labels flows under [another key](crate::SipHash13::derived) then. Learns nothing unless
-    /// implemented.
+    /// Learns from the frame of an IP packet, before [`host`](Self::host) is called for it. `link`
+    /// is the local side of its Ethernet header.
+    ///
+    /// Returns true if hosts are identified differently from this frame on, so that flows should
+    /// not keep their hosts: the caller then labels flows under [another
+    /// key](crate::SipHash13::derived). Does nothing by default.
     fn learn(&mut self, _link: LinkEnd) -> bool {
         false
     }
 
-    /// Returns the identity for a caller that has rules for single hosts: one that tells hosts
-    /// apart now in one way and now in another stays with one. Nothing changes unless implemented.
+    /// Returns an identity that never changes the way in which it identifies hosts, for callers
+    /// with rules for single hosts. Returns `self` by default.
     #[must_use]
     fn settled(self) -> Self
     where
@@ -50,9 +51,10 @@ pub trait HostIdentity {
         self
     }
 
-    /// The host of a packet whose address on the local side is `address`, after a translation
-    /// ([`Nat`](crate::Nat)), [`HostKey::NotIp`] if it has none. `link` is that side of its
-    /// Ethernet header.
+    /// Returns the host of a packet.
+    ///
+    /// `address` is its address on the local side, after translation ([`Nat`](crate::Nat)), or
+    /// [`HostKey::NotIp`]. `link` is that side of its Ethernet header.
     fn host(&self, address: HostKey, link: LinkEnd) -> HostKey;
 }
 
@@ -68,7 +70,7 @@ impl<I: HostIdentity + ?Sized> HostIdentity for &I {
     }
 }
 
-/// Each address is a host.
+/// Identifies hosts by address: each address is a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByAddress;
 
@@ -84,49 +86,50 @@ impl HostIdentity for ByAddress {
     }
 }
 
-/// What tells hosts apart that are on no list.
+/// Identification of hosts that are on no list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum HostBy {
-    /// The address.
+    /// By address.
     #[default]
     Address,
-    /// The first bits of the address: all hosts of a prefix are one.
+    /// By the first bits of the address: all hosts of a prefix are one.
     Prefix(PrefixLengths),
-    /// The MAC address. It is what a sender writes, and behind another router all hosts have that
-    /// router's. The address where a packet has no Ethernet header.
+    /// By MAC address. The sender can choose it, and all hosts behind another router have that
+    /// router's. By address for packets without an Ethernet header.
     Mac,
-    /// The VLAN, by its tags. Frames without a tag are of one host. The address where a packet has
-    /// no Ethernet header.
+    /// By VLAN, from the tags. Frames without a tag belong to one host. By address for packets
+    /// without an Ethernet header.
     Vlan,
-    /// The MAC address if frames of IP packets come from several cards, and the address while all
-    /// come from one, as behind a router that stands between: see [`ALONE_AFTER`]. The address
-    /// where a packet has no Ethernet header.
+    /// By MAC address if frames of IP packets come from several MACs, and by address while all come
+    /// from one, as behind a router: see [`ALONE_AFTER`]. By address for packets without an
+    /// Ethernet header.
     ///
-    /// A machine takes as many IPv6 addresses of its subnet as it likes. By address each of them is
-    /// a host with a share of its own; by card they are one. Where one card is all there is,
-    /// addresses take nothing from anybody else. Behind a router beside other cards all hosts are
-    /// one: [`Address`](Self::Address) tells these apart. What is not IP stays one host: forging
-    /// its address costs a sender nothing.
+    /// A machine may use any number of IPv6 addresses of its subnet. By address, each would be a
+    /// host with its own share; by MAC they are one. If there is only one MAC, additional addresses
+    /// take nothing from others. Behind a router among other MACs, all hosts are one; use
+    /// [`Address`](Self::Address) to separate them. Packets other than IP remain one host, because
+    /// forging their source address costs a sender nothing.
     Auto,
 }
 
-/// Number of frames in a row from one card after which [`HostBy::Auto`] takes it for the only one.
+/// Number of consecutive frames from one MAC after which [`HostBy::Auto`] considers it the only
+/// one.
 pub const ALONE_AFTER: u32 = 1 << 20;
 
-/// The card that the last frame came from, and for how long it counts as one of several.
+/// MAC of the last frame, and the number of frames for which it counts as one of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cards {
     last: Option<[u8; 6]>,
-    /// Frames of `last` after which it counts as the only card; 0 if it does.
+    /// Frames from `last` until it counts as the only MAC; 0 if it does.
     several_for: u32,
 }
 
 impl Cards {
     const NONE: Self = Self { last: None, several_for: 0 };
 
-    /// Returns true if one card was all there was until this frame. Group addresses are no card.
+    /// Returns true if there was only one MAC until this frame. Ignores group addresses.
     #[inline]
     fn saw(&mut self, mac: [u8; 6]) -> bool {
         if self.last == Some(mac) {
@@ -148,7 +151,7 @@ impl Cards {
     }
 }
 
-/// How many bits of an address tell hosts apart.
+/// Number of leading bits of an address that identify a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PrefixLengths {
@@ -157,14 +160,15 @@ pub struct PrefixLengths {
 }
 
 impl PrefixLengths {
-    /// An IPv4 address, and a subnet of IPv6: what one machine behind a router has.
+    /// The whole IPv4 address, and the /64 of an IPv6 address: what one machine behind a router
+    /// has.
     pub const SUBNETS: Self = Self { v4: 32, v6: 64 };
 
-    /// The first `v4` bits of IPv4 addresses, 0 to 32, and the first `v6` of IPv6 addresses, 0 to
-    /// 128.
+    /// Creates prefix lengths: the first `v4` bits of IPv4 addresses, 0 to 32, and the first `v6`
+    /// bits of IPv6 addresses, 0 to 128.
     ///
     /// # Errors
-    /// [`HostError::PrefixLength`].
+    /// [`HostError::PrefixLength`] if a length is out of range.
     ///
     /// ```
     /// use flowhash::{HostError, PrefixLengths};
@@ -181,20 +185,20 @@ impl PrefixLengths {
         }
     }
 
-    /// Of IPv4 addresses, 0 to 32.
+    /// Returns the prefix length of IPv4 addresses, 0 to 32.
     #[must_use]
     pub const fn v4(self) -> u8 {
         self.v4
     }
 
-    /// Of IPv6 addresses, 0 to 128.
+    /// Returns the prefix length of IPv6 addresses, 0 to 128.
     #[must_use]
     pub const fn v6(self) -> u8 {
         self.v6
     }
 
-    /// The address with the bits behind the prefix at zero; [`HostKey::NotIp`] and hosts that are
-    /// no address are as they were.
+    /// Returns the address with all bits after the prefix set to zero; [`HostKey::NotIp`] and hosts
+    /// that are not addresses unchanged.
     #[inline]
     #[must_use]
     pub const fn of(self, host: HostKey) -> HostKey {
@@ -212,7 +216,7 @@ impl PrefixLengths {
     }
 }
 
-/// The bits behind the first `len`.
+/// Returns a mask of the bits after the first `len`.
 const fn low_bits_4(len: u8) -> u32 {
     match u32::MAX.checked_shr(len as u32) {
         Some(bits) => bits,
@@ -220,7 +224,7 @@ const fn low_bits_4(len: u8) -> u32 {
     }
 }
 
-/// The bits behind the first `len`.
+/// Returns a mask of the bits after the first `len`.
 const fn low_bits_6(len: u8) -> u128 {
     match u128::MAX.checked_shr(len as u32) {
         Some(bits) => bits,
@@ -228,7 +232,7 @@ const fn low_bits_6(len: u8) -> u128 {
     }
 }
 
-/// What a member is: members of two kinds never overlap.
+/// Kind of a member; members of different kinds never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Kind {
@@ -237,8 +241,7 @@ enum Kind {
     V6,
 }
 
-/// A member of a list: an address, a prefix, a range of addresses or a MAC, and the number of the
-/// host.
+/// A member of a list: an address, a prefix, a range of addresses or a MAC, with the host's number.
 ///
 /// Memory: 48 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,31 +258,33 @@ impl HostMember {
         Self { kind, host, first, last }
     }
 
-    /// The address of a network card: six bytes of an Ethernet header.
+    /// Creates a member for a MAC address, six bytes as in an Ethernet header.
     #[must_use]
     pub const fn mac(mac: [u8; 6], host: u16) -> Self {
         let number = mac_number(mac);
         Self::new(Kind::Mac, number, number, host)
     }
 
-    /// An IPv4 address.
+    /// Creates a member for an IPv4 address.
     #[must_use]
     pub const fn v4(address: [u8; 4], host: u16) -> Self {
         let number = u32::from_be_bytes(address) as u128;
         Self::new(Kind::V4, number, number, host)
     }
 
-    /// An IPv6 address.
+    /// Creates a member for an IPv6 address.
     #[must_use]
     pub const fn v6(address: [u8; 16], host: u16) -> Self {
         let number = u128::from_be_bytes(address);
         Self::new(Kind::V6, number, number, host)
     }
 
-    /// The IPv4 addresses whose first `len` bits, 0 to 32, are those of `address`.
+    /// Creates a member for an IPv4 prefix: addresses that share the first `len` bits, 0 to 32,
+    /// with `address`.
     ///
     /// # Errors
-    /// [`HostError::PrefixLength`]; [`HostError::BitsBehind`] if `address` has others.
+    /// [`HostError::PrefixLength`] if `len` is out of range; [`HostError::BitsBehind`] if `address`
+    /// has bits set after the prefix.
     pub const fn v4_prefix(address: [u8; 4], len: u8, host: u16) -> Result<Self, HostError> {
         if len > 32 {
             return Err(HostError::PrefixLength { given: len, max: 32 });
@@ -293,10 +298,12 @@ impl HostMember {
         )
     }
 
-    /// The IPv6 addresses whose first `len` bits, 0 to 128, are those of `address`.
+    /// Creates a member for an IPv6 prefix: addresses that share the first `len` bits, 0 to 128,
+    /// with `address`.
     ///
     /// # Errors
-    /// As for [`v4_prefix`](Self::v4_prefix).
+    /// [`HostError::PrefixLength`] if `len` is out of range; [`HostError::BitsBehind`] if `address`
+    /// has bits set after the prefix.
     pub const fn v6_prefix(address: [u8; 16], len: u8, host: u16) -> Result<Self, HostError> {
         if len > 128 {
             return Err(HostError::PrefixLength { given: len, max: 128 });
@@ -317,7 +324,7 @@ impl HostMember {
         Ok(Self::new(kind, first, first | low_bits, host))
     }
 
-    /// The IPv4 addresses from `first` to `last`, both included.
+    /// Creates a member for the IPv4 addresses from `first` to `last`, both included.
     ///
     /// # Errors
     /// [`HostError::Backwards`] if `last` is below `first`.
@@ -329,7 +336,7 @@ impl HostMember {
         Ok(Self::new(Kind::V4, first as u128, last as u128, host))
     }
 
-    /// The IPv6 addresses from `first` to `last`, both included.
+    /// Creates a member for the IPv6 addresses from `first` to `last`, both included.
     ///
     /// # Errors
     /// [`HostError::Backwards`] if `last` is below `first`.
@@ -341,13 +348,13 @@ impl HostMember {
         Ok(Self::new(Kind::V6, first, last, host))
     }
 
-    /// The number of the host.
+    /// Returns the host's number.
     #[must_use]
     pub const fn host(&self) -> u16 {
         self.host
     }
 
-    /// The same member of another host.
+    /// Returns the same member with another host's number.
     #[must_use]
     pub const fn of_host(self, host: u16) -> Self {
         Self { host, ..self }
@@ -357,7 +364,7 @@ impl HostMember {
         matches!(self.kind, Kind::Mac)
     }
 
-    /// Where it stands in a sorted table.
+    /// Returns the sort key.
     const fn place(&self) -> (Kind, u128) {
         (self.kind, self.first)
     }
@@ -368,11 +375,11 @@ const fn mac_number(mac: [u8; 6]) -> u128 {
     u64::from_be_bytes([0, 0, a, b, c, d, e, f]) as u128
 }
 
-/// Lists of hosts, and what tells the other hosts apart.
+/// Lists of hosts, and the identification of hosts that are on no list.
 ///
-/// The table is the caller's: an array, a slice, a vector. It is sorted once. A search looks at no
-/// more than [`MAX_SEARCH`] members, whatever the packet; a host is searched for when its flow
-/// becomes backlogged. A MAC on a list comes before an address on one.
+/// The table of members is yours: an array, a slice or a vector. It is sorted once. A search reads
+/// at most [`MAX_SEARCH`] members, for any packet; hosts are searched for when a flow becomes
+/// backlogged. A MAC on a list takes precedence over an address on a list.
 ///
 /// ```
 /// use flowhash::{HostBy, HostIdentity, HostKey, HostMap, HostMember, LinkEnd, PrefixLengths};
@@ -382,7 +389,7 @@ const fn mac_number(mac: [u8; 6]) -> u128 {
 ///     HostMember::v4([192, 168, 1, 20], TELEVISION),
 ///     HostMember::mac([2, 0, 0, 0, 0, 7], TELEVISION),
 /// ];
-/// // Other hosts are told apart by their addresses, in IPv6 by the first 64 bits.
+/// // Other hosts are identified by address, IPv6 by the first 64 bits.
 /// let hosts = HostMap::new(HostBy::Prefix(PrefixLengths::SUBNETS), members)?;
 ///
 /// let by_address = hosts.host(HostKey::V4([192, 168, 1, 20]), LinkEnd::NONE);
@@ -395,13 +402,13 @@ const fn mac_number(mac: [u8; 6]) -> u128 {
 pub struct HostMap<E = [HostMember; 0]> {
     by: HostBy,
     members: E,
-    /// The members with a MAC, which are the first.
+    /// Number of members with a MAC, which come first.
     macs: usize,
-    /// For [`HostBy::Auto`].
+    /// State for [`HostBy::Auto`].
     cards: Cards,
 }
 
-/// Without the members.
+/// Omits the members.
 impl<E> fmt::Debug for HostMap<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostMap").field("by", &self.by).finish_non_exhaustive()
@@ -409,7 +416,7 @@ impl<E> fmt::Debug for HostMap<E> {
 }
 
 impl HostMap {
-    /// Without lists.
+    /// Creates a map without lists.
     #[must_use]
     pub const fn unlisted(by: HostBy) -> Self {
         Self { by, members: [], macs: 0, cards: Cards::NONE }
@@ -417,12 +424,13 @@ impl HostMap {
 }
 
 impl<E: AsRef<[HostMember]> + AsMut<[HostMember]>> HostMap<E> {
-    /// With the members of all lists, in any order, which are sorted in place.
+    /// Creates a map from the members of all lists, in any order, and sorts them in place.
+    ///
     /// Cost: O(n log n), without allocation.
     ///
     /// # Errors
-    /// [`HostError::Overlap`] if two members have an address in common, of one list too;
-    /// [`HostError::Members`].
+    /// [`HostError::Overlap`] if two members share an address, even in the same list;
+    /// [`HostError::Members`] if there are more than [`MAX_MEMBERS`].
     pub fn new(by: HostBy, mut members: E) -> Result<Self, HostError> {
         let table = members.as_mut();
         if table.len() > MAX_MEMBERS {
@@ -441,33 +449,33 @@ impl<E: AsRef<[HostMember]> + AsMut<[HostMember]>> HostMap<E> {
 }
 
 impl<E: AsRef<[HostMember]>> HostMap<E> {
-    /// What tells hosts apart that are on no list.
+    /// Returns how hosts are identified that are on no list.
     #[must_use]
     pub const fn by(&self) -> HostBy {
         self.by
     }
 
-    /// Takes over which cards `before` has seen, for [`HostBy::Auto`]: a map that replaces another
-    /// one knows them from its first frame on.
+    /// Copies the MACs that `before` has seen, for [`HostBy::Auto`], so that a map which replaces
+    /// another one knows them from the first frame on.
     #[must_use]
     pub fn with_cards_of<F>(self, before: &HostMap<F>) -> Self {
         Self { cards: before.cards, ..self }
     }
 
-    /// Returns true if [`HostBy::Auto`] identifies hosts by card, because frames from several have
-    /// come.
+    /// Returns true if [`HostBy::Auto`] identifies hosts by MAC, because it has seen frames from
+    /// several.
     #[must_use]
     pub const fn has_several_cards(&self) -> bool {
         self.cards.several_for > 0
     }
 
-    /// The members of all lists, sorted.
+    /// Returns the members of all lists, sorted.
     #[must_use]
     pub fn members(&self) -> &[HostMember] {
         self.members.as_ref()
     }
 
-    /// The number of the list that `host` is on: an address, or a [`HostKey::Mac`].
+    /// Returns the number of the list that `host`, an address or a [`HostKey::Mac`], is on.
     #[inline]
     #[must_use]
     pub fn listed(&self, host: HostKey) -> Option<u16> {
@@ -479,15 +487,17 @@ impl<E: AsRef<[HostMember]>> HostMap<E> {
         })
     }
 
-    /// The number of the list that the first address of `wanted` is on, if each of its addresses is
-    /// on a list: then nothing that is said of hosts by address holds for any of them.
+    /// Returns the number of the list that the first address of `wanted` is on, if all its
+    /// addresses are on lists.
     ///
-    /// Cost: a search, and a step for each member within `wanted`; for set-up, not for packets.
+    /// In that case, rules for hosts by address apply to none of them. Cost: a search, and a step
+    /// per member within `wanted`. Meant for configuration, not for packets.
     ///
     /// ```
     /// use flowhash::{HostBy, HostMap, HostMember};
     ///
-    /// let members = [HostMember::v4_range([10, 0, 0, 0], [10, 0, 0, 2], 7)?, HostMember::v4([10, 0, 0, 3], 8)];
+    /// let range = HostMember::v4_range([10, 0, 0, 0], [10, 0, 0, 2], 7)?;
+    /// let members = [range, HostMember::v4([10, 0, 0, 3], 8)];
     /// let hosts = HostMap::new(HostBy::Address, members)?;
     /// assert_eq!(hosts.all_listed(&HostMember::v4_prefix([10, 0, 0, 0], 30, 0)?), Some(7));
     /// assert_eq!(hosts.all_listed(&HostMember::v4_prefix([10, 0, 0, 0], 29, 0)?), None);
@@ -513,11 +523,11 @@ impl<E: AsRef<[HostMember]>> HostMap<E> {
         None
     }
 
-    /// The host of the member at `wanted`.
+    /// Returns the host of the member that contains `wanted`.
     fn find(&self, wanted: (Kind, u128)) -> Option<u16> {
         let members = self.members.as_ref();
-        // Members before `from` begin at `wanted` or before it, and those from `from + len` on
-        // behind it.
+        // Members before `from` start at or before `wanted`; those at or after `from + len` start
+        // after it.
         let (mut from, mut len) = (0_usize, members.len());
         for _ in 0..MAX_SEARCH {
             if len == 0 {
@@ -543,7 +553,7 @@ impl<E: AsRef<[HostMember]>> HostIdentity for HostMap<E> {
         self.macs > 0 || matches!(self.by, HostBy::Mac | HostBy::Vlan | HostBy::Auto)
     }
 
-    /// [`HostBy::Auto`] becomes [`HostBy::Address`].
+    /// Turns [`HostBy::Auto`] into [`HostBy::Address`].
     fn settled(self) -> Self {
         let by = if self.by == HostBy::Auto { HostBy::Address } else { self.by };
         Self { by, ..self }
@@ -576,7 +586,8 @@ impl<E: AsRef<[HostMember]>> HostIdentity for HostMap<E> {
     }
 }
 
-/// Sorts by place: a heap, so that no order of members costs more than another, and none panics.
+/// Sorts by kind and first address: a heapsort, with the same bound for any order and without
+/// panics.
 fn sort(members: &mut [HostMember]) {
     let len = members.len();
     for root in (0..len >> 1).rev() {
@@ -588,8 +599,7 @@ fn sort(members: &mut [HostMember]) {
     }
 }
 
-/// Moves the member at `at` down until none of the first `len` below it comes after it: at most
-/// `log2(len)` steps.
+/// Moves the member at `at` down the heap of the first `len` members: at most `log2(len)` steps.
 fn sink(members: &mut [HostMember], mut at: usize, len: usize) {
     let place = |members: &[HostMember], at: usize| {
         members.get(at).filter(|_| at < len).map(HostMember::place)
@@ -616,35 +626,35 @@ fn swap(members: &mut [HostMember], one: usize, other: usize) {
     }
 }
 
-/// What is wrong with lists of hosts.
+/// An invalid list of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum HostError {
-    /// A prefix is longer than an address.
+    /// Prefix longer than an address.
     PrefixLength {
-        /// Its length in bits.
+        /// The given length in bits.
         given: u8,
-        /// The most bits.
+        /// The maximum length in bits.
         max: u8,
     },
-    /// The address of a prefix has bits behind the prefix.
+    /// Prefix whose address has bits set after the prefix.
     BitsBehind {
-        /// The length of the prefix in bits.
+        /// Length of the prefix in bits.
         len: u8,
     },
-    /// The last address of a range is below the first.
+    /// Range whose last address is below the first.
     Backwards,
-    /// Two members have an address in common.
+    /// Two members that share an address.
     Overlap {
-        /// The one that begins first.
+        /// The member that starts first.
         one: HostMember,
-        /// The other.
+        /// The other member.
         other: HostMember,
     },
     /// More members than [`MAX_MEMBERS`].
     Members {
-        /// How many.
+        /// The given number of members.
         given: usize,
     },
 }
@@ -656,16 +666,16 @@ impl fmt::Display for HostError {
                 write!(f, "prefix length {given} (expected 0 to {max})")
             }
             Self::BitsBehind { len } => {
-                write!(f, "the address has bits behind its first {len} (expected zeros there)")
+                write!(f, "address has bits set after its first {len} (expected zeros there)")
             }
             Self::Backwards => {
-                write!(f, "the range ends before it begins (expected first to last)")
+                write!(f, "range ends before it starts (expected first address, then last)")
             }
             Self::Overlap { one, other } => {
                 let (one, other) = (one.host, other.host);
                 write!(
                     f,
-                    "members of hosts {one} and {other} have an address in common (expected one host for each)"
+                    "members of hosts {one} and {other} share an address (expected one host for each)"
                 )
             }
             Self::Members { given } => {

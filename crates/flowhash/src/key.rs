@@ -1,8 +1,8 @@
-//! `FlowKey`: the 5-tuple, and what stands in for it where there is none.
+//! Flow keys and host keys: the identity of a packet's flow and of its hosts.
 //!
-//! Every input of the parser has a key, so that every packet has a queue. The key is the identity
-//! the fairness is computed on: two packets with one key are never reordered, two with different
-//! keys usually do not wait for each other.
+//! Every input of the parser has a key, so every packet has a queue. Fairness is computed per key:
+//! packets with equal keys are never reordered, and packets with different keys usually do not wait
+//! for each other.
 //!
 //! | packet | addresses | protocol | ports |
 //! |---|---|---|---|
@@ -11,44 +11,44 @@
 //! | ICMP, ICMPv6 echo | IP | 1, 58 | identifier; type · 256 + code |
 //! | other ICMP, ICMPv6 | IP | 1, 58 | 0; type · 256 + code |
 //! | any other protocol, IPv6 "no next header" | IP | number | 0, 0 |
-//! | fragment of an IPv4 packet, the first included | IP | number | 0, 0 |
-//! | fragment of an IPv6 packet, the first included | IP | 44 | 0, 0, or the flow label |
-//! | upper header cut short or malformed, too many extension headers | IP | where the walk stopped | 0, 0 |
-//! | any of the three lines above in IPv6 with a flow label | IP | as above | the flow label |
+//! | fragment of an IPv4 packet, including the first | IP | number | 0, 0 |
+//! | fragment of an IPv6 packet, including the first | IP | 44 | 0, 0 |
+//! | upper header truncated or malformed, too many extension headers | IP | where parsing stopped | 0, 0 |
+//! | IPv6 without ports (the rows above with 0, 0), with a flow label | IP | as above | the flow label |
 //! | tunnel that is followed | inner IP | inner | inner |
 //! | no readable IP header in an Ethernet frame (ARP, LLDP, LLC without SNAP) | source MAC | – | – |
 //! | nothing readable | – | – | – |
 //!
-//! Frames without a readable IP header are a flow for each device that sends them, whatever they
-//! carry and wherever they go. All such frames are of one host. An address of Ethernet is the
-//! sender's word: if it made a host, a device that writes another address into each frame would be
-//! as many hosts as it likes.
+//! Ethernet frames without a readable IP header are one flow per sending device, for all EtherTypes
+//! and destinations, and all of them belong to one host. A host per MAC address would be unsafe: a
+//! device that writes another source address into each frame would count as many hosts.
 //!
-//! VLAN tags, the IPv6 flow label, the traffic class and the IPv4 identification are not part of
-//! it: they change inside a flow. Tunnels are one flow: inner headers are not read.
+//! VLAN tags, the traffic class and the IPv4 identification are not part of a key, because they
+//! change within a flow. Unless a [`Parser`](crate::Parser) follows it, a tunnel is one flow. The
+//! use of the IPv6 flow label is the default; [`FlowLabels`](crate::FlowLabels) has others.
 
 use crate::FlowHasher;
 
-/// What the transport layer adds to two addresses.
+/// Protocol and ports: the transport layer's part of a flow key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Transport {
     /// The IP protocol number of the upper-layer header.
     pub protocol: u8,
-    /// Source port, or what stands in for it (module table).
+    /// Source port, or its replacement ([table](self)).
     pub src_port: u16,
-    /// Destination port, or what stands in for it (module table).
+    /// Destination port, or its replacement ([table](self)).
     pub dst_port: u16,
 }
 
-/// The identity of a flow. Directed: a reply has another key than the packet it answers.
+/// Identity of a flow. Directed: a reply has a different key than the packet it answers.
 ///
 /// ```
 /// use flowhash::{FlowKey, SipHash13, Transport};
 ///
 /// let transport = Transport { protocol: 17, src_port: 5004, dst_port: 5006 };
 /// let key = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport };
-/// let hasher = SipHash13::new([42; 16]); // in earnest: from the machine's random source
+/// let hasher = SipHash13::new([42; 16]); // in production: bytes of a secure random source
 /// assert_eq!(key.transport(), Some(transport));
 /// assert_ne!(key.label(&hasher), FlowKey::Unknown.label(&hasher));
 /// ```
@@ -56,7 +56,7 @@ pub struct Transport {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum FlowKey {
-    /// An IPv4 packet.
+    /// IPv4 packet.
     V4 {
         /// Source address.
         src: [u8; 4],
@@ -65,7 +65,7 @@ pub enum FlowKey {
         /// Protocol and ports.
         transport: Transport,
     },
-    /// An IPv6 packet.
+    /// IPv6 packet.
     V6 {
         /// Source address.
         src: [u8; 16],
@@ -74,23 +74,23 @@ pub enum FlowKey {
         /// Protocol and ports.
         transport: Transport,
     },
-    /// An Ethernet frame without a readable IP header. All frames of a device are one flow: one
-    /// that sends many EtherTypes to many addresses has no more flows than another.
+    /// Ethernet frame without a readable IP header. All such frames of a device are one flow, so a
+    /// device with many EtherTypes and destinations has no more flows than another.
     Ethernet {
         /// Source MAC address.
         src: [u8; 6],
     },
-    /// Bytes that carry no address. All of them are one flow.
+    /// Bytes without an address. All of them are one flow.
     Unknown,
 }
 
 impl FlowKey {
-    /// The key as the bytes that are hashed, in network order: source, destination, protocol,
-    /// source port, destination port.
+    /// Returns the bytes that are hashed, in network order: source, destination, protocol, source
+    /// port, destination port.
     ///
-    /// 13 bytes for IPv4, 37 for IPv6, 6 for Ethernet, none for `Unknown`. No two kinds of key,
-    /// host keys included, share a length (but for the empty one), and SipHash absorbs the length:
-    /// no kind can imitate another, without a byte spent on saying so.
+    /// 13 bytes for IPv4, 37 for IPv6, 6 for Ethernet, none for `Unknown`. Every kind of key, host
+    /// keys included, has its own length (except the empty ones), and SipHash includes the length,
+    /// so no kind can imitate another, without a type byte.
     #[inline]
     #[must_use]
     pub fn to_bytes(&self) -> KeyBytes {
@@ -112,7 +112,7 @@ impl FlowKey {
         })
     }
 
-    /// The flow's label: the keyed hash of [`to_bytes`](Self::to_bytes).
+    /// Returns the flow's label: the keyed hash of [`to_bytes`](Self::to_bytes).
     #[inline]
     #[must_use]
     pub fn label<H: FlowHasher>(&self, hasher: &H) -> u32 {
@@ -122,11 +122,11 @@ impl FlowKey {
         }
     }
 
-    /// [`Self::label`] of a key that is not of IPv4. Apart: in line, the code of all lengths is too
-    /// long for that of the most frequent one to be in line where it is asked for.
+    /// [`Self::label`] for keys other than IPv4. Out of line, so that the code for IPv4 is small
+    /// enough to be inlined.
     #[inline(never)]
     fn label_of_other<H: FlowHasher>(&self, hasher: &H) -> u32 {
-        // One call per kind, each with a length known at compile time.
+        // One call per kind, so that each length is known at compile time.
         match self.to_bytes().0 {
             Repr::V4(bytes) => hasher.hash(&bytes),
             Repr::V6(bytes) => hasher.hash_array(&bytes),
@@ -135,7 +135,7 @@ impl FlowKey {
         }
     }
 
-    /// The host that sent the packet. Ports and protocol have no part in it.
+    /// Returns the host that sent the packet, independent of ports and protocol.
     #[inline]
     #[must_use]
     pub fn src_host(&self) -> HostKey {
@@ -146,7 +146,7 @@ impl FlowKey {
         }
     }
 
-    /// The host the packet goes to. Ports and protocol have no part in it.
+    /// Returns the host that the packet is sent to, independent of ports and protocol.
     #[inline]
     #[must_use]
     pub fn dst_host(&self) -> HostKey {
@@ -157,7 +157,7 @@ impl FlowKey {
         }
     }
 
-    /// Protocol and ports; `None` where there is no IP header.
+    /// Returns protocol and ports; `None` without an IP header.
     #[inline]
     #[must_use]
     pub fn transport(&self) -> Option<Transport> {
@@ -171,13 +171,14 @@ impl FlowKey {
 impl Transport {
     #[inline]
     fn to_bytes(self) -> [u8; 5] {
-        // Both ports as one word, which compilers load, turn and store at once.
+        // Both ports as one word, which compilers load, byte-swap and store at once.
         let ports = u32::from(self.src_port) << 16 | u32::from(self.dst_port);
         let [s0, s1, d0, d1] = ports.to_be_bytes();
         [self.protocol, s0, s1, d0, d1]
     }
 
-    /// Whether the ports are one of each side: of TCP, UDP, DCCP, SCTP or UDP-Lite.
+    /// Returns true if the protocol has source and destination ports: TCP, UDP, DCCP, SCTP and
+    /// UDP-Lite.
     #[inline]
     #[must_use]
     pub const fn has_ports(self) -> bool {
@@ -185,8 +186,8 @@ impl Transport {
     }
 }
 
-/// Writes `field` to the front of `bytes` and gives the rest. With the constant sizes used here the
-/// room is always there, and this compiles to plain stores.
+/// Writes `field` to the front of `bytes` and returns the rest. For the constant sizes used here it
+/// always fits, and compiles to plain stores.
 #[inline]
 fn put<const N: usize>(bytes: &mut [u8], field: [u8; N]) -> &mut [u8] {
     match bytes.split_first_chunk_mut::<N>() {
@@ -198,7 +199,7 @@ fn put<const N: usize>(bytes: &mut [u8], field: [u8; N]) -> &mut [u8] {
     }
 }
 
-/// A serialised [`FlowKey`]; read it through `AsRef<[u8]>`.
+/// Serialized [`FlowKey`]; read it through `AsRef<[u8]>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyBytes(Repr);
 
@@ -222,30 +223,30 @@ impl AsRef<[u8]> for KeyBytes {
     }
 }
 
-/// The identity of a host, the same key on whichever side of a packet it stands: one address,
-/// unless a [`HostMap`](crate::HostMap) says that several are one host.
+/// Identity of a host, the same for source and destination: one address, unless a
+/// [`HostMap`](crate::HostMap) combines several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum HostKey {
-    /// An IPv4 address, or the first of a prefix.
+    /// IPv4 address, or the first of a prefix.
     V4([u8; 4]),
-    /// An IPv6 address, all 128 bits of it, or the first of a prefix.
+    /// IPv6 address, all 128 bits, or the first of a prefix.
     V6([u8; 16]),
-    /// No IP address could be read. All such packets are of one host: where several ports lead into
-    /// one queue, the port is a better label for it ([`Labels`](crate::Labels)).
+    /// No readable IP address. All such packets belong to one host; if several ports feed one
+    /// queue, use the port number as a better label ([`Labels`](crate::Labels)).
     NotIp,
-    /// A network card: [`HostBy::Mac`](crate::HostBy::Mac).
+    /// MAC address: [`HostBy::Mac`](crate::HostBy::Mac).
     Mac([u8; 6]),
-    /// The outer and the inner VLAN, 0 without one: [`HostBy::Vlan`](crate::HostBy::Vlan).
+    /// Outer and inner VLAN, 0 if there is none: [`HostBy::Vlan`](crate::HostBy::Vlan).
     Vlan([u16; 2]),
-    /// A list of the operator's, by its number: [`HostMember`](crate::HostMember).
+    /// Number of a host list: [`HostMember`](crate::HostMember).
     Named(u16),
 }
 
 impl HostKey {
-    /// The key as the bytes that are hashed: the address in network order, 4, 16 or 0 bytes; 7 for
-    /// a card, 5 for a VLAN, 3 for a list. No two kinds share a length.
+    /// Returns the bytes that are hashed: the address in network order, 4, 16 or 0 bytes; 7 for a
+    /// MAC, 5 for VLANs, 3 for a list. Every kind has its own length.
     #[must_use]
     pub fn to_bytes(&self) -> HostBytes {
         HostBytes(
@@ -265,7 +266,7 @@ impl HostKey {
         )
     }
 
-    /// The host's label: the keyed hash of [`to_bytes`](Self::to_bytes).
+    /// Returns the host's label: the keyed hash of [`to_bytes`](Self::to_bytes).
     #[inline]
     #[must_use]
     pub fn label<H: FlowHasher>(&self, hasher: &H) -> u32 {
@@ -283,7 +284,7 @@ impl HostKey {
     }
 }
 
-/// A serialised [`HostKey`]; read it through `AsRef<[u8]>`.
+/// Serialized [`HostKey`]; read it through `AsRef<[u8]>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostBytes(HostKey, [u8; 7]);
 
@@ -333,8 +334,8 @@ mod tests {
         assert_eq!(FlowKey::Unknown.to_bytes().as_ref(), [].as_slice());
     }
 
-    /// Goal: every kind of key has the label of its bytes, hosts included.
-    /// Method: against the hash of the serialised form, which the tests above pin down.
+    /// Goal: every kind of key, hosts included, has the label of its bytes. Method: compare with
+    /// the hash of the serialized form, which the tests above check.
     #[test]
     fn a_label_is_the_hash_of_the_bytes() {
         let hasher = crate::SipHash13::new([5; 16]);

@@ -1,4 +1,4 @@
-//! `Labels`: the numbers the schedulers see. `Labeller`: how they are made of a parsed packet.
+//! Labels: keyed hashes of a packet's flow and hosts, as used by schedulers.
 
 mod labeller;
 
@@ -6,18 +6,17 @@ pub use labeller::{Labeller, Nat, NoNat};
 
 use crate::{FlowHasher, FlowKey, mix};
 
-/// One packet's flow and hosts as keyed hashes, from one parse.
+/// Keyed hashes of one packet's flow and hosts, from one parse.
 ///
-/// A scheduler needs no more than these and never reads a packet. Three hashes cost three times
-/// one: a caller that keeps a flow's hosts beside its queue takes [`FlowKey::label`] for every
+/// A scheduler needs no more than these and never reads a packet. Three hashes cost three times as
+/// much as one: if you keep a flow's hosts with its queue, compute [`FlowKey::label`] for every
 /// packet, and the labels of [`FlowKey::src_host`] and [`FlowKey::dst_host`] only when the table
-/// claims.
+/// claims a queue.
 ///
-/// Numbers from elsewhere do as well: a network card's hash of the flow, identifiers of subscribers
-/// or ports for hosts. What stands behind this crate needs two things of them: equal numbers mean
-/// the same flow or host, and all 32 bits vary. So pass a number that is not a keyed hash through
-/// [`mix`]. A host identifier that the caller knows by other means (the line a packet came in on)
-/// cannot be forged by any address in the packet.
+/// Other numbers work as well: a network card's hash of the flow, or identifiers of subscribers or
+/// ports for hosts. Two properties are required: equal numbers mean the same flow or host, and all
+/// 32 bits vary. So pass a number that is not a keyed hash through [`mix`]. A host identifier from
+/// elsewhere, such as the port a packet arrived on, cannot be forged with addresses in the packet.
 ///
 /// # Examples
 ///
@@ -37,11 +36,11 @@ use crate::{FlowHasher, FlowKey, mix};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Labels {
-    /// The flow: all of the key.
+    /// Label of the flow: hash of the whole key.
     pub flow: u32,
-    /// The source host: its address only.
+    /// Label of the source host: hash of its address only.
     pub src_host: u32,
-    /// The destination host: its address only.
+    /// Label of the destination host: hash of its address only.
     pub dst_host: u32,
 }
 
@@ -57,10 +56,11 @@ impl Labels {
         }
     }
 
-    /// The ordered pair of hosts as one label, for CAKE's mode `hosts`.
+    /// Returns the ordered pair of hosts as one label, for CAKE's mode `hosts`.
     ///
-    /// Mixing one side tells the two directions apart and keeps hosts that talk to themselves from
-    /// sharing bits. With one host fixed, two pairs are equal only if their other labels are.
+    /// One side is mixed first, so that the two directions differ and a host that talks to itself
+    /// does not cancel out. With one host fixed, two pairs are equal only if their other labels
+    /// are.
     #[inline]
     #[must_use]
     pub const fn host_pair(self) -> u32 {

@@ -1,24 +1,28 @@
-//! What is this packet? From bytes to the numbers a scheduler works with.
+//! Packet classification: turns the bytes of a packet into a flow key, keyed hashes and a queue.
 //!
 //! ```text
 //! bytes ─ parse ─▶ FlowKey ─ keyed hash ─▶ Labels ─ table ─▶ queue
 //! ```
 //!
-//! 1. [`parse`] reads an Ethernet frame or an IP packet into a [`FlowKey`]. It is total: hostile,
-//!    cut or foreign bytes have a key too, and the steps are bounded. A [`Parser`] looks into
-//!    tunnels as well.
-//! 2. A [`FlowHasher`] with a secret key turns it into [`Labels`]: [`SipHash13`] by default,
-//!    [`HalfSipHash13`] on 32-bit microcontrollers, or a network card's number. A [`Labeller`] does
-//!    it where tunnels are followed or addresses are translated.
-//! 3. A [`FlowTable`] maps the flow's label to one of the caller's queues, apart from other flows
-//!    as far as there are queues, and takes the queue back when it has emptied.
+//! The crate answers one question of a packet scheduler: *which flow, and which hosts*. It works
+//! for gateways and microcontrollers alike: no operating system, no allocation, no panicking path,
+//! no clock, and no dependency on a scheduler.
 //!
-//! The crate needs no operating system, allocates nothing, has no panicking path, knows nothing
-//! of schedulers and reads no clock.
+//! # Parts
+//! 1. [`parse`] reads an Ethernet frame or an IP packet into a [`FlowKey`]. Parsing never fails:
+//!    hostile, truncated or foreign bytes get a key too, in a bounded number of steps. A [`Parser`]
+//!    also follows tunnels.
+//! 2. A [`FlowHasher`] with a secret key turns the key into [`Labels`]: [`SipHash13`] by default,
+//!    [`HalfSipHash13`] on 32-bit microcontrollers, or the hash of a network card, spread by
+//!    [`mix`]. Use a [`Labeller`] if tunnels are followed or addresses are translated.
+//! 3. A [`FlowTable`] maps a flow's label to one of your queues. It separates flows as far as there
+//!    are queues, and takes a queue back once it has emptied.
 //!
-//! # Examples
+//! Optional: a [`HostMap`] decides which addresses count as one host, and [`Ack`] recognizes pure
+//! TCP acknowledgements, for ACK filters.
 //!
-//! Two packets of one flow meet in one queue; when the queue is empty, it is free again:
+//! # Example
+//! Two packets of one flow get the same queue; once it is empty, other flows may use it:
 //!
 //! ```
 //! use flowhash::{Ending, Labels, TagLine, Outcome, SipHash13, FlowTable, parse};
@@ -28,7 +32,7 @@
 //!     0x45, 0xb8, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1, //
 //!     0x13, 0x8c, 0x13, 0x8e, 0, 8, 0, 0,
 //! ];
-//! let hasher = SipHash13::new([42; 16]); // in earnest: from the machine's random source
+//! let hasher = SipHash13::new([42; 16]); // in production: bytes of a secure random source
 //! let mut table = FlowTable::new([TagLine::EMPTY; 128], 1024, 8)?;
 //! let mut queues = vec![Vec::new(); 1024];
 //!
@@ -49,6 +53,13 @@
 //! assert!(table.release(first.queue));
 //! # Ok::<(), flowhash::TableError>(())
 //! ```
+//!
+//! # Where to go next
+//! - [`key`] lists the key of every kind of packet, and [`parse`] the tunnels that are followed.
+//! - [`hash`] explains why the hash key must be secret.
+//! - [`flow_table`] explains when a queue is in use, collisions, and changing the key.
+//! - The package `freeboard` combines this crate with `sched_core` and `shaper` in its
+//!   `SmartQueue`.
 #![no_std]
 #![deny(
     clippy::indexing_slicing,
@@ -100,7 +111,7 @@ pub use key::{FlowKey, HostBytes, HostKey, KeyBytes, Transport};
 pub use labels::{Labeller, Labels, Nat, NoNat};
 pub use parse::{Ending, FlowLabels, Inner, Ip, LinkEnd, LinkHeader, Parsed, Parser, Tunnels};
 
-/// The examples of the package's README.
+/// Examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,33 +1,33 @@
-//! From bytes to a flow key: the only place that reads packets, and total.
+//! Parser: reads a flow key from the bytes of a packet. The only part that reads packets, and
+//! total.
 //!
-//! Every sequence of bytes of any length has exactly one answer, and reading stops after at most
-//! [`MAX_HEADERS`] headers, whatever the packet claims. A packet that lies about itself is not an
-//! error here. It gets a key like every other packet, so that it has a queue and its sender a
-//! share, and [`Ending`] says where the walk stopped. To refuse such a packet is the business of
-//! the program that forwards it.
+//! Every sequence of bytes has exactly one result, and parsing stops after at most [`MAX_HEADERS`]
+//! headers, whatever the packet contains. A malformed packet is not an error here: it gets a key
+//! like every other packet, so that it has a queue and its sender a share, and [`Ending`] reports
+//! where parsing stopped. Whether to drop such packets is up to the program that forwards them.
 //!
-//! [`ethernet`] and [`ip`] read the outermost IP header, also behind VLAN tags, PPPoE, and LLC with
-//! SNAP. A [`Parser`] also reads what tunnels carry, as far as its [`Tunnels`] say:
+//! [`ethernet`] and [`ip`] read the outermost IP header, also after VLAN tags, PPPoE, and LLC with
+//! SNAP. A [`Parser`] also reads the contents of the tunnels in its [`Tunnels`]:
 //!
-//! | what | key by default of a [`Parser`] | key otherwise |
+//! | packet | key by default of a [`Parser`] | key otherwise |
 //! |---|---|---|
-//! | PPPoE session (RFC 2516), with a protocol number of two bytes or of one | the IP packet's: PPPoE is a link, as a VLAN is | MACs, EtherType 0x8864 |
-//! | LLC and SNAP (RFC 1042) in the place of an EtherType | the IP packet's | – |
+//! | PPPoE session (RFC 2516), with a protocol number of one or two bytes | the IP packet's: PPPoE is a link, like a VLAN | MACs, EtherType 0x8864 |
+//! | LLC and SNAP (RFC 1042) in place of an EtherType | the IP packet's | – |
 //! | IPv4 or IPv6 in IPv4 or IPv6: protocols 4 and 41 (RFC 2003, 4213, 2473) | inner | outer |
 //! | GRE with or without checksum and key (RFC 2784, 2890) | inner | outer |
-//! | GRE with sequence numbers | outer: its receiver drops what arrives out of order (RFC 2890 §2.2) | inner with [`Tunnels::SEQUENCED_GRE`] |
-//! | GRE version 1 (PPTP, RFC 2637), with routing (RFC 1701), of other payloads | outer | – |
+//! | GRE with sequence numbers | outer: its receiver drops reordered packets (RFC 2890 §2.2) | inner with [`Tunnels::SEQUENCED_GRE`] |
+//! | GRE version 1 (PPTP, RFC 2637), with routing (RFC 1701), or with other payloads | outer | – |
 //! | VXLAN: UDP port 4789 (RFC 7348) | outer: its source port is a hash of the inner flow (§5) | inner with [`Tunnels::VXLAN`] |
 //! | ESP (RFC 4303) | outer with the SPI: opaque | – |
 //! | WireGuard, IPsec or QUIC over UDP | outer with its ports: opaque, a tunnel is one flow | – |
-//! | MPLS, PPPoE discovery, Geneve, GTP-U, L2TP, Teredo | outer: not seen | – |
+//! | MPLS, PPPoE discovery, Geneve, GTP-U, L2TP, Teredo | outer: not recognized | – |
 //!
-//! Where both headers are known, [`Parsed::ip`] is the outermost one. Its DSCP and ECN count, and
-//! only it may be marked: routers see no other, and the tunnel's end carries a mark
-//! inward (RFC 6040 §4.2). [`Parsed::inner`] says where the header is that the key was read from.
+//! If a tunnel is followed, [`Parsed::ip`] is the outermost IP header. Its DSCP and ECN count, and
+//! only it may be marked: routers see no other, and the end of the tunnel copies a mark inward (RFC
+//! 6040 §4.2). [`Parsed::inner`] is the header that the key was read from.
 //!
-//! Nothing is validated that the key does not need: no checksum, no option. Address translation is
-//! no business of the parser ([`Nat`](crate::Nat)).
+//! Only what the key needs is validated, so no checksums and no options. Address translation is
+//! done elsewhere ([`Nat`](crate::Nat)).
 
 mod ip;
 mod link;
@@ -42,29 +42,32 @@ pub use options::{FlowLabels, Parser, Tunnels};
 use ip::Layer;
 use link::{EthernetHeader, Network, Payload};
 
-/// VLAN tags passed before the EtherType counts as unknown: 802.1ad uses two, provider backbones
-/// with one more on either side four.
+/// Maximum number of VLAN tags; with more, the EtherType counts as unknown. 802.1ad uses two,
+/// provider backbones with one more on either side four.
 pub const MAX_VLAN_TAGS: usize = 4;
 
-/// Extension headers passed before the upper-layer header counts as unreachable. The longest chain
-/// that RFC 8200 §4.1 recommends has seven; RFC 8883 foresees nodes with such a limit.
+/// Maximum number of extension headers; after more, the upper-layer header counts as unreachable.
+/// The longest chain recommended by RFC 8200 §4.1 has seven; RFC 8883 expects nodes with such a
+/// limit.
 pub const MAX_EXTENSION_HEADERS: usize = 8;
 
-/// Tunnels inside each other that are followed: the default of the limit that an IPv6 packet can
-/// carry to bound its own nesting (RFC 2473 §6.6).
+/// Maximum number of nested tunnels that are followed: the default of the limit by which an IPv6
+/// packet can bound its own nesting (RFC 2473 §6.6).
 pub const MAX_TUNNELS: usize = 4;
 
-/// An Ethernet header, its tags, PPPoE or SNAP.
+/// An Ethernet header, its tags, and PPPoE or SNAP.
 const LINK: usize = 1 + MAX_VLAN_TAGS + 1;
 /// An IP header and its extensions.
 const NETWORK: usize = 1 + MAX_EXTENSION_HEADERS;
 
-/// The most headers one packet can make a [`Parser`] read. Link, network and upper layer come
-/// first; [`ethernet`] and [`ip`] read no more than these. Where a tunnel is followed, network and
-/// upper layer come once more. Each tunnel adds a header of its own and all three layers.
+/// Maximum number of headers that a [`Parser`] reads in one packet.
+///
+/// Link, network and upper layer come first; [`ethernet`] and [`ip`] read no more. If a tunnel is
+/// followed, network and upper layer are read once more, and each tunnel adds its own header and
+/// all three layers.
 pub const MAX_HEADERS: usize = LINK + 2 * (NETWORK + 1) + MAX_TUNNELS * (1 + LINK + NETWORK + 1);
 
-/// What the bytes of one packet say.
+/// Result of parsing one packet.
 ///
 /// ```
 /// use flowhash::{Ending, FlowKey, parse};
@@ -77,40 +80,38 @@ pub const MAX_HEADERS: usize = LINK + 2 * (NETWORK + 1) + MAX_TUNNELS * (1 + LIN
 /// assert!(matches!(parsed.key, FlowKey::V4 { src: [10, 0, 0, 1], .. }));
 /// assert_eq!((parsed.ending, parsed.inner), (Ending::Ports, None));
 ///
-/// // Bytes that are no packet have a key too.
+/// // Bytes that are not a packet have a key too.
 /// assert_eq!(parse::ip(b"?").key, FlowKey::Unknown);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Parsed {
-    /// The identity of the packet's flow, of the innermost header that was read; always defined
-    /// ([`key`](crate::key) has the table).
+    /// Flow key of the innermost header that was read; always defined ([table](crate::key)).
     pub key: FlowKey,
-    /// The outermost IP header, if one was read: the one that routers act on and may mark.
+    /// Outermost IP header, if one was read: the one that routers process and may mark.
     pub ip: Option<Ip>,
-    /// The innermost IP header, if a tunnel was followed.
+    /// Innermost IP header, if a tunnel was followed.
     pub inner: Option<Inner>,
-    /// Where the walk through the headers stopped.
+    /// Where parsing stopped.
     pub ending: Ending,
 }
 
-/// What was found by following tunnels.
+/// Innermost header of a packet whose tunnels were followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Inner {
-    /// The header that [`Parsed::key`] and [`Parsed::ending`] are about.
+    /// IP header that [`Parsed::key`] and [`Parsed::ending`] refer to.
     pub ip: Ip,
-    /// The key of the outermost header: between the ends of the outermost tunnel.
+    /// Key of the outermost header: between the ends of the outermost tunnel.
     pub outer: FlowKey,
-    /// Tunnels passed, from 1 to [`MAX_TUNNELS`].
+    /// Number of tunnels followed, from 1 to [`MAX_TUNNELS`].
     pub depth: u8,
 }
 
 impl Inner {
-    /// What was found behind `depth` tunnels, for code that makes an answer by itself: a parser of
-    /// other protocols, or a test.
+    /// Creates an inner header after `depth` tunnels, for a parser of other protocols or a test.
     #[must_use]
     pub const fn new(ip: Ip, outer: FlowKey, depth: u8) -> Self {
         Self { ip, outer, depth }
@@ -118,17 +119,16 @@ impl Inner {
 }
 
 impl Parsed {
-    /// An answer with these parts, for code that makes one by itself: a parser of other protocols,
-    /// or a test.
+    /// Creates a result from its parts, for a parser of other protocols or a test.
     #[must_use]
     pub const fn new(key: FlowKey, ip: Option<Ip>, inner: Option<Inner>, ending: Ending) -> Self {
         Self { key, ip, inner, ending }
     }
 
-    /// The key of the outermost header: [`key`](Self::key) unless a tunnel was followed.
+    /// Returns the key of the outermost header: [`key`](Self::key) unless a tunnel was followed.
     ///
-    /// Its addresses are those that routers on the way have seen and may have checked. What stands
-    /// further in is what the sender wrote.
+    /// Routers on the path have seen its addresses and may have checked them. Everything further in
+    /// was chosen by the sender.
     #[inline]
     #[must_use]
     pub const fn outer_key(&self) -> &FlowKey {
@@ -138,9 +138,10 @@ impl Parsed {
         }
     }
 
-    /// The differentiated services code point by which the packet is classed, 0 to 63: that of the
-    /// outermost IP header. ARP counts as CS7, network control (RFC 4594 §3.1), and what else is
-    /// not IP as 0, the default.
+    /// Returns the differentiated services code point (DSCP) for classifying the packet, 0 to 63.
+    ///
+    /// It is that of the outermost IP header. ARP counts as CS7, network control (RFC 4594 §3.1),
+    /// and everything else as 0, the default.
     ///
     /// ```
     /// use flowhash::parse;
@@ -163,36 +164,37 @@ impl Parsed {
     }
 }
 
-/// What the network layer says beside the addresses.
+/// An IP header: position and traffic class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Ip {
     /// Bytes before the IP header.
     pub offset: usize,
-    /// The byte that carries DSCP and ECN (RFC 2474 §3, RFC 3168 §5).
+    /// Byte with DSCP and ECN (RFC 2474 §3, RFC 3168 §5).
     pub traffic_class: u8,
-    /// Bytes before the upper-layer header, in an outer header before the tunnel's. Meaningful
-    /// with [`Ending::Ports`] and [`Ending::NoPorts`], and in an outer header; with the other
-    /// endings, where the walk stopped.
+    /// Bytes before the upper-layer header; for an outer header, before that of the tunnel.
+    /// Meaningful for [`Ending::Ports`] and [`Ending::NoPorts`], and in an outer header; otherwise
+    /// where parsing stopped.
     pub upper_offset: usize,
 }
 
 impl Ip {
-    /// An IP header `offset` bytes into the packet, for code that makes an answer by itself.
+    /// Creates an IP header `offset` bytes into the packet, for a parser of other protocols or a
+    /// test.
     #[must_use]
     pub const fn new(offset: usize, traffic_class: u8, upper_offset: usize) -> Self {
         Self { offset, traffic_class, upper_offset }
     }
 
-    /// The differentiated services code point, 0 to 63.
+    /// Returns the differentiated services code point, 0 to 63.
     #[inline]
     #[must_use]
     pub const fn dscp(self) -> u8 {
         self.traffic_class >> 2
     }
 
-    /// The ECN field: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
+    /// Returns the ECN field: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
     #[inline]
     #[must_use]
     pub const fn ecn(self) -> u8 {
@@ -200,34 +202,35 @@ impl Ip {
     }
 }
 
-/// Where the walk through the headers stopped, and so how much the key says.
+/// Where parsing stopped, and so how complete the key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Ending {
-    /// At ports or at what stands in for them: the key is complete.
+    /// At ports or their replacement: the key is complete.
     Ports,
-    /// At an upper-layer protocol that has no ports: the key is complete.
+    /// At an upper-layer protocol without ports: the key is complete.
     NoPorts,
-    /// At a fragment. Only the first fragment has ports, so no fragment's are read: all fragments
-    /// of a packet have one key (and share it with other fragments between the two hosts).
+    /// At a fragment. Only the first fragment has ports, so the ports of fragments are not read:
+    /// all fragments of a packet have one key, which they share with other fragments between the
+    /// two hosts.
     Fragment,
     /// At the end of the bytes, inside a header.
     Truncated,
-    /// At a header that contradicts itself: a version other than the EtherType says, an IPv4
-    /// header shorter than 20 bytes or longer than its packet. A tunnel with such a header right
-    /// behind its own is not followed, and its outer header is the answer.
+    /// At a header that contradicts itself: an IP version other than that of the EtherType, or an
+    /// IPv4 header shorter than 20 bytes or longer than its packet. A tunnel directly followed by
+    /// such a header is not followed, and the result is that of its outer header.
     Malformed,
-    /// At the bound on VLAN tags, on extension headers or on tunnels.
+    /// At the limit on VLAN tags, extension headers or tunnels.
     TooManyHeaders,
-    /// At an EtherType, or a version of raw IP, that is neither IP nor ARP.
+    /// At an EtherType, or an IP version, that is neither IP nor ARP.
     NotIp,
-    /// At ARP (RFC 826): not IP, and the network does not work without it.
+    /// At ARP (RFC 826): not IP, but the network does not work without it.
     Arp,
 }
 
-/// Reads an Ethernet II frame, from its destination address on and without preamble; the check
-/// sequence may be there or not. Tunnels are not followed: [`Parser::OUTER`].
+/// Parses an Ethernet II frame, from its destination address on, with or without the frame check
+/// sequence. Tunnels are not followed: [`Parser::OUTER`].
 ///
 /// # Examples
 ///
@@ -247,7 +250,7 @@ pub fn ethernet(frame: &[u8]) -> Parsed {
     Parser::OUTER.ethernet(frame)
 }
 
-/// Reads a raw IPv4 or IPv6 packet, told apart by its version field, as a TUN device gives them.
+/// Parses a raw IPv4 or IPv6 packet, distinguished by its version field, as from a TUN device.
 /// Tunnels are not followed: [`Parser::OUTER`].
 ///
 /// # Examples
@@ -266,7 +269,7 @@ pub fn ip(packet: &[u8]) -> Parsed {
 }
 
 impl Parser {
-    /// Reads an Ethernet II frame as [`ethernet`] does, with these options.
+    /// Parses an Ethernet II frame like [`ethernet`], with these options.
     #[inline]
     #[must_use]
     pub fn ethernet(&self, frame: &[u8]) -> Parsed {
@@ -285,7 +288,7 @@ impl Parser {
         self.ethernet_slow(frame)
     }
 
-    /// [`Self::ethernet`] of any frame.
+    /// Slow path of [`Self::ethernet`], for any frame.
     #[inline(never)]
     fn ethernet_slow(&self, frame: &[u8]) -> Parsed {
         count_step();
@@ -299,7 +302,7 @@ impl Parser {
         }
     }
 
-    /// An Ethernet frame whose first EtherType is not IP: past its tags, if those it has.
+    /// Parses an Ethernet frame whose first EtherType is not IP, after its tags, if any.
     #[inline(never)]
     fn tagged(&self, header: &[u8; 14], ethertype: u16, rest: &[u8]) -> Parsed {
         match link::payload(ethertype, rest, 14, self.tunnels) {
@@ -311,7 +314,7 @@ impl Parser {
         }
     }
 
-    /// Reads a raw IP packet as [`ip`] does, with these options.
+    /// Parses a raw IP packet like [`ip`], with these options.
     #[inline]
     #[must_use]
     pub fn ip(&self, packet: &[u8]) -> Parsed {
@@ -324,7 +327,7 @@ impl Parser {
         self.ip_slow(packet)
     }
 
-    /// [`Self::ip`] of any packet.
+    /// Slow path of [`Self::ip`], for any packet.
     #[inline(never)]
     fn ip_slow(&self, packet: &[u8]) -> Parsed {
         match packet.first().map(|first| first >> 4) {
@@ -346,10 +349,10 @@ impl Parser {
         self.finish(layer, Network::V6(packet), offset, link)
     }
 
-    /// The answer for the outermost IP header, and for what it carries.
+    /// Returns the result for the outermost IP header and its contents.
     ///
-    /// A packet with a tunnel is read again from its outermost header on: handing over what has
-    /// been read would cost every other packet its being written to memory.
+    /// A packet with a tunnel is read again from its outermost header: passing on what has been
+    /// read would make every other packet write it to memory.
     #[inline(always)]
     fn finish(
         &self,
@@ -369,7 +372,7 @@ impl Parser {
     }
 }
 
-/// Counts the headers read, for the test of [`MAX_HEADERS`]. Nothing outside the tests.
+/// Counts the headers read, for the test of [`MAX_HEADERS`]; does nothing outside tests.
 #[inline(always)]
 fn count_step() {
     #[cfg(test)]

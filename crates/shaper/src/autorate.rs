@@ -1,23 +1,23 @@
-//! A rate that follows the line: delay and load in, a rate between a floor and a ceiling out.
+//! Autorate: computes the rate of a link that varies from measured delay and load.
 //!
-//! A mobile, satellite or cable line has no rate that could be configured: a shaper that is set too
-//! high leaves the queue in the modem, and one that is set too low gives away what the line has.
-//! [`Autorate`] moves the rate by what the caller measures: how long probes take, and how much was
-//! sent. It has no clock, no socket and no memory of its own.
+//! A mobile, satellite or cable link has no fixed rate to configure: if the shaper is set too high,
+//! the queue stays in the modem; if it is set too low, capacity is wasted. [`Autorate`] adjusts the
+//! rate between a floor and a ceiling from two measurements of the caller: the delay of probes and
+//! the bytes sent. It has no clock, no socket and no memory of its own.
 //!
 //! ```text
 //! probes ──▶ delay_sample ─┐
-//!                          ├─▶ update, each 200 ms ──▶ Rate ──▶ Shaper::set_rate
+//!                          ├─▶ update, every 200 ms ──▶ Rate ──▶ Shaper::set_rate
 //! bytes sent ──────────────┘
 //! ```
 //!
-//! **Sources.** The base delay is that of LEDBAT (RFC 6817 §3.4.2), here an average that falls fast
-//! and rises slowly, in place of a list of minima. A share of what was achieved, growth under load,
-//! and a return to a base are published practice of operators of variable lines. That a falling
-//! delay is no reason to cut is the gradual part of NADA (RFC 8698 §4.3).
+//! **Sources.** The base delay follows LEDBAT (RFC 6817 §3.4.2), with an average that falls fast
+//! and rises slowly in place of a list of minimums. Cutting to a share of the achieved rate, growth
+//! under load and the return to a base rate are published practice of operators of variable links.
+//! Not cutting while the delay falls is the gradual mode of NADA (RFC 8698 §4.3).
 //!
-//! Cost: constant. [`Autorate::delay_sample`] is a comparison; a decision divides at most five
-//! times.
+//! Cost: constant. [`Autorate::delay_sample`] is one comparison; a decision takes at most five
+//! divisions.
 
 mod arrivals;
 mod params;
@@ -34,42 +34,44 @@ use crate::Rate;
 pub use arrivals::ArrivalRate;
 pub use params::{AutorateError, AutorateParams};
 
-/// How fast the baseline rises: by this part of the way in as much time. Under load a standing
-/// queue must not become the baseline; without it, or at the floor, the delay is the path's.
+/// Time constant of the baseline's rise under load, in nanoseconds: slow, so that a standing queue
+/// does not become the baseline.
 const RISE_UNDER_LOAD: NonZeroU64 = NonZeroU64::new(60_000_000_000).unwrap();
+/// Time constant of the baseline's rise at low load or at the floor, in nanoseconds, where the
+/// delay is the path's.
 const RISE: NonZeroU64 = NonZeroU64::new(2_000_000_000).unwrap();
-/// Bits of a byte × nanoseconds of a second.
+/// Bits per byte × nanoseconds per second.
 const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
-/// The longest pause after a cut for a queue to drain: a modem that holds more is not waited for.
+/// Longest pause after a cut for a queue to drain; the queue of a modem may take longer.
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
-/// The same where the rate has come down to the floor before anything was known of the path.
+/// Longest pause at the floor for a queue that was there before the path was known.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(10);
-/// A delay that lasts for so long beside some load is a line slower than a quarter of the rate. By
-/// then the baseline has learned seven eighths of a delay that is the path's.
+/// A delay that lasts this long at some load means that the link is slower than a quarter of the
+/// rate. By then the baseline has learned seven eighths of a delay that belongs to the path.
 const LASTING: Nanos = Nanos::from_secs(4);
 
-/// What the last decision was.
+/// The last decision of an [`Autorate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum AutorateState {
-    /// The rate stays: neither load nor delay is a reason to change it.
+    /// The rate was kept: neither load nor delay is a reason to change it.
     Steady,
-    /// The line is used and has no delay: the rate grew.
+    /// The rate was raised: the link is used and has no delay.
     Growing,
-    /// The delay was too high, or nothing is known of it yet under load: the rate was cut.
+    /// The rate was cut: the delay is too high, or still unknown under load.
     BackingOff,
-    /// The delay is too high and falls, or a cut is too recent to be judged: the rate stays.
+    /// The rate was kept: the delay is too high but falling, or a cut is too recent to judge.
     Draining,
-    /// The line is little used: the rate moved towards the base.
+    /// The rate was moved towards the base: the link is little used.
     Returning,
-    /// No sample came for the [silence](AutorateParams::SILENCE): the rate is at most the base, and
-    /// moves towards the floor under load.
+    /// No sample for [`AutorateParams::SILENCE`]: the rate is at most the base, and moves towards
+    /// the floor under load.
     Silent,
 }
 
 impl AutorateState {
-    /// The word for reports.
+    /// Returns the state's name for reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,63 +85,67 @@ impl AutorateState {
     }
 }
 
-/// The knowledge that an [`Autorate`] has of a path, for [`Autorate::change_path`]. The default is
-/// none.
+/// Knowledge of an [`Autorate`] about a path, for [`Autorate::change_path`]. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AutoratePath {
     baseline: Option<Nanos>,
     is_provisional: bool,
 }
 
-/// A rate that follows the line: delay samples and loads in, a rate out.
+/// A controller that adjusts the rate of a link that varies: takes delay samples and loads, returns
+/// a rate.
 ///
-/// **Baseline.** The delay of the path without a queue, learned from the least sample of each
-/// interval: half of the way at once when samples fall below it, slowly upwards
-/// ([`Autorate::update`]). One-way and round-trip delays are both right, and clocks of two ends
-/// need not agree: only differences count.
+/// # Baseline
+/// The baseline is the delay of the path without a queue. It is learned from the minimum sample of
+/// each interval: halfway down at once when samples fall below it, slowly upwards
+/// ([`Autorate::update`]). Samples may be one-way or round-trip delays, and the clocks of the two
+/// ends need not agree: only differences count.
 ///
-/// **Decision**, once an interval, by the least sample of the interval, so that one late probe
-/// means nothing:
+/// # Decision
+/// Once per interval, based on the minimum sample of the interval, so that one late probe has no
+/// effect. The excess is the minimum sample minus the baseline.
 ///
-/// | excess over the baseline | load | the rate |
+/// | excess | load | effect on the rate |
 /// |---|---|---|
-/// | above the threshold, and not falling | at least 1/4 of the rate | 7/8 of the achieved rate, down to 1/2 at four thresholds |
-/// | the same for more than 4 s | at least 1/32 of the rate | the same, of a quarter of the rate |
-/// | above the threshold, falling, or soon after a cut | any | stays: a queue drains |
-/// | above the threshold | below 1/4 of the rate | 1/32 of the way to the base, if it is above the base |
-/// | at most half the threshold | at least 3/4 of the rate | grows by 1/16, by 1/64 near the rate of the last cut |
+/// | above the threshold, not falling | at least 1/4 of the rate | 7/8 of the achieved rate (at least 1/2 of the rate), down to 1/2 at four thresholds |
+/// | above the threshold for more than 4 s, not falling | at least 1/32 of the rate | as above, with at least 1/4 of the rate |
+/// | above the threshold, falling or soon after a cut | any | kept: a queue drains |
+/// | above the threshold | below 1/4 of the rate | 1/32 of the way to the base, if above it |
+/// | at most half the threshold | at least 3/4 of the rate | raised by 1/16, by 1/64 near the rate of the last cut |
 /// | at most the threshold | below 1/4 of the rate | 1/32 of the way to the base |
 /// | baseline provisional | at least 1/16 of the rate | half of the way to the floor |
-/// | otherwise | | stays |
-/// | no sample for the [silence](AutorateParams::SILENCE) | at least 1/16 of the rate | at most the base, then 1/4 of the way to the floor |
-/// | the same | below 1/16 of the rate | at most the base, and 1/32 of the way to it from below |
+/// | otherwise | | kept |
+/// | no sample for [`SILENCE`](AutorateParams::SILENCE) | at least 1/16 of the rate | at most the base, then 1/4 of the way to the floor |
+/// | no sample for [`SILENCE`](AutorateParams::SILENCE) | below 1/16 of the rate | at most the base, and 1/32 of the way to it from below |
 ///
-/// The load is that of the interval or of the one before, whichever is greater: a sample tells of
-/// both.
+/// With an excess, a provisional baseline or no sample, the load is the larger of the last two
+/// intervals, because a sample reflects both.
 ///
-/// **Provisional.** A first sample under load may be that of a full modem. Until it is known, no
-/// excess is seen and the rate does not grow: it goes to the floor, where the queue drains. The
-/// least sample is the baseline. It is trusted when the load is low, or when the delay no longer
-/// falls at the floor. After [`Autorate::forget_path`] it is trusted at once if there was no excess
-/// before.
+/// # Provisional baseline
+/// A first sample under load may be that of a full modem. Until the baseline is trusted, no excess
+/// is computed and the rate does not grow: it goes to the floor, where the queue drains, and the
+/// minimum sample becomes the baseline. The baseline is trusted once the load is low, or once the
+/// delay no longer falls at the floor. After [`Autorate::forget_path`] it is trusted at once if
+/// there was no excess before.
 ///
-/// **Promises**, for any sequence of times, samples and loads:
-/// - The rate is at least the floor and at most the ceiling, after each call.
+/// # Guarantees
+/// For any sequence of timestamps, samples and loads:
+/// - The rate is between floor and ceiling after each call.
 /// - While the load is high and there is no excess, the rate doubles within 12 intervals, and
-///   passes the rate of the last cut within 13 intervals more. So a line that comes back to `n`
-///   doublings of the rate is filled within `12n + 13` intervals: 7.4 s for a line that comes back
-///   to four times the rate, by default.
-/// - On a steady line that stays full, the rate ends up between 3/4 and 9/8 of what the line
-///   carries, and stays there: this is shown in the tests for a line that tells its delay 0 to 100
-///   ms late, not proved.
-/// - A sample that arrives late, twice or in another order within an interval changes nothing. A
-///   clock that steps back begins an interval anew; one that leaps costs at most a cut, or a
-///   silence if no sample came in that interval.
+///   passes the rate of the last cut within 13 more. So a link that recovers to `n` doublings of
+///   the rate is filled within `12n + 13` intervals: 7.4 s for a factor of four.
+/// - On a steady link that stays full, the rate settles between 3/4 and 9/8 of the link's rate.
+///   Tests show this for samples that arrive 0 to 100 ms late; it is not proved.
+/// - Late, repeated or reordered samples within an interval change nothing. A clock that steps back
+///   restarts the interval; one that jumps ahead costs at most a cut, or a silence if there was no
+///   sample in that interval.
 ///
-/// **Limits.** The delay of the path itself may rise by more than the threshold, on a path that
-/// changes. Samples at low load, or at the floor, teach the baseline within seconds. A line that
-/// stays full is cut to the floor first.
+/// # Limits
+/// The delay of the path itself may rise by more than the threshold when the path changes. Samples
+/// at low load or at the floor teach the new baseline within seconds, but a link that stays full is
+/// cut to the floor first.
 ///
+/// # Examples
 /// ```
 /// use sched_core::Nanos;
 /// use shaper::{Autorate, AutorateParams, Rate, Shaper};
@@ -148,59 +154,58 @@ pub struct AutoratePath {
 /// // At least 5, usually 20, at most 60 Mbit/s.
 /// let params = AutorateParams::new(mbit(5)?, mbit(20)?, mbit(60)?)?;
 /// let mut autorate = Autorate::new(params);
-/// let mut line = Shaper::new(autorate.rate());
+/// let mut link = Shaper::new(autorate.rate());
 ///
-/// // A device calls this when a probe is answered, and the rest from a timer.
+/// // A device calls `delay_sample` when a probe is answered, and the rest from a timer.
 /// let mut now = Nanos::ZERO;
 /// for _ in 0..100 {
 ///     autorate.delay_sample(Nanos::from_millis(40));
 ///     now = now.plus(Nanos::from_millis(200));
-///     // The line is used to the full: bytes that left since the last call.
+///     // The link is fully used. `sent` is what left since the last call, in bytes.
 ///     let sent = autorate.rate().as_bits_per_second().unwrap_or(0) / 8 / 5;
-///     line.set_rate(now, autorate.update(now, sent));
+///     link.set_rate(now, autorate.update(now, sent));
 /// }
-/// assert_eq!(line.rate(), mbit(60)?);
+/// assert_eq!(link.rate(), mbit(60)?);
 ///
-/// // The line has become slower, and the modem queues 100 ms.
+/// // The link has become slower, and the modem queues 100 ms.
 /// autorate.delay_sample(Nanos::from_millis(140));
 /// now = now.plus(Nanos::from_millis(200));
-/// line.set_rate(now, autorate.update(now, 1_500_000));
-/// assert_eq!(line.rate(), mbit(30)?);
+/// link.set_rate(now, autorate.update(now, 1_500_000));
+/// assert_eq!(link.rate(), mbit(30)?);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Autorate {
     params: AutorateParams,
     rate: Rate,
-    /// What `rate` is in bits per second: floor ≤ bps ≤ ceiling.
+    /// `rate` in bits per second: floor ≤ bps ≤ ceiling.
     bps: u64,
-    /// What was achieved when the rate was last cut; 0 if it was never cut, or has grown past it
-    /// since.
+    /// Achieved rate at the last cut; 0 if there was none, or if the rate has grown past it since.
     knee: u64,
     baseline: Option<Nanos>,
-    /// The baseline was learned under load, and may be that of a queue.
+    /// True if the baseline was learned under load and may include a queue.
     is_provisional: bool,
-    /// The last decision saw no excess over a baseline that is known.
+    /// True if the last decision saw no excess over a trusted baseline.
     is_calm: bool,
-    /// How long each sample has been above the threshold.
+    /// Time for which every sample has been above the threshold.
     lasting: Nanos,
-    /// What was achieved in the interval before.
+    /// Achieved rate in the previous interval.
     load_before: u64,
-    /// The present interval: since when, what was sent, and the least sample.
+    /// Current interval: start, bytes sent and minimum sample.
     since: Nanos,
     bytes: u64,
     least: Option<Nanos>,
-    /// The least sample of the last interval that had one.
+    /// Minimum sample of the last interval that had one.
     before: Option<Nanos>,
-    /// How long a cut still waits to be judged.
+    /// Time until the last cut may be judged.
     pause: Nanos,
-    /// How long no sample came, up to the last decision.
+    /// Time without a sample, up to the last decision.
     quiet: Nanos,
     state: AutorateState,
 }
 
 impl Autorate {
-    /// A controller that has seen nothing, at the base rate. Its first interval begins at time
+    /// Creates a controller without samples, at the base rate. The first interval starts at time
     /// zero.
     #[must_use]
     pub const fn new(params: AutorateParams) -> Self {
@@ -225,24 +230,24 @@ impl Autorate {
         }
     }
 
-    /// A probe took `delay`, one way or there and back. Any order and any number are right: the
-    /// least of an interval counts. Two to ten in an interval are enough; a probe that is lost is
-    /// no sample.
+    /// Adds the delay of one probe, one-way or round-trip.
+    ///
+    /// Any number of samples in any order is valid; only the minimum of an interval counts. Two to
+    /// ten per interval are enough. A lost probe is not a sample.
     #[inline]
     pub fn delay_sample(&mut self, delay: Nanos) {
         self.least = Some(self.least.map_or(delay, |least| least.min(delay)));
     }
 
-    /// `bytes` were sent onto the line since the last call, as they are on the wire. Returns the
-    /// rate from now on.
+    /// Counts `bytes` sent on the link since the last call, as lengths on the wire, and returns the
+    /// current rate.
     ///
-    /// A decision is made if the [interval](AutorateParams::INTERVAL) is over; before, bytes are
-    /// only counted. Call it from a timer, as often as the interval or more often. A call that
-    /// comes late decides once, over all the time that has passed. `now` before the last decision
-    /// begins an interval anew.
+    /// Makes a decision if the [interval](AutorateParams::INTERVAL) is over. Call it from a timer,
+    /// at least once per interval. A late call makes one decision for all the time that has passed.
+    /// A `now` earlier than the last decision restarts the interval.
     ///
-    /// The baseline rises by 1/60 of the way a second while the line is used, and by half of the
-    /// way a second while less than a quarter of the rate is used, or at the floor.
+    /// The baseline rises by 1/60 of the difference per second under load, and by half of it per
+    /// second at the floor or while less than a quarter of the rate is used.
     pub fn update(&mut self, now: Nanos, bytes: u64) -> Rate {
         if now < self.since {
             self.begin(now);
@@ -257,47 +262,50 @@ impl Autorate {
         self.rate
     }
 
-    /// The rate in force.
+    /// Returns the current rate.
     #[must_use]
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// What the last decision was.
+    /// Returns the last decision.
     #[must_use]
     pub const fn state(&self) -> AutorateState {
         self.state
     }
 
-    /// The delay of the path without a queue, as learned so far; `None` before the first decision
-    /// with a sample.
+    /// Returns the learned delay of the path without a queue; `None` before the first decision with
+    /// a sample.
     #[must_use]
     pub const fn baseline(&self) -> Option<Nanos> {
         self.baseline
     }
 
-    /// The settings.
+    /// Returns the parameters.
     #[must_use]
     pub const fn params(&self) -> AutorateParams {
         self.params
     }
 
-    /// Changes the settings. The rate becomes the nearest within the new floor and ceiling; what
-    /// was learned stays.
+    /// Changes the parameters. The rate is clamped to the new floor and ceiling; learned values are
+    /// kept.
     pub fn set_params(&mut self, params: AutorateParams) {
         self.params = params;
         self.set(self.bps);
     }
 
-    /// The path has become another: forgets baseline, samples and cuts. The rate stays until the
-    /// next decision, and a silence goes on: a caller that tries one path after another hears of
-    /// none.
+    /// Forgets baseline, samples and cuts, because the path has changed.
+    ///
+    /// The rate is kept until the next decision, and a silence continues, so that a caller which
+    /// tries one path after another without an answer is still silent.
     pub fn forget_path(&mut self) {
         self.change_path(AutoratePath::default());
     }
 
-    /// Changes to a path of which this is known, and returns what is known of the present one, for
-    /// a caller that comes back to it. Otherwise as [`forget_path`](Self::forget_path).
+    /// Switches to a path about which `to` is known, and returns what is known about the present
+    /// one, for switching back later.
+    ///
+    /// Otherwise like [`forget_path`](Self::forget_path).
     ///
     /// ```
     /// use sched_core::Nanos;
@@ -320,12 +328,12 @@ impl Autorate {
         let kept = Self { rate, bps, since, bytes, quiet, state, ..Self::new(params) };
         let AutoratePath { baseline: known, is_provisional: is_doubtful } = to;
         let kept = Self { baseline: known, is_provisional: is_doubtful, ..kept };
-        // The queue of the modem is the same.
+        // The modem, and its queue, is the same on every path.
         *self = Self { is_calm, load_before, pause, ..kept };
         AutoratePath { baseline, is_provisional }
     }
 
-    /// Begins an interval.
+    /// Starts an interval.
     fn begin(&mut self, now: Nanos) {
         self.since = now;
         self.bytes = 0;
@@ -343,7 +351,8 @@ impl Autorate {
         }
         let excess = least.since(self.learn(least, load, span));
         let before = self.before.replace(least);
-        // 1/64 of the interval: the line carries that much more than what comes.
+        // A fall of 1/64 of the interval means that the link carries that much more than it is
+        // offered.
         let step = Nanos(AutorateParams::INTERVAL.0 >> 6);
         let is_falling = before.is_some_and(|before| least.plus(step) <= before);
         if self.is_provisional {
@@ -392,17 +401,16 @@ impl Autorate {
         self.set(next);
     }
 
-    /// Whether the rate has been at the floor for long enough to tell of the queue there.
+    /// Returns true if the rate has been at the floor long enough to judge the queue there.
     fn is_at_floor(&self) -> bool {
         self.bps <= self.params.floor_bps() && self.pause == Nanos::ZERO
     }
 
-    /// Goes half of the way to the floor, and waits there for the queue that was before it came, or
-    /// before the first sample.
+    /// Halves the distance to the floor, and pauses there until the queue from before has drained.
     fn descend(&mut self, least: Nanos, is_first: bool) {
         let floor = self.params.floor_bps();
         let is_above = self.bps > floor;
-        // An eighth of the floor at least, so that it is reached.
+        // At least an eighth of the floor, so that it is reached.
         let step = (self.bps.saturating_sub(floor) >> 1).max((floor >> 3).max(1));
         self.set(self.bps.saturating_sub(step));
         if self.bps <= floor && (is_above || is_first) {
@@ -422,7 +430,7 @@ impl Autorate {
         if self.bps > base {
             self.set(base);
         } else if load >= self.bps >> 4 {
-            // Answers that wait in a full modem are late, or are lost there.
+            // Replies stuck in a full modem are late or lost.
             let step = (self.bps.saturating_sub(floor) >> 2).max((floor >> 4).max(1));
             self.set(self.bps.saturating_sub(step));
         } else {
@@ -431,9 +439,10 @@ impl Autorate {
         self.state = AutorateState::Silent;
     }
 
-    /// Moves the baseline by the least sample of an interval, and returns it. A longer time teaches
-    /// no more than an interval: it had one sample that counts, and it may be a leap of the clock,
-    /// in which little seems to have been sent.
+    /// Moves the baseline by the minimum sample of an interval, and returns it.
+    ///
+    /// `span` counts as at most one interval: a longer one has only one sample that counts, and may
+    /// be a clock jump, in which little seems to have been sent.
     fn learn(&mut self, least: Nanos, load: u64, span: Nanos) -> Nanos {
         let span = span.min(AutorateParams::INTERVAL);
         let baseline = self.baseline.unwrap_or(least);
@@ -447,31 +456,31 @@ impl Autorate {
         let is_path = load < self.bps >> 2 || self.bps <= self.params.floor_bps();
         let slowness = if is_path { RISE } else { RISE_UNDER_LOAD };
         let rise = scale(rise.0, span.0.min(slowness.get()), slowness);
-        // Rounded up, so that it arrives.
+        // Rounded up, so that the minimum is reached.
         let fall = fall.0.saturating_sub(fall.0 >> 1);
         let baseline = Nanos(baseline.0.saturating_sub(fall)).plus(Nanos(rise));
         self.baseline = Some(baseline);
         baseline
     }
 
-    /// Whether the line is used enough for a missing delay to mean something: 3/4 of the rate.
+    /// Returns true if the load is at least 3/4 of the rate, enough for a missing delay to count.
     const fn is_used(&self, load: u64) -> bool {
         load >= self.bps.saturating_sub(self.bps >> 2)
     }
 
-    /// Cuts to a share of what was achieved. The caller knows how little of the rate is no measure
-    /// of the line.
+    /// Cuts to a share of the achieved rate. The caller sets a lower bound on `load`, below which
+    /// it says nothing about the link.
     fn cut(&mut self, load: u64, excess: Nanos) {
         let threshold = self.params.threshold().nonzero();
-        // 7/8 at the threshold, 1/2 from four thresholds on, in 256th.
+        // 7/8 at the threshold, 1/2 from four thresholds on, in units of 1/256.
         let beyond = excess.0.saturating_sub(threshold.get());
         let beyond = scale(beyond, 32, threshold).min(96);
         let share = 224_u64.saturating_sub(beyond);
         let achieved = load.min(self.bps);
         self.knee = achieved;
-        // Above 2⁵⁶ bit/s is no rate.
+        // No overflow: no rate is above 2⁵⁶ bit/s.
         self.set(achieved.saturating_mul(share) >> 8);
-        // A packet that is sent now waits for what is queued before it.
+        // A packet sent now waits for what is queued before it.
         self.pause = AutorateParams::INTERVAL.plus(excess.min(LONGEST_PAUSE));
         self.state = AutorateState::BackingOff;
     }
@@ -480,7 +489,7 @@ impl Autorate {
         let near =
             self.knee.saturating_sub(self.knee >> 3)..=self.knee.saturating_add(self.knee >> 4);
         if self.bps > *near.end() {
-            // The line has become faster than it was.
+            // The link has become faster.
             self.knee = 0;
         }
         let shift = if near.contains(&self.bps) { 6 } else { 4 };
@@ -488,11 +497,11 @@ impl Autorate {
         self.state = AutorateState::Growing;
     }
 
-    /// The one place where the rate changes.
+    /// Sets the rate, clamped to floor and ceiling. The only place where it changes.
     fn set(&mut self, bps: u64) {
         let bps = bps.max(self.params.floor_bps()).min(self.params.ceiling_bps());
         if bps != self.bps {
-            // Between two rates that are valid.
+            // Always valid: between two valid rates.
             if let Ok(rate) = Rate::bits_per_second(bps) {
                 (self.bps, self.rate) = (bps, rate);
             }
@@ -500,21 +509,21 @@ impl Autorate {
     }
 }
 
-/// Bits per second of `bytes` in `span`; saturates.
+/// Returns the rate of `bytes` in `span`, in bits per second; saturates.
 fn achieved(bytes: u64, span: Nanos) -> u64 {
     scale(bytes, BIT_NANOS_PER_BYTE_SECOND, span.nonzero())
 }
 
-/// `value · part / whole`, rounded down; saturates.
+/// Returns `value · part / whole`, rounded down; saturates.
 #[allow(clippy::integer_division, reason = "a few in a decision, by what is not zero")]
 fn scale(value: u64, part: u64, whole: NonZeroU64) -> u64 {
     let scaled = u128::from(value).wrapping_mul(part.into()) / NonZeroU128::from(whole);
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// A span as a divisor.
+/// A span used as a divisor.
 trait Divisor {
-    /// The nanoseconds, and 1 for none.
+    /// Returns the nanoseconds, at least 1.
     fn nonzero(self) -> NonZeroU64;
 }
 

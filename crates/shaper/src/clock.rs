@@ -1,88 +1,86 @@
-//! The shaper without a burst parameter: a virtual clock that says when the next packet may leave.
+//! Virtual clock of a shaper without a burst parameter. [`Shaper`] documents its guarantees.
 //!
-//! Every packet moves the clock by the exact time its bytes take at the rate (CAKE §III-A,
-//! Algorithm 1); a packet may leave when real time has caught up. Nothing is saved while the line
-//! is idle, so there is no burst to configure and none after a pause.
+//! **Proof of the bound on bytes.** Let D be the bits still owed: a packet adds its bits, and D
+//! falls with time at the rate. The link is open if and only if D ≤ 0 at that nanosecond. D < 0
+//! means that the caller is late, by −D / rate. Each charge and each rate change first discards
+//! lateness beyond `catch_up` (less than 1 ns counts as none), which raises D. A rate change leaves
+//! D unchanged and has no remainder: times are kept in units of 1/rate of a nanosecond, in which D
+//! is an integer. Over an interval (a, b] with charges C, integral of the rate R and discarded bits
+//! F, D(b) = D(a) + C − R + F. The last packet left at D ≤ 0, so right after it D(b) is at most
+//! that packet; D(a) is at least −(1 ns + `catch_up`) times the rate at a. Hence C minus one packet
+//! is at most R plus this allowance. F is lost transmission time. It is zero for a caller that
+//! comes at [`Shaper::due`], with one exception: a rate cut in the very nanosecond in which the
+//! link opens discards the part of that nanosecond that one nanosecond at the new rate cannot hold.
 //!
-//! Promises, for any sequence of times and any history of rates:
-//! - A packet never leaves early: the line is open from the first whole nanosecond at or after the
-//!   exact instant. If packets leave when [`Shaper::due`] says, the fraction of a nanosecond lost
-//!   there is made up at the next, and no error adds up, ever.
-//! - In any span the bytes charged, less one packet, are at most the integral of the rate over the
-//!   span, and the bytes that the rate at its beginning carries in 1 ns +
-//!   [`catch_up`](Shaper::catch_up). While the rate is [`Rate::UNLIMITED`] the integral has no
-//!   bound.
-//! - A clock that steps back buys nothing and costs nothing: the line opens at the instant it
-//!   always would have. One that reads [`Nanos::MAX`] is at the end of time: what would leave after
-//!   it never does.
+//! **Departure from the paper.** Line 9 of CAKE's Algorithm 1 moves the clock *back* to the present
+//! when a packet arrives at an empty queue, so sparse packets would leave as fast as they arrive.
+//! Here, as in deployed shapers, the clock only moves forward while the rate is constant.
 //!
-//! **Proof of the integral bound.** Let D be what is still owed, in bits: a packet adds its bits,
-//! and D falls with time at the rate. A line is open if and only if D ≤ 0 at that nanosecond.
-//! Where D < 0 the line is late, by −D / rate; each charge and each change of the rate first
-//! forgets lateness beyond `catch_up` (below one nanosecond is none), which raises D. A change of
-//! the rate leaves D as it is and has no remainder: an instant counts in 1/rate of a nanosecond,
-//! in which D is an integer. Over a span (a, b] with charges C, integral R and lateness F
-//! forgotten, D(b) = D(a) + C − R + F. The last packet left at D ≤ 0, so just after it D(b) is at
-//! most that packet; D(a) is at least −(1 ns + `catch_up`) times the rate at a. Hence C less one
-//! packet is at most R and that allowance. F is lost time. For a caller that comes when
-//! [`Shaper::due`] says, F is zero but for one case. A cut of the rate in the very nanosecond in
-//! which the line opens forgets the part of that nanosecond that a nanosecond of the new rate
-//! cannot hold.
-//!
-//! We depart from the paper's line 9, which moves the clock *back* to the present when a packet
-//! arrives at an empty queue: sparse packets would then leave as fast as they come. Here, as in
-//! deployed shapers, the clock only moves forward while the rate stays.
-//!
-//! Cost: constant; three multiplications a packet, no division, no loop. A change of the rate
-//! divides once, 128 bits by 64.
+//! Cost: constant; three multiplications per packet, no division, no loop. A rate change divides
+//! once, 128 bits by 64.
 
 use sched_core::{FiniteRate, Nanos, Rate, Tick, Work};
 
-/// When the next packet may leave a line of a given [`Rate`].
+/// A virtual clock: computes when the next packet may leave a link of a given [`Rate`].
 ///
+/// Every packet moves the clock forward by the exact time its bytes take at the rate (CAKE §III-A,
+/// Algorithm 1). The link is *open*, and a packet may leave, once real time has reached the clock.
+/// Idle time is not saved, so there is no burst to configure and no burst after a pause.
+///
+/// # Guarantees
+/// For any sequence of timestamps and rate changes:
+/// - No packet leaves early: the link opens at the first whole nanosecond at or after the exact
+///   time. If packets leave at [`Shaper::due`], the fraction of a nanosecond lost to rounding is
+///   recovered with the next packet, so rounding errors never accumulate.
+/// - In any interval, the bytes charged minus one packet are at most the integral of the rate over
+///   the interval, plus the bytes that the rate at its start carries in 1 ns +
+///   [`catch_up`](Shaper::catch_up). While the rate is [`Rate::UNLIMITED`] there is no bound.
+/// - A clock that steps back gains and costs nothing: the link opens at the same time as without
+///   the step. [`Nanos::MAX`] is the end of time: a packet that would leave after it never leaves.
+///
+/// # Examples
 /// ```
 /// use sched_core::Nanos;
 /// use shaper::{Rate, Shaper};
 ///
-/// let mut line = Shaper::new(Rate::megabits_per_second(1)?);
+/// let mut link = Shaper::new(Rate::megabits_per_second(1)?);
 /// let now = Nanos::from_secs(5);
-/// assert!(line.is_open(now));
-/// line.charge(now, 1_500);
-/// assert_eq!(line.due(), now.plus(Nanos::from_millis(12)));
-/// assert!(!line.is_open(now.plus(Nanos(11_999_999))));
-/// assert!(line.is_open(line.due()));
+/// assert!(link.is_open(now));
+/// link.charge(now, 1_500);
+/// assert_eq!(link.due(), now.plus(Nanos::from_millis(12)));
+/// assert!(!link.is_open(now.plus(Nanos(11_999_999))));
+/// assert!(link.is_open(link.due()));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shaper {
     rate: Rate,
-    /// The instant from which the next packet may leave: at the end of time when the line is
-    /// stopped, at its beginning when it is unlimited.
+    /// Earliest time of the next packet; the end of time if stopped, its beginning if unlimited.
     next: Tick,
-    /// The instant up to which a line without a finite rate has paid, but for what it owes;
-    /// [`Nanos::ZERO`] at any other rate, where `next` says it.
+    /// For stopped and unlimited links: the time up to which everything except `owed` is paid.
+    /// [`Nanos::ZERO`] at a finite rate, where `next` holds it.
     paid: Nanos,
-    /// What a stopped line owes; nothing at any other rate, where `next` says it.
+    /// Work owed by a stopped link; none at any other rate, where `next` holds it.
     owed: Work,
-    /// The latest instant at which a packet left or the rate changed: a reading before it is of a
-    /// clock that stepped back. A change later than `next` and `catch_up` counts as `next`, so
-    /// that one wrong reading is soon forgotten.
+    /// Latest time at which a packet left or the rate changed; an earlier timestamp means that the
+    /// clock stepped back. A rate change after `next` plus `catch_up` is recorded as `next`, so
+    /// that a single wrong timestamp is soon forgotten.
     since: Nanos,
     catch_up: Nanos,
-    /// The bytes that `catch_up` is to carry, if the caller chose bytes.
+    /// Bytes that `catch_up` must carry, if the caller set a burst.
     burst: Option<u32>,
-    /// Whether the caller chose `catch_up`.
+    /// True if the caller set `catch_up` or a burst.
     is_chosen: bool,
-    /// Lateness reaches back to here: before it there was nothing to send. [`Nanos::MAX`] until
-    /// something was.
+    /// Start of the backlog: time before it was idle and is not caught up. [`Nanos::MAX`] until
+    /// there is a backlog.
     backlog_since: Nanos,
 }
 
 impl Shaper {
-    /// Clocks of different processors are apart by less.
+    /// Steps back by at most this much are ignored: clocks of different CPUs differ by less.
     const STEP_BACK: Nanos = Nanos::from_secs(1);
 
-    /// A line of this rate on which nothing has been sent. It does not catch up.
+    /// Creates a link of this rate on which nothing has been sent. It does not catch up.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
         Self {
@@ -98,7 +96,7 @@ impl Shaper {
         }
     }
 
-    /// When a line of this rate is open that owes nothing.
+    /// Returns when a link of this rate that owes nothing is open.
     const fn first(rate: Rate) -> Tick {
         match rate.finite() {
             Some(limited) => limited.at(Nanos::ZERO),
@@ -107,35 +105,36 @@ impl Shaper {
         }
     }
 
-    /// The same line for a caller that may come late by up to `span`.
+    /// Sets how much time lost to a late caller is caught up.
     ///
-    /// A caller whose timer ticks in milliseconds finds the line open up to 1 ms after the instant
-    /// [`due`](Self::due) named. By default this lateness is lost to the rate: at 1 Mbit/s and
-    /// 12 ms a packet, half a millisecond each is 4 %. With a `span` as long as the timer's grain
-    /// the next packets make up for the lost time, and may follow each other at once. They are at
-    /// most the bytes of `span` more than the rate allows. Idle time is not lateness if
+    /// A caller whose timer ticks in milliseconds finds the link open up to 1 ms after
+    /// [`due`](Self::due). By default this time is lost: at 1 Mbit/s and 12 ms per packet, half a
+    /// millisecond per packet is 4 % of the rate. With a `span` as long as the timer's resolution,
+    /// the next packets make up for the lost time and may leave back to back; they exceed the rate
+    /// by at most the bytes that it carries in `span`. Idle time is not caught up if
     /// [`wake`](Self::wake) is called when a packet arrives at an empty queue.
     #[must_use]
     pub const fn with_catch_up(self, span: Nanos) -> Self {
         Self { catch_up: span, burst: None, is_chosen: true, ..self }
     }
 
-    /// The same line for a caller that may come late, with a burst of up to `bytes` then:
-    /// [`with_catch_up`](Self::with_catch_up) in bytes, which stay the same when the rate changes.
+    /// Sets the catch-up as a burst in bytes, which stays constant when the rate changes.
     ///
-    /// **Bound.** In any span of time the bytes charged, less one packet, are at most what the rate
-    /// carries in it and `bytes`; or, where the rate carries more in a nanosecond, as many as that.
-    /// A caller whose timer comes every `t` wants what the rate carries in `t`, at least.
+    /// Otherwise like [`with_catch_up`](Self::with_catch_up).
+    ///
+    /// **Bound.** In any interval, the bytes charged minus one packet are at most what the rate
+    /// carries in the interval plus `bytes`, or plus what it carries in one nanosecond if that is
+    /// more. If your timer fires every `t`, set at least the bytes that the rate carries in `t`.
     ///
     /// ```
     /// use sched_core::Nanos;
     /// use shaper::{Rate, Shaper};
     ///
     /// // 8 Mbit/s is a byte a microsecond.
-    /// let mut line = Shaper::new(Rate::megabits_per_second(8)?).with_burst(4_000);
-    /// assert_eq!((line.burst(), line.catch_up()), (Some(4_000), Nanos(3_999_999)));
-    /// line.set_rate(Nanos::ZERO, Rate::megabits_per_second(16)?);
-    /// assert_eq!(line.catch_up(), Nanos(1_999_999));
+    /// let mut link = Shaper::new(Rate::megabits_per_second(8)?).with_burst(4_000);
+    /// assert_eq!((link.burst(), link.catch_up()), (Some(4_000), Nanos(3_999_999)));
+    /// link.set_rate(Nanos::ZERO, Rate::megabits_per_second(16)?);
+    /// assert_eq!(link.catch_up(), Nanos(1_999_999));
     /// # Ok::<(), sched_core::ConfigError>(())
     /// ```
     #[must_use]
@@ -144,44 +143,47 @@ impl Shaper {
         Self { catch_up, burst: Some(bytes), is_chosen: true, ..self }
     }
 
-    /// The catch-up that carries `bytes` at `rate`, with the nanosecond in which a line opens;
-    /// `before`, if it has none.
+    /// Returns the catch-up with which a link at `rate` has a burst of `bytes`, including the
+    /// nanosecond in which it opens; `before` if the rate is not finite.
     const fn span_of(rate: Rate, bytes: u32, before: Nanos) -> Nanos {
         if rate.finite().is_none() { before } else { rate.time_of(bytes).since(Nanos(1)) }
     }
 
-    /// The same line, with this catch-up unless [`with_catch_up`](Self::with_catch_up) chose one.
+    /// Sets the catch-up, unless the caller has chosen one.
     pub(crate) const fn or_catch_up(self, span: Nanos) -> Self {
         if self.is_chosen { self } else { Self { catch_up: span, ..self } }
     }
 
-    /// The rate that the next packet is charged at.
+    /// Returns the rate at which the next packet is charged.
     #[must_use]
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// The longest lateness that is made up: see [`with_catch_up`](Self::with_catch_up).
+    /// Returns the longest delay of the caller that is caught up: see
+    /// [`with_catch_up`](Self::with_catch_up).
     #[must_use]
     pub const fn catch_up(&self) -> Nanos {
         self.catch_up
     }
 
-    /// The burst in bytes, if it was [given in bytes](Self::with_burst).
+    /// Returns the burst in bytes, if it was [set in bytes](Self::with_burst).
     #[must_use]
     pub const fn burst(&self) -> Option<u32> {
         self.burst
     }
 
-    /// The first instant at which the line is open: [`Nanos::MAX`] (never) when it is stopped or
-    /// the end of time comes first, [`Nanos::ZERO`] when it is unlimited.
+    /// Returns the first time at which the link is open.
+    ///
+    /// [`Nanos::MAX`] (never) if it is stopped or the end of time comes first; [`Nanos::ZERO`] if
+    /// it is unlimited.
     #[must_use]
     #[inline]
     pub const fn due(&self) -> Nanos {
         self.next.ns
     }
 
-    /// Whether a packet may leave at `now`.
+    /// Returns true if a packet may leave at `now`.
     #[must_use]
     #[inline]
     pub const fn is_open(&self, now: Nanos) -> bool {
@@ -189,24 +191,24 @@ impl Shaper {
         due < now.0 || (due == now.0 && due < Nanos::MAX.0)
     }
 
-    /// A packet of `wire_len` bytes leaves at `now`.
+    /// Charges a packet of `wire_len` bytes that leaves at `now`.
     ///
-    /// Charging a closed line is legal and puts it off further: a caller may charge packets that it
-    /// has dropped or sent past the shaper. On an unlimited line it has no effect. A `wire_len`
-    /// above 2³⁰ counts as 2³⁰. On an open line, `now` before the last packet left, or before the
-    /// last change of the rate, counts as that instant.
+    /// Charging a closed link is allowed and delays its opening further, so you can charge packets
+    /// that you dropped or sent without the shaper. On an unlimited link it has no effect. A
+    /// `wire_len` above 2³⁰ counts as 2³⁰. On an open link, a `now` earlier than the last departure
+    /// or rate change counts as that time.
     #[inline]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
         self.pay(now, wire_len.into());
     }
 
-    /// The rate, if it is finite.
+    /// Returns the rate if it is finite.
     #[inline]
     pub(crate) const fn limited(&self) -> Option<FiniteRate> {
         self.rate.finite()
     }
 
-    /// [`Self::charge`], of a length that no `u32` may hold.
+    /// Like [`Self::charge`], for lengths above `u32::MAX` too.
     #[inline]
     pub(crate) fn pay(&mut self, now: Nanos, wire_len: u64) {
         match self.rate.finite() {
@@ -215,7 +217,7 @@ impl Shaper {
         }
     }
 
-    /// [`Self::pay`], at this rate, which is finite, of no more bytes than [`FiniteRate::LONGEST`].
+    /// Charges at most [`FiniteRate::LONGEST`] bytes at this finite rate.
     #[inline]
     fn pay_at(&mut self, limited: FiniteRate, now: Nanos, wire_len: u64) {
         if now >= self.next.ns {
@@ -225,12 +227,12 @@ impl Shaper {
         }
     }
 
-    /// [`Self::pay_at`], of a line that is open.
+    /// [`Self::pay_at`] for a link that is open.
     #[inline]
     pub(crate) fn pay_open(&mut self, limited: FiniteRate, now: Nanos, wire_len: u64) {
         let due = self.next.ns;
-        // Most packets leave by a clock that goes on, while there has been something to send since
-        // the line was free.
+        // Common case: the clock moved forward, and the queue has been backlogged since the link
+        // opened.
         if now >= self.since && self.backlog_since <= due {
             self.since = now;
             let late = now.0.wrapping_sub(due.0);
@@ -243,12 +245,12 @@ impl Shaper {
         self.next = limited.after_packet(self.next, wire_len);
     }
 
-    /// A packet leaves at `now`, on an open line, and lateness that is not made up is lost.
+    /// Discards lateness that is not caught up, for a packet that leaves an open link at `now`.
     #[inline(never)]
     fn forget_lateness(&mut self, limited: FiniteRate, now: Nanos) {
-        // A clock that stepped back stands: time before the last change is not time at this rate.
+        // Clamp a clock that stepped back: time before the last change did not pass at this rate.
         let now = now.max(self.since);
-        // Less than a nanosecond late is not late: the exact instant stays.
+        // Less than a nanosecond late counts as on time, which keeps the exact time.
         self.backlog_since = self.backlog_since.min(now);
         let earliest = self.earliest(now);
         if earliest > self.next.ns {
@@ -257,7 +259,7 @@ impl Shaper {
         self.since = now;
     }
 
-    /// The rest of [`Self::pay`], at a rate that is not finite.
+    /// Slow path of [`Self::pay`], for a rate that is not finite.
     #[cold]
     fn owe(&mut self, wire_len: u64) {
         if !self.rate.is_unlimited() {
@@ -265,7 +267,7 @@ impl Shaper {
         }
     }
 
-    /// Returns the first instant from `now` on at which the line is open; `None` if it never is.
+    /// Returns the first time from `now` on at which the link is open; `None` if there is none.
     #[inline]
     pub(crate) fn opens_at(&self, now: Nanos) -> Option<Nanos> {
         if self.is_open(now) {
@@ -277,8 +279,8 @@ impl Shaper {
         Some(self.due()).filter(|&due| due < Nanos::MAX)
     }
 
-    /// [`Self::opens_at`], where the clock has stepped back: a dequeue at `now` sets the line
-    /// right, if that opens at another instant then.
+    /// [`Self::opens_at`] after the clock stepped back. Returns `now` if the next dequeue, which
+    /// rebases the link at `now`, changes the time at which it opens.
     #[cold]
     #[inline(never)]
     fn opens_after_step_back(&self, now: Nanos) -> Option<Nanos> {
@@ -291,10 +293,11 @@ impl Shaper {
         now.0.saturating_add(Self::STEP_BACK.0) < self.since.0
     }
 
-    /// Returns the line with which time goes on at `now`, if the clock has stepped back by more
-    /// than [`Self::STEP_BACK`] since a packet left or the rate changed: the timestamps until then
-    /// were wrong. It opens after the time that it had left at that departure or change, and
-    /// catches up no lateness.
+    /// Returns the link rebased to `now` if the clock has stepped back by more than
+    /// [`Self::STEP_BACK`] since the last departure or rate change.
+    ///
+    /// Timestamps before the step count as wrong: the rebased link opens after the time that
+    /// remained at that departure or change, and has nothing to catch up.
     #[inline]
     pub(crate) fn after_step_back(&self, now: Nanos) -> Option<Self> {
         self.has_stepped_back(now).then(|| self.rebased(now))
@@ -311,22 +314,22 @@ impl Shaper {
         line
     }
 
-    /// The earliest instant for which a packet may count that leaves at `now`.
+    /// Returns the earliest time that a packet which leaves at `now` may be charged from.
     #[inline]
     pub(crate) fn earliest(&self, now: Nanos) -> Nanos {
         now.since(self.catch_up).max(self.backlog_since.min(now))
     }
 
-    /// A packet arrives at `now` and finds the queue empty: time before it was idle, not late.
+    /// Ends idle time: a packet arrives at an empty queue at `now`.
     ///
-    /// Without [`with_catch_up`](Self::with_catch_up) there is no difference between the two, and
-    /// this has no effect. It never closes the line.
+    /// Time before `now` was idle and is not caught up. Without
+    /// [`with_catch_up`](Self::with_catch_up) this has no effect. It never closes the link.
     #[inline]
     pub const fn wake(&mut self, now: Nanos) {
         self.backlog_since = now;
     }
 
-    /// The line carries `wire_len` bytes in idle time, which lasts until `now`.
+    /// Charges `wire_len` bytes to idle time that ends at `now`.
     pub(crate) fn carry_idle(&mut self, now: Nanos, wire_len: u64) {
         if let Some(limited) = self.rate.finite() {
             self.next = limited.after_packet(self.next, wire_len.min(FiniteRate::LONGEST));
@@ -336,16 +339,15 @@ impl Shaper {
 
     /// Changes the rate at `now`.
     ///
-    /// Packets on the line are paid at the old rate up to `now`, and the bits left then at the new
-    /// rate, to the last bit. So a line at 1 kbit/s that is raised opens soon, and a packet that
-    /// left at 400 Gbit/s a nanosecond before a cut delays the next packet by the rest of its bits.
-    /// Lateness that may be caught up is converted in the same way; lateness beyond
-    /// [`catch_up`](Self::catch_up) is forgotten. A stopped line keeps what it owes until it has a
-    /// rate again; an unlimited one owes nothing. A line whose next packet would leave after the
-    /// end of time stays closed.
+    /// Packets on the link are paid at the old rate up to `now`, and their remaining bits at the
+    /// new rate, exactly. So a link raised from 1 kbit/s opens soon, and a packet that left at 400
+    /// Gbit/s one nanosecond before a cut delays the next packet by its remaining bits. Time that
+    /// may be caught up is converted in the same way; lateness beyond [`catch_up`](Self::catch_up)
+    /// is discarded. A stopped link keeps what it owes until it has a rate again; an unlimited link
+    /// owes nothing. A link whose next packet would leave after the end of time stays closed.
     ///
-    /// `now` before the last packet left, or before the last change, counts as that instant.
-    /// Setting the rate that is in force changes nothing. Cost: a division of 128 bits.
+    /// A `now` earlier than the last departure or rate change counts as that time. Setting the
+    /// current rate changes nothing. Cost: a 128-bit division.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         if rate == self.rate {
             return;
@@ -364,7 +366,8 @@ impl Shaper {
         match (rate.finite(), work) {
             (Some(limited), Some(work)) => self.be_due(limited, due, limited.after(now, work), now),
             (_, work) => {
-                // In whole nanoseconds, and open: what is owed is kept apart, or is no more.
+                // `paid` is in whole nanoseconds and not in the future; the rest is kept in `owed`,
+                // or cancelled by an unlimited rate.
                 self.be_paid(due.min(now));
                 self.backlog_since = self.backlog_since.max(now);
                 if !rate.is_unlimited() {
@@ -376,12 +379,12 @@ impl Shaper {
         self.since = if now <= due.plus(self.catch_up) { now } else { due };
     }
 
-    /// The instant up to which all is paid, but for what is owed.
+    /// Returns the time up to which everything except `owed` is paid.
     fn paid(&self) -> Nanos {
         if self.rate.finite().is_some() { self.next.ns } else { self.paid }
     }
 
-    /// All is paid up to `at`, in whole nanoseconds, at the rate that is now in force.
+    /// Sets the time up to which everything is paid, in whole nanoseconds, at the current rate.
     fn be_paid(&mut self, at: Nanos) {
         (self.next, self.paid) = match self.rate.finite() {
             Some(limited) => (limited.at(at), Nanos::ZERO),
@@ -389,8 +392,8 @@ impl Shaper {
         };
     }
 
-    /// What is owed at `now`, or less than nothing for lateness that may be caught up; `None` on a
-    /// line that owes nothing and has nothing to catch up.
+    /// Returns the work owed at `now`, negative if there is time to catch up; `None` if there is
+    /// neither.
     fn work_at(&self, now: Nanos) -> Option<Work> {
         match self.rate.finite() {
             Some(limited) => {
@@ -401,21 +404,21 @@ impl Shaper {
         }
     }
 
-    /// The next packet may leave from `next` on, as it turns out at `now`; so far it was `before`.
+    /// Sets the time of the next packet to `next`, as of `now`; it was `before`.
     fn be_due(&mut self, limited: FiniteRate, before: Nanos, next: Tick, now: Nanos) {
         let floor = now.since(self.catch_up);
         self.paid = Nanos::ZERO;
         self.next = if next.ns < floor { limited.at(floor) } else { next };
         if self.backlog_since <= before && before <= now {
-            // Late, and busy all the while: lateness reaches as far back as it now counts.
+            // Late, and backlogged throughout: all of the converted time may be caught up.
             self.backlog_since = self.backlog_since.min(self.next.ns);
         }
     }
 
-    /// Forgets every packet charged, as on a new line; rate and settings stay.
+    /// Forgets all packets charged, like a new link; keeps the rate and the settings.
     ///
-    /// For a caller whose clock was replaced by one that reads less: without it the line stays
-    /// closed until the new clock reaches the instant that the old one had set.
+    /// For a caller whose clock was replaced by one that reads less: without a reset the link stays
+    /// closed until the new clock reaches the time that the old one had set.
     pub fn reset(&mut self) {
         let Self { rate, catch_up, burst, is_chosen, .. } = *self;
         *self = Self { catch_up, burst, is_chosen, ..Self::new(rate) };

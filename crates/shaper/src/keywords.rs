@@ -1,7 +1,7 @@
-//! The words in which people know their link: `pppoe-ptm ether-vlan`, `overhead 44 mpu 96 atm`.
+//! Links from keywords: `pppoe-ptm ether-vlan`, `overhead 44 mpu 96 atm`.
 //!
-//! The vocabulary is that of `tc` for CAKE, so that a setting that works there can be pasted here.
-//! Words of our own are those of tunnels, of layers, and of passive optical networks.
+//! The keywords are those of `tc` for CAKE, so that a setting that works there can be pasted here.
+//! Keywords for tunnels, layers and passive optical networks are additions.
 
 use core::fmt;
 
@@ -9,33 +9,45 @@ use crate::layer::Step;
 use crate::{Framing, Layer, Overhead, OverheadError, QuotedWord};
 
 impl Overhead {
-    /// The link that `options`, words separated by white space, describe.
+    /// Creates a link from keywords separated by white space.
     ///
-    /// `header` is what the caller's lengths contain below the network layer (14 for Ethernet
-    /// frames, 0 for IP packets). Until a word gives an overhead, lengths count as they are,
+    /// `header` is the number of bytes in the caller's lengths below the network layer: 14 for
+    /// Ethernet frames, 0 for IP packets. Until a keyword sets an overhead, lengths count as given,
     /// header included (`raw`); from then on the header does not count.
     ///
-    /// **The link.** Words act from left to right. `overhead N`, `ether-vlan` and the names of
-    /// links add to the overhead; `raw` and `conservative` assign it. `mpu N` assigns; a link's
-    /// name brings its own framing and, if it has one, its minimum. `atm`, `ptm`, `gem`, `xgem`,
-    /// `noatm` choose the framing, `ptm-paper` the paper's formula ([`Framing::PtmPaper`]).
-    /// `via-ethernet` is accepted and changes nothing, as does the name that `tc` prints in
-    /// parentheses behind the numbers of a link: `overhead 18 mpu 64 (docsis)`.
+    /// **Link keywords** apply from left to right.
     ///
-    /// **What is inside.** Tunnels are named from the inside out, wherever the words of the link
-    /// stand: `gre wireguard pppoe-ptm` is GRE in WireGuard on a VDSL2 line with PPPoE. Their
-    /// names: `wireguard`, `wireguard6`, `esp`, `esp6`, `esp-udp`, `gre`, `gre6`, `vxlan`,
-    /// `vxlan6`, `gtp`, `ipip`, `6in4`, `4in6`, `ds-lite`, `pppoe`, `mpls` ([`Layer`]). Any other
-    /// is spelled: `add N` adds bytes, `least N` raises to a minimum, `pad N` to a multiple of a
-    /// power of two. So `wireguard` is `pad 16 add 60`. `raw` removes them.
+    /// | keyword | effect |
+    /// |---|---|
+    /// | `overhead N`, `ether-vlan` | add to the overhead |
+    /// | a link name (`pppoe-ptm`) | adds its overhead, sets its framing and its minimum, if any |
+    /// | `conservative` | sets the overhead to 48 and the framing to ATM |
+    /// | `raw` | removes overhead, framing and layers |
+    /// | `mpu N` | sets the minimum |
+    /// | `atm`, `ptm`, `gem`, `xgem`, `noatm` | set the framing |
+    /// | `ptm-paper` | sets the framing to PTM by the formula of the CAKE paper |
+    /// | `via-ethernet` | none |
+    /// | `(docsis)` | none; `tc` prints a link's name like this: `overhead 18 mpu 64 (docsis)` |
     ///
-    /// **Read back.** A link is printed in these words, in numbers: `overhead 30 ptm`. It is the
-    /// same link again if `header` is [`Overhead::header`].
+    /// Link names are those of the constants of [`Overhead`], in lower case with hyphens, and
+    /// `xg-pon`.
     ///
-    /// Cost: linear in the words; for set-up, not for packets.
+    /// **Layers inside the link** are listed from the inside out, anywhere among the link keywords:
+    /// `gre wireguard pppoe-ptm` is GRE in WireGuard on a VDSL2 link with PPPoE. Names:
+    /// `wireguard`, `wireguard6`, `esp`, `esp6`, `esp-udp`, `gre`, `gre6`, `vxlan`, `vxlan6`,
+    /// `gtp`, `ipip`, `6in4`, `4in6`, `ds-lite`, `pppoe`, `mpls` ([`Layer`]). Spell out any other
+    /// layer: `add N` adds bytes, `least N` sets a minimum, `pad N` pads to a power of two. For
+    /// example, `wireguard` is `pad 16 add 60`.
+    ///
+    /// **Round trip.** [`Display`](fmt::Display) prints a link as keywords with numbers, such as
+    /// `overhead 30 ptm`. Parsing this text with `header` set to [`Overhead::header`] returns an
+    /// equal link.
+    ///
+    /// Cost: linear in the length of `options`. Meant for configuration, not for packets.
     ///
     /// # Errors
-    /// [`KeywordError`] names the word that is not known, lacks its number, or leads out of range.
+    /// [`KeywordError`] names the keyword that is unknown, has no valid number after it, or takes a
+    /// value out of range.
     ///
     /// ```
     /// use shaper::Overhead;
@@ -56,11 +68,13 @@ impl Overhead {
         Self::from_words(options.split_ascii_whitespace(), header)
     }
 
-    /// As [`from_keywords`](Self::from_keywords), of words that stand one by one: those of a link
-    /// among others.
+    /// Creates a link from an iterator of keywords, for a link that is part of a longer
+    /// configuration.
+    ///
+    /// Otherwise like [`from_keywords`](Self::from_keywords).
     ///
     /// # Errors
-    /// As [`from_keywords`](Self::from_keywords).
+    /// [`KeywordError`], as for [`from_keywords`](Self::from_keywords).
     ///
     /// ```
     /// use shaper::Overhead;
@@ -97,13 +111,15 @@ impl Overhead {
             if let Some(layer) = layer {
                 raw = false;
                 inside = inside.within(layer).map_err(range)?;
-                // A sum that leaves its range does so at this word, and not at the last.
+                // Report a sum that is out of range at the keyword that causes it, not at the last
+                // one.
                 link.with_more(inside.pending()).map_err(range)?;
                 continue;
             }
             let (framing, overhead, mpu) = match word {
                 "via-ethernet" => continue,
-                // Without numbers before it the name would be lost.
+                // Accepted only after numbers: a name in parentheses alone would be silently
+                // ignored.
                 _ if !raw && is_remark(word) => continue,
                 "noatm" => (Framing::None, 0, link.mpu()),
                 "atm" => (Framing::Atm, 0, link.mpu()),
@@ -137,12 +153,12 @@ impl Overhead {
             link = Self::new(framing, sum, mpu).map_err(range)?;
             link.with_more(inside.pending()).map_err(range)?;
         }
-        // In range: each word was checked.
+        // In range: checked after each keyword.
         let link = link.with_more(inside.pending()).unwrap_or(link).behind(inside.steps);
         Ok(if raw { link } else { link.for_frames(header) })
     }
 
-    /// The link that one word names.
+    /// Returns the link that a keyword names.
     fn named(word: &str) -> Option<Self> {
         Some(match word {
             "conservative" => Self::CONSERVATIVE,
@@ -165,18 +181,18 @@ impl Overhead {
     }
 }
 
-/// Whether `word` is the name of a link in parentheses.
+/// Returns true if `word` is the name of a link in parentheses.
 fn is_remark(word: &str) -> bool {
     let name = word.strip_prefix('(').and_then(|word| word.strip_suffix(')'));
     name.is_some_and(|name| Overhead::named(name).is_some())
 }
 
-/// Layers inside a link, that are told from the inside out.
+/// Layers inside a link, added from the inside out.
 #[derive(Clone, Copy)]
 struct Inside {
-    /// Used ones before unused ones.
+    /// Used steps before unused ones.
     steps: [Step; Overhead::MAX_PADDINGS],
-    /// Bytes outside of the steps: those of the next one, or of the link.
+    /// Bytes outside the steps; part of the next step, or of the link's overhead.
     outside: Layer,
 }
 
@@ -184,7 +200,7 @@ impl Inside {
     const NOTHING: Self =
         Self { steps: [Step::UNUSED; Overhead::MAX_PADDINGS], outside: Layer::NONE };
 
-    /// What is inside, within `layer`.
+    /// Adds `layer` around the layers so far.
     fn within(mut self, layer: Layer) -> Result<Self, OverheadError> {
         if let Some(error) = layer.error() {
             return Err(error);
@@ -192,7 +208,7 @@ impl Inside {
         let inside = self.outside.outside.saturating_add(layer.inside);
         if !layer.pads() {
             let outside = inside.saturating_add(layer.outside);
-            // As long as the link may take it. A step may not, and says so then.
+            // The limit of the link applies, checked by the caller. A later step checks its own.
             self.outside = Layer::header(outside);
             return Ok(self);
         }
@@ -206,13 +222,13 @@ impl Inside {
         Ok(self)
     }
 
-    /// Bytes that are overhead of the link.
+    /// Returns the bytes that belong to the link's overhead.
     fn pending(&self) -> i32 {
         i32::try_from(self.outside.outside).unwrap_or(i32::MAX)
     }
 }
 
-/// In the words of [`Overhead::from_keywords`], in numbers.
+/// Prints the keywords of [`Overhead::from_keywords`], with numbers instead of names.
 impl fmt::Display for Overhead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in self.steps().iter().filter(|step| step.is_used()) {
@@ -245,40 +261,41 @@ impl fmt::Display for Overhead {
     }
 }
 
-/// A word that does not describe a link.
+/// A keyword that is not valid in the description of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct KeywordError {
-    /// The number of the word among those that were read, from 0.
+    /// Index of the keyword among those that were read, from 0.
     pub index: usize,
-    /// The word.
+    /// The keyword.
     pub word: QuotedWord,
-    /// The problem with it.
+    /// Reason why it is not valid.
     pub problem: KeywordProblem,
 }
 
-/// A problem with a word of a link.
+/// Reason why a keyword of a link is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum KeywordProblem {
-    /// No such word.
+    /// Unknown keyword.
     Unknown,
-    /// The word needs a whole number after it (all but `overhead`: not negative).
+    /// No valid whole number after the keyword (only `overhead` takes negative numbers).
     Number {
-        /// The numbers that are accepted.
+        /// Description of the expected numbers.
         accepted: &'static str,
-        /// The word that stands there; `None` if there is none.
+        /// Text found after the keyword; `None` if it is the last one.
         given: Option<QuotedWord>,
     },
-    /// At this word, a figure left its range.
+    /// Value out of range once this keyword was applied.
     Range(OverheadError),
 }
 
 impl KeywordError {
-    /// Returns the offset in bytes at which the word begins in `text`, the words that were read,
-    /// for a caller that points at the word; `None` if it is a word of another text.
+    /// Returns the byte offset of the keyword in `text`, the text that was parsed.
+    ///
+    /// Returns `None` if `text` has another word at this index.
     #[must_use]
     pub fn offset_in(&self, text: &str) -> Option<usize> {
         let word = text.split_ascii_whitespace().nth(self.index)?;
@@ -293,39 +310,39 @@ impl fmt::Display for KeywordError {
         match &self.problem {
             KeywordProblem::Unknown => write!(
                 f,
-                "unknown link option `{word}` (raw, conservative, overhead N, mpu N, atm, ptm, \
+                "unknown link option `{word}` (expected raw, conservative, overhead N, mpu N, atm, ptm, \
                  ptm-paper, noatm, pppoa-vcmux, pppoa-llc, pppoe-vcmux, pppoe-llcsnap, \
                  bridged-vcmux, bridged-llcsnap, ipoa-vcmux, ipoa-llcsnap, pppoe-ptm, bridged-ptm, \
                  docsis, ethernet, gpon, xgs-pon, xg-pon, ether-vlan, via-ethernet, gem, xgem, pppoe, \
                  wireguard, wireguard6, esp, esp6, esp-udp, gre, gre6, vxlan, vxlan6, gtp, ipip, \
                  6in4, 4in6, ds-lite, mpls, add N, least N, pad N)"
             ),
-            KeywordProblem::Number { .. } => write!(f, "`{word}` {}", self.problem),
+            KeywordProblem::Number { .. } => write!(f, "`{word}`: {}", self.problem),
             KeywordProblem::Range(error) => write!(f, "at `{word}`: {error}"),
         }
     }
 }
 
-/// Without the word, which stands before it.
+/// Omits the keyword; the caller prints it first.
 impl fmt::Display for KeywordProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("unknown link option"),
             Self::Number { accepted, given } => {
-                write!(f, "needs a {accepted} after it")?;
-                given.map_or(Ok(()), |given| write!(f, ", and has `{given}`"))
+                write!(f, "expected a {accepted} after it")?;
+                given.map_or(Ok(()), |given| write!(f, ", found `{given}`"))
             }
             Self::Range(error) => error.fmt(f),
         }
     }
 }
 
-/// The numbers that are accepted behind `word`.
+/// Returns a description of the numbers that are valid after `word`.
 fn accepted(word: &str) -> &'static str {
     match word {
-        "overhead" => "whole number in -64..=256",
-        "pad" => "power of two in 1..=128",
-        _ => "whole number in 0..=256",
+        "overhead" => "whole number from -64 to 256",
+        "pad" => "power of two from 1 to 128",
+        _ => "whole number from 0 to 256",
     }
 }
 
@@ -358,7 +375,8 @@ mod tests {
         assert_eq!(link("overhead 1.5"), Err(number("overhead", Some("1.5"))));
         let far = wrong(0, "overhead", KeywordProblem::Range(OverheadError::Overhead(257)));
         assert_eq!(link("overhead 257"), Err(far));
-        assert_eq!(far.to_string(), "at `overhead`: overhead 257 is outside -64..=256");
+        let text = "at `overhead`: overhead 257 is out of range (expected -64 to 256)";
+        assert_eq!(far.to_string(), text);
         let mpu = wrong(0, "mpu", KeywordProblem::Range(OverheadError::Mpu(300)));
         assert_eq!(link("mpu 300"), Err(mpu));
         assert!(link("adsl").unwrap_err().to_string().starts_with("unknown link option `adsl`"));
@@ -366,8 +384,8 @@ mod tests {
         assert_eq!(link("ethernet overhead 2147483647"), Err(wrong(1, "overhead", sum)));
     }
 
-    /// Goal: the range that is named is the range that is accepted, of each word that needs a
-    /// number. Method: both ends, and what is beyond them.
+    /// Goal: the range in the error text is the range that is accepted, for each keyword that takes
+    /// a number. Method: both ends of the range and the values beyond them.
     #[test]
     fn a_number_that_is_none_is_named_with_its_range() {
         for (word, kind, least, most) in [
@@ -377,12 +395,12 @@ mod tests {
             ("least", "whole number", 0, 256),
             ("pad", "power of two", 1, 128),
         ] {
-            let needs = std::format!("`{word}` needs a {kind} in {least}..={most} after it");
+            let needs = std::format!("`{word}`: expected a {kind} from {least} to {most} after it");
             assert_eq!(link(word).unwrap_err().to_string(), needs);
             for given in ["atm", "+1", "1.5", "4294967296"] {
                 let words = std::format!("{word} {given}");
                 let error = Overhead::from_keywords(&words, 14).unwrap_err();
-                assert_eq!(error.to_string(), std::format!("{needs}, and has `{given}`"));
+                assert_eq!(error.to_string(), std::format!("{needs}, found `{given}`"));
             }
             let is_accepted = |number: i32| {
                 let words = std::format!("{word} {number}");
@@ -398,7 +416,7 @@ mod tests {
     fn words_add_up_and_two_assign() {
         assert_eq!(link("overhead 10 overhead 8").unwrap().overhead(), 18);
         assert_eq!(link("ethernet ether-vlan ether-vlan").unwrap().overhead(), 46);
-        // An assignment of overhead and cells; the minimum stays.
+        // `conservative` sets overhead and framing; the minimum stays.
         let safe = Overhead::new(Framing::Atm, 48, 84).unwrap().for_frames(14);
         assert_eq!(link("ethernet conservative"), Ok(safe));
         assert_eq!(link("pppoe-ptm raw"), Ok(Overhead::RAW));
@@ -411,7 +429,7 @@ mod tests {
         assert_eq!(link("ether-vlan"), Ok(tag));
     }
 
-    /// As `tc` prints a link.
+    /// Goal: text that `tc` prints is accepted.
     #[test]
     fn a_name_in_parentheses_behind_numbers_changes_nothing() {
         assert_eq!(link("noatm overhead 18 mpu 64 (docsis)"), link("docsis"));
@@ -457,7 +475,7 @@ mod tests {
         let (word, offset, problem) = at("wireguard pad 12 wireguard");
         assert_eq!((word.as_str(), offset), ("pad", 10));
         assert_eq!(problem, KeywordProblem::Range(OverheadError::Multiple(12)));
-        // The fourth, not the first that has its name.
+        // The fourth `esp`, not the first.
         assert_eq!(at("esp esp esp esp").1, 12);
         assert_eq!(at("overhead 200 gre add 33 mpu 9").2, {
             KeywordProblem::Range(OverheadError::Overhead(257))
@@ -471,7 +489,7 @@ mod tests {
         assert_eq!(error.offset_in("another text"), None);
     }
 
-    /// Goal: an error outlives the text that it quotes, as `?` into a boxed error needs.
+    /// Goal: an error outlives the text that it quotes, which `?` into a boxed error requires.
     #[test]
     fn an_error_outlives_the_text() {
         fn read(
@@ -480,13 +498,13 @@ mod tests {
             Ok(Overhead::from_keywords(&words, 14)?)
         }
         let error = read("docsis overhead atm".into()).unwrap_err();
-        let text = "`overhead` needs a whole number in -64..=256 after it, and has `atm`";
+        let text = "`overhead`: expected a whole number from -64 to 256 after it, found `atm`";
         assert_eq!(error.to_string(), text);
     }
 
-    /// Goal: what is printed is the link, for any that can be made. Method: every combination of
-    /// framings, overheads and minima at the ends of their ranges and between, with layers, and
-    /// lengths with and without a header.
+    /// Goal: every link equals the link parsed from its printed text. Method: all combinations of
+    /// framings, of overheads and minimums at the ends of their ranges and between, and of layers,
+    /// for lengths with and without a header.
     #[test]
     fn a_link_is_read_back_from_its_words() {
         let framings = ["noatm", "atm", "ptm", "ptm-paper", "gem", "xgem"];

@@ -1,46 +1,46 @@
-//! What the link adds to a packet: headers, a minimum size, cells and code words.
+//! Per-packet overhead of a link: headers, minimum size, ATM cells and PTM code words.
 //!
-//! A shaper that counts fewer bytes than the modem sends fills the modem's buffer and loses
-//! control of the delay; on ATM a packet one byte longer can cost 53. The length on the wire is
-//! the packet's length, plus [`overhead`](Overhead::overhead), at least [`mpu`](Overhead::mpu),
-//! in the [`Framing`] of the link, in this order (CAKE §III-A.1). Before all of that it is what the
-//! [layers](Overhead::carrying) inside make of it: a tunnel that pads, for one.
+//! A shaper that counts fewer bytes than the modem sends fills the modem's buffer and loses control
+//! of the delay; on ATM one more byte can cost a cell of 53. The length on the wire is computed in
+//! this order (CAKE §III-A.1): the [layers](Overhead::carrying) inside the link, such as a tunnel
+//! that pads; the link's [`overhead`](Overhead::overhead); the minimum [`mpu`](Overhead::mpu); the
+//! link's [`Framing`].
 //!
-//! Cost: a few additions a packet where the link packs nothing. Cells and code words cost one
+//! Cost: a few additions per packet if the link has no framing. Cells and code words cost one
 //! division by a constant, which is a multiplication on every processor with a 32 × 32 → 64 bit
-//! multiplier; a layer that pads costs an addition, a comparison and a mask.
+//! multiplier. A layer that pads costs an addition, a comparison and a mask.
 
 use core::fmt;
 
 use crate::Layer;
 use crate::layer::Step;
 
-/// How the link packs a packet into its units.
+/// Framing of packets on the link, such as ATM cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Framing {
-    /// As it is: Ethernet, DOCSIS, radio.
+    /// No framing: Ethernet, DOCSIS, radio.
     #[default]
     None,
-    /// ATM cells of AAL5 (ADSL): every 48 bytes begun cost a cell of 53.
+    /// ATM cells with AAL5 (ADSL): a cell of 53 bytes for every 48 bytes or part of it.
     Atm,
-    /// PTM with 64b/65b coding (VDSL2) as deployed shapers charge it: one byte for every 64
-    /// begun, `x + ⌈x/64⌉`.
+    /// PTM with 64b/65b coding (VDSL2) as deployed shapers count it: one byte for every 64 bytes or
+    /// part of it, `x + ⌈x/64⌉`.
     Ptm,
-    /// PTM as CAKE's Algorithm 1 (line 7) writes it, `⌈x/64⌉ · 65`: the last code word is charged
-    /// whole, up to 63 bytes more than [`Framing::Ptm`].
+    /// PTM as in CAKE's Algorithm 1 (line 7), `⌈x/64⌉ · 65`: the last code word counts in full, up
+    /// to 63 bytes more than [`Framing::Ptm`].
     PtmPaper,
-    /// GEM of GPON (ITU-T G.984.3): a header of 5 bytes. A frame that a burst ends in the middle of
-    /// takes a second header, which is not charged.
+    /// GEM of GPON (ITU-T G.984.3): a header of 5 bytes. The second header of a frame that is split
+    /// at the end of a burst does not count.
     Gem,
-    /// XGEM of XG-PON and XGS-PON (ITU-T G.987.3, G.9807.1): a multiple of 4 bytes, and a header of
-    /// 8.
+    /// XGEM of XG-PON and XGS-PON (ITU-T G.987.3, G.9807.1): length rounded up to a multiple of 4
+    /// bytes, and a header of 8.
     Xgem,
 }
 
 impl Framing {
-    /// Bytes on the wire for `len` bytes after overhead; saturates at `u32::MAX`.
+    /// Returns the bytes on the wire for `len` bytes after overhead; saturates at `u32::MAX`.
     #[must_use]
     pub const fn wire_len(self, len: u32) -> u32 {
         match self {
@@ -53,7 +53,7 @@ impl Framing {
         }
     }
 
-    /// [`Self::wire_len`] of more than `u32::MAX` bytes too.
+    /// Like [`Self::wire_len`], for lengths above `u32::MAX` too.
     const fn packed(self, len: u64) -> u64 {
         #[allow(clippy::cast_possible_truncation, reason = "below it")]
         let len = if len < u32::MAX as u64 { len as u32 } else { u32::MAX };
@@ -61,17 +61,16 @@ impl Framing {
     }
 }
 
-/// What one packet costs on the link beyond its own length. Validated: a value that exists is in
-/// range.
+/// Overhead of a link: the bytes that a packet takes on the wire beyond its own length.
 ///
-/// The constants are the links that `tc` names; their lengths are network-layer (IP) lengths. A
-/// caller whose lengths contain the Ethernet header says so once with
-/// [`for_frames`](Self::for_frames).
+/// Every value is validated. The constants are the links that `tc` names, for network-layer (IP)
+/// lengths. If your lengths include the Ethernet header, call [`for_frames`](Self::for_frames)
+/// once.
 ///
 /// ```
 /// use shaper::{Framing, Layer, Overhead};
 ///
-/// // A TCP acknowledgement on an ADSL line with PPPoE: 40 + 40 bytes are two cells.
+/// // A TCP acknowledgement on an ADSL link with PPPoE: 40 + 40 bytes are two cells.
 /// assert_eq!(Overhead::PPPOE_LLCSNAP.wire_len(40), 106);
 /// // The same packet measured as an Ethernet frame.
 /// assert_eq!(Overhead::PPPOE_LLCSNAP.for_frames(14).wire_len(54), 106);
@@ -80,7 +79,8 @@ impl Framing {
 /// assert_eq!((fibre.wire_len(40), fibre.wire_len(1_500)), (84, 1_538));
 /// assert!(Overhead::new(Framing::None, 300, 0).is_err());
 ///
-/// // WireGuard inside PPPoE inside a VLAN on VDSL2: 100 bytes are 112 + 60 + 8 + 4 + 22, and 4 of code words.
+/// // WireGuard inside PPPoE inside a VLAN on VDSL2: 100 bytes become 112 + 60 + 8 + 4 + 22, and
+/// // 4 for code words.
 /// let link = Overhead::BRIDGED_PTM.carrying(Layer::VLAN)?.carrying(Layer::PPPOE)?;
 /// assert_eq!(link.carrying(Layer::WIREGUARD)?.wire_len(100), 210);
 /// # Ok::<(), shaper::OverheadError>(())
@@ -90,30 +90,31 @@ impl Framing {
 pub struct Overhead {
     framing: Framing,
     header: u8,
-    /// The overhead, `MIN_OVERHEAD..=MAX_OVERHEAD`, less `header`. As wide as the sum for a
-    /// packet, so that nothing is widened there.
+    /// Overhead (`MIN_OVERHEAD..=MAX_OVERHEAD`) minus `header`. An `i64`, like the sum per packet,
+    /// so that no packet needs a widening.
     added: i64,
     /// `0..=MAX_MPU`.
     mpu: u16,
-    /// The larger of `mpu` and 1.
+    /// Maximum of `mpu` and 1.
     least: i64,
-    /// What layers inside the link do, the innermost first; used ones stand before unused ones.
+    /// Steps of the layers inside the link, innermost first; unused ones last.
     steps: [Step; Overhead::MAX_PADDINGS],
-    /// If and only if the link packs nothing and no step is used.
+    /// True if and only if there is no framing and no step in use.
     is_plain: bool,
 }
 
 impl Default for Overhead {
-    /// [`Overhead::RAW`].
+    /// Returns [`Overhead::RAW`].
     fn default() -> Self {
         Self::RAW
     }
 }
 
-/// So that rates and ceilings of hosts count what the line does.
+/// Makes rates and ceilings of hosts count bytes on the wire, like the link.
 impl sched_core::WireLength for Overhead {
-    /// Of a packet of at most [`Packet::MAX_LEN`](sched_core::Packet::MAX_LEN) bytes: nothing that
-    /// queues take is too long for the type.
+    /// Returns the wire length of a packet of at most
+    /// [`Packet::MAX_LEN`](sched_core::Packet::MAX_LEN) bytes, the longest that a queue accepts; it
+    /// fits a `u32`.
     #[inline]
     fn wire_len(&self, len: u32) -> u32 {
         #[allow(
@@ -126,22 +127,22 @@ impl sched_core::WireLength for Overhead {
 }
 
 impl Overhead {
-    /// The smallest overhead, in bytes; below zero where lengths contain what the link removes.
+    /// Minimum overhead, in bytes; negative for lengths that include bytes which the link removes.
     pub const MIN_OVERHEAD: i32 = -64;
-    /// The largest overhead, in bytes.
+    /// Maximum overhead, in bytes.
     pub const MAX_OVERHEAD: i32 = 256;
-    /// The largest minimum packet unit, in bytes.
+    /// Maximum of the minimum packet unit, in bytes.
     pub const MAX_MPU: u32 = 256;
-    /// The Ethernet header that a length reported by a device contains: two addresses and a type.
+    /// Ethernet header in the lengths that a device reports, in bytes: two addresses and a type.
     pub const ETHERNET_HEADER: u8 = 14;
-    /// What a VLAN tag adds (IEEE 802.1Q).
+    /// Length of a VLAN tag (IEEE 802.1Q), in bytes.
     pub const VLAN_TAG: i32 = 4;
-    /// How many layers inside a link may pad, or have a minimum.
+    /// Maximum number of layers inside a link that pad or have a minimum.
     pub const MAX_PADDINGS: usize = 3;
 
-    /// Lengths count as the caller gives them.
+    /// No overhead: lengths count as given.
     pub const RAW: Self = Self::of(Framing::None, 0, 0);
-    /// More than any ADSL link adds: 48 bytes and cells.
+    /// More than any ADSL link adds: 48 bytes, and ATM cells.
     pub const CONSERVATIVE: Self = Self::of(Framing::Atm, 48, 0);
     /// ADSL, PPPoA, VC multiplexing.
     pub const PPPOA_VCMUX: Self = Self::of(Framing::Atm, 10, 0);
@@ -159,22 +160,22 @@ impl Overhead {
     pub const IPOA_VCMUX: Self = Self::of(Framing::Atm, 8, 0);
     /// ADSL, IP over ATM, LLC/SNAP.
     pub const IPOA_LLCSNAP: Self = Self::of(Framing::Atm, 16, 0);
-    /// VDSL2, PPPoE: PPP 2, PPPoE 6, addresses 12, type 2, FCS 4, start 1, end 1, CRC 2.
+    /// VDSL2, PPPoE: PPP 2 bytes, PPPoE 6, addresses 12, type 2, FCS 4, start 1, end 1, CRC 2.
     pub const PPPOE_PTM: Self = Self::of(Framing::Ptm, 30, 0);
-    /// VDSL2, bridged Ethernet: as [`Overhead::PPPOE_PTM`] without PPP and PPPoE.
+    /// VDSL2, bridged Ethernet: [`Overhead::PPPOE_PTM`] without PPP and PPPoE.
     pub const BRIDGED_PTM: Self = Self::of(Framing::Ptm, 22, 0);
-    /// Cable modem: Ethernet header and FCS, at least 64 bytes. DOCSIS counts a rate from the
-    /// destination address to the FCS (MULPI, annex C), without its own headers.
+    /// Cable modem (DOCSIS): Ethernet header and FCS, at least 64 bytes. A DOCSIS rate counts bytes
+    /// from the destination address to the FCS (MULPI, annex C), without DOCSIS headers.
     pub const DOCSIS: Self = Self::of(Framing::None, 18, 64);
-    /// Ethernet itself: header 14, FCS 4, preamble and gap 20, at least 84 bytes.
+    /// Ethernet: header 14 bytes, FCS 4, preamble and gap 20, at least 84.
     pub const ETHERNET: Self = Self::of(Framing::None, 38, 84);
-    /// GPON: Ethernet header and FCS, at least 64 bytes, in GEM. An operator that counts Ethernet
-    /// frames counts what [`Overhead::DOCSIS`] does.
+    /// GPON: Ethernet header and FCS, at least 64 bytes, in GEM. Use [`Overhead::DOCSIS`] if the
+    /// operator's rate counts Ethernet frames.
     pub const GPON: Self = Self::of(Framing::Gem, 18, 64);
-    /// XG-PON and XGS-PON: as [`Overhead::GPON`], in XGEM.
+    /// XG-PON and XGS-PON: like [`Overhead::GPON`], in XGEM.
     pub const XGS_PON: Self = Self::of(Framing::Xgem, 18, 64);
 
-    /// A link with these figures, in bytes, for network-layer lengths.
+    /// Creates a link with this framing, overhead and minimum, in bytes, for network-layer lengths.
     ///
     /// # Errors
     /// [`OverheadError`] names the value that is out of range: `overhead` outside −64..=256,
@@ -197,35 +198,36 @@ impl Overhead {
         Self { framing, header, added: overhead as i64, mpu, least, steps, is_plain }
     }
 
-    /// The same link, behind these steps of which none pads beyond what a [`Layer`] may.
+    /// Returns the link with these steps; each must be within the limits of a [`Layer`].
     pub(crate) const fn behind(self, steps: [Step; Self::MAX_PADDINGS]) -> Self {
         let [first, ..] = steps;
         let is_plain = matches!(self.framing, Framing::None) && !first.is_used();
         Self { steps, is_plain, ..self }
     }
 
-    /// The same link for lengths that contain `header` bytes below the network layer (14 on
-    /// Ethernet), which do not count. It is not for [`Overhead::RAW`], which counts what it gets.
+    /// Returns the link for lengths that include `header` bytes below the network layer (14 on
+    /// Ethernet), which then do not count. Not for [`Overhead::RAW`], which counts lengths as
+    /// given.
     #[must_use]
     pub const fn for_frames(self, header: u8) -> Self {
         let added = self.added + self.header as i64 - header as i64;
         Self { header, added, ..self }
     }
 
-    /// The same link with packets in `layer`, inside of all that it has: what is called first is
+    /// Adds a layer inside the link and all layers added before; the first layer added is
     /// outermost.
     ///
-    /// A layer that adds bytes and neither pads nor has a minimum is overhead of what is around it.
+    /// A layer that neither pads nor has a minimum is added to the overhead of what is around it.
     ///
     /// # Errors
-    /// [`OverheadError`], if a figure of `layer` is out of range, if an overhead then is, or if
+    /// [`OverheadError`] if a field of `layer` is out of range, if the resulting overhead is, or if
     /// more than [`MAX_PADDINGS`](Self::MAX_PADDINGS) layers pad.
     ///
     /// ```
     /// use shaper::{Layer, Overhead};
     ///
     /// assert_eq!(Overhead::BRIDGED_PTM.carrying(Layer::PPPOE), Ok(Overhead::PPPOE_PTM));
-    /// // 80 bytes in WireGuard are 140 of IP; with 40 of PPPoE and ATM, four cells.
+    /// // 80 bytes in WireGuard are 140 of IP; with 40 for PPPoE and ATM, four cells.
     /// let tunnel = Overhead::PPPOE_LLCSNAP.carrying(Layer::WIREGUARD)?;
     /// assert_eq!(tunnel.wire_len(80), 4 * 53);
     /// # Ok::<(), shaper::OverheadError>(())
@@ -257,7 +259,7 @@ impl Overhead {
         Ok(outer.behind([Step::of(layer), first, second]))
     }
 
-    /// The same link with `bytes` more of overhead.
+    /// Returns the link with `bytes` added to the overhead.
     pub(crate) const fn with_more(self, bytes: i32) -> Result<Self, OverheadError> {
         let overhead = self.overhead().saturating_add(bytes);
         if overhead < Self::MIN_OVERHEAD || overhead > Self::MAX_OVERHEAD {
@@ -267,28 +269,30 @@ impl Overhead {
         Ok(Self { added, ..self })
     }
 
-    /// Bytes on the wire for a packet of `len` bytes. Monotone in `len`; saturates at both ends,
-    /// so that no negative overhead wraps a short packet into a long one. Never 0: before framing a
-    /// packet counts one byte at least, so that no packet passes a shaper for nothing.
+    /// Returns the bytes on the wire for a packet of `len` bytes.
+    ///
+    /// Monotone in `len`, and saturating at both ends, so that a negative overhead cannot wrap a
+    /// short packet into a long one. Never 0: a packet counts at least one byte before framing, so
+    /// that no packet passes a shaper for free.
     #[must_use]
     #[inline]
     pub const fn wire_len(self, len: u32) -> u32 {
         saturated(self.on_wire(len))
     }
 
-    /// [`Self::wire_len`], without a bound above where the link packs nothing.
+    /// Like [`Self::wire_len`], but without an upper bound if the link has no framing.
     #[inline]
     pub(crate) const fn on_wire(&self, len: u32) -> u64 {
         if self.is_plain {
-            // −64 − 255 ≤ what is added ≤ 256.
+            // −64 − 255 ≤ `added` ≤ 256.
             self.at_least(len as i64 + self.added)
         } else {
             self.composed(len)
         }
     }
 
-    /// [`Self::on_wire`] of a link that packs, or has layers inside. In a function of its own: most
-    /// links pack nothing.
+    /// Slow path of [`Self::on_wire`], for links with framing or layers. Kept out of line because
+    /// most links have neither.
     #[cold]
     #[inline(never)]
     const fn composed(&self, len: u32) -> u64 {
@@ -298,7 +302,7 @@ impl Overhead {
         self.framing.packed(self.at_least(carried + self.added + self.header as i64))
     }
 
-    /// `net`, or the minimum.
+    /// Returns the larger of `net` and the minimum.
     #[inline]
     const fn at_least(&self, net: i64) -> u64 {
         #[allow(clippy::cast_sign_loss, reason = "at least 1")]
@@ -306,20 +310,20 @@ impl Overhead {
         padded
     }
 
-    /// Whether lengths count as the caller gives them, before minimum and framing: the word `raw`.
+    /// Returns true if lengths count as given, before minimum and framing: the keyword `raw`.
     #[must_use]
     pub const fn is_raw(self) -> bool {
         let [first, ..] = self.steps;
         self.header == 0 && self.added == 0 && !first.is_used()
     }
 
-    /// How the link packs packets.
+    /// Returns the framing.
     #[must_use]
     pub const fn framing(self) -> Framing {
         self.framing
     }
 
-    /// Bytes added to each network-layer packet, outside of the layers that pad.
+    /// Returns the bytes added to each network-layer packet, outside the layers that pad.
     #[must_use]
     pub const fn overhead(self) -> i32 {
         #[allow(clippy::cast_possible_truncation, reason = "−64 − 255 ≤ what is added ≤ 256")]
@@ -327,48 +331,47 @@ impl Overhead {
         added + self.header as i32
     }
 
-    /// The fewest bytes a packet counts, before framing.
+    /// Returns the minimum packet unit: the bytes that a packet counts at least, before framing.
     #[must_use]
     pub const fn mpu(self) -> u32 {
         self.mpu as u32
     }
 
-    /// Bytes of the caller's lengths that do not count.
+    /// Returns the bytes of the caller's lengths that do not count.
     #[must_use]
     pub const fn header(self) -> u8 {
         self.header
     }
 
-    /// The steps of the layers inside, unused ones last.
+    /// Steps of the layers inside, unused ones last.
     pub(crate) const fn steps(&self) -> &[Step; Self::MAX_PADDINGS] {
         &self.steps
     }
 }
 
-/// `len`, or `u32::MAX`.
+/// Returns `len`, at most `u32::MAX`.
 #[inline]
 const fn saturated(len: u64) -> u32 {
     #[allow(clippy::cast_possible_truncation, reason = "below it")]
     if len < u32::MAX as u64 { len as u32 } else { u32::MAX }
 }
 
-/// A figure that no link here can have.
+/// An overhead or a layer that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum OverheadError {
-    /// The overhead is outside [`Overhead::MIN_OVERHEAD`]`..=`[`Overhead::MAX_OVERHEAD`].
+    /// Overhead outside [`Overhead::MIN_OVERHEAD`]`..=`[`Overhead::MAX_OVERHEAD`].
     Overhead(i32),
-    /// The minimum packet unit is above [`Overhead::MAX_MPU`].
+    /// Minimum packet unit above [`Overhead::MAX_MPU`].
     Mpu(u32),
-    /// The bytes that a layer adds are above [`Layer::MAX_BYTES`], or those between two layers that
-    /// pad.
+    /// Bytes of a layer, or between two layers that pad, above [`Layer::MAX_BYTES`].
     Layer(u32),
-    /// The minimum of a layer is above [`Layer::MAX_BYTES`].
+    /// Minimum of a layer above [`Layer::MAX_BYTES`].
     Least(u32),
-    /// What a layer pads to is no power of two from 1 to [`Layer::MAX_MULTIPLE`].
+    /// Block size of a layer that is not a power of two from 1 to [`Layer::MAX_MULTIPLE`].
     Multiple(u32),
-    /// More than [`Overhead::MAX_PADDINGS`] layers pad, or have a minimum.
+    /// More than [`Overhead::MAX_PADDINGS`] layers that pad or have a minimum.
     Paddings,
 }
 
@@ -377,23 +380,27 @@ impl fmt::Display for OverheadError {
         match self {
             Self::Overhead(value) => write!(
                 f,
-                "overhead {value} is outside {}..={}",
+                "overhead {value} is out of range (expected {} to {})",
                 Overhead::MIN_OVERHEAD,
                 Overhead::MAX_OVERHEAD
             ),
-            Self::Mpu(value) => write!(f, "mpu {value} is outside 0..={}", Overhead::MAX_MPU),
+            Self::Mpu(value) => {
+                write!(f, "mpu {value} is out of range (expected 0 to {})", Overhead::MAX_MPU)
+            }
             Self::Layer(value) => {
-                write!(f, "a layer that adds {value} is outside 0..={}", Layer::MAX_BYTES)
+                let most = Layer::MAX_BYTES;
+                write!(f, "layer of {value} bytes is out of range (expected 0 to {most})")
             }
             Self::Least(value) => {
-                write!(f, "least {value} of a layer is outside 0..={}", Layer::MAX_BYTES)
+                let most = Layer::MAX_BYTES;
+                write!(f, "least {value} of a layer is out of range (expected 0 to {most})")
             }
             Self::Multiple(value) => {
                 let most = Layer::MAX_MULTIPLE;
-                write!(f, "padding to {value} is to no power of two in 1..={most}")
+                write!(f, "pad {value} is out of range (expected a power of two from 1 to {most})")
             }
             Self::Paddings => {
-                write!(f, "more than {} layers that pad", Overhead::MAX_PADDINGS)
+                write!(f, "too many layers that pad (expected at most {})", Overhead::MAX_PADDINGS)
             }
         }
     }
@@ -452,8 +459,10 @@ mod tests {
         assert_eq!(new(257, 0), Err(OverheadError::Overhead(257)));
         assert_eq!(new(0, 257), Err(OverheadError::Mpu(257)));
         assert_eq!(new(i32::MIN, u32::MAX), Err(OverheadError::Overhead(i32::MIN)));
-        assert_eq!(new(257, 0).unwrap_err().to_string(), "overhead 257 is outside -64..=256");
-        assert_eq!(new(0, 300).unwrap_err().to_string(), "mpu 300 is outside 0..=256");
+        let text = "overhead 257 is out of range (expected -64 to 256)";
+        assert_eq!(new(257, 0).unwrap_err().to_string(), text);
+        let text = "mpu 300 is out of range (expected 0 to 256)";
+        assert_eq!(new(0, 300).unwrap_err().to_string(), text);
         for (overhead, mpu) in [(-64, 0), (256, 256)] {
             let link = new(overhead, mpu).unwrap().for_frames(14);
             assert_eq!((link.overhead(), link.mpu(), link.header()), (overhead, mpu, 14));
@@ -467,15 +476,15 @@ mod tests {
         assert_eq!(dsl.carrying(Layer::PPPOE), Ok(Overhead::PPPOE_LLCSNAP));
         let vcmux = Overhead::BRIDGED_VCMUX;
         assert_eq!(vcmux.carrying(Layer::PPPOE), Ok(Overhead::PPPOE_VCMUX));
-        // IP in WireGuard in PPPoE in a VLAN in ATM, by hand: 1,420 is padded to 1,424, and
-        // 1,424 + 60 + 8 + 4 + 32 = 1,528 bytes are 32 cells.
+        // IP in WireGuard in PPPoE in a VLAN in ATM, computed manually: 1,420 is padded to 1,424,
+        // and 1,424 + 60 + 8 + 4 + 32 = 1,528 bytes are 32 cells.
         let tunnel = dsl.carrying(Layer::VLAN).and_then(|link| link.carrying(Layer::PPPOE));
         let tunnel = tunnel.and_then(|link| link.carrying(Layer::WIREGUARD)).unwrap();
         assert_eq!(tunnel.wire_len(1_420), 32 * 53);
         assert_eq!(tunnel.for_frames(14).wire_len(1_434), 32 * 53);
-        // In GRE, in the same tunnel: 1,396 and 24 are 1,420.
+        // With GRE inside this tunnel: 1,396 + 24 = 1,420.
         assert_eq!(tunnel.carrying(Layer::GRE).unwrap().wire_len(1_396), 32 * 53);
-        // A length below the header counts as nothing for what pads.
+        // A length below the header counts as 0 before padding.
         assert_eq!(tunnel.for_frames(14).wire_len(3), tunnel.wire_len(0));
         assert_eq!(tunnel.wire_len(0), 3 * 53);
     }
@@ -488,7 +497,7 @@ mod tests {
         assert_eq!(carry(Overhead::RAW, twelve), Err(OverheadError::Multiple(12)));
         assert_eq!(
             OverheadError::Multiple(12).to_string(),
-            "padding to 12 is to no power of two in 1..=128"
+            "pad 12 is out of range (expected a power of two from 1 to 128)"
         );
         let zero = Layer { multiple: 0, ..Layer::NONE };
         assert_eq!(carry(Overhead::RAW, zero), Err(OverheadError::Multiple(0)));
@@ -502,7 +511,8 @@ mod tests {
         assert_eq!(carry(near, Layer::PPPOE), Err(OverheadError::Layer(258)));
         let three = carry(carry(one, padded).unwrap(), padded).unwrap();
         assert_eq!(carry(three, padded), Err(OverheadError::Paddings));
-        assert_eq!(OverheadError::Paddings.to_string(), "more than 3 layers that pad");
+        let text = "too many layers that pad (expected at most 3)";
+        assert_eq!(OverheadError::Paddings.to_string(), text);
         assert_eq!(carry(three, Layer::PPPOE).unwrap().wire_len(8), 16);
     }
 }

@@ -1,12 +1,12 @@
-//! A word that an error quotes, copied, so that the error outlives the text.
+//! Owned copy of a word for error messages.
 
 use core::fmt;
 
-/// A copy of a word that an error quotes: its first [`MAX_LEN`](Self::MAX_LEN) bytes, which is more
-/// than any accepted word has. A longer word is printed with `…` behind these.
+/// A copy of a word for use in an error.
 ///
-/// Errors own what they quote, so that they are `'static`: `?` makes a `Box<dyn Error>` of them,
-/// without an allocator here.
+/// It holds the first [`MAX_LEN`](Self::MAX_LEN) bytes, more than any valid keyword has; a longer
+/// word is printed with a trailing `…`. The copy makes errors `'static`, so that `?` can convert
+/// them to `Box<dyn Error>`, and it needs no allocator.
 ///
 /// ```
 /// use shaper::QuotedWord;
@@ -18,17 +18,17 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct QuotedWord {
-    /// UTF-8; behind the word, zeros.
+    /// UTF-8, padded with zeros.
     bytes: [u8; Self::MAX_LEN],
     len: u8,
     is_cut: bool,
 }
 
 impl QuotedWord {
-    /// The most bytes that are kept.
+    /// Maximum number of bytes kept.
     pub const MAX_LEN: usize = 30;
 
-    /// Copies `word`, cut before the first character that does not fit.
+    /// Copies `word`, truncated at a character boundary if it is too long.
     #[must_use]
     pub fn new(word: &str) -> Self {
         let mut len = word.len().min(Self::MAX_LEN);
@@ -43,28 +43,28 @@ impl QuotedWord {
         Self { bytes, len, is_cut: usize::from(len) < word.len() }
     }
 
-    /// Returns the word, or its beginning if it was [cut](Self::is_cut).
+    /// Returns the word, or its beginning if it was [truncated](Self::is_cut).
     #[must_use]
     pub fn as_str(&self) -> &str {
         let word = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
         core::str::from_utf8(word).unwrap_or_default()
     }
 
-    /// Returns true if the word was longer than [`MAX_LEN`](Self::MAX_LEN) bytes.
+    /// Returns true if the word was longer than [`MAX_LEN`](Self::MAX_LEN) bytes and was truncated.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.is_cut
     }
 }
 
-/// Equal to the whole word that was copied; a word that was cut equals no text.
+/// Compares with the whole original word; a truncated word equals no text.
 impl PartialEq<str> for QuotedWord {
     fn eq(&self, word: &str) -> bool {
         !self.is_cut && self.as_str() == word
     }
 }
 
-/// As for `str`.
+/// Compares with the whole original word; a truncated word equals no text.
 impl PartialEq<&str> for QuotedWord {
     fn eq(&self, word: &&str) -> bool {
         self == *word

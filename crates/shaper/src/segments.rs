@@ -1,11 +1,11 @@
-//! Super-packets: several packets of one flow in one buffer, which the line sees one by one.
+//! Super-packets: several packets of one flow in one buffer, which the link sends one by one.
 //!
-//! A system that offloads segmentation (GSO, TSO) or merges what arrives (GRO, LRO) hands over up
-//! to some sixty packets in one. On the line each of them has its own headers, its own minimum and
-//! its own cells: [`Segments`] says into what a super-packet is cut, and [`Overhead::wire_len_of`]
-//! what that is on the wire. A whole super-packet holds the line for as long as all of it takes,
-//! and other flows wait meanwhile: 26 ms for 64 kB at 20 Mbit/s, 53 µs at 10 Gbit/s. The caller has
-//! the bytes, and on a slow link cuts it before it is queued.
+//! A system that offloads segmentation (GSO, TSO) or coalesces received packets (GRO, LRO) hands
+//! over up to about sixty packets as one. On the link each of them has its own headers, minimum
+//! size and cells: [`Segments`] describes the packets, and [`Overhead::wire_len_of`] returns their
+//! length on the wire. An unsegmented super-packet occupies the link for the whole time it takes,
+//! while other flows wait: 26 ms for 64 kB at 20 Mbit/s, 53 µs at 10 Gbit/s. On a slow link,
+//! segment it before you enqueue it.
 
 use core::fmt;
 
@@ -13,14 +13,15 @@ use sched_core::Packet;
 
 use crate::Overhead;
 
-/// Into what a super-packet is cut: all segments but the last are of one length, the last may be
-/// shorter. Lengths are those of packets that would be queued one by one, each with the headers
-/// that the caller's lengths include.
+/// Segments of a super-packet: all have the same length, except the last, which may be shorter.
+///
+/// Lengths are those of packets queued one by one, each with the headers that the caller's lengths
+/// include.
 ///
 /// ```
 /// use shaper::{Overhead, Segments};
 ///
-/// // 3,000 bytes of payload by 1,448, behind headers of 66 bytes: 1,514 + 1,514 + 170.
+/// // 3,000 bytes of payload in segments of 1,448, with headers of 66: 1,514 + 1,514 + 170.
 /// let segments = Segments::of_offload(3_066, 66, 1_448)?;
 /// assert_eq!((segments.count(), segments.each(), segments.last()), (3, 1_514, 170));
 /// assert_eq!(segments.bytes(), 3_198);
@@ -36,15 +37,15 @@ pub struct Segments {
     count: u32,
     /// `last..=Packet::MAX_LEN`.
     each: u32,
-    /// 1 or more.
+    /// At least 1.
     last: u32,
 }
 
 impl Segments {
-    /// The most segments of a super-packet.
+    /// Maximum number of segments of a super-packet.
     pub const MAX_COUNT: u32 = 1 << 16;
 
-    /// `count` segments, all of `each` bytes but the last, which has `last`.
+    /// Creates `count` segments of `each` bytes, except the last, which has `last` bytes.
     ///
     /// # Errors
     /// [`SegmentsError`] names the value that is out of range: `count` outside
@@ -62,7 +63,7 @@ impl Segments {
         Ok(Self { count, each, last })
     }
 
-    /// One packet of `len` bytes, which is what it is without segments.
+    /// Creates a single segment of `len` bytes, equivalent to an ordinary packet.
     ///
     /// # Errors
     /// [`SegmentsError::Length`] for a `len` outside 1..=[`Packet::MAX_LEN`].
@@ -70,13 +71,15 @@ impl Segments {
         Self::new(1, len, len)
     }
 
-    /// The segments of a super-packet of `len` bytes as offloads describe it: `headers` bytes that
-    /// each segment begins with, and `size` bytes of payload in each (`hdr_len` and `gso_size` of a
-    /// virtio header). A super-packet without payload is one segment. Cost: a division; once for a
-    /// super-packet, not for a segment.
+    /// Creates the segments of a super-packet of `len` bytes from the parameters of an offload.
+    ///
+    /// Each segment starts with `headers` bytes and carries `size` bytes of payload (`hdr_len` and
+    /// `gso_size` of a virtio header). A super-packet without payload is one segment. Cost: one
+    /// division per super-packet.
     ///
     /// # Errors
-    /// [`SegmentsError`]: `len` of no packet, more `headers` than `len`, a `size` of 0, or too many segments.
+    /// [`SegmentsError`] if `len` is out of range, `headers` exceeds `len`, `size` is 0, or there
+    /// are too many segments.
     #[expect(
         clippy::arithmetic_side_effects,
         reason = "`size` is not 0, and `headers` not above `len`"
@@ -96,31 +99,31 @@ impl Segments {
             return Self::one(len);
         }
         let count = payload.div_ceil(size.get());
-        // Less than `payload`, since all segments but the last are full.
+        // Less than `payload`: all segments except the last are full.
         let before = (count - 1).saturating_mul(size.get());
         let (each, last) = (headers.saturating_add(size.get()), payload - before + headers);
         Self::new(count, each, last)
     }
 
-    /// How many segments.
+    /// Returns the number of segments.
     #[must_use]
     pub const fn count(self) -> u32 {
         self.count
     }
 
-    /// The length of each segment but the last, in bytes.
+    /// Returns the length of each segment except the last, in bytes.
     #[must_use]
     pub const fn each(self) -> u32 {
         self.each
     }
 
-    /// The length of the last segment, in bytes.
+    /// Returns the length of the last segment, in bytes.
     #[must_use]
     pub const fn last(self) -> u32 {
         self.last
     }
 
-    /// The lengths of all segments together.
+    /// Returns the total length of all segments, in bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         let full = self.count.saturating_sub(1) as u64;
@@ -129,8 +132,10 @@ impl Segments {
 }
 
 impl Overhead {
-    /// Bytes on the wire for a super-packet: the sum of [`wire_len`](Self::wire_len) over its
-    /// segments. Cost: that of two packets, however many segments.
+    /// Returns the bytes on the wire for a super-packet: the sum of [`wire_len`](Self::wire_len)
+    /// over its segments.
+    ///
+    /// Cost: that of two packets, for any number of segments.
     #[must_use]
     pub const fn wire_len_of(self, segments: Segments) -> u64 {
         let full = segments.count.saturating_sub(1) as u64;
@@ -139,10 +144,12 @@ impl Overhead {
     }
 }
 
-/// Which packets are super-packets: a closure, or a table by handle of the caller's.
+/// Identifies super-packets: a closure, or the caller's table by handle.
 pub trait Segmentation {
-    /// The segments of `packet`, if it is a super-packet. Asked once for a packet that leaves, or
-    /// is dropped where drops are [charged](crate::Shaped::set_ingress).
+    /// Returns the segments of `packet` if it is a super-packet.
+    ///
+    /// Called once for a packet that leaves, or that is dropped while drops are
+    /// [charged](crate::Shaped::set_ingress).
     fn segments(&self, packet: Packet) -> Option<Segments>;
 }
 
@@ -153,7 +160,7 @@ impl<F: Fn(Packet) -> Option<Segments>> Segmentation for F {
     }
 }
 
-/// No packet is a super-packet.
+/// Treats every packet as an ordinary one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whole;
 
@@ -164,30 +171,30 @@ impl Segmentation for Whole {
     }
 }
 
-/// Segments that no super-packet has.
+/// Segments that no super-packet can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SegmentsError {
-    /// The number of segments is outside 1..=[`Segments::MAX_COUNT`].
+    /// Number of segments outside 1..=[`Segments::MAX_COUNT`].
     Count(u32),
-    /// A length is outside 1..=[`Packet::MAX_LEN`].
+    /// Length outside 1..=[`Packet::MAX_LEN`].
     Length(u32),
-    /// The last segment is empty, or longer than the others.
+    /// Last segment that is empty or longer than the others.
     Last {
-        /// Its length.
+        /// Length of the last segment, in bytes.
         last: u32,
-        /// The length of the others.
+        /// Length of the others, in bytes.
         each: u32,
     },
-    /// The headers are longer than the super-packet.
+    /// Headers longer than the super-packet.
     Headers {
-        /// Their length.
+        /// Length of the headers, in bytes.
         headers: u32,
-        /// The length of the super-packet.
+        /// Length of the super-packet, in bytes.
         len: u32,
     },
-    /// No payload in each segment.
+    /// Segments without payload.
     Size,
 }
 
@@ -218,9 +225,9 @@ mod tests {
     use super::*;
     use std::string::ToString as _;
 
-    /// Goal: a super-packet costs what its segments cost one by one. Method: every link at the ends
-    /// of its ranges, every number of segments up to 5, every pair of lengths up to 130 and around
-    /// an Ethernet frame, against the sum.
+    /// Goal: a super-packet costs the sum of its segments. Method: links at the limits of their
+    /// ranges, up to 5 segments, all pairs of lengths up to 130 bytes and around an Ethernet frame;
+    /// compare with the sum.
     #[test]
     fn a_super_packet_is_the_sum_of_its_segments() {
         let mut compared = 0_u32;
@@ -252,7 +259,7 @@ mod tests {
             }
             let one = Segments::one(1_514).unwrap();
             assert_eq!(link.wire_len_of(one), link.wire_len(1_514).into());
-            // The largest of all does not wrap.
+            // The maximum does not overflow.
             let all = Segments::new(Segments::MAX_COUNT, Packet::MAX_LEN, Packet::MAX_LEN).unwrap();
             let each = u64::from(link.wire_len(Packet::MAX_LEN));
             assert_eq!(link.wire_len_of(all), each << 16);
@@ -260,8 +267,8 @@ mod tests {
         assert!(compared > 400_000, "{compared}");
     }
 
-    /// Goal: an offload is cut as a sender cuts it. Method: every length, header and size of a
-    /// small grid, against a loop that takes payload off.
+    /// Goal: the segments equal those that a sender makes. Method: all lengths, headers and sizes
+    /// of a small grid; compare with a loop that takes payload off.
     #[test]
     fn an_offload_is_cut_by_its_payload() {
         for headers in [0, 1, 7, 54] {

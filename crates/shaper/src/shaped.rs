@@ -1,4 +1,4 @@
-//! Any scheduler behind a line of a given rate.
+//! A scheduler behind a shaped link.
 
 use sched_core::{
     Backlog, Books, Counters, DropReason, DropSink, FiniteRate, FlowId, Imbalance, Limits, Nanos,
@@ -8,83 +8,86 @@ use sched_core::{
 use crate::segments::Whole;
 use crate::{Overhead, Rate, Segmentation, Shaper};
 
-/// The scheduler `S` in front of a line.
+/// A scheduler behind a [`Shaper`]; itself a [`Scheduler`].
 ///
-/// `Shaped` is a [`Scheduler`] itself: [`dequeue`](Scheduler::dequeue) gives a packet only when the
-/// line is open, and [`poll_at`](Scheduler::poll_at) says when it will be.
+/// [`dequeue`](Scheduler::dequeue) returns a packet only while the link is open, and
+/// [`poll_at`](Scheduler::poll_at) returns when to call it next.
 ///
-/// The scheduler inside decides *which* packet is next and knows nothing of rates; the [`Shaper`]
-/// decides *when* and knows nothing of flows. A packet is charged its length on the wire when it
-/// leaves, with the [`Overhead`] in force then. The scheduler's own books count the length that was
-/// given at enqueue, so that no change of the link can unbalance them.
+/// The inner scheduler chooses *which* packet is next and knows no rates; the [`Shaper`] decides
+/// *when* and knows no flows. A packet is charged its length on the wire when it leaves, with the
+/// [`Overhead`] set at that time. The inner scheduler's own counters use the length given at
+/// enqueue, so a change of the overhead never unbalances them. Packets that the scheduler drops are
+/// not charged, since they never reach the link, except with [ingress](#ingress).
 ///
-/// Packets that the scheduler drops are not charged: they never reach the line.
+/// [`dequeue_segmented`](Shaped::dequeue_segmented) charges super-packets segment by segment.
 ///
-/// A super-packet, several packets in one, is charged segment by segment by
-/// [`dequeue_segmented`](Shaped::dequeue_segmented).
+/// # Ingress
+/// Use [`set_ingress`](Shaped::set_ingress) if the bottleneck is *before* the queue, as for a
+/// download behind a provider's queue: a packet dropped here has already crossed that bottleneck.
+/// With ingress, departures also pay for packets that are rejected, or dropped by a full queue, an
+/// AQM or an ACK filter, like CAKE with the keyword `ingress`. Then arrivals, not only departures,
+/// keep to the rate, and the provider's queue stays empty as soon as senders react.
 ///
-/// **Ingress.** With a bottleneck *before* the queue, as on a download behind a provider's queue, a
-/// packet dropped here has already passed it. [`Shaped::set_ingress`] makes the link pay for
-/// packets that are rejected or dropped by a full queue, an AQM or an ACK filter, as CAKE does with
-/// the keyword `ingress`. So arrivals keep to the rate, not departures, and the provider's queue
-/// stays empty as soon as senders react.
-///
-/// - Dropped bytes are a debt. While there is one, each packet that leaves pays for up to half of
-///   its own length of it. So at least two thirds of the rate leave, whatever is dropped: senders
-///   that do not react cannot stop the link.
-/// - A debt lasts [`Shaped::INGRESS_DEBT`], one second: what is not paid a second after the first
-///   packet that paid for it is forgiven, and with it later drops of as many bytes as are queued
-///   then.
-/// - So from a second after a flood on, also if the rate is cut meanwhile, departures and drops
-///   together take at least the rate while packets are queued. Under a load that fits, the queue
-///   that the flood has left shrinks by what the load leaves of the rate. Packets that an AQM drops
-///   from that queue are charged: until it is empty, as little as two thirds of the rate may leave.
-///   From then on the load is served as without ingress.
-/// - Idle time in which the link can carry the whole debt pays it, once. That may be idle time
-///   before the drops: what has arrived since then still fits the rate. All of it counts at the
-///   present rate, time at another one too.
-/// - Departures never exceed the rate: the promises of [`Shaper`] hold as without ingress.
+/// - Dropped bytes become a debt. While there is a debt, each departing packet pays for up to half
+///   its own length of it. So departures get at least two thirds of the rate, however much is
+///   dropped: unresponsive senders cannot stop the link.
+/// - A debt lasts [`Shaped::INGRESS_DEBT`], one second: whatever is unpaid one second after the
+///   first packet that paid for it is forgiven, and with it later drops of as many bytes as are
+///   queued then.
+/// - Hence, from one second after a flood, even if the rate is cut meanwhile, departures and drops
+///   together use at least the rate while packets are queued. If the load fits the rate, the queue
+///   left by the flood drains with the rest of the rate. Packets that an AQM drops from that queue
+///   are charged: until it is empty, departures may get as little as two thirds of the rate. From
+///   then on, the load is served as without ingress.
+/// - Idle time pays a debt, once, if the link could have carried all of it in that time. This
+///   includes idle time before the drops, since what has arrived since then still fits the rate.
+///   All idle time counts at the current rate, even if another rate was set then.
+/// - Departures never exceed the rate: the guarantees of [`Shaper`] hold as without ingress.
 /// - Packets dropped by [limits](Scheduler::set_limits),
 ///   [removal](sched_core::DropReason::FlowRemoved) and [`drain`](Scheduler::drain) are not
-///   charged, as no sender caused their loss; nor are any while the rate is [`Rate::STOPPED`] or
-///   [`Rate::UNLIMITED`].
+///   charged, since no sender caused their loss, and neither are drops while the rate is
+///   [`Rate::STOPPED`] or [`Rate::UNLIMITED`].
 ///
-/// **Late callers.** A caller that a timer or an interrupt wakes comes late. [`Shaped`] makes up
-/// for up to [`Shaped::CATCH_UP`] of that, 10 ms, unless its line was given another span with
-/// [`Shaper::with_catch_up`]; [`Nanos::ZERO`] makes it exact. Packets that were late may then
-/// follow at once: a burst of the bytes that the rate carries in 10 ms, beside one packet: 12.5 kB
-/// at 10 Mbit/s, 1.25 MB at 1 Gbit/s. There is no burst after idle time, and none for a caller that
-/// comes when [`poll_at`](Scheduler::poll_at) says. Without catching up, packets of 1,250 bytes at
-/// 5,000 kbit/s and a timer of 1 ms that begins anew after each look give 3,440 kbit/s.
+/// # Late callers
+/// A caller that is woken by a timer or an interrupt is late. `Shaped` catches up at most
+/// [`Shaped::CATCH_UP`] of the lost time, 10 ms, unless its shaper was given another span with
+/// [`Shaper::with_catch_up`]; [`Nanos::ZERO`] turns catch-up off. Late packets may then leave back
+/// to back: a burst of one packet and the bytes that the rate carries in 10 ms, which are 12.5 kB
+/// at 10 Mbit/s and 1.25 MB at 1 Gbit/s. There is no burst after idle time, and none for a caller
+/// that comes at the time that [`poll_at`](Scheduler::poll_at) returned. Without catch-up, packets
+/// of 1,250 bytes at 5,000 kbit/s and a 1 ms timer that restarts after each call give 3,440 kbit/s.
 ///
-/// **A clock that steps back** by up to a second stops the link for as long at most: it opens when
-/// it would have without the step. After a longer step the readings before it were wrong, and time
-/// goes on with the first [`dequeue`](Scheduler::dequeue) or [`set_rate`](Self::set_rate) that gets
+/// # Clock steps
+/// After a step back by up to one second, the link opens when it would have without the step, so it
+/// stops for at most that second. After a longer step, earlier timestamps count as wrong, and time
+/// continues from the first [`dequeue`](Scheduler::dequeue) or [`set_rate`](Self::set_rate) with
 /// the new timestamp: the next packet waits no longer than the last one takes on the wire. So
-/// neither a clock that was set back, nor one reading far ahead, nor a counter that wrapped around
-/// stops the link. Rates and ceilings of hosts have the same rule.
+/// neither a clock that is set back, nor a timestamp far in the future, nor a counter that wraps
+/// around stops the link. Rates and ceilings of hosts follow the same rule.
 ///
-/// **The rule of idle time** stands here and nowhere else. Time is idle, and not late, while the
-/// queue is empty, and while none of its packets may leave: above a
-/// [ceiling](sched_core::TokenBucket), or behind a line of their own. Every way in and out keeps
-/// the rule: [`Scheduler::enqueue`], bursts, [`Shaped::arrival`] for queues that take more than a
-/// flow, [`Scheduler::dequeue`] and [`Shaped::inner_mut`].
+/// # Idle time
+/// Only time lost to a late caller is caught up, never idle time. Time is idle while the queue is
+/// empty, and while none of its packets may leave because of a [ceiling](sched_core::TokenBucket)
+/// or a link of their own. Every way in and out follows this rule: [`Scheduler::enqueue`], bursts,
+/// [`Shaped::arrival`] for queues that need more than a flow, [`Scheduler::dequeue`] and
+/// [`Shaped::inner_mut`].
 ///
-/// A burst out is its packets one by one, each charged: it touches no memory ahead, as a burst of
-/// the scheduler's own may, unless the line is unlimited.
+/// # Cost
+/// A comparison, the wire length, a charge and a [`poll_at`](Scheduler::poll_at), on top of the
+/// inner scheduler's cost. [`dequeue_burst`](Scheduler::dequeue_burst) dequeues and charges packets
+/// one by one, without the prefetching that a scheduler's own burst may do, unless the link is
+/// unlimited.
 ///
-/// Cost: a comparison, the wire length, a charge and a [`poll_at`](Scheduler::poll_at) on top of
-/// the scheduler's own.
-///
+/// # Examples
 /// ```
 /// use sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Descriptor};
 /// use shaper::{Overhead, Rate, Shaped, Shaper};
 ///
 /// let fifo = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);
-/// let line = Shaper::new(Rate::megabits_per_second(1)?);
-/// let mut uplink = Shaped::new(fifo, line, Overhead::ETHERNET);
+/// let link = Shaper::new(Rate::megabits_per_second(1)?);
+/// let mut uplink = Shaped::new(fifo, link, Overhead::ETHERNET);
 ///
-/// let drops = &mut |_, _| unreachable!("there is room");
+/// let drops = &mut |_, _| unreachable!("the queue is not full");
 /// let now = Nanos::from_secs(1);
 /// for handle in 0..2 {
 ///     uplink.enqueue(now, FlowId(0), Packet::new(handle, 1_462), drops)?;
@@ -102,28 +105,28 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 pub struct Shaped<S: ?Sized> {
     line: Shaper,
     link: Overhead,
-    /// What was dropped and not paid yet, with ingress.
+    /// Debt of departures for drops; `None` without ingress.
     debt: Option<Debt>,
     inner: S,
 }
 
-/// What departures pay for drops.
+/// Bytes of drops that departures still have to pay for.
 #[derive(Clone, Copy, Debug)]
 struct Debt {
-    /// Bytes on the wire that were dropped and are not paid yet. Less than zero: as many may be
-    /// dropped for nothing, but no more than are queued.
+    /// Bytes on the wire that were dropped and are not yet paid. Negative: a credit of bytes that
+    /// may be dropped without charge, at most the bytes queued.
     owed: i64,
-    /// When it is forgiven; [`Nanos::MAX`] until a packet pays for some of it.
+    /// Time at which the debt is forgiven; [`Nanos::MAX`] until a packet pays for some of it.
     until: Nanos,
 }
 
 impl Debt {
     const NONE: Self = Self { owed: 0, until: Nanos::MAX };
 
-    /// Adds bytes that were dropped, with so many still queued. No time is needed: it runs from the
-    /// first payment on.
+    /// Adds dropped bytes; `queued` returns the bytes still queued. Needs no time, because a debt
+    /// ages only from its first payment on.
     fn add(&mut self, lost: u64, queued: impl FnOnce() -> u32) {
-        // Bytes of a counter: below 2⁶³.
+        // `LONGEST` is below 2⁶³.
         let lost = lost.min(FiniteRate::LONGEST).cast_signed();
         if self.owed < 0 {
             self.bound_credit(lost.wrapping_add(queued().into()));
@@ -131,12 +134,12 @@ impl Debt {
         self.owed = self.owed.wrapping_add(lost).min(FiniteRate::LONGEST.cast_signed());
     }
 
-    /// No more than what is queued may be dropped for nothing.
+    /// Limits the credit to the bytes queued.
     fn bound_credit(&mut self, queued: i64) {
         self.owed = self.owed.max(queued.wrapping_neg());
     }
 
-    /// What a packet of `wire_len` bytes that leaves at `now` pays for, beside itself.
+    /// Returns the bytes that a packet of `wire_len` bytes leaving at `now` pays for drops.
     fn payment(&mut self, now: Nanos, wire_len: u64, queued: impl FnOnce() -> u32) -> u64 {
         if self.owed <= 0 {
             if self.owed < 0 {
@@ -150,15 +153,15 @@ impl Debt {
         if self.owed == 0 {
             *self = Self::NONE;
         } else if now >= self.until {
-            // All that has arrived is forgiven, so that drops among what is still queued are no new
-            // debt.
+            // Everything that has arrived is forgiven, so later drops among the packets still
+            // queued create no new debt.
             *self = Self { owed: i64::from(queued()).wrapping_neg(), ..Self::NONE };
         }
         part
     }
 
-    /// `line` is idle until `now`, when there is no packet that may leave. Drops need no time of
-    /// their own: what the line can carry in this time has kept to the rate.
+    /// Pays the debt if `line` could carry all of it in the idle time until `now`. The time of a
+    /// drop does not matter: bytes that the link can carry in this time kept to the rate.
     fn idle(&mut self, line: &mut Shaper, now: Nanos, queued: impl FnOnce() -> u32) {
         let owed = u32::try_from(self.owed).unwrap_or(u32::MAX);
         if self.owed < 0 {
@@ -170,13 +173,13 @@ impl Debt {
     }
 }
 
-/// Counts what is dropped on its way to another sink.
+/// A drop sink that counts dropped bytes and passes the packets on.
 struct Charging<'a, G> {
     drops: &'a mut dyn DropSink,
     link: &'a Overhead,
-    /// Which packets are super-packets.
+    /// Identifies super-packets.
     of: &'a G,
-    /// Bytes on the wire.
+    /// Bytes dropped, on the wire.
     lost: &'a mut u64,
 }
 
@@ -190,12 +193,12 @@ impl<G: Segmentation> DropSink for Charging<'_, G> {
     }
 }
 
-/// What a packet that is lost here took on the way; nothing for a length that no packet has.
+/// Returns the bytes on the wire of a dropped packet; 0 for a length that no packet can have.
 fn wire_len_of_lost(link: &Overhead, packet: Packet, of: &impl Segmentation) -> u64 {
     if packet.len > Packet::MAX_LEN { 0 } else { wire_len(link, packet, of) }
 }
 
-/// What a packet is on the wire, or the segments of a super-packet.
+/// Returns the bytes on the wire of a packet, or of the segments of a super-packet.
 #[inline(always)]
 fn wire_len(link: &Overhead, packet: Packet, of: &impl Segmentation) -> u64 {
     match of.segments(packet) {
@@ -205,16 +208,17 @@ fn wire_len(link: &Overhead, packet: Packet, of: &impl Segmentation) -> u64 {
 }
 
 impl<S> Shaped<S> {
-    /// The lateness of its caller that a line makes good, unless it was given another span with
-    /// [`Shaper::with_catch_up`]: 10 ms. The burst that this allows is what the rate carries in it, beside
-    /// one packet.
+    /// Default catch-up: the most time lost to a late caller that is made up for, 10 ms.
+    ///
+    /// [`Shaper::with_catch_up`] sets another span. The resulting burst is one packet and what the
+    /// rate carries in this time.
     pub const CATCH_UP: Nanos = Nanos::from_millis(10);
-    /// How long packets that leave pay for what was dropped, with [ingress](Self::set_ingress): 1
-    /// s.
+    /// Lifetime of a debt for dropped packets, with [ingress](Self::set_ingress): 1 s.
     pub const INGRESS_DEBT: Nanos = Nanos::from_secs(1);
 
-    /// `inner` in front of `line`; `link` says what a packet is on the wire. The line catches up
-    /// [`Shaped::CATCH_UP`], or what it was given.
+    /// Creates a shaped scheduler: `inner` behind `line`, with `link` as the overhead of packets.
+    ///
+    /// The catch-up is [`Shaped::CATCH_UP`], unless `line` has its own.
     pub const fn new(inner: S, line: Shaper, link: Overhead) -> Self {
         Self { line: line.or_catch_up(Self::CATCH_UP), link, debt: None, inner }
     }
@@ -226,34 +230,35 @@ impl<S> Shaped<S> {
         self
     }
 
-    /// The scheduler, with everything that is queued.
+    /// Returns the inner scheduler with everything that is queued.
     pub fn into_inner(self) -> S {
         self.inner
     }
 }
 
 impl<S: ?Sized> Shaped<S> {
-    /// The scheduler inside.
+    /// Returns the inner scheduler.
     pub const fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// The line: its rate, and when it is free.
+    /// Returns the link's shaper: its rate, and when it is open.
     pub const fn line(&self) -> &Shaper {
         &self.line
     }
 
-    /// Another line, with its rate and what it still owes. It catches up [`Shaped::CATCH_UP`], or
-    /// what it was given. What departures still pay for drops ([ingress](Self::set_ingress)) stays
-    /// as it is.
+    /// Replaces the link's shaper, including its rate and what it still owes.
+    ///
+    /// The catch-up is [`Shaped::CATCH_UP`], unless `line` has its own. The debt for drops
+    /// ([ingress](Self::set_ingress)) is kept.
     ///
     /// ```
     /// use sched_core::{Descriptor, Fifo, Limits, Nanos};
     /// use shaper::{Overhead, Rate, Shaped, Shaper};
     ///
-    /// let line = Shaper::new(Rate::megabits_per_second(1)?);
+    /// let link = Shaper::new(Rate::megabits_per_second(1)?);
     /// let fifo = || Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);
-    /// let before = Shaped::new(fifo(), line, Overhead::ETHERNET);
+    /// let before = Shaped::new(fifo(), link, Overhead::ETHERNET);
     /// let mut after = Shaped::new(fifo(), Shaper::new(Rate::UNLIMITED), Overhead::ETHERNET);
     /// after.set_line(before.line().clone().with_catch_up(Nanos::ZERO));
     /// assert_eq!(after.line().rate(), Rate::megabits_per_second(1)?);
@@ -263,18 +268,21 @@ impl<S: ?Sized> Shaped<S> {
         self.line = line.or_catch_up(Shaped::<()>::CATCH_UP);
     }
 
-    /// Forgets what the line still carries, and drops that are not paid for: [`Shaper::reset`].
+    /// Resets the link ([`Shaper::reset`]) and forgets the debt for drops.
     pub fn reset_line(&mut self) {
         self.line.reset();
         self.debt = self.debt.map(|_| Debt::NONE);
     }
 
-    /// Sets whether departures pay for packets that are dropped from now on: for a queue behind the
-    /// bottleneck. [`Shaped`] says what holds then. Off unless set; turned off, it forgets what is
-    /// not paid yet. Cost: an addition a drop and a comparison a packet.
+    /// Sets whether departures pay for packets dropped from now on, for a queue behind the
+    /// bottleneck.
+    ///
+    /// Off by default; [`Shaped`] describes the effect. Turning it off forgets the debt. Cost: an
+    /// addition per drop and a comparison per packet.
     ///
     /// ```
-    /// use sched_core::{CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue};
+    /// use sched_core::{CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowQueues};
+    /// use sched_core::{Limits, Queue};
     /// use shaper::{Overhead, Rate, Shaped, Shaper};
     ///
     /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
@@ -282,9 +290,9 @@ impl<S: ?Sized> Shaped<S> {
     /// let codel = CoDel::new([CoDelState::EMPTY; 2], CoDelParams::INTERNET)?;
     /// let (queues, packets) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; 64]);
     /// let queues = FlowQueues::with_parts(drr, codel, queues, packets, [], Limits::NONE);
-    /// // The provider's line carries 50 Mbit/s.
-    /// let line = Shaper::new(Rate::megabits_per_second(47)?);
-    /// let mut downlink = Shaped::new(queues, line, Overhead::ETHERNET).ingress(true);
+    /// // The provider's link carries 50 Mbit/s.
+    /// let link = Shaper::new(Rate::megabits_per_second(47)?);
+    /// let mut downlink = Shaped::new(queues, link, Overhead::ETHERNET).ingress(true);
     /// assert!(downlink.is_ingress());
     /// downlink.set_ingress(false);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -295,19 +303,21 @@ impl<S: ?Sized> Shaped<S> {
         }
     }
 
-    /// Returns true if departures pay for packets that are dropped.
+    /// Returns true if departures pay for dropped packets.
     #[must_use]
     pub const fn is_ingress(&self) -> bool {
         self.debt.is_some()
     }
 
-    /// What a packet is on the wire.
+    /// Returns the overhead of packets on the link.
     pub const fn overhead(&self) -> Overhead {
         self.link
     }
 
-    /// Changes the rate at `now`, for what is still owed too: see [`Shaper::set_rate`]. What
-    /// [`poll_at`](Scheduler::poll_at) said before may be too late afterwards.
+    /// Changes the rate at `now`, also for what is still owed: see [`Shaper::set_rate`].
+    ///
+    /// Call [`poll_at`](Scheduler::poll_at) again afterwards: the time it returned before may be
+    /// too late.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         if let Some(line) = self.line.after_step_back(now) {
             self.line = line;
@@ -315,19 +325,18 @@ impl<S: ?Sized> Shaped<S> {
         self.line.set_rate(now, rate);
     }
 
-    /// Changes what a packet is on the wire, from the next that leaves on, queued ones included.
+    /// Changes the overhead of packets that leave from now on, including those queued.
     pub const fn set_overhead(&mut self, link: Overhead) {
         self.link = link;
     }
 }
 
 impl<S: Scheduler + ?Sized> Shaped<S> {
-    /// The scheduler inside, for a packet that arrives at `now`: the way in for queues that are
-    /// told more of a packet than its flow.
+    /// Returns the inner scheduler to enqueue a packet that arrives at `now`, for schedulers that
+    /// need more than its flow.
     ///
-    /// If nothing is queued that may leave, the line is told that time before `now` was idle, as
-    /// [`enqueue`](Scheduler::enqueue) tells it. That is so whether or not a packet is then
-    /// accepted.
+    /// Like [`enqueue`](Scheduler::enqueue), this counts time before `now` as idle if no queued
+    /// packet may leave, whether or not the packet is then accepted.
     #[inline]
     pub fn arrival(&mut self, now: Nanos) -> &mut S {
         if self.is_ingress() {
@@ -338,12 +347,12 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         &mut self.inner
     }
 
-    /// The scheduler inside, to add flows or change weights.
+    /// Returns the inner scheduler, to add flows or change weights.
     ///
-    /// A packet dequeued here leaves without being charged. The line is not told when a packet is
-    /// enqueued here into an empty queue, nor when a change made here lets a packet leave. Such a
-    /// packet counts as having come at the instant at which it leaves, so that idle time is no
-    /// lateness. [`arrival`](Self::arrival) tells the line.
+    /// A packet dequeued here leaves without being charged. The link does not notice a packet that
+    /// is enqueued here into an empty queue, nor a change here that lets a packet leave. Such a
+    /// packet counts as having arrived when it leaves, so that idle time is not caught up. Use
+    /// [`arrival`](Self::arrival) to enqueue.
     pub fn inner_mut(&mut self) -> &mut S {
         let due = self.line.due();
         if self.inner.poll_at(due) != Some(due) {
@@ -352,13 +361,14 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         &mut self.inner
     }
 
-    /// A packet arrives at `now` by `enter`, which hands it to the scheduler inside: the way in for
-    /// queues that are told more of a packet than its flow, and that may [charge
-    /// drops](Self::set_ingress). `enter` gives the scheduler the sink that it is given. The rest
-    /// as for [`arrival`](Self::arrival).
+    /// Enqueues a packet that arrives at `now` with `enter`, for schedulers that need more than its
+    /// flow and may [charge drops](Self::set_ingress).
+    ///
+    /// `enter` must give the scheduler the sink that it receives. Idle time counts as in
+    /// [`arrival`](Self::arrival).
     ///
     /// # Errors
-    /// Those of `enter`.
+    /// The error that `enter` returns.
     #[inline(always)]
     pub fn arrive<T>(
         &mut self,
@@ -369,11 +379,11 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         self.arrive_segmented(now, &Whole, drops, enter)
     }
 
-    /// As [`arrive`](Self::arrive), where `of` says which packets are super-packets: their drops
-    /// are charged segment by segment, where drops are charged.
+    /// [`arrive`](Self::arrive) for super-packets, which `of` identifies: where drops are charged,
+    /// they are charged segment by segment.
     ///
     /// # Errors
-    /// Those of `enter`.
+    /// The error that `enter` returns.
     #[inline(always)]
     pub fn arrive_segmented<T>(
         &mut self,
@@ -389,30 +399,31 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         enter(&mut self.inner, drops)
     }
 
-    /// As [`dequeue`](Scheduler::dequeue), where `of` says which packets are super-packets: the
-    /// line is charged the sum over the segments of what leaves ([`Overhead::wire_len_of`]). Flows,
-    /// limits and rates of hosts count the length that a super-packet was enqueued with, once. Cost
-    /// beside that of a dequeue: a question to `of`.
+    /// [`dequeue`](Scheduler::dequeue) for super-packets, which `of` identifies: the link is
+    /// charged the sum of the segments that leave ([`Overhead::wire_len_of`]).
+    ///
+    /// Flows, limits and host rates count the length that a super-packet was enqueued with, once.
+    /// Cost on top of `dequeue`: one call of `of`.
     ///
     /// ```
     /// use sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
     /// use shaper::{Overhead, Rate, Segments, Shaped, Shaper};
     ///
-    /// let line = Shaper::new(Rate::megabits_per_second(1)?);
+    /// let link = Shaper::new(Rate::megabits_per_second(1)?);
     /// let fifo = Fifo::tail_drop([Descriptor::EMPTY; 4], Limits::NONE);
-    /// let mut uplink = Shaped::new(fifo, line, Overhead::ETHERNET.for_frames(14));
+    /// let mut uplink = Shaped::new(fifo, link, Overhead::ETHERNET.for_frames(14));
     ///
-    /// // In buffer 1 there are three segments.
+    /// // Buffer 1 holds three segments.
     /// let segments = [None, Segments::of_offload(3_066, 66, 1_448).ok(), None, None];
     /// let of = |packet: Packet| segments[packet.handle as usize];
-    /// let drops = &mut |_, _| unreachable!("there is room");
+    /// let drops = &mut |_, _| unreachable!("the queue is not full");
     /// uplink.enqueue(Nanos(0), FlowId(0), Packet::new(1, 3_066), drops)?;
     /// assert!(uplink.dequeue_segmented(Nanos(0), &of, drops).is_some());
     /// // 1,538 + 1,538 + 194 bytes at 8 µs.
     /// assert_eq!(uplink.line().due(), Nanos::from_micros(3_270 * 8));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline(always)] // as `dequeue`, which it is without super-packets
+    #[inline(always)] // like `dequeue`, which calls this
     pub fn dequeue_segmented(
         &mut self,
         now: Nanos,
@@ -420,8 +431,8 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         drops: &mut dyn DropSink,
     ) -> Option<Packet> {
         if self.is_ingress() {
-            // In parts: a packet that is returned as a whole has a place in memory, on the way
-            // without ingress too.
+            // In parts: returning a whole `Packet` would place it in memory on the path without
+            // ingress too.
             let Packet { handle, len, ecn } = self.dequeue_charged(now, of, drops)?;
             return Some(Packet { handle, len, ecn });
         }
@@ -430,16 +441,16 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
         self.forget_idle_time(now);
         let packet = self.inner.dequeue(now, drops)?;
-        // An unlimited line is paid nothing: what a packet is on the wire need not be known. A line
-        // that is stopped is never open.
+        // An unlimited link charges nothing, so the wire length is not needed. A stopped link is
+        // never open.
         if let Some(limited) = self.line.limited() {
             self.line.pay_open(limited, now, wire_len(&self.link, packet, of));
         }
         Some(packet)
     }
 
-    /// [`Self::arrive`], with ingress. In a function of its own: the way without it is kept as it
-    /// is.
+    /// [`Self::arrive`] with ingress. Out of line, so that the path without ingress stays
+    /// unchanged.
     #[inline(never)]
     fn arrive_charged<T>(
         &mut self,
@@ -458,8 +469,7 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         taken
     }
 
-    /// Tells the line that time up to `now` was idle in which the scheduler inside had nothing that
-    /// may leave.
+    /// Ends idle time at `now` if the inner scheduler had no packet that may leave.
     #[inline]
     fn forget_idle_time(&mut self, now: Nanos) {
         if self.inner.waits() {
@@ -469,7 +479,7 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
     }
 
-    /// [`Self::forget_idle_time`], where all that is queued may have had to wait.
+    /// [`Self::forget_idle_time`] for a scheduler all of whose packets may have had to wait.
     #[cold]
     #[inline(never)]
     fn forget_waiting_time(&mut self, now: Nanos) {
@@ -481,7 +491,8 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
     }
 
-    /// [`Self::forget_idle_time`], which may also have been enough to carry the debt.
+    /// [`Self::forget_idle_time`] with ingress: idle time may also have been enough to pay the
+    /// debt.
     fn pay_in_idle_time(&mut self, now: Nanos) {
         let late_since = self.line.earliest(now);
         let idle_until = match self.inner.poll_at(late_since) {
@@ -495,7 +506,7 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
     }
 
-    /// Returns true if the line, closed so far, is open because the clock has stepped back.
+    /// Returns true if the link was closed and opens because the clock has stepped back.
     #[cold]
     #[inline(never)]
     fn reopens(&mut self, now: Nanos) -> bool {
@@ -504,7 +515,7 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         self.line.is_open(now)
     }
 
-    /// Departures at a finite rate pay for `lost` bytes on the wire.
+    /// Adds `lost` bytes on the wire to the debt, if the rate is finite.
     fn charge_lost(&mut self, lost: u64) {
         if let Some(debt) = &mut self.debt
             && self.line.limited().is_some()
@@ -513,8 +524,7 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
     }
 
-    /// [`Scheduler::dequeue`], with ingress: the line is charged what is sent and a part of what
-    /// was dropped before.
+    /// [`Scheduler::dequeue`] with ingress: charges the packet sent and part of earlier drops.
     #[inline(never)]
     fn dequeue_charged(
         &mut self,
@@ -556,8 +566,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.is_ingress() {
-            // In parts: what a closure refers to has a place in memory, on the way without ingress
-            // too.
+            // In parts: a closure that captures a whole `Packet` would place it in memory on the
+            // path without ingress too.
             let Packet { handle, len, ecn } = packet;
             self.arrive_charged(now, &Whole, drops, move |inner, drops| {
                 inner.enqueue(now, flow, Packet { handle, len, ecn }, drops)
@@ -578,12 +588,12 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         if self.line.is_open(now) || reopens() { self.inner.peek(now) } else { None }
     }
 
-    /// The later of what the line and the scheduler inside say. `None` also when packets are
-    /// queued and the line never opens: it is stopped, or the end of time comes first.
+    /// Returns the later of the times of the link and of the inner scheduler. Also `None` if
+    /// packets are queued and the link never opens: it is stopped, or the end of time comes first.
     ///
-    /// After a clock that has stepped back by more than a second it is `now`: the
-    /// [`dequeue`](Scheduler::dequeue) with this timestamp sets the link right; if it returns
-    /// nothing, the next answer is the instant at which a packet leaves.
+    /// After a step back of the clock by more than a second it returns `now`: a
+    /// [`dequeue`](Scheduler::dequeue) with this timestamp rebases the link; if that returns no
+    /// packet, the next call of `poll_at` returns the time at which one leaves.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         let (ready, open) = (self.inner.poll_at(now)?, self.line.opens_at(now)?);
         Some(ready.max(open))
@@ -605,7 +615,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         self.inner.set_limits(limits, drops);
     }
 
-    /// What gives way is charged with [ingress](Shaped::set_ingress) only.
+    /// Dropped packets are charged with [ingress](Shaped::set_ingress) only.
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
         if !self.is_ingress() {
             return self.inner.evict(drops);
@@ -617,7 +627,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         has_dropped
     }
 
-    /// Gives every packet back; the line stays as it is.
+    /// Returns every packet to `drops`; the link does not change.
     fn drain(&mut self, drops: &mut dyn DropSink) {
         self.inner.drain(drops);
     }
@@ -669,7 +679,7 @@ mod tests {
         panic!("{packet:?} dropped: {}", reason.name());
     }
 
-    /// 1 µs a byte, without catching up.
+    /// 1 µs per byte, without catch-up.
     fn shaped() -> Shaped<Fifo<[Descriptor; 256]>> {
         let fifo = Fifo::tail_drop([Descriptor::EMPTY; 256], Limits::NONE);
         let line = Shaper::new(Rate::megabits_per_second(8).unwrap()).with_catch_up(Nanos::ZERO);
@@ -683,10 +693,9 @@ mod tests {
         }
     }
 
-    /// Goal: what the link adds can change at any time without touching the books.
-    /// Method: 200 packets are queued and drained while overhead, minimum and framing change
-    /// before every packet; the books are recounted after every step, and each packet's charge is
-    /// compared with the link in force when it left.
+    /// Goal: the overhead can change at any time without affecting the counters. Method: queue 200
+    /// packets and drain them, with another overhead, minimum and framing before each one; recount
+    /// after every step, and compare each charge with the overhead in force.
     #[test]
     fn changing_the_link_while_packets_are_queued_keeps_the_books() {
         let mut shaped = shaped();
@@ -780,7 +789,8 @@ mod tests {
         assert_eq!(shaped.enqueue_burst(idle, &burst, &mut no_drops), 1);
         shaped.enqueue(late, FlowId(0), Packet::new(1, 100), &mut no_drops).unwrap();
         assert!(shaped.dequeue(late, &mut no_drops).is_some());
-        // The first packet waited 50 µs for the caller; the line makes that up, not the second.
+        // The first packet waited 50 µs for the caller. The link makes up for that, not for the
+        // wait of the second.
         assert_eq!(shaped.poll_at(late), Some(idle.plus(Nanos(100_000))));
         assert!(shaped.dequeue(Nanos::from_secs(2), &mut no_drops).is_some());
         let idle = Nanos::from_secs(3);
@@ -789,8 +799,8 @@ mod tests {
         assert_eq!(shaped.line().due(), idle.plus(Nanos(100_000)));
     }
 
-    /// What leaves in ten seconds for a caller whose timer has a grain of 1 ms, in bytes: after
-    /// each look it sleeps until the line is due, and wakes up to 1 ms later.
+    /// Returns the bytes that leave in ten seconds for a caller with a timer resolution of 1 ms,
+    /// which sleeps until the link is due and wakes up to 1 ms later.
     fn with_a_slack_of_a_millisecond(line: Shaper) -> u32 {
         let fifo = Fifo::tail_drop([Descriptor::EMPTY; 256], Limits::NONE);
         let mut shaped = Shaped::new(fifo, line, Overhead::RAW);
@@ -801,7 +811,7 @@ mod tests {
         while now < Nanos::from_secs(10) {
             while let Some(packet) = shaped.dequeue(now, &mut no_drops) {
                 sent += packet.len;
-                // One for one, so that the queue is never empty.
+                // Replace each packet, so that the queue is never empty.
                 shaped.enqueue(now, FlowId(0), packet, &mut no_drops).unwrap();
             }
             let due = shaped.poll_at(now).expect("packets are queued");
@@ -810,9 +820,9 @@ mod tests {
         sent
     }
 
-    /// Goal: a timer with a grain of 1 ms costs no rate unless the caller wants it exact.
-    /// Method: 5,000 kbit/s in packets of 1,250 bytes, 2 ms each, to a caller that comes 0.906 ms
-    /// late each time. Exact, a packet takes 2.906 ms: 3,441 kbit/s. By default it is the rate, to
+    /// Goal: a timer resolution of 1 ms costs no rate, unless catch-up is turned off. Method: 5,000
+    /// kbit/s in packets of 1,250 bytes, 2 ms each, and a caller that is 0.906 ms late each time.
+    /// Without catch-up a packet takes 2.906 ms: 3,441 kbit/s. By default it is the rate, to within
     /// a packet and 10 ms.
     #[test]
     fn a_timer_with_slack_costs_no_rate_by_default() {
@@ -824,9 +834,8 @@ mod tests {
         assert!((6_250_000 - 1_250..=most).contains(&by_default), "{by_default} bytes in 10 s");
     }
 
-    /// Goal: the burst that the default allows is what is said.
-    /// Method: a caller that comes 10 ms late, and one that comes a second late, find packets for
-    /// 10 ms and one more; one that finds an idle queue finds one.
+    /// Goal: the default burst is the documented one. Method: callers that are 10 ms and 1 s late
+    /// get the packets of 10 ms and one more; a caller that finds an idle queue gets one.
     #[test]
     fn the_burst_of_the_default_is_ten_milliseconds_and_a_packet() {
         let line = Shaper::new(Rate::megabits_per_second(8).unwrap());
@@ -842,9 +851,9 @@ mod tests {
         }
     }
 
-    /// Goal: no way in makes idle time lateness.
-    /// Method: after a second without packets 20 of them come at once, each way; one leaves. An
-    /// arrival that did not begin a busy period would let a burst of 13 leave.
+    /// Goal: no way of enqueuing turns idle time into catch-up. Method: after a second without
+    /// packets, 20 arrive at once, in each way; one leaves. Without the start of a busy period, a
+    /// burst of 13 would leave.
     #[test]
     fn no_way_in_makes_a_burst_of_idle_time() {
         type WayIn = fn(&mut Shaped<Fifo<[Descriptor; 256]>>, Nanos, Packet);

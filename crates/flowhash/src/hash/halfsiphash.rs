@@ -1,16 +1,15 @@
-//! SipHash on 32-bit words, for machines that have no wider ones.
+//! HalfSipHash: SipHash on 32-bit words.
 
 use super::FlowHasher;
 
-/// HalfSipHash-1-3: the choice for 32-bit microcontrollers, about a third of SipHash's
-/// instructions there.
+/// HalfSipHash-1-3, for 32-bit microcontrollers: about a third of SipHash's instructions there.
 pub type HalfSipHash13 = HalfSipHash<1, 3>;
 
-/// HalfSipHash with `C` compression and `D` finalisation rounds, 64-bit secret, 32-bit output.
+/// HalfSipHash with `C` compression and `D` finalization rounds, 64-bit secret, 32-bit output.
 ///
-/// Its key of 64 bits is short for a message authenticator and enough for a table whose outputs
-/// stay inside. Source: the reference implementation of `SipHash` (Aumasson, `halfsiphash.c`),
-/// whose vectors for `C = 2`, `D = 4` check this code.
+/// A 64-bit key is short for a message authenticator, but enough for a table whose outputs are
+/// never published. Source: the reference implementation of `SipHash` (Aumasson, `halfsiphash.c`),
+/// whose test vectors for `C = 2`, `D = 4` check this code.
 ///
 /// Cost: `⌊n / 4⌋ + 1` times `C` rounds, then `D` rounds, for `n` bytes.
 ///
@@ -28,7 +27,7 @@ pub struct HalfSipHash<const C: usize, const D: usize> {
 }
 
 impl<const C: usize, const D: usize> HalfSipHash<C, D> {
-    /// A hasher keyed by `secret`, read as two little-endian words.
+    /// Creates a hasher with the key `secret`, read as two little-endian words.
     #[inline]
     #[must_use]
     pub const fn new(secret: [u8; 8]) -> Self {
@@ -91,7 +90,7 @@ impl State {
     }
 }
 
-/// Names the function and hides the key.
+/// Prints the name of the function without the key.
 impl<const C: usize, const D: usize> core::fmt::Debug for HalfSipHash<C, D> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "HalfSipHash<{C}, {D}> {{ .. }}")

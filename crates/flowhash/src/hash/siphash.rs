@@ -1,4 +1,4 @@
-//! The default: hard to collide on purpose.
+//! SipHash-1-3, the default hash.
 
 use core::hash::Hasher;
 
@@ -7,15 +7,15 @@ use siphasher::sip::SipHasher13;
 
 /// SipHash-1-3 with a 128-bit secret: the default on 64-bit machines.
 ///
-/// One compression and three finalisation rounds, as hash tables use it; the result is the low
-/// half of the 64-bit output. Source: `SipHash`, Aumasson and Bernstein 2012, §2.
+/// One compression round and three finalization rounds, as commonly used for hash tables; the
+/// result is the low half of the 64-bit output. Source: `SipHash`, Aumasson and Bernstein 2012, §2.
 ///
 /// # Examples
 ///
 /// ```
 /// use flowhash::{FlowHasher, SipHash13};
 ///
-/// let secret = [7; 16]; // in earnest: 16 bytes of the machine's random source
+/// let secret = [7; 16]; // in production: bytes of a secure random source
 /// let hasher = SipHash13::new(secret);
 /// assert_eq!(hasher.hash(b"flow"), SipHash13::new(secret).hash(b"flow"));
 /// assert_ne!(hasher.hash(b"flow"), SipHash13::new([8; 16]).hash(b"flow"));
@@ -23,12 +23,12 @@ use siphasher::sip::SipHasher13;
 #[derive(Clone, Copy)]
 pub struct SipHash13 {
     key: [u64; 2],
-    /// The state of every hash before its first word.
+    /// State before the first word, the same for every hash.
     start: State,
 }
 
 impl SipHash13 {
-    /// A hasher keyed by `secret`, read as the two little-endian words of the definition.
+    /// Creates a hasher with the key `secret`, read as two little-endian words.
     #[inline]
     #[must_use]
     pub const fn new(secret: [u8; 16]) -> Self {
@@ -40,9 +40,10 @@ impl SipHash13 {
         Self { key, start: State::new(key) }
     }
 
-    /// Returns a hasher under another key, which is derived from this one's. A sender who knows
-    /// neither key learns nothing of labels under one from labels under the other. Cost: two
-    /// hashes.
+    /// Returns a hasher with a new key derived from this one.
+    ///
+    /// A sender who knows neither key learns nothing about labels under one from labels under the
+    /// other. Cost: two hashes.
     ///
     /// ```
     /// use flowhash::{FlowHasher, SipHash13};
@@ -59,7 +60,7 @@ impl SipHash13 {
     }
 
     /// Returns the whole 64-bit output, for callers that need more than a label.
-    #[inline(never)] // in line it is 1.5 kB of code on a 32-bit machine, at each of five places
+    #[inline(never)] // inlined it is 1.5 kB of code on a 32-bit machine, at each of five places
     #[must_use]
     pub fn hash_u64(&self, bytes: &[u8]) -> u64 {
         // Whole words first, then the tail in falling powers of two.
@@ -90,7 +91,7 @@ impl FlowHasher for SipHash13 {
         low(self.hash_u64(bytes))
     }
 
-    #[inline(always)] // where a word of the hash is one of the machine's
+    #[inline(always)] // on machines with 64-bit words
     fn hash_array<const LENGTH: usize>(&self, input: &[u8; LENGTH]) -> u32 {
         if cfg!(not(target_pointer_width = "64")) {
             return self.hash(input);
@@ -116,8 +117,8 @@ const fn low(output: u64) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// The state of a hash. The part of the next round that does not depend on the next word is done:
-/// of the first round it is done once for a key.
+/// State of a hash. The part of the next round that does not depend on the next word is already
+/// done, so that for the first round it is done once per key.
 #[derive(Clone, Copy)]
 struct State {
     v: [u64; 4],
@@ -134,7 +135,7 @@ impl State {
         Self { v }.begun()
     }
 
-    /// The half of a round that mixes the first two words.
+    /// Does the half of a round that mixes the first two words.
     #[inline(always)]
     const fn begun(self) -> Self {
         let [mut v0, mut v1, v2, v3] = self.v;
@@ -144,7 +145,7 @@ impl State {
         Self { v: [v0, v1, v2, v3] }
     }
 
-    /// The rest of a round.
+    /// Does the other half of a round.
     #[inline(always)]
     const fn ended(self) -> Self {
         let [mut v0, mut v1, mut v2, mut v3] = self.v;
@@ -167,7 +168,7 @@ impl State {
     }
 }
 
-/// Names the function and hides the key.
+/// Prints the name of the function without the key.
 impl core::fmt::Debug for SipHash13 {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("SipHash13").finish_non_exhaustive()

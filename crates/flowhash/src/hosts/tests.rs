@@ -2,7 +2,7 @@ use std::vec::Vec;
 
 use super::*;
 
-/// The naive twin: every member is asked.
+/// Reference model: a linear search of all members.
 fn asked(members: &[HostMember], wanted: (Kind, u128)) -> Option<u16> {
     let holds = |member: &&HostMember| {
         member.kind == wanted.0 && (member.first..=member.last).contains(&wanted.1)
@@ -10,8 +10,9 @@ fn asked(members: &[HostMember], wanted: (Kind, u128)) -> Option<u16> {
     members.iter().find(holds).map(|member| member.host)
 }
 
-/// Goal: a search finds what a look at every member finds. Method: all sets of up to three disjoint
-/// ranges of eight addresses, in all orders, each address asked for as IPv4, IPv6 and MAC.
+/// Goal: a search finds the same member as a linear search. Method: all sets of up to three
+/// disjoint ranges of eight addresses, in all orders; search for each address as IPv4, IPv6 and
+/// MAC.
 #[test]
 fn a_search_finds_what_a_look_at_every_member_finds() {
     let mut ranges = Vec::new();
@@ -52,9 +53,9 @@ fn a_search_finds_what_a_look_at_every_member_finds() {
     assert!(accepted > 500 && refused > 500, "{accepted} {refused}");
 }
 
-/// Goal: the bound on a search is one: it holds with the most members, of which each is found.
-/// Method: the largest table, in falling order; its first, last and some other members, and
-/// addresses between them.
+/// Goal: the bound on searches holds for the largest table, and every member is found. Method: the
+/// largest table, in descending order; its first, last and some other members, and addresses
+/// between them.
 #[test]
 fn the_largest_table_is_searched_within_the_bound() {
     let address = |number: u32| number.to_be_bytes();
@@ -73,7 +74,7 @@ fn the_largest_table_is_searched_within_the_bound() {
     assert_eq!(error, HostError::Members { given: MAX_MEMBERS + 1 });
 }
 
-/// Goal: each identity tells apart what it should and nothing else.
+/// Goal: each identity separates the hosts that it should, and no others.
 #[test]
 fn hosts_on_no_list_are_told_apart_as_asked() {
     let v6 = |last: u8| {
@@ -105,7 +106,8 @@ fn hosts_on_no_list_are_told_apart_as_asked() {
     assert!(mac.reads_link());
 }
 
-/// Goal: what stands on a list is its host, whatever the identity of the others; a MAC comes first.
+/// Goal: a member of a list belongs to its host, whatever the identity of the others; a MAC takes
+/// precedence.
 #[test]
 fn lists_come_before_the_identity_of_others() {
     let members = [
@@ -151,9 +153,9 @@ fn what_is_wrong_is_named_with_what_is_accepted() {
     assert_eq!(overlap, HostError::Overlap { one, other });
 }
 
-/// Goal: hosts are addresses while all frames come from one card, and cards from the first frame of
-/// a second one on, until one card has been alone for [`ALONE_AFTER`] frames. Multicast is no card,
-/// and a list goes first.
+/// Goal: hosts are addresses while all frames come from one MAC, and MACs from the first frame of a
+/// second one on, until one MAC has been alone for [`ALONE_AFTER`] frames. Multicast addresses do
+/// not count, and lists take precedence.
 #[test]
 fn hosts_are_cards_if_there_are_several() {
     let end = |card: u8| LinkEnd { mac: Some([card, 0, 0, 0, 0, 1]), vlans: [0, 0] };

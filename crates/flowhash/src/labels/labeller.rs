@@ -1,26 +1,25 @@
-//! From a parsed packet to labels: whose addresses count.
+//! Labels of parsed packets, with address translation and tunnels.
 
 use super::Labels;
 use crate::{FlowHasher, FlowKey, HostKey, Parsed, mix};
 
-/// Knows the addresses behind a translation.
+/// Returns the addresses behind a network address translation (NAT).
 ///
 /// A gateway that translates addresses queues packets on its outer side, where all hosts behind it
-/// have one address. It knows the others: its table of connections answers here.
+/// share one address. Its connection table knows the inner addresses; implement this trait with it.
 ///
-/// Labels decide the queue, so an answer decides order. A flow stays in order if and only if its
-/// packets get one answer: it must be a function of the key alone for as long as packets of the key
-/// are queued. A translation is entered before the first packet of its flow is labelled, and
-/// removed after the last. If one appears in the middle the flow changes its queue once, and its
-/// packets may leave out of order once. The trait takes `&self` and the key alone for that reason:
-/// two packets of one key cannot be told apart.
+/// Labels decide the queue, so answers decide the order of packets. A flow stays in order if and
+/// only if all its packets get the same answer: it must depend on the key alone while packets with
+/// the key are queued. Add a translation before the first packet of its flow is labelled, and
+/// remove it after the last. If one appears in between, the flow changes its queue once, and its
+/// packets may be reordered once. This is why the method takes `&self` and the key alone.
 ///
-/// Keys of fragments have no ports. Answer them by the addresses, alike for all, or not at all.
+/// Keys of fragments have no ports. Translate them by address, all alike, or not at all.
 pub trait Nat {
-    /// The key as it would be on the side of the inner hosts; `None` if it is the same there.
+    /// Returns the key as seen on the inner side; `None` if it is the same there.
     ///
-    /// For a packet on its way out, source address and port are the inner host's; on its way in,
-    /// destination address and port. Protocols without ports have none to replace.
+    /// For outgoing packets, source address and port are those of the inner host; for incoming
+    /// packets, destination address and port. Protocols without ports have none to replace.
     fn inner(&self, key: &FlowKey) -> Option<FlowKey>;
 }
 
@@ -31,7 +30,7 @@ impl<N: Nat + ?Sized> Nat for &N {
     }
 }
 
-/// No translation: every address is the host's.
+/// No translation: every address is that of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoNat;
 
@@ -42,17 +41,17 @@ impl Nat for NoNat {
     }
 }
 
-/// Makes labels of parsed packets: the hash and the rules that go with it, in one place.
+/// Computes labels of parsed packets, with rules for tunnels and address translation.
 ///
-/// Where a tunnel was followed, the flow of the packet is its inner key and the tunnel's ends. So
-/// no inner header imitates a flow outside: to share another sender's queue by equal addresses, a
-/// sender has to send from these addresses. All packets with equal [`Parsed::key`] and
-/// [`Parsed::outer_key`] have equal labels, and so one queue.
+/// If a tunnel was followed, the flow label combines the inner key with the two ends of the tunnel.
+/// So no inner header can imitate a flow outside the tunnel: to share another sender's queue by
+/// using the same addresses, a sender has to send from those addresses. All packets with equal
+/// [`Parsed::key`] and [`Parsed::outer_key`] have equal labels, and therefore one queue.
 ///
-/// Its hosts are the ends of the outermost tunnel. An inner address is the sender's word: with it
-/// the sender would be as many hosts as it likes.
+/// The hosts are the ends of the outermost tunnel. Inner addresses are chosen by the sender: with
+/// them, one sender could count as many hosts.
 ///
-/// Cost: a hash for the flow and one for each host; one question to the [`Nat`].
+/// Cost: one hash for the flow and one per host; one call of the [`Nat`].
 ///
 /// # Examples
 ///
@@ -89,7 +88,7 @@ pub struct Labeller<H, N = NoNat> {
 }
 
 impl<H: FlowHasher> Labeller<H> {
-    /// Labels by `hasher`, without translation.
+    /// Creates a labeller with `hasher` and without translation.
     #[inline]
     #[must_use]
     pub fn new(hasher: H) -> Self {
@@ -98,16 +97,16 @@ impl<H: FlowHasher> Labeller<H> {
 }
 
 impl<H: FlowHasher, N: Nat> Labeller<H, N> {
-    /// The same with a translation. It is asked about [`Parsed::outer_key`]: what a gateway
-    /// translates is the outermost header.
+    /// Sets the translation. It is called with [`Parsed::outer_key`], because a gateway translates
+    /// the outermost header.
     #[inline]
     #[must_use]
     pub fn with_nat<M: Nat>(self, nat: M) -> Labeller<H, M> {
         Labeller { hasher: self.hasher, nat }
     }
 
-    /// The labels of a packet: a function of its [`Parsed::key`] and [`Parsed::outer_key`], as long
-    /// as the [`Nat`] is one.
+    /// Returns the labels of a packet, a function of its [`Parsed::key`] and [`Parsed::outer_key`]
+    /// as long as the [`Nat`] is one.
     #[inline]
     #[must_use]
     pub fn labels(&self, parsed: &Parsed) -> Labels {
@@ -121,9 +120,10 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
         })
     }
 
-    /// The flow of [`labels`](Self::labels) alone: one hash, and the two of the ends for a packet
-    /// in a tunnel. A caller that keeps a flow's hosts beside its queue needs no more for most
-    /// packets.
+    /// Returns the flow of [`labels`](Self::labels) only: one hash, or three for a packet in a
+    /// tunnel.
+    ///
+    /// If you keep a flow's hosts with its queue, this is enough for most packets.
     #[inline]
     #[must_use]
     pub fn flow(&self, parsed: &Parsed) -> u32 {
@@ -133,49 +133,49 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
         }
     }
 
-    /// [`Self::flow`] of a packet in a tunnel. Apart, so that the others do not pay for its
-    /// registers.
+    /// [`Self::flow`] of a packet in a tunnel. Out of line, so that other packets do not pay for
+    /// its registers.
     #[inline(never)]
     fn flow_in_tunnel(&self, parsed: &Parsed) -> u32 {
         self.outer(parsed, |outer| self.flow_between(&parsed.key, self.ends(outer)))
     }
 
-    /// The source host of [`labels`](Self::labels) alone: one hash.
+    /// Returns the source host of [`labels`](Self::labels) only: one hash.
     #[inline]
     #[must_use]
     pub fn src_host(&self, parsed: &Parsed) -> u32 {
         self.src_key(parsed).label(&self.hasher)
     }
 
-    /// The destination host of [`labels`](Self::labels) alone: one hash.
+    /// Returns the destination host of [`labels`](Self::labels) only: one hash.
     #[inline]
     #[must_use]
     pub fn dst_host(&self, parsed: &Parsed) -> u32 {
         self.dst_key(parsed).label(&self.hasher)
     }
 
-    /// The source host that counts, before it is hashed: translated.
+    /// Returns the key of the source host, after translation and before hashing.
     #[inline]
     #[must_use]
     pub fn src_key(&self, parsed: &Parsed) -> HostKey {
         self.outer(parsed, FlowKey::src_host)
     }
 
-    /// The destination host that counts, before it is hashed.
+    /// Returns the key of the destination host, after translation and before hashing.
     #[inline]
     #[must_use]
     pub fn dst_key(&self, parsed: &Parsed) -> HostKey {
         self.outer(parsed, FlowKey::dst_host)
     }
 
-    /// The keyed hash.
+    /// Returns the keyed hash function.
     #[inline]
     #[must_use]
     pub const fn hasher(&self) -> &H {
         &self.hasher
     }
 
-    /// What `of` says of the outermost key, translated. The key is copied only where it is
+    /// Calls `of` with the outermost key after translation. Copies the key only if it is
     /// translated.
     #[inline]
     fn outer<R>(&self, parsed: &Parsed, of: impl FnOnce(&FlowKey) -> R) -> R {
@@ -193,10 +193,11 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
         }
     }
 
-    /// The flow of `key` between the hosts of `ends`.
+    /// Returns the flow label of `key` in a tunnel between the hosts of `ends`.
     #[inline(never)]
     fn flow_between(&self, key: &FlowKey, ends: Labels) -> u32 {
-        // The sum of two keyed numbers; mixed, or the host pair of a tunnel in itself would cancel.
+        // Sum of two keyed numbers. Mixed, so that a tunnel inside itself does not cancel its host
+        // pair.
         mix(ends.host_pair()).wrapping_add(self.flow_of(key))
     }
 

@@ -4,7 +4,7 @@ use super::link::Network;
 use super::{Ending, FlowLabels, Ip, MAX_EXTENSION_HEADERS, count_step};
 use crate::{FlowKey, Transport};
 
-// Protocol numbers (IANA). The first five are the extension headers that are walked.
+// Protocol numbers (IANA). The first five are extension headers.
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
@@ -23,7 +23,7 @@ const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 const UDP_LITE: u8 = 136;
 
-/// Stands for the protocol where the flow label alone is the identity: no upper layer has number 0.
+/// Protocol of keys identified by the flow label alone: no upper layer has number 0.
 const LABEL_ALONE: u8 = HOP_BY_HOP;
 
 /// One IP header and what follows it, up to the ports.
@@ -31,13 +31,13 @@ pub(super) struct Layer<'a> {
     pub(super) key: FlowKey,
     pub(super) ip: Ip,
     pub(super) ending: Ending,
-    /// Of the upper layer, whatever the key says.
+    /// Protocol of the upper layer, whatever the key contains.
     pub(super) protocol: u8,
-    /// The upper layer, to the packet's end; empty if the walk stopped before it.
+    /// The upper layer, to the packet's end; empty if parsing stopped before it.
     pub(super) upper: &'a [u8],
 }
 
-/// Reads an IP packet off the fast path.
+/// Reads an IP packet outside the fast path.
 #[inline(never)]
 pub(super) fn either(
     network: Network<'_>,
@@ -50,9 +50,8 @@ pub(super) fn either(
     }
 }
 
-/// Reads the IPv4 packet that begins `packet`, `offset` bytes into the frame (RFC 791 §3.1).
-///
-/// Without the twenty bytes that hold the addresses there is none.
+/// Reads the IPv4 packet at the start of `packet`, `offset` bytes into the frame (RFC 791 §3.1).
+/// Fails without the 20 bytes that hold the addresses.
 #[inline(always)]
 pub(super) fn v4(packet: &[u8], offset: usize) -> Result<Layer<'_>, Ending> {
     count_step();
@@ -69,7 +68,7 @@ pub(super) fn v4(packet: &[u8], offset: usize) -> Result<Layer<'_>, Ending> {
     let upper = if header_length < 20 || (total_length != 0 && total_length < header_length) {
         Upper::stopped(header[9], Ending::Malformed, 0)
     } else if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
-        // More fragments follow, or this one does not begin the packet.
+        // More fragments follow, or this is not the first one.
         Upper::stopped(header[9], Ending::Fragment, header_length)
     } else {
         match packet.get(header_length..end) {
@@ -90,9 +89,8 @@ pub(super) fn v4(packet: &[u8], offset: usize) -> Result<Layer<'_>, Ending> {
     })
 }
 
-/// Reads the IPv6 packet that begins `packet`, `offset` bytes into the frame (RFC 8200 §3).
-///
-/// Without the forty bytes that hold the addresses there is none.
+/// Reads the IPv6 packet at the start of `packet`, `offset` bytes into the frame (RFC 8200 §3).
+/// Fails without the 40 bytes that hold the addresses.
 #[inline(always)]
 pub(super) fn v6(
     packet: &[u8],
@@ -106,7 +104,7 @@ pub(super) fn v6(
     if header[0] >> 4 != 6 {
         return Err(Ending::Malformed);
     }
-    // 0 is a jumbogram (RFC 2675) or segmentation offload: as far as there are bytes.
+    // 0 for a jumbogram (RFC 2675) or segmentation offload: use all bytes.
     let payload = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
         0 => payload,
         length => payload.get(..length).unwrap_or(payload),
@@ -132,7 +130,7 @@ pub(super) fn v6(
     })
 }
 
-/// The flow label in the place of the ports, if there is one.
+/// Returns the flow label in place of the ports, if there is one.
 fn labelled(header: &[u8; 8], protocol: u8) -> Option<Transport> {
     let src_port = u16::from_be_bytes([0, header[1] & 0x0f]);
     let dst_port = u16::from_be_bytes([header[2], header[3]]);
@@ -141,7 +139,7 @@ fn labelled(header: &[u8; 8], protocol: u8) -> Option<Transport> {
 
 type V6Header<'a> = (&'a [u8; 8], &'a [u8; 16], &'a [u8; 16], &'a [u8]);
 
-/// The fixed part of the header, the two addresses, the rest.
+/// Returns the fixed part of the header, the two addresses and the rest.
 #[inline]
 fn v6_header(packet: &[u8]) -> Option<V6Header<'_>> {
     let (fixed, rest) = packet.split_first_chunk::<8>()?;
@@ -150,19 +148,19 @@ fn v6_header(packet: &[u8]) -> Option<V6Header<'_>> {
     Some((fixed, src, dst, rest))
 }
 
-/// The end of the walk.
+/// Result of the walk to the upper layer.
 struct Upper<'a> {
     transport: Transport,
     ending: Ending,
-    /// From the start of the IP header.
+    /// Offset from the start of the IP header.
     offset: usize,
-    /// The upper layer's bytes.
+    /// Bytes of the upper layer.
     rest: &'a [u8],
 }
 
 impl<'a> Upper<'a> {
-    /// A walk that stopped before the ports: every such ending leaves them 0, so that it cannot
-    /// tell two fragments of one packet apart.
+    /// A walk that stopped before the ports. Ports are 0, so that fragments of one packet cannot
+    /// differ.
     fn stopped(protocol: u8, ending: Ending, offset: usize) -> Self {
         Self {
             transport: Transport { protocol, ..Transport::default() },
@@ -172,7 +170,7 @@ impl<'a> Upper<'a> {
         }
     }
 
-    /// A walk that found ports, or what stands in for them, in the header at `offset`.
+    /// A walk that found ports, or their replacement, in the header at `offset`.
     fn at_ports(protocol: u8, ports: &[u8; 4], offset: usize, rest: &'a [u8]) -> Self {
         let &[s0, s1, d0, d1] = ports;
         let src_port = u16::from_be_bytes([s0, s1]);
@@ -182,7 +180,7 @@ impl<'a> Upper<'a> {
     }
 }
 
-/// Nearly all packets are TCP or UDP right behind the IP header: those need no walk.
+/// Fast path: nearly all packets are TCP or UDP directly after the IP header.
 #[inline(always)]
 fn upper_or_walk(protocol: u8, rest: &[u8], offset: usize, v6: bool) -> Upper<'_> {
     match (protocol, rest.first_chunk::<4>()) {
@@ -194,10 +192,10 @@ fn upper_or_walk(protocol: u8, rest: &[u8], offset: usize, v6: bool) -> Upper<'_
     }
 }
 
-/// Walks from `protocol`, whose header begins `rest` at `offset`, to the upper layer.
+/// Walks from `protocol`, whose header starts `rest` at `offset`, to the upper layer.
 ///
-/// IPv6 chains five kinds of header (RFC 8200 §4, RFC 4302 §2); IPv4 has of these only the
-/// authentication header. At most [`MAX_EXTENSION_HEADERS`] steps.
+/// IPv6 chains five kinds of header (RFC 8200 §4, RFC 4302 §2); IPv4 has only the authentication
+/// header of these. At most [`MAX_EXTENSION_HEADERS`] steps.
 #[inline(never)]
 fn walk(mut protocol: u8, mut rest: &[u8], mut offset: usize, v6: bool) -> Upper<'_> {
     for _ in 0..MAX_EXTENSION_HEADERS {
@@ -209,11 +207,11 @@ fn walk(mut protocol: u8, mut rest: &[u8], mut offset: usize, v6: bool) -> Upper
             return Upper::stopped(protocol, Ending::Truncated, offset);
         };
         let length = match protocol {
-            // In units of 4 bytes, less 2 (RFC 4302 §2.2).
+            // In units of 4 bytes, minus 2 (RFC 4302 §2.2).
             AUTHENTICATION => (usize::from(length) + 2) * 4,
-            // Offset and M flag. Both 0 is a whole packet that carries the header (RFC 6946).
-            // Others stop here with the number of this header: the fragments of one packet may
-            // name different next headers (RFC 8200 §4.5), and must not become two flows by it.
+            // Offset and M flag. If both are 0, this is a whole packet (RFC 6946). Otherwise stop
+            // with the number of this header: the fragments of one packet may name different next
+            // headers (RFC 8200 §4.5) and must not become two flows.
             FRAGMENT if u16::from_be_bytes([field0, field1]) & 0xfff9 != 0 => {
                 return Upper::stopped(FRAGMENT, Ending::Fragment, offset);
             }
@@ -240,12 +238,12 @@ fn is_extension(protocol: u8, v6: bool) -> bool {
     }
 }
 
-/// Reads what identifies a flow in the upper-layer header that begins `rest`.
+/// Reads the part of the upper-layer header that identifies a flow.
 fn upper(protocol: u8, rest: &[u8], offset: usize) -> Upper<'_> {
     count_step();
     let ports = match protocol {
-        // DCCP, SCTP and UDP-Lite begin like UDP (RFC 4340 §5.1, RFC 9260 §3.1, RFC 3828 §3).
-        // ESP begins with its SPI (RFC 4303 §2): tunnels between two gateways stay apart.
+        // DCCP, SCTP and UDP-Lite start like UDP (RFC 4340 §5.1, RFC 9260 §3.1, RFC 3828 §3). ESP
+        // starts with its SPI (RFC 4303 §2), which separates tunnels between two gateways.
         TCP | UDP | DCCP | ESP | SCTP | UDP_LITE => rest.first_chunk::<4>().copied(),
         ICMP | ICMPV6 => icmp(protocol, rest),
         _ => return Upper { rest, ..Upper::stopped(protocol, Ending::NoPorts, offset) },
@@ -256,7 +254,7 @@ fn upper(protocol: u8, rest: &[u8], offset: usize) -> Upper<'_> {
     }
 }
 
-/// The identifier of an echo, else 0, and type and code (RFC 792, RFC 4443 §4).
+/// Returns the identifier of an echo, otherwise 0, and type and code (RFC 792, RFC 4443 §4).
 fn icmp(protocol: u8, rest: &[u8]) -> Option<[u8; 4]> {
     let &[kind, code] = rest.first_chunk::<2>()?;
     let is_echo = matches!((protocol, kind), (ICMP, 0 | 8) | (ICMPV6, 128 | 129));

@@ -1,4 +1,4 @@
-//! From a frame to the IP packet in it: EtherTypes, VLAN tags, PPPoE, SNAP.
+//! From a frame to its IP packet: EtherTypes, VLAN tags, PPPoE, SNAP.
 
 use super::{Ending, MAX_VLAN_TAGS, Parsed, Tunnels, count_step};
 use crate::FlowKey;
@@ -12,28 +12,28 @@ const ARP: u16 = 0x0806;
 /// RFC 2516 §4; discovery is 0x8863.
 const PPPOE_SESSION: u16 = 0x8864;
 
-/// Up to here the place of the EtherType holds the length of what follows (802.3).
+/// Maximum 802.3 length: up to this value the EtherType field is the length of the payload.
 const MAX_LENGTH: u16 = 1_500;
 
 /// An Ethernet header, if there is one.
 pub(super) type EthernetHeader<'a> = Option<&'a [u8; 14]>;
 
-/// An IP packet's version by what announced it, and its bytes.
+/// An IP packet, with the version announced by the layer below.
 #[derive(Clone, Copy)]
 pub(super) enum Network<'a> {
     V4(&'a [u8]),
     V6(&'a [u8]),
 }
 
-/// What a link layer carries.
+/// Payload of a link layer.
 pub(super) struct Payload<'a> {
     pub(super) network: Network<'a>,
-    /// Bytes before it.
+    /// Bytes before the payload.
     pub(super) offset: usize,
 }
 
-/// Returns what follows the EtherType at `offset`, past tags, PPPoE and SNAP, or why reading
-/// ended before it.
+/// Returns the payload after the EtherType at `offset`, past tags, PPPoE and SNAP; otherwise where
+/// parsing stopped.
 pub(super) fn payload(
     mut ethertype: u16,
     mut rest: &[u8],
@@ -68,9 +68,9 @@ pub(super) fn payload(
     Ok(Payload { network, offset })
 }
 
-/// The IP packet in a PPPoE session's frame (RFC 2516 §4, RFC 1332 §2, RFC 5072 §2), also behind a
-/// protocol number that was compressed to one byte (RFC 1661 §6.5): RFC 2516 §7 advises against it,
-/// and there are senders that do it.
+/// Returns the IP packet in a frame of a PPPoE session (RFC 2516 §4, RFC 1332 §2, RFC 5072 §2).
+/// Accepts a protocol number compressed to one byte (RFC 1661 §6.5): RFC 2516 §7 advises against
+/// it, but some senders do it.
 fn pppoe(rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> {
     let Some((&[version_type, code, _, _, l0, l1, p0], rest)) = rest.split_first_chunk::<7>()
     else {
@@ -79,13 +79,13 @@ fn pppoe(rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> {
     if version_type != 0x11 || code != 0 {
         return Err(Ending::NotIp);
     }
-    // The last byte of a protocol number is odd, and no other is.
+    // Only the last byte of a protocol number is odd.
     let (protocol, bytes, rest) = match (p0 & 1, rest) {
         (1, rest) => (u16::from(p0), 1, rest),
         (_, [p1, rest @ ..]) => (u16::from_be_bytes([p0, *p1]), 2, rest),
         (_, []) => return Err(Ending::Truncated),
     };
-    // The length counts the protocol number. Behind it is padding.
+    // The length includes the protocol number. Padding may follow.
     let length = usize::from(u16::from_be_bytes([l0, l1]));
     let Some(length) = length.checked_sub(bytes) else { return Err(Ending::Malformed) };
     let packet = rest.get(..length).unwrap_or(rest);
@@ -97,8 +97,8 @@ fn pppoe(rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> {
     Ok(Payload { network, offset: offset + 6 + bytes })
 }
 
-/// The IP packet behind LLC and SNAP (RFC 1042), in a frame whose `length` stands in the place of
-/// the EtherType (802.3).
+/// Returns the IP packet after LLC and SNAP (RFC 1042), in a frame with `length` in place of the
+/// EtherType (802.3).
 fn snap(length: u16, rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> {
     let Some((&[header @ .., e0, e1], packet)) = rest.split_first_chunk::<8>() else {
         return Err(Ending::Truncated);
@@ -117,9 +117,10 @@ fn snap(length: u16, rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> 
     Ok(Payload { network, offset: offset + 8 })
 }
 
-/// What the Ethernet header of a frame says of its ends, for identities of hosts that are no
-/// addresses ([`HostIdentity`](crate::HostIdentity)). It is read apart from [`Parsed`], which most
-/// callers need alone.
+/// MAC addresses and VLANs of an Ethernet frame, for host identities other than addresses
+/// ([`HostIdentity`](crate::HostIdentity)).
+///
+/// Separate from [`Parsed`], because most callers do not need it.
 ///
 /// ```
 /// use flowhash::LinkHeader;
@@ -134,18 +135,17 @@ fn snap(length: u16, rest: &[u8], offset: usize) -> Result<Payload<'_>, Ending> 
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct LinkHeader {
-    /// The MAC address that the frame comes from.
+    /// Source MAC address.
     pub src: [u8; 6],
-    /// The MAC address that it goes to.
+    /// Destination MAC address.
     pub dst: [u8; 6],
-    /// The VLANs of the outer and the inner tag (802.1Q, 802.1ad), 0 to 4095; 0 where there is
-    /// none.
+    /// VLANs of the outer and the inner tag (802.1Q, 802.1ad), 0 to 4095; 0 if there is none.
     pub vlans: [u16; 2],
 }
 
 impl LinkHeader {
-    /// Reads an Ethernet II frame from its destination address on; `None` for one that is cut
-    /// short. A tag that is cut short is none. Cost: a few loads.
+    /// Reads an Ethernet II frame from its destination address on; `None` if it is truncated. A
+    /// truncated tag counts as none. Cost: a few loads.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
         let (dst, rest) = frame.split_first_chunk::<6>()?;
@@ -158,14 +158,14 @@ impl LinkHeader {
         Some(Self { src: *src, dst: *dst, vlans: [outer, inner] })
     }
 
-    /// The end that the frame comes from.
+    /// Returns the end of the link that the frame comes from.
     #[inline]
     #[must_use]
     pub const fn source(self) -> LinkEnd {
         LinkEnd { mac: Some(self.src), vlans: self.vlans }
     }
 
-    /// The end that the frame goes to.
+    /// Returns the end of the link that the frame is sent to.
     #[inline]
     #[must_use]
     pub const fn destination(self) -> LinkEnd {
@@ -173,8 +173,10 @@ impl LinkHeader {
     }
 }
 
-/// The priority bits (802.1Q) of the outermost VLAN tag of an Ethernet II frame, 0 to 7; `None` for
-/// a frame without a tag, or one that is cut short. Cost: a few loads.
+/// Returns the priority bits (802.1Q) of the outermost VLAN tag of an Ethernet II frame, 0 to 7;
+/// `None` for frames without a tag and truncated ones.
+///
+/// Cost: a few loads.
 ///
 /// ```
 /// use flowhash::parse;
@@ -193,7 +195,7 @@ pub fn vlan_priority(frame: &[u8]) -> Option<u8> {
     VLAN_TAGS.contains(&u16::from_be_bytes([t0, t1])).then_some(priority >> 5)
 }
 
-/// The VLAN of the tag that `bytes` begin with, 0 if they begin with none, and what is behind it.
+/// Returns the VLAN of the tag at the start of `bytes`, 0 if there is none, and the bytes after it.
 fn vlan(bytes: &[u8]) -> (u16, &[u8]) {
     match bytes.split_first_chunk::<4>() {
         Some((&[t0, t1, v0, v1], rest)) if VLAN_TAGS.contains(&u16::from_be_bytes([t0, t1])) => {
@@ -203,22 +205,22 @@ fn vlan(bytes: &[u8]) -> (u16, &[u8]) {
     }
 }
 
-/// One end of a link as an Ethernet header names it.
+/// One end of a link, as identified by an Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LinkEnd {
-    /// The MAC address; `None` for a packet without an Ethernet header.
+    /// MAC address; `None` for a packet without an Ethernet header.
     pub mac: Option<[u8; 6]>,
-    /// As [`LinkHeader::vlans`].
+    /// VLANs of the outer and the inner tag, like [`LinkHeader::vlans`].
     pub vlans: [u16; 2],
 }
 
 impl LinkEnd {
-    /// Of a packet without an Ethernet header.
+    /// End of the link for packets without an Ethernet header.
     pub const NONE: Self = Self { mac: None, vlans: [0, 0] };
 }
 
-/// The answer for bytes without a readable IP header.
+/// Returns the result for bytes without a readable IP header.
 #[cold]
 pub(super) fn without_ip(link: EthernetHeader<'_>, ending: Ending) -> Parsed {
     let key = match link {

@@ -1,14 +1,13 @@
-//! What is read: `Parser`, `Tunnels`, `FlowLabels`.
+//! Options of the parser: tunnels and flow labels.
 
-/// Options of reading. The default follows the tunnels of [`Tunnels::VISIBLE`].
+/// A packet parser with options. By default it follows the tunnels of [`Tunnels::VISIBLE`].
 ///
-/// Make labels from its answers with a [`Labeller`](crate::Labeller), which knows whose word an
-/// inner address is; [`Labels::new`](crate::Labels::new) of a followed packet's key takes the
-/// sender's.
+/// Compute labels from its results with a [`Labeller`](crate::Labeller), which does not trust inner
+/// addresses; [`Labels::new`](crate::Labels::new) on the key of a packet in a tunnel does.
 ///
 /// # Examples
 ///
-/// UDP in IPv6 in IPv4 (6in4): the flow is the inner one, the mark belongs outside.
+/// UDP in IPv6 in IPv4 (6in4): the flow is the inner one, and marks belong to the outer header.
 ///
 /// ```
 /// use flowhash::{Ending, Parser, parse};
@@ -30,18 +29,18 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parser {
-    /// Which tunnels are followed.
+    /// Tunnels that are followed.
     pub tunnels: Tunnels,
-    /// What the IPv6 flow label is taken for.
+    /// Use of the IPv6 flow label.
     pub flow_labels: FlowLabels,
 }
 
 impl Parser {
-    /// The outermost IP header alone, PPPoE passed: what [`ethernet`](super::ethernet) and
-    /// [`ip`](super::ip) read.
+    /// Reads only the outermost IP header, after PPPoE if present, like
+    /// [`ethernet`](super::ethernet) and [`ip`](super::ip).
     pub const OUTER: Self = Self { tunnels: Tunnels::PPPOE, flow_labels: FlowLabels::WithoutPorts };
 
-    /// Follows the tunnels of [`Tunnels::VISIBLE`].
+    /// Creates a parser that follows the tunnels of [`Tunnels::VISIBLE`].
     #[inline]
     #[must_use]
     pub const fn new() -> Self {
@@ -55,37 +54,37 @@ impl Default for Parser {
     }
 }
 
-/// A set of encapsulations that are followed.
+/// A set of encapsulations that a [`Parser`] follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tunnels(u8);
 
 impl Tunnels {
-    /// None: tags are passed, nothing else.
+    /// No encapsulation; only VLAN tags and SNAP are skipped.
     pub const NONE: Self = Self(0);
-    /// PPPoE sessions, of IPv4 and IPv6.
+    /// PPPoE sessions with IPv4 and IPv6.
     pub const PPPOE: Self = Self(1);
-    /// Protocols 4 and 41: IPv4 and IPv6, in either.
+    /// IPv4 and IPv6 in either: protocols 4 and 41.
     pub const IP_IN_IP: Self = Self(2);
-    /// GRE version 0 of IPv4, IPv6 or Ethernet, without sequence numbers.
+    /// GRE version 0 with IPv4, IPv6 or Ethernet, without sequence numbers.
     pub const GRE: Self = Self(4);
-    /// GRE, also with sequence numbers: for tunnels whose receiver takes packets in any order.
+    /// GRE, also with sequence numbers, for tunnels whose receiver accepts reordered packets.
     pub const SEQUENCED_GRE: Self = Self(4 | 8);
-    /// VXLAN of Ethernet of IP. Whatever is sent to UDP port 4789 and has the flag of a valid
-    /// network identifier is taken for it.
+    /// VXLAN with Ethernet with IP. Includes everything sent to UDP port 4789 with the flag of a
+    /// valid network identifier.
     pub const VXLAN: Self = Self(16);
-    /// What is followed by default: PPPoE, IP in IP, and GRE without sequence numbers.
+    /// The default: PPPoE, IP in IP, and GRE without sequence numbers.
     pub const VISIBLE: Self = Self::PPPOE.with(Self::IP_IN_IP).with(Self::GRE);
-    /// Everything above.
+    /// All encapsulations above.
     pub const ALL: Self = Self::VISIBLE.with(Self::SEQUENCED_GRE).with(Self::VXLAN);
 
-    /// Both sets.
+    /// Returns the union of both sets.
     #[inline]
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` are followed.
+    /// Returns true if the set includes all of `other`.
     #[inline]
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
@@ -99,28 +98,28 @@ impl Default for Tunnels {
     }
 }
 
-/// What the IPv6 flow label is taken for. A label of zero says nothing (RFC 6437 §2) and is never
-/// used; another stands, with the addresses, for one flow of the sender.
+/// Use of the IPv6 flow label in keys. A label of zero means none (RFC 6437 §2) and is never used;
+/// any other label identifies, with the addresses, one flow of the sender.
 ///
-/// As an identity the 20 bits fill the place of the ports: the upper four the source port, the
-/// others the destination port.
+/// In a key the 20 bits take the place of the ports: the upper four that of the source port, the
+/// others that of the destination port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum FlowLabels {
-    /// For nothing.
+    /// Never used.
     Ignored,
-    /// For ports where there are none to read: in fragments, in protocols without ports, in tunnels
-    /// that are not followed (RFC 6438), behind too many headers.
+    /// Used in place of ports if there are none to read: for fragments, protocols without ports,
+    /// tunnels that are not followed (RFC 6438), and packets with too many headers.
     ///
-    /// Fragments repeat the label of their packet (RFC 8200 §4.5), so the fragments of one packet
-    /// stay together while those of different flows part. A flow's fragments are no more apart from
-    /// its whole packets than they are by ports, of which they have none. Where ports can be read
-    /// they are better: senders may change the label inside a connection, and many leave it zero.
+    /// Fragments repeat the label of their packet (RFC 8200 §4.5), so fragments of one packet stay
+    /// together while those of different flows are separated. Separating a flow's fragments from
+    /// its whole packets loses nothing, since fragments have no ports anyway. If ports can be read
+    /// they are better: senders may change the label within a connection, and many leave it zero.
     #[default]
     WithoutPorts,
-    /// For protocol and ports of every packet that has one (RFC 6437 §2, the 3-tuple): whole
-    /// packets and fragments of a flow have one key, with protocol 0. A sender that changes labels
-    /// inside a connection reorders it.
+    /// Used in place of protocol and ports for every packet with a label (RFC 6437 §2, the
+    /// 3-tuple): whole packets and fragments of a flow have one key, with protocol 0. A sender that
+    /// changes labels within a connection gets it reordered.
     Always,
 }

@@ -1,8 +1,8 @@
-//! The packets that most are: TCP or UDP right behind an IP header without options or extensions,
-//! not in a tunnel.
+//! Fast path: TCP or UDP directly after an IP header without options or extensions, not in a
+//! tunnel. Most packets are like this.
 //!
-//! One comparison of the length and a few of fields say that a packet is such a one. Its answer is
-//! the one that the walk through its headers comes to, and every other packet is left to the walk.
+//! One comparison of the length and a few of fields detect such a packet. The result equals that of
+//! the walk through its headers; all other packets are left to the walk.
 
 use super::ip::{TCP, UDP};
 use super::{Ending, FlowLabels, Ip, Parsed, Parser, Tunnels, count_step};
@@ -13,28 +13,28 @@ type V4 = [u8; 24];
 /// An IPv6 header, and the ports.
 type V6 = [u8; 44];
 
-/// Whether ports follow, and nothing that is followed.
+/// Returns true if the protocol has ports and cannot be a tunnel to follow.
 #[inline(always)]
 fn has_ports(protocol: u8, tunnels: Tunnels) -> bool {
     protocol == TCP || (protocol == UDP && !tunnels.contains(Tunnels::VXLAN))
 }
 
-/// The beginning of an IPv4 packet, if it is a plain one.
+/// Returns the start of an IPv4 packet if it is on the fast path.
 #[inline(always)]
 pub(super) fn v4(packet: &[u8], tunnels: Tunnels) -> Option<&V4> {
     packet.first_chunk().filter(|header: &&V4| {
         let &[first, _, t0, t1, _, _, f0, f1, _, protocol, ..] = *header;
-        // 0, of segmentation offload, or no less than header and ports.
+        // 0, from segmentation offload, or at least header and ports.
         let has_length = u16::from_be_bytes([t0, t1]).wrapping_sub(1) >= 23;
         let is_fragment = u16::from_be_bytes([f0, f1]) & 0x3fff != 0;
         first == 0x45 && has_length && !is_fragment && has_ports(protocol, tunnels)
     })
 }
 
-/// The answer for a plain packet that begins `offset` bytes into the frame.
+/// Returns the result for a packet on the fast path that starts `offset` bytes into the frame.
 #[inline(always)]
 pub(super) fn parsed_v4(header: &V4, offset: usize) -> Parsed {
-    // The walk counts two: the link or what is in its place, and the IP header.
+    // The walk counts two: the link or its replacement, and the IP header.
     count_step();
     count_step();
     let &[_, traffic_class, _, _, _, _, _, _, _, protocol, _, _, rest @ ..] = header;
@@ -44,19 +44,19 @@ pub(super) fn parsed_v4(header: &V4, offset: usize) -> Parsed {
     answer(FlowKey::V4 { src, dst, transport }, traffic_class, offset, 20)
 }
 
-/// The beginning of an IPv6 packet, if it is a plain one.
+/// Returns the start of an IPv6 packet if it is on the fast path.
 #[inline(always)]
 pub(super) fn v6(packet: &[u8], parser: Parser) -> Option<&V6> {
     packet.first_chunk().filter(|header: &&V6| {
         let &[first, _, _, _, l0, l1, next, ..] = *header;
-        // 0, of a jumbogram or of segmentation offload, or no less than the ports.
+        // 0, from a jumbogram or segmentation offload, or at least the ports.
         let has_length = u16::from_be_bytes([l0, l1]).wrapping_sub(1) >= 3;
         let is_by_label = parser.flow_labels == FlowLabels::Always;
         first >> 4 == 6 && has_length && !is_by_label && has_ports(next, parser.tunnels)
     })
 }
 
-/// The answer for a plain packet that begins `offset` bytes into the frame.
+/// Returns the result for a packet on the fast path that starts `offset` bytes into the frame.
 #[inline(always)]
 pub(super) fn parsed_v6(header: &V6, offset: usize) -> Parsed {
     count_step();

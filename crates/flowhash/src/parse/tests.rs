@@ -1,4 +1,4 @@
-//! The bound on the headers that are read.
+//! Tests of the limit on the headers read, and of the fast path.
 
 use core::cell::Cell;
 use std::vec::Vec;
@@ -18,7 +18,7 @@ fn steps(parser: Parser, frame: &[u8]) -> (usize, Parsed) {
 const ALL: Parser = Parser { tunnels: Tunnels::ALL, flow_labels: FlowLabels::WithoutPorts };
 const PPPOE: [u8; 8] = [0x11, 0, 0, 1, 0xff, 0xff, 0, 0x57];
 
-/// As many headers of a link as there may be, an IPv6 header and all its extensions.
+/// Returns the maximum headers of a link, an IPv6 header and all its extensions.
 fn longest(last: u8) -> Vec<u8> {
     let mut bytes = std::vec![2; 12];
     bytes.extend([0x81, 0, 0, 1].repeat(MAX_VLAN_TAGS));
@@ -31,8 +31,8 @@ fn longest(last: u8) -> Vec<u8> {
     bytes
 }
 
-/// Goal: the bound is what the longest chain of headers takes, and no chain takes more.
-/// Method: every layer has all the headers it may have, VXLAN inside VXLAN; then one tunnel more,
+/// Goal: the limit equals the longest chain of headers, and no chain exceeds it. Method: every
+/// layer has its maximum of headers, VXLAN inside VXLAN; then one tunnel more, and each prefix.
 /// and each prefix.
 #[test]
 fn the_longest_chain_reads_as_many_headers_as_the_bound_says() {
@@ -56,9 +56,8 @@ fn the_longest_chain_reads_as_many_headers_as_the_bound_says() {
     }
 }
 
-/// Goal: no bytes make the parser read more.
-/// Method: 200,000 frames, each a chain of random pieces of headers, numbers that mean something
-/// among them.
+/// Goal: no bytes make the parser exceed the limit. Method: 200,000 frames, each a chain of random
+/// parts of headers, including valid protocol numbers.
 #[test]
 fn no_chain_of_pieces_takes_more_steps_than_the_bound() {
     let mut numbers_from = conformance::Xorshift::new(0);
@@ -93,9 +92,9 @@ fn no_chain_of_pieces_takes_more_steps_than_the_bound() {
     assert!((12..=MAX_HEADERS).contains(&most), "{most}");
 }
 
-/// Goal: the answer for a plain packet is that of the walk, and no packet is taken for a plain one
-/// that is none. Method: frames of UDP and TCP over IPv4 and IPv6 cut at every byte, each byte of
-/// the headers with every value, with all options.
+/// Goal: the fast path gives the result of the walk, and takes no packet that it should not.
+/// Method: UDP and TCP over IPv4 and IPv6, truncated at every byte, each header byte with every
+/// value, with all options.
 #[test]
 fn a_plain_packet_has_the_answer_of_the_walk() {
     let link = |ethertype: [u8; 2]| [&[2; 12][..], &ethertype].concat();

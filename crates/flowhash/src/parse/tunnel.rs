@@ -1,7 +1,7 @@
-//! Through tunnels to the innermost IP header: IP in IP, GRE, VXLAN.
+//! Tunnels: IP in IP, GRE and VXLAN, to the innermost IP header.
 //!
-//! A tunnel is followed if the whole of an IP header stands where it must. If it does not, the
-//! answer is that of the outer header, and a sender gains nothing by nonsense.
+//! A tunnel is followed only if there is a complete IP header at the expected place. Otherwise the
+//! result is that of the outer header, so a sender gains nothing from malformed contents.
 
 use super::ip::{self, GRE, IPV4_IN_IP, IPV6_IN_IP, Layer, UDP};
 use super::link::{self, IPV4, IPV6, Network};
@@ -9,11 +9,11 @@ use super::{Ending, Inner, MAX_TUNNELS, Parsed, Parser, Tunnels, count_step};
 
 /// RFC 7348 §5.
 const VXLAN_PORT: [u8; 2] = 4789_u16.to_be_bytes();
-/// A frame in GRE (RFC 7637 §3.2, RFC 1701).
+/// EtherType of an Ethernet frame in GRE (RFC 7637 §3.2, RFC 1701).
 const TRANSPARENT_ETHERNET: u16 = 0x6558;
 
-/// Whether it is worth a call to look further in. Nearly all packets are not, and TCP is decided at
-/// compile time where VXLAN is not followed.
+/// Returns true if the packet may contain a tunnel to follow. Nearly all do not, and for TCP this
+/// is decided at compile time if VXLAN is not followed.
 #[inline(always)]
 pub(super) fn may_follow(layer: &Layer<'_>, tunnels: Tunnels) -> bool {
     let without_ports = tunnels.contains(Tunnels::IP_IN_IP) || tunnels.contains(Tunnels::GRE);
@@ -28,8 +28,8 @@ fn is_vxlan(layer: &Layer<'_>) -> bool {
         && layer.upper.first_chunk::<4>().is_some_and(|&[_, _, d0, d1]| [d0, d1] == VXLAN_PORT)
 }
 
-/// Follows what the packet carries to the innermost one, through at most [`MAX_TUNNELS`] tunnels;
-/// without an IP header, why there is none.
+/// Follows nested tunnels to the innermost packet, at most [`MAX_TUNNELS`]. Fails if there is no IP
+/// header, with the reason.
 #[inline(never)]
 pub(super) fn follow(
     network: Network<'_>,
@@ -62,7 +62,7 @@ enum Kind {
     Vxlan,
 }
 
-/// The tunnel whose header, or whose packet, begins the upper layer, if it is one to follow.
+/// Returns the kind of tunnel in the upper layer, if it is one to follow.
 fn kind(layer: &Layer<'_>, tunnels: Tunnels) -> Option<Kind> {
     let (kind, one_of) = match (layer.ending, layer.protocol) {
         (Ending::NoPorts, IPV4_IN_IP) => (Kind::V4, Tunnels::IP_IN_IP),
@@ -75,15 +75,15 @@ fn kind(layer: &Layer<'_>, tunnels: Tunnels) -> Option<Kind> {
 }
 
 enum Carried<'a> {
-    /// An IP packet, whose header is complete.
+    /// An IP packet with a complete header.
     Packet(Layer<'a>),
-    /// Nothing that is followed.
+    /// Nothing to follow.
     Nothing,
-    /// The beginning of a header of the tunnel or of what is in it.
+    /// A truncated header, of the tunnel or of its contents.
     Cut,
 }
 
-/// The packet in the upper layer of `layer`.
+/// Returns the contents of the upper layer of `layer`.
 fn carried<'a>(layer: &Layer<'a>, parser: Parser) -> Carried<'a> {
     let (packet, offset) = (layer.upper, layer.ip.upper_offset);
     let found = match kind(layer, parser.tunnels) {
@@ -103,13 +103,13 @@ fn carried<'a>(layer: &Layer<'a>, parser: Parser) -> Carried<'a> {
 
 type Found<'a> = Result<(Network<'a>, usize), Ending>;
 
-/// Past a GRE header (RFC 2784 §2, RFC 2890 §2).
+/// Skips a GRE header (RFC 2784 §2, RFC 2890 §2).
 fn gre(rest: &[u8], offset: usize, tunnels: Tunnels) -> Found<'_> {
     const CHECKSUM: u16 = 0x8000;
     const KEY: u16 = 0x2000;
     const SEQUENCE: u16 = 0x1000;
-    // Routing (RFC 1701), bits that make a receiver discard the packet (RFC 2784 §2.3), and every
-    // version but 0: PPTP is version 1.
+    // Routing (RFC 1701), bits for which a receiver must discard the packet (RFC 2784 §2.3), and
+    // all versions except 0; PPTP is version 1.
     const UNKNOWN: u16 = 0x4c07;
     count_step();
     let Some(&[f0, f1, t0, t1]) = rest.first_chunk::<4>() else { return Err(Ending::Truncated) };
@@ -130,7 +130,7 @@ fn gre(rest: &[u8], offset: usize, tunnels: Tunnels) -> Found<'_> {
     }
 }
 
-/// Past the headers of UDP and VXLAN (RFC 7348 §5).
+/// Skips the headers of UDP and VXLAN (RFC 7348 §5).
 fn vxlan(rest: &[u8], offset: usize, tunnels: Tunnels) -> Found<'_> {
     const VALID_IDENTIFIER: u8 = 0x08;
     count_step();
@@ -143,8 +143,8 @@ fn vxlan(rest: &[u8], offset: usize, tunnels: Tunnels) -> Found<'_> {
     ethernet(rest, offset + 16, tunnels)
 }
 
-/// Past an inner Ethernet header. A frame without IP is not followed: the outer header says more of
-/// it than two MAC addresses.
+/// Skips an inner Ethernet header. A frame without IP is not followed: the outer header identifies
+/// the flow better than two MAC addresses.
 fn ethernet(rest: &[u8], offset: usize, tunnels: Tunnels) -> Found<'_> {
     count_step();
     let Some((header, rest)) = rest.split_first_chunk::<14>() else {

@@ -1,4 +1,4 @@
-//! Published vectors of the hashes, and the labels of fixed packets.
+//! Published test vectors of the hashes, and the labels of fixed packets.
 //!
 //! A change of any number here changes the queue of every flow in every recorded trace.
 
@@ -8,13 +8,13 @@ use flowhash::{
     FlowHasher, FlowKey, HalfSipHash, HalfSipHash13, Labels, SipHash13, Transport, mix,
 };
 
-/// `[0, 1, 2, …]`, the key and the input of all published vectors.
+/// Returns `[0, 1, 2, …]`, the key and the input of all published vectors.
 fn count<const N: usize>() -> [u8; N] {
     core::array::from_fn(|i| i as u8)
 }
 
-/// SipHash-1-3 of the first 0 to 63 bytes of `0, 1, 2, …` under the key `00 … 0f`: the vectors the
-/// Rust standard library and the `siphasher` crate are tested with.
+/// SipHash-1-3 of the first 0 to 63 bytes of `0, 1, 2, …` under the key `00 … 0f`: the test vectors
+/// of the Rust standard library and the `siphasher` crate.
 const SIPHASH_1_3: [u64; 64] = [
     0xabac_0158_050f_c4dc,
     0xc9f4_9bf3_7d57_ca93,
@@ -116,8 +116,8 @@ fn halfsiphash_2_4_gives_the_published_vectors() {
     }
 }
 
-/// Sip rounds written a second time, over any word, as half rounds, with the rotations
-/// and constants that tell SipHash and HalfSipHash apart.
+/// Second implementation of Sip rounds, for any word, as half rounds, with the rotations and
+/// constants that distinguish SipHash from HalfSipHash.
 macro_rules! reference {
     ($name:ident, $word:ty, $rotations:expr, $start:expr) => {
         fn $name(c: u32, d: u32, key: [$word; 2], input: &[u8], last_xor: $word) -> [$word; 4] {
@@ -161,9 +161,9 @@ reference!(
 );
 reference!(half_sip, u32, [5, 8, 13, 7, 16, 16], [0, 0, 0x6c79_6765, 0x7465_6462]);
 
-/// Goal: the 1-3 variants, of which HalfSipHash has no published vectors, on every input length
-/// up to 300 (beyond 255, where the length is absorbed modulo 256).
-/// Method: a second implementation from the paper, itself held to the published 2-4 vectors.
+/// Goal: the 1-3 variants are correct for every input length up to 300 (beyond 255, where the
+/// length is absorbed modulo 256); HalfSipHash-1-3 has no published vectors. Method: compare with a
+/// second implementation from the paper, itself checked with the published 2-4 vectors.
 #[test]
 fn both_hashes_agree_with_the_definition_at_every_length() {
     let key64 = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
@@ -198,8 +198,7 @@ fn udp4(src_port: u16) -> FlowKey {
     }
 }
 
-/// Goal: labels hash the serialised keys and nothing else.
-/// Method: the bytes are written out here by hand.
+/// Goal: labels hash exactly the serialized keys. Method: the bytes are written out here.
 #[test]
 fn labels_are_the_hashes_of_the_serialised_keys() {
     let hasher = SipHash13::new(count());
@@ -220,9 +219,9 @@ fn labels_are_the_hashes_of_the_serialised_keys() {
     assert_eq!(labels.dst_host, hasher.hash(&[0x22; 16]));
 }
 
-/// Goal: the label of a host pair spreads as a hash of both would, also where pairs are related.
-/// Method: all ordered pairs of 64 hosts, a host with itself included: 4,096 labels, no two equal
-/// (by chance 1 in 512), and their low 10 bits fill 1,024 (1 − e^−4) = 1,005 ± 4 values.
+/// Goal: the label of a host pair spreads like a hash of both, also for related pairs. Method: all
+/// ordered pairs of 64 hosts, including a host with itself: 4,096 labels, all different (by chance
+/// all but 1 in 512), and their low 10 bits take 1,024 (1 − e^−4) = 1,005 ± 4 values.
 #[test]
 fn the_pair_of_hosts_is_directed_and_spreads() {
     let hasher = SipHash13::new(count());
@@ -238,9 +237,9 @@ fn the_pair_of_hosts_is_directed_and_spreads() {
     assert!((32..=50).contains(&own.len()), "hosts with themselves: {}", own.len());
 }
 
-/// Goal: flows made to collide under one key part under another, for both hashes.
-/// Method: 64 flows of one set out of 128 (1,024 queues of 8 ways) under the first key; under the
-/// second they must spread over many sets. 64 balls in 128 bins fill 50.5 ± 2.8 on average.
+/// Goal: flows chosen to collide under one key are separated under another, for both hashes.
+/// Method: 64 flows in one of 128 sets (1,024 queues of 8 ways) under the first key must spread
+/// over many sets under the second. 64 balls in 128 bins fill 50.5 ± 2.8 on average.
 #[test]
 fn a_new_key_parts_flows_that_collided_under_the_old() {
     fn sets_after_rotation(old: &impl FlowHasher, new: &impl FlowHasher) -> usize {
@@ -264,10 +263,9 @@ fn debug_output_shows_no_key() {
     assert_eq!((sip.as_str(), half.as_str()), ("SipHash13 { .. }", "HalfSipHash<1, 3> { .. }"));
 }
 
-/// Goal: `mix` gives every number once and brings high bits down.
-/// Method: both xor-shifts and both odd multiplications are inverted here; 128 numbers that share
-/// their low 7 bits, as one core's receive queue does, must fill most of 128 sets' worth of low
-/// bits.
+/// Goal: `mix` is a bijection and moves high bits down. Method: invert both xor-shifts and both odd
+/// multiplications; 128 numbers with the same low 7 bits, as in one core's receive queue, must fill
+/// most of the low bits of 128 sets.
 #[test]
 fn mixing_is_one_to_one_and_frees_the_low_bits() {
     fn inverse(odd: u32) -> u32 {

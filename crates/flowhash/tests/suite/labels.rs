@@ -1,4 +1,4 @@
-//! From parsed packets to labels: hosts in tunnels, translation.
+//! Labels of parsed packets: hosts in tunnels, and translation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ fn without_options_the_labels_are_those_of_the_key() {
     assert_eq!(Labeller::new(hasher()).labels(&parsed), labels);
 }
 
-/// Hosts 10.0.0.0/24 behind 192.0.2.33, each connection at a port of its own.
+/// Hosts 10.0.0.0/24 behind 192.0.2.33, with one outer port per connection.
 struct Connections(BTreeMap<u16, ([u8; 4], u16)>);
 
 const OUTSIDE: [u8; 4] = [192, 0, 2, 33];
@@ -45,8 +45,8 @@ impl Nat for Connections {
     }
 }
 
-/// Goal: behind a translation every host and flow has the labels it would have without.
-/// Method: 256 connections of 16 hosts, there and back, translated, against the inner packets.
+/// Goal: with a translation, every host and flow has the labels of the inner packets. Method:
+/// compare 256 connections of 16 hosts, in both directions, translated, with the inner packets.
 #[test]
 fn translated_packets_have_the_labels_of_the_inner_ones() {
     let server = [198, 51, 100, 7];
@@ -67,7 +67,7 @@ fn translated_packets_have_the_labels_of_the_inner_ones() {
     assert_eq!(translating.labels(&unknown), plain.labels(&unknown));
 }
 
-/// Goal: a host cannot become many by what it writes inside a tunnel, nor meet another's flow.
+/// Goal: a host cannot count as many by what it writes inside a tunnel, nor share another's flow.
 /// Method: one sender forges 1,000 inner senders; then the inner header is a victim's own.
 #[test]
 fn an_inner_address_is_no_host() {
@@ -92,8 +92,8 @@ fn an_inner_address_is_no_host() {
     assert_eq!(BTreeSet::from(labels).len(), 3);
 }
 
-/// Goal: asked for one by one, labels are what they are together. Method: packets outside and
-/// inside of tunnels, translated or not.
+/// Goal: labels computed one by one equal those computed together. Method: packets outside and
+/// inside tunnels, translated or not.
 #[test]
 fn labels_asked_for_one_by_one_are_those_of_all_three() {
     let nat = Connections(BTreeMap::from([(7, ([10, 0, 0, 9], 40_000))]));
@@ -114,7 +114,7 @@ fn labels_asked_for_one_by_one_are_those_of_all_three() {
     }
 }
 
-/// Goal: an array has the hash of its bytes, at every length.
+/// Goal: an array has the hash of its bytes, for every length.
 #[test]
 fn arrays_have_the_hashes_of_their_bytes() {
     fn check<const LENGTH: usize>() {

@@ -1,4 +1,4 @@
-//! The parser, the labels, the hashes and the flow table, from outside.
+//! Tests of the parser, the labels, the hashes and the flow table through the public interface.
 
 mod common;
 mod known_answers;

@@ -74,7 +74,7 @@ fn frames_that_are_not_ip_are_one_host_with_a_flow_for_each_device() {
         let ending = if field == 0x0806 { Ending::Arp } else { Ending::NotIp };
         assert_eq!(parsed, Parsed::new(key, None, None, ending), "{field:#06x}");
     }
-    // Wherever it goes it is the same flow; from elsewhere it is another of the same host.
+    // Another destination is the same flow; another source is another flow of the same host.
     for at in 0..12 {
         let mut frame = framed(0x0806, &[0; 46]);
         frame[at] ^= 0x10;
@@ -87,9 +87,9 @@ fn frames_that_are_not_ip_are_one_host_with_a_flow_for_each_device() {
     assert_eq!(parsed, Parsed::new(zeros, None, None, Ending::NotIp));
 }
 
-/// Goal: each packet has the code point that it is classed by: its own, of the outermost header;
-/// ARP that of network control, behind tags too; anything else the default. Method: every class of
-/// either version, each EtherType.
+/// Goal: each packet has the code point used to classify it: that of its outermost header; network
+/// control for ARP, after tags too; the default for everything else. Method: every class in both
+/// versions, each EtherType.
 #[test]
 fn every_packet_has_a_code_point() {
     for class in 0..=255_u8 {
@@ -99,7 +99,7 @@ fn every_packet_has_a_code_point() {
         assert_eq!(parse::ip(&v4).dscp(), class / 4);
         assert_eq!(parse::ip(&v6).dscp(), class / 4);
         assert_eq!(parse::ethernet(&framed(0x0800, &v4)).dscp(), class / 4);
-        // In a tunnel of another class.
+        // In a tunnel with another class.
         let outer = [0x45, 0xb8, 0, 80, 0, 0, 0, 0, 64, 41, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
         assert_eq!(Parser::new().ip(&[&outer[..], &v6].concat()).dscp(), 46);
     }
@@ -136,9 +136,9 @@ fn a_version_that_contradicts_the_ethertype_is_malformed() {
     }
 }
 
-/// Goal: every IPv4 header length against every total length, with 60 bytes of packet at hand.
-/// Method: RFC 791 §3.1 written down case by case. Bytes past the total length are padding and no
-/// ports, whatever they hold; a total length of 0 is segmentation offload.
+/// Goal: every IPv4 header length with every total length, in 60 bytes of packet. Method: RFC 791
+/// §3.1, case by case. Bytes after the total length are padding and never ports; a total length of
+/// 0 is segmentation offload.
 #[test]
 fn ipv4_lengths_are_believed_as_far_as_they_agree() {
     let packet = [&TCP4[..], &[0x11; 24]].concat();
@@ -175,8 +175,8 @@ fn ipv6_padding_after_the_payload_is_no_port() {
     }
 }
 
-/// Goal: every value of the length field of every extension header, within 2,200 bytes at hand.
-/// Method: the upper layer must be found where RFC 8200 §4 and RFC 4302 §2.2 put it.
+/// Goal: every value of the length field of every extension header, in 2,200 bytes. Method: the
+/// upper layer must be found where RFC 8200 §4 and RFC 4302 §2.2 place it.
 #[test]
 fn extension_headers_of_every_length_are_passed() {
     for number in [0_u8, 43, 51, 60] {
@@ -201,8 +201,8 @@ fn extension_headers_of_every_length_are_passed() {
     }
 }
 
-/// Goal: the walk ends at its bound, however long the chain.
-/// Method: chains of 8-byte headers through 65,535 bytes; the offset tells where the walk stopped.
+/// Goal: the walk stops at its limit, for chains of any length. Method: chains of 8-byte headers up
+/// to 65,535 bytes; the offset shows where the walk stopped.
 #[test]
 fn chains_of_headers_are_walked_up_to_the_bound() {
     for count in 0..=MAX_EXTENSION_HEADERS + 3 {
@@ -260,7 +260,7 @@ fn every_protocol_number_has_the_ports_the_table_says() {
         let parsed = parse::ip(&with(&TCP4, &[(9, protocol)]));
         let (key, ending) = match protocol {
             6 | 17 | 33 | 50 | 132 | 136 => (tcp4(protocol, 51000, 443), Ending::Ports),
-            // Type 0xc7, code 0x38: no echo.
+            // Type 0xc7, code 0x38: not an echo.
             1 | 58 => (tcp4(protocol, 0, 0xc738), Ending::Ports),
             // Next header 0xc7 = 199, length (0x38 + 2) · 4: beyond the packet.
             51 => (tcp4(51, 0, 0), Ending::Truncated),
@@ -270,9 +270,9 @@ fn every_protocol_number_has_the_ports_the_table_says() {
     }
 }
 
-/// Goal: G03 and G04 of the kernel's history (a port assigned to the wrong side; ports leaking
-/// into host labels): each field changes the labels it belongs to, and no other.
-/// Method: every byte of the packets is changed alone, by all eight single-bit flips.
+/// Goal: each field changes the labels it belongs to, and no other, unlike in two past kernel bugs
+/// (a port assigned to the wrong side; ports in host labels). Method: flip every bit of the
+/// packets, one at a time.
 #[test]
 fn each_byte_changes_exactly_the_labels_its_field_belongs_to() {
     let hasher = SipHash13::new([3; 16]);

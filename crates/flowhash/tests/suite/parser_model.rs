@@ -1,4 +1,4 @@
-//! The parser against packets whose answer is known from their construction, whole and cut.
+//! The parser on packets whose result is known from their construction, whole and truncated.
 
 use crate::common::{Built, Extension, FLOW_LABEL, Network, Packet, Upper, build};
 use flowhash::parse::{self, MAX_EXTENSION_HEADERS, MAX_VLAN_TAGS};
@@ -80,8 +80,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None,
         rng_seed: prop::test_runner::RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-    /// Goal: the exact answer for every packet the model can build, cut at every byte.
-    /// Method: the model writes down, while it builds, which header each byte completes.
+    /// Goal: the exact result for every packet that the model can build, truncated at every byte.
+    /// Method: while building, the model records which header each byte completes.
     #[test]
     fn every_prefix_of_every_packet_has_the_answer_its_construction_gives(packet in packet()) {
         let built = build(&packet);
@@ -91,9 +91,9 @@ proptest! {
         }
     }
 
-    /// Goal: all fragments of one packet are one flow, and the hosts are those of the packet.
-    /// Method: the same packet as a first, a middle and a last fragment, whatever the first holds
-    /// and whatever next header the later ones claim (in IPv6 they may).
+    /// Goal: all fragments of one packet are one flow, with the packet's hosts. Method: the same
+    /// packet as a first, a middle and a last fragment, for any contents of the first and any next
+    /// header in the later ones (IPv6 allows others).
     #[test]
     fn all_fragments_of_a_packet_have_one_key(packet in packet(), place in 1..1_u16 << 13) {
         let claimed = if matches!(packet.network, Network::V6 { .. }) { 60 } else { 17 };
@@ -116,8 +116,8 @@ proptest! {
         prop_assert_eq!(answers[0].key.dst_host(), whole.key.dst_host());
     }
 
-    /// Goal: damaged packets keep the promises that hold for every answer.
-    /// Method: up to four bytes of a good packet overwritten, then cut anywhere.
+    /// Goal: damaged packets keep the guarantees that hold for every result. Method: overwrite up
+    /// to four bytes of a valid packet, then truncate it anywhere.
     #[test]
     fn damage_never_breaks_the_promises(
         packet in packet(),
@@ -133,8 +133,8 @@ proptest! {
         promises(&bytes)?;
     }
 
-    /// Goal: as above, on bytes that were never a packet.
-    /// Method: noise, half of it behind a plausible beginning.
+    /// Goal: random bytes keep the guarantees that hold for every result. Method: noise, half of it
+    /// after a plausible beginning.
     #[test]
     fn noise_never_breaks_the_promises(mut bytes in prop::collection::vec(any::<u8>(), 0..200), start in 0..5_usize) {
         let start: &[u8] = [&[0_u8][..0], &[0x45], &[0x60], &[0x4f], &[0x60, 0, 0, 0, 0, 0, 0]][start];
@@ -145,7 +145,7 @@ proptest! {
     }
 }
 
-/// What every answer owes, as raw IP and behind an Ethernet header.
+/// Checks the guarantees of every result, as raw IP and after an Ethernet header.
 fn promises(bytes: &[u8]) -> Result<(), TestCaseError> {
     let raw = parse::ip(bytes);
     let version = bytes.first().map_or(0, |first| first >> 4);
@@ -184,9 +184,9 @@ fn promises(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Goal: one packet of each kind there is, without chance in the choice, cut at every byte.
-/// Method: the full product of tags, versions, options and one extension of each kind with every
-/// kind of upper layer.
+/// Goal: one packet of each kind, deterministically, truncated at every byte. Method: all
+/// combinations of tags, versions, options and one extension of each kind with every kind of upper
+/// layer.
 #[test]
 fn every_kind_of_packet_is_read_whole_and_cut() {
     let uppers = [

@@ -1,11 +1,11 @@
-//! How often flows collide, with the keyed hashes on keys as attackers and households make them.
+//! Collision rates of the keyed hashes for keys of attackers and of households.
 
 use conformance::effort::effort;
 use flowhash::{
     FlowHasher, FlowKey, FlowTable, HalfSipHash13, Outcome, SipHash13, TagLine, Transport,
 };
 
-/// The `i`-th flow of a run: one host pair, ports counting up.
+/// Returns the `i`-th flow of a run: one host pair, with increasing ports.
 fn flow(i: u32) -> FlowKey {
     FlowKey::V4 {
         src: [10, 0, 0, (i >> 20) as u8],
@@ -14,8 +14,8 @@ fn flow(i: u32) -> FlowKey {
     }
 }
 
-/// The share of runs, each with a key of its own, in which flow `n` meets no free way after flows
-/// `0..n` have each sent a packet.
+/// Returns the share of runs, each with its own key, in which flow `n` finds no free way after
+/// flows `0..n` have each sent a packet.
 fn collision_probability<H: FlowHasher>(new: impl Fn(u64) -> H, n: u32, ways: u32) -> f64 {
     const PROBES: u32 = 64;
     let mut table = FlowTable::new([TagLine::EMPTY; 128], 1024, ways).unwrap();
@@ -30,7 +30,7 @@ fn collision_probability<H: FlowHasher>(new: impl Fn(u64) -> H, n: u32, ways: u3
             let lookup = table.lookup(hasher.hash(flow(probe).to_bytes().as_ref()));
             match lookup.outcome {
                 Outcome::Collision => collisions += 1,
-                // Gives the way back, so that each probe is the (n + 1)-th flow.
+                // Release the way, so that each probe is the (n + 1)-th flow.
                 Outcome::Claimed => assert!(table.release(lookup.queue)),
                 Outcome::Hit => {}
             }
@@ -39,7 +39,7 @@ fn collision_probability<H: FlowHasher>(new: impl Fn(u64) -> H, n: u32, ways: u3
     f64::from(collisions) / (runs as f64 * f64::from(PROBES))
 }
 
-/// P[Bin(n, k/N) ≥ k] with N = 1,024.
+/// Returns P[Bin(n, k/N) ≥ k] with N = 1,024.
 fn formula(n: u32, ways: u32) -> f64 {
     let p = f64::from(ways) / 1024.0;
     let mut term = (1.0 - p).powi(n as i32);
@@ -67,8 +67,8 @@ fn the_formula_gives_the_tabulated_values() {
     assert!((formula(128, 8) - 8.6e-6).abs() < 1e-7, "{}", formula(128, 8));
 }
 
-/// Goal: a table driven by the real hashes collides as one driven by chance.
-/// Method: 4,000 keys with 64 probes each, or 1,000; the standard error is below 0.001, or 0.002.
+/// Goal: a table with the real hashes has the collision rate of random hashes. Method: 4,000 keys
+/// at full depth, otherwise 1,000, with 64 probes each; the standard error is below 0.001 or 0.002.
 #[test]
 fn collisions_are_as_rare_as_the_formula_says() {
     let sip =
@@ -85,10 +85,10 @@ fn collisions_are_as_rare_as_the_formula_says() {
     }
 }
 
-/// Goal: an attacker that fills the table at random, knowing no key, shuts a victim's set as rarely
-/// as chance does: P(full) within 3 σ of the formula.
-/// Method: 10,000 tables for each row, or 1,000, a key of its own and one victim for each, so that
-/// the trials are independent and σ² = p(1 − p) over their number.
+/// Goal: an attacker who fills the table at random, without the key, fills a victim's set no more
+/// often than by chance: P(full) within 3 σ of the formula. Method: 10,000 tables per row at full
+/// depth, otherwise 1,000, each with its own key and one victim, so that the trials are independent
+/// and σ² = p(1 − p) divided by their number.
 #[test]
 fn random_filling_shuts_the_set_of_a_victim_as_often_as_chance() {
     let tables = effort(1_000, 10_000_u64);
@@ -120,10 +120,10 @@ fn random_filling_shuts_the_set_of_a_victim_as_often_as_chance() {
     }
 }
 
-/// The `i`-th key of a sequence.
+/// A sequence of keys by index.
 type Sequence = fn(u32) -> FlowKey;
 
-/// Keys that count up as a port scan, an address scan and a scan of an IPv6 subnet do.
+/// Returns keys that count up like a port scan, an address scan and a scan of an IPv6 subnet.
 fn sequences() -> [(&'static str, Sequence); 3] {
     const T: Transport = Transport { protocol: 17, src_port: 40_000, dst_port: 53 };
     [
@@ -145,8 +145,8 @@ fn sequences() -> [(&'static str, Sequence); 3] {
     ]
 }
 
-/// How many standard deviations Pearson's χ² lies from its mean, over 16 keys: the occupancy of
-/// 1,024 queues by 65,536 flows in sequence, queues taken from the hash by `bits`.
+/// Returns the distance of Pearson's χ² from its mean in standard deviations, over 16 keys:
+/// occupancy of 1,024 queues by 65,536 sequential flows, with queues taken from the hash by `bits`.
 fn chi_square<H: FlowHasher>(
     new: impl Fn(u64) -> H,
     key_of: Sequence,
@@ -164,20 +164,20 @@ fn chi_square<H: FlowHasher>(
         }
         sum += occupancy.map(|n| (f64::from(n) - expected).powi(2) / expected).iter().sum::<f64>();
     }
-    // The sum of χ² of independent keys is χ² with as many times the degrees of freedom, here
-    // 16 · 1,023: as good as normal.
+    // The sum of χ² of independent keys is χ² with as many times the degrees of freedom, here 16 ·
+    // 1,023, which is close to normal.
     let freedom = KEYS as f64 * 1_023.0;
     (sum - freedom) / (2.0 * freedom).sqrt()
 }
 
-/// The quantile of the normal distribution for 0.1 % on both sides together.
+/// Two-sided quantile of the normal distribution for 0.1 %.
 const SIGNIFICANCE: f64 = 3.29;
 const LOW: fn(u32) -> u32 = |hash| hash & 1_023;
 const HIGH: fn(u32) -> u32 = |hash| hash >> 22;
 
-/// Goal: sequences of keys fill the queues neither more unevenly nor more evenly than chance.
-/// Method: Pearson's χ² of the low bits, which choose the queue, and of the highest, which only the
-/// tag has; each of the twelve two-sided at a significance of 0.1 %, with fixed keys.
+/// Goal: sequences of keys fill the queues neither less nor more evenly than chance. Method:
+/// Pearson's χ² of the low bits, which choose the queue, and of the highest, which only the tag
+/// has; twelve two-sided tests at a significance of 0.1 %, with fixed keys.
 #[test]
 fn sequences_of_keys_occupy_the_queues_as_chance_does() {
     for (name, key_of) in sequences() {
@@ -195,7 +195,7 @@ fn sequences_of_keys_occupy_the_queues_as_chance_does() {
     }
 }
 
-/// Goal: the test above would see a hash that is none, be it too uneven or too even.
+/// Goal: the test above detects bad hashes, both too uneven and too even ones.
 #[test]
 fn a_hash_that_is_none_is_seen() {
     struct Sum;
@@ -204,7 +204,7 @@ fn a_hash_that_is_none_is_seen() {
             bytes.iter().map(|byte| u32::from(*byte)).sum()
         }
     }
-    /// Counts up with the key: each queue gets exactly its part.
+    /// Counts up with the key, so that each queue gets exactly its share.
     struct Even(core::cell::Cell<u32>);
     impl FlowHasher for Even {
         fn hash(&self, _bytes: &[u8]) -> u32 {

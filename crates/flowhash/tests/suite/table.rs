@@ -1,4 +1,4 @@
-//! The set-associative table: what each rule means in a single case, and its refusals.
+//! The set-associative table: single cases of each rule, and refused parameters.
 
 use flowhash::{Counts, FlowTable, Lookup, MAX_QUEUES, Outcome, TableError, TagLine};
 
@@ -102,19 +102,19 @@ fn what_lies_beyond_the_table_in_its_storage_is_none_of_its_queues() {
 #[test]
 fn refusals_name_the_value_and_the_range() {
     let say = |error: TableError| error.to_string();
-    assert_eq!(say(TableError::Ways { ways: 3 }), "3 ways: must be 1, 2, 4, 8 or 16");
+    assert_eq!(say(TableError::Ways { ways: 3 }), "3 ways (expected 1, 2, 4, 8 or 16)");
     assert_eq!(
         say(TableError::Queues { queues: 12, ways: 8 }),
-        "12 queues: must be a power of two from 8 to 1048576"
+        "12 queues (expected a power of two from 8 to 1048576)"
     );
     assert_eq!(
         say(TableError::Storage { lines: 1, needed: 2 }),
-        "storage of 1 lines: must be at least 2"
+        "storage of 1 lines (expected at least 2)"
     );
 }
 
 /// Goal: a claim is a return if and only if the table remembered the flow. Method: 100,000 lookups
-/// of few hashes in a small table of each number of ways, and as many releases.
+/// and releases of few hashes in a small table of each number of ways.
 #[test]
 fn a_claim_is_a_return_if_and_only_if_the_flow_was_remembered() {
     for ways in [1, 2, 4, 8, 16] {
@@ -135,8 +135,8 @@ fn a_claim_is_a_return_if_and_only_if_the_flow_was_remembered() {
 }
 
 /// Goal: the free queues of a set are those that are not in use. Method: after each of 20,000
-/// lookups and releases of few hashes, for every queue of a small table of each number of ways,
-/// counted one by one.
+/// lookups and releases of few hashes, count one by one for every queue of a small table of each
+/// number of ways.
 #[test]
 fn free_queues_of_a_set_are_those_not_in_use() {
     for ways in [1, 2, 4, 8, 16] {

@@ -1,19 +1,19 @@
-//! The set-associative table against a model made of lists.
+//! The set-associative table against a reference model made of lists.
 //!
-//! `FLOWHASH_OPERATIONS=100000000 cargo test --release -p flowhash table_model` runs as many
-//! operations as are asked for instead of the usual few millions.
+//! `FLOWHASH_OPERATIONS=100000000 cargo test --release -p flowhash table_model` sets the number of
+//! operations; the default is a few million.
 
 use std::time::Instant;
 
 use conformance::{Xorshift, scramble};
 use flowhash::{Counts, FlowTable, Lookup, MAX_QUEUES, Outcome, TagLine};
 
-/// What is known of a queue.
+/// State of a queue in the model.
 #[derive(Clone, Copy, Default)]
 struct Way {
     /// Claimed, and not released since.
     is_used: bool,
-    /// The last flow that claimed the queue.
+    /// Last flow that claimed the queue.
     last: Option<u32>,
 }
 
@@ -32,8 +32,8 @@ impl Model {
         Self { queues, ways, way, counts: Counts::default(), occupied: 0 }
     }
 
-    /// The queues of a hash in search order: its group of up to eight cyclically from its own way,
-    /// then with 16 ways the other eight, beginning at the same place.
+    /// Returns the queues of a hash in search order: its group of up to eight cyclically from its
+    /// own way, then with 16 ways the other eight, starting at the same position.
     fn order(&self, hash: u32) -> impl Iterator<Item = usize> + use<> {
         let own = hash % self.queues;
         let group = self.ways.min(8);
@@ -62,7 +62,7 @@ impl Model {
         Lookup { queue: queue as u32, outcome: Outcome::Claimed }
     }
 
-    /// The free queue that the flow with this hash had last.
+    /// Returns the free queue that the flow with this hash had last.
     fn former(&self, hash: u32) -> Option<usize> {
         let is_former = |way: &Way| !way.is_used && way.last == Some(hash);
         self.order(hash).find(|&queue| is_former(&self.way[queue]))
@@ -73,8 +73,8 @@ impl Model {
         self.order(hash).find(is_free)
     }
 
-    /// As `lookup`, with the queues that are not spared alone, unless the flow comes back or the
-    /// set is full.
+    /// Looks up like `lookup`, but only in queues that are not spared, unless the flow returns or
+    /// the set is full.
     fn lookup_sparing(&mut self, hash: u32, is_spared: impl Fn(u32) -> bool) -> Option<Lookup> {
         let is_full = self.first_free(hash, |_| false).is_none();
         if self.remembers(hash) || is_full {
@@ -96,7 +96,7 @@ impl Model {
         self.order(hash).find(mine).map(|queue| queue as u32)
     }
 
-    /// A way that was never claimed has its own number.
+    /// A way that was never claimed has its own number as tag.
     fn remembers(&self, hash: u32) -> bool {
         self.order(hash).any(|queue| self.way[queue].last.unwrap_or(queue as u32) == hash)
     }
@@ -107,9 +107,9 @@ struct Pair {
     table: FlowTable<Box<[TagLine]>>,
     model: Model,
     flows: u32,
-    /// Hashes are below this: with few of them, flows and keys share tags.
+    /// Exclusive bound on hashes: with few of them, flows and keys share tags.
     hashes: u64,
-    /// The key of the hashes, counted up now and then.
+    /// Key of the hashes, incremented at times.
     key: u64,
 }
 
@@ -125,7 +125,7 @@ impl Pair {
         if flow == 0 { 0 } else { (scramble(flow << 20 | key) % self.hashes) as u32 }
     }
 
-    /// One operation on both; the rarer ones about every `rare` operations.
+    /// Runs one operation on both; a rare one about every `rare` operations.
     fn step(&mut self, random: u64, rare: u64) {
         let flow = (random >> 32) % u64::from(self.flows);
         let (old, new) = (self.hash(flow, self.key - 1), self.hash(flow, self.key));
@@ -141,7 +141,7 @@ impl Pair {
                 assert_eq!(self.table.remembers(new), self.model.remembers(new));
             }
             60..99 => {
-                // Now and then a queue that does not exist; half of the time one that is in use.
+                // Sometimes a queue that does not exist; half of the time one that is in use.
                 let any = (random >> 32) as u32 % (self.model.queues + 2);
                 let of_flow = self.model.claimed(if random & 256 == 0 { old } else { new });
                 let queue = if random & 128 == 0 { any } else { of_flow.unwrap_or(any) };
@@ -157,8 +157,8 @@ impl Pair {
         assert_eq!(self.table.occupied(), self.model.occupied);
     }
 
-    /// Half of the time a hit is asked for first: where it says nothing, nothing has happened. Half
-    /// of the lookups are those in line.
+    /// Calls `hit` first half of the time: `None` must change nothing. Half of the lookups are the
+    /// inlined ones.
     fn lookup(&mut self, hash: u32) {
         let asked = hash & 64 == 0;
         let before = self.table.counts();
@@ -174,7 +174,7 @@ impl Pair {
         assert!(!(asked && found.outcome == Outcome::Hit && in_line), "{found:?} was overlooked");
     }
 
-    /// Another key, or an operation that touches the whole table.
+    /// Changes the key, or runs an operation on the whole table.
     fn rare(&mut self, random: u64) {
         match (random >> 12) % 16 {
             0 => {
@@ -186,7 +186,7 @@ impl Pair {
         }
     }
 
-    /// Counts that the table keeps, from what can be seen of single queues.
+    /// Compares the counts of the table with those of its single queues.
     fn recount(&self) {
         let queues = 0..self.model.queues + 9;
         let used = queues.filter(|queue| self.table.is_used(*queue)).count();
@@ -197,10 +197,10 @@ impl Pair {
     }
 }
 
-/// Goal: exact queue and outcome, whatever the history, with keys that change.
-/// Method: every number of ways, sizes from the smallest to the largest, as many flows as keep sets
-/// half full, full, or overbooked. Hashes of 32 bits, and few enough that flows and keys share
-/// tags; all counts compared after every operation.
+/// Goal: exact queue and outcome for any sequence of operations, with changing keys. Method: every
+/// number of ways, sizes from the smallest to the largest, numbers of flows that keep sets half
+/// full, full, or overfull. Hashes of 32 bits, and few enough that flows and keys share tags;
+/// compare all counts after every operation.
 #[test]
 fn agrees_with_the_model_over_millions_of_operations() {
     let asked = std::env::var("FLOWHASH_OPERATIONS").ok().map(|text| text.parse::<u64>());
@@ -218,7 +218,7 @@ fn agrees_with_the_model_over_millions_of_operations() {
     for (ways, (queues, flows)) in shapes {
         for hashes in [1 << 32, u64::from(queues) * 4 + 1] {
             let mut pair = Pair::new(queues, ways, flows, hashes);
-            // Operations on the whole of a large table are rare, to have time for the others.
+            // Operations on the whole of a large table are slow, so make them rare.
             let rare = if queues > 10_000 { 4_096 } else { 4 };
             for step in 0..each {
                 let draw = random.next_u64();
@@ -238,7 +238,7 @@ fn agrees_with_the_model_over_millions_of_operations() {
     println!("{done} operations in {:.1} s; {total:?}, {keys} new keys", {
         start.elapsed().as_secs_f64()
     });
-    // Each outcome has been met often enough for the agreement to mean something.
+    // Each outcome must be frequent enough for the comparison to be meaningful.
     let Counts { hits, claims, collisions } = total;
     assert!(hits.min(claims).min(collisions) > 100_000, "{total:?}");
     assert!(keys > 500, "{keys}");

@@ -1,4 +1,5 @@
-//! Tunnels: packets written down from the RFCs, cut at every byte, against the naive twin.
+//! Tunnels: packets written from the RFCs, truncated at every byte, against a naive reference
+//! parser.
 
 use conformance::twin::parser as twin;
 use flowhash::parse::{self, MAX_TUNNELS};
@@ -21,14 +22,14 @@ const INNER_KEY: FlowKey = FlowKey::V4 {
     transport: Transport { protocol: 6, src_port: 50_000, dst_port: 443 },
 };
 
-/// An IPv4 header from 192.0.2.1 to 198.51.100.1, DSCP 0, CE, before `payload`.
+/// Returns an IPv4 packet from 192.0.2.1 to 198.51.100.1, DSCP 0, CE, with `payload`.
 fn v4(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let [l0, l1] = (20 + payload.len() as u16).to_be_bytes();
     let header = [0x45, 3, l0, l1, 0, 0, 0, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1];
     [&header, payload].concat()
 }
 
-/// An IPv6 header with the flow label `label`, and hosts that end in 1 and 2.
+/// Returns an IPv6 packet with the flow label `label`, between hosts that end in 1 and 2.
 fn v6(label: u32, next: u8, payload: &[u8]) -> Vec<u8> {
     let (mut src, mut dst) = ([0; 16], [0; 16]);
     (src[0], src[15], dst[0], dst[15]) = (0x20, 1, 0x20, 2);
@@ -40,7 +41,7 @@ fn frame(ethertype: u16, payload: &[u8]) -> Vec<u8> {
     [&MACS[..], &ethertype.to_be_bytes(), payload].concat()
 }
 
-/// The fields of a GRE header that `flags` say are there.
+/// Returns a GRE packet with the fields that `flags` indicate.
 fn gre(flags: u16, protocol: u16, payload: &[u8]) -> Vec<u8> {
     let fields = [0x8000, 0x2000, 0x1000].iter().filter(|flag| flags & **flag != 0).count();
     let header = [flags.to_be_bytes(), protocol.to_be_bytes()];
@@ -60,7 +61,7 @@ fn pppoe(protocol: u16, payload: &[u8]) -> Vec<u8> {
     frame(0x8864, &[&[0x11, 0, 0x12, 0x34, l0, l1, p0, p1], payload].concat())
 }
 
-/// The parser and the twin on every prefix of `bytes`, with every option.
+/// Compares the parser with the reference parser on every prefix of `bytes`, with all options.
 fn agree(bytes: &[u8]) {
     let sets = [
         Tunnels::NONE,
@@ -85,8 +86,8 @@ fn agree(bytes: &[u8]) {
     }
 }
 
-/// Goal: every kind of tunnel leads to the packet in it, and says where both headers are.
-/// Method: the inner packet is the same everywhere; the offsets are added up by hand.
+/// Goal: every kind of tunnel leads to its inner packet, with the positions of both headers.
+/// Method: the inner packet is always the same; offsets are added up manually.
 #[test]
 fn each_tunnel_leads_to_the_packet_in_it() {
     let inner6 = v6(0, 6, &INNER4[20..]);
@@ -156,8 +157,8 @@ fn by_default_sequenced_gre_and_vxlan_are_one_flow() {
     assert_eq!(default.ip(&packet), ALL.ip(&packet));
 }
 
-/// Goal: what cannot be followed has the answer of its outer header.
-/// Method: each packet is a tunnel with one thing wrong, whole, and so nothing is cut.
+/// Goal: a tunnel that cannot be followed has the result of its outer header. Method: complete
+/// packets, each a tunnel with one fault.
 #[test]
 fn what_is_not_a_readable_tunnel_is_its_outer_header() {
     let opaque = [0x99; 64];
@@ -188,8 +189,8 @@ fn what_is_not_a_readable_tunnel_is_its_outer_header() {
     assert_eq!(ALL.ip(&v4(47, &gre(0x03f8, 0x0800, &INNER4))).key, INNER_KEY);
 }
 
-/// Goal: an inner header that is there counts, however short its packet is cut.
-/// Method: the outer length says where the inner packet ends; the bytes behind it are padding.
+/// Goal: a complete inner header counts, even if its packet is truncated. Method: the outer length
+/// says where the inner packet ends; the bytes after it are padding.
 #[test]
 fn the_outer_packet_ends_the_inner_one() {
     for kept in 0..=40_u8 {
@@ -210,8 +211,8 @@ fn a_fragment_in_a_tunnel_and_a_tunnel_in_fragments() {
     let parsed = ALL.ip(&v4(4, &fragment));
     assert_eq!(parsed.ending, Ending::Fragment);
     assert_eq!(parsed.key.src_host(), INNER_KEY.src_host());
-    // The later fragments of the outer packet hold no inner header, so none of its fragments has
-    // one.
+    // Later fragments of the outer packet hold no inner header, so none of its fragments is
+    // followed.
     let mut outer = v4(4, &INNER4);
     for (first, second) in [(0x20, 0), (0x20, 1), (0, 1)] {
         (outer[6], outer[7]) = (first, second);
@@ -221,8 +222,8 @@ fn a_fragment_in_a_tunnel_and_a_tunnel_in_fragments() {
     agree(&outer);
 }
 
-/// Goal: at most `MAX_TUNNELS` tunnels are passed, and the answer says so.
-/// Method: tunnels of all kinds in turn inside each other, up to twice the bound.
+/// Goal: at most `MAX_TUNNELS` tunnels are followed, and the result reports it. Method: nested
+/// tunnels of alternating kinds, up to twice the limit.
 #[test]
 fn tunnels_in_tunnels_are_followed_up_to_the_bound() {
     let mut packet = INNER4.to_vec();
@@ -288,8 +289,8 @@ fn pppoe_is_a_link() {
     assert_eq!(off.ethernet(&pppoe(0x21, &INNER4)), unread);
 }
 
-/// Goal: a PPPoE session whose protocol number is compressed to one byte (RFC 1661 §6.5) carries
-/// the same packet. Method: both versions, behind a tag too; numbers of others, and lengths that
+/// Goal: a PPPoE session with a protocol number compressed to one byte (RFC 1661 §6.5) carries the
+/// same packet. Method: both versions, after a tag too; other protocol numbers, and lengths that
 /// are too short.
 #[test]
 fn a_compressed_protocol_number_is_read() {
@@ -321,9 +322,8 @@ fn a_compressed_protocol_number_is_read() {
     }
 }
 
-/// Goal: an IP packet behind LLC and SNAP (RFC 1042) has the key of the packet, and its header is
-/// found. Method: both versions, padded and behind a tag; ARP; other headers of LLC and other
-/// organisations.
+/// Goal: an IP packet after LLC and SNAP (RFC 1042) has its own key, and its header is found.
+/// Method: both versions, padded and after a tag; ARP; other LLC headers and organizations.
 #[test]
 fn a_packet_behind_snap_is_read() {
     let inner6 = v6(0, 6, &INNER4[20..]);
@@ -349,7 +349,7 @@ fn a_packet_behind_snap_is_read() {
         (snap(SNAP, 0x0806, &[0, 1]), Ending::Arp),
         (snap(SNAP, 0x8137, &INNER4), Ending::NotIp),
         (snap([0xaa, 0xaa, 3, 0, 0, 0xc], 0x0800, &INNER4), Ending::NotIp),
-        // A spanning tree.
+        // A spanning tree frame.
         (snap([0x42, 0x42, 3, 0, 0, 0], 0, &[0; 30]), Ending::NotIp),
         (snap(SNAP, 0x86dd, &INNER4), Ending::Malformed),
         (short, Ending::Malformed),
@@ -359,7 +359,7 @@ fn a_packet_behind_snap_is_read() {
     }
 }
 
-/// Goal: each policy on flow labels, for packets with ports, without, and fragments.
+/// Goal: each policy on flow labels, for packets with and without ports, and fragments.
 #[test]
 fn flow_labels_stand_where_the_policy_says() {
     let udp = [0x13, 0x8c, 0, 53, 0, 8, 0, 0];
@@ -396,8 +396,8 @@ fn flow_labels_stand_where_the_policy_says() {
     }
 }
 
-/// Goal: every fragment there can be of a packet has the packet's one key, with no port in it.
-/// Method: all 2^16 values of the flags and offset of IPv4, and of the fragment header of IPv6.
+/// Goal: every possible fragment of a packet has one key, without ports. Method: all 2^16 values of
+/// flags and offset in IPv4, and of the fragment header in IPv6.
 #[test]
 fn all_fragments_there_can_be_have_one_key() {
     let hosts = |protocol| Transport { protocol, src_port: 0, dst_port: 0 };
@@ -426,8 +426,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None,
         rng_seed: prop::test_runner::RngSeed::Fixed(4), ..ProptestConfig::default() })]
 
-    /// Goal: any tunnels in each other, damaged, have the twin's answer at every cut.
-    /// Method: up to six layers around a packet, up to four bytes of the result overwritten.
+    /// Goal: nested tunnels, damaged, have the result of the reference parser at every length.
+    /// Method: up to six layers around a packet, with up to four bytes overwritten.
     #[test]
     fn damaged_tunnels_are_read_as_the_twin_reads_them(
         layers in prop::collection::vec((0..7_u8, any::<u16>(), any::<bool>()), 0..=6),

@@ -149,7 +149,7 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ("catch-up = \"+4\"", "--catch-up \"+4\": not accepted (expected 0 to 1000"),
         (
             "link = \"overhead +4\"",
-            "`overhead` needs a whole number in -64..=256 after it, and has `+4`",
+            "`overhead`: expected a whole number from -64 to 256 after it, found `+4`",
         ),
         (
             "host-by = \"mac\"\n[weights]\n\"10.0.0.1\" = 5",

@@ -1,4 +1,4 @@
-//! How fast packets arrive that a line before this one has spaced.
+//! Estimate of the rate of an upstream link from the packets that arrive over it.
 
 use sched_core::Nanos;
 
@@ -6,98 +6,102 @@ use super::achieved;
 use super::probe::Probe;
 use crate::Rate;
 
-/// The estimate falls by 1/128 of the way in a window, by 1/16 where readings stay, the mean gap by
-/// 1/256.
+/// Shares by which averages fall, as powers of two: the estimate by 1/128 per window, by 1/16 where
+/// readings are steady; the mean gap by 1/256.
 const DECAY: u32 = 7;
 const DECAY_WHERE_STEADY: u32 = 4;
 const DECAY_OF_GAPS: u32 = 8;
-/// Readings stay if so many in a row are within 1/16 of the first of them.
+/// Readings are steady if this many in a row are within 1/16 of the first of them.
 const STEADY: u32 = 32;
 
-/// The rate of a line, estimated from packets that arrive over it: for a shaper behind the line, of
-/// downloads.
+/// An estimate of a link's rate from the packets that arrive over it, for a shaper of downloads.
 ///
-/// Arrivals are counted in windows. A window ends behind the first gap longer than the mean gap,
-/// when it is 40 ms long or more, and at 80 ms in any case. Packets that come at the same instant
-/// are in one window, the one that ends with them: a caller that wakes up late reads at once all
-/// that has arrived meanwhile, and what it reads belongs to the time before. A reading is the rate
-/// over two windows, the last ones. The estimate is a mean of the readings that rises by a
-/// quarter of the way and falls by 1/128, so that it stays near what the line gives when it is
-/// full; by 1/16 once 32 readings were within 1/16 of each other. Mean gaps rise in the same way,
-/// and fall by 1/256.
+/// # Estimate
+/// Arrivals are counted in windows. A window ends after the first gap that is longer than the mean
+/// gap, once it is 40 ms long, and at 80 ms in any case. Packets that arrive at the same instant
+/// are counted in the window that ends with them: a caller that wakes up late reads everything that
+/// has arrived meanwhile at once, and it belongs to the time before. A reading is the rate over the
+/// last two windows. The estimate is a mean of the readings that rises by 1/4 and falls by 1/128 of
+/// the difference, so that it stays near the rate of the link when it is full; it falls by 1/16
+/// once 32 readings were within 1/16 of each other. The mean gap rises in the same way, and falls
+/// by 1/256.
 ///
-/// The rate is 15/16 of the estimate, so that the queue is here and not before the line. That alone
-/// would be a loop that only goes down: what arrives follows the rate. So the rate is tried
-/// upwards. While arrivals fill it (5 ms of them would wait), it rises each fourth window, by 1/64
-/// of the estimate and from the seventh step on by more, up to 19/16. Where arrivals are near it
-/// and do not fill it for 6 windows with readings within 1/64 of each other, or for 60 with any,
-/// the line has no more: the rate is 15/16 at once, and the next step comes after 28 windows, so
-/// that what has come to wait before the line comes here, to the AQM.
+/// # Rate
+/// The rate is 15/16 of the estimate, so that the queue builds up here and not before the link. On
+/// its own, this would be a loop that only goes down, since arrivals follow the rate. So higher
+/// rates are probed. While arrivals fill the rate (5 ms of them would be queued), it rises every
+/// fourth window: by 1/64 of the estimate, and by more from the seventh step on, up to 19/16.
+/// Arrivals that are near the rate and do not fill it, for 6 windows with readings within 1/64 of
+/// each other or for any 60 windows, mean that the link has no more: the rate falls to 15/16 at
+/// once, and the next step comes after 28 windows, so that the queue before the link moves here, to
+/// the AQM.
 ///
-/// It is the estimate of CAKE's `autorate-ingress` with three departures, of which the rate that is
-/// tried is one. Evenly spaced packets have no gap that is longer than the mean, so that windows
-/// have a least and a greatest length. And the estimate follows the fullest readings: a sender that
-/// was late and makes up for it, or a reader that was late, moves up to 10 ms of the line into a
-/// window that is not its own. With windows of 10 ms, one by one, that was 40 % too much on a line
-/// of 40 Mbit/s. Over two windows, of 80 ms at least, what one has too much the one before mostly
-/// has too little.
+/// # Departures from CAKE
+/// The estimate is that of CAKE's `autorate-ingress` with three departures. Higher rates are
+/// probed. Windows have a minimum and a maximum length, because evenly spaced packets have no gap
+/// above the mean. And the estimate follows the fullest readings, over two windows: a sender that
+/// catches up, or a late reader, moves up to 10 ms of arrivals into the wrong window. With single
+/// windows of 10 ms, that gave 40 % too much on a link of 40 Mbit/s. Over two windows, of at least
+/// 80 ms, an excess in one mostly cancels with the deficit in the other.
 ///
-/// It sees no delay, and takes bursts for a fast line. Where probes are possible,
-/// [`Autorate`](super::Autorate) is the better choice, and this gives a ceiling to it.
+/// # Limits
+/// It does not measure delay, and takes bursts for a fast link. Where probes are possible, use
+/// [`Autorate`](super::Autorate), with this estimate as its ceiling.
 ///
-/// Any sequence of times is right: a packet with a time before that of the last one begins a window
-/// anew.
+/// Any sequence of timestamps is valid: one earlier than that of the last packet restarts the
+/// window.
 ///
-/// Cost: constant; a multiplication for a packet, four divisions when a window ends, at most once
-/// in 40 ms.
+/// # Cost
+/// Constant: a multiplication per packet; four divisions per window, at most once in 40 ms.
 ///
+/// # Examples
 /// ```
 /// use sched_core::Nanos;
 /// use shaper::{ArrivalRate, Rate, Shaper};
 ///
 /// let mut arrivals = ArrivalRate::new();
 /// let mut shaper = Shaper::new(Rate::UNLIMITED);
-/// // 12 Mbit/s: 1,500 bytes each millisecond.
+/// // 12 Mbit/s: 1,500 bytes per millisecond.
 /// for ms in 0..3_000 {
 ///     arrivals.arrived(Nanos::from_millis(ms), 1_500);
-///     // Often enough.
+///     // Once in 250 ms is often enough.
 ///     if ms % 250 == 249 && let Some(rate) = arrivals.rate() {
 ///         shaper.set_rate(Nanos::from_millis(ms), rate);
 ///     }
 /// }
-/// // A little below what comes, or a little above to see whether there is more.
+/// // A little below the arrival rate, or a little above while probing.
 /// let bps = shaper.rate().as_bits_per_second().unwrap_or(0);
 /// assert!((11_250_000..12_400_000).contains(&bps));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivalRate {
-    /// When the last packet came; `None` before the first.
+    /// Time of the last packet; `None` before the first.
     last: Option<Nanos>,
-    /// The mean gap.
+    /// Mean gap.
     gap: Nanos,
     since: Nanos,
-    /// Bytes of the packets that came after `since`.
+    /// Bytes of the packets that arrived after `since`.
     bytes: u64,
-    /// Bytes and length of the window before.
+    /// Bytes and length of the previous window.
     before: (u64, Nanos),
-    /// Whether the last gap was longer than the mean.
+    /// True if the last gap was longer than the mean.
     is_behind_gap: bool,
-    /// Bits per second; 0 before the first window has ended.
+    /// Bits per second; 0 before the end of the first window.
     estimate: u64,
-    /// A reading, and how many behind it are within 1/16 of it.
+    /// A reading, and the number of readings after it that are within 1/16 of it.
     anchor: u64,
     steady: u32,
     probe: Probe,
 }
 
 impl ArrivalRate {
-    /// The least length of a window.
+    /// Minimum length of a window.
     pub const SHORTEST: Nanos = Nanos::from_millis(40);
-    /// The length at which a window ends without a gap.
+    /// Length at which a window ends without a gap.
     pub const LONGEST: Nanos = Nanos::from_millis(80);
 
-    /// An estimate that has seen nothing.
+    /// Creates an estimate without any arrivals.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -114,7 +118,7 @@ impl ArrivalRate {
         }
     }
 
-    /// A packet of `wire_len` bytes came at `now`.
+    /// Counts a packet of `wire_len` bytes that arrived at `now`.
     pub fn arrived(&mut self, now: Nanos, wire_len: u32) {
         let Some(last) = self.last.replace(now).filter(|&last| last <= now) else {
             (self.since, self.bytes, self.is_behind_gap) = (now, 0, false);
@@ -123,7 +127,7 @@ impl ArrivalRate {
         };
         let gap = now.since(last);
         if gap > Nanos::ZERO {
-            // All packets of the last instant have come.
+            // All packets of the last instant have arrived.
             let window = last.since(self.since);
             if window >= Self::LONGEST || self.is_behind_gap && window >= Self::SHORTEST {
                 let (bytes, span) = self.before;
@@ -136,13 +140,13 @@ impl ArrivalRate {
         }
         self.probe.arrived(gap, wire_len);
         self.gap = Nanos(towards(self.gap.0, gap.0, DECAY_OF_GAPS));
-        // Those of the instant at which a window begins belong to the window before.
+        // Packets of the instant at which a window starts belong to the previous window.
         if now > self.since {
             self.bytes = self.bytes.saturating_add(wire_len.into());
         }
     }
 
-    /// A window has ended with this reading in bits per second.
+    /// Ends a window with this reading, in bits per second.
     fn read(&mut self, reading: u64) {
         if reading.abs_diff(self.anchor) > self.anchor >> 4 {
             (self.anchor, self.steady) = (reading, 0);
@@ -157,15 +161,16 @@ impl ArrivalRate {
         self.probe.ended(reading, self.estimate);
     }
 
-    /// The estimate in bits per second, if a window has ended.
+    /// Returns the estimate in bits per second; `None` before the end of the first window.
     #[must_use]
     pub fn estimate(&self) -> Option<u64> {
         (self.estimate > 0).then_some(self.estimate)
     }
 
-    /// The rate to shape to, or the nearest that is a [`Rate`]: 15/16 of the estimate, and up to
-    /// 19/16 while arrivals fill it. Asking more often than a window ends tells nothing new; asking
-    /// once in 250 ms is often enough.
+    /// Returns the rate to shape to: 15/16 of the estimate, up to 19/16 while arrivals fill it,
+    /// clamped to a valid [`Rate`].
+    ///
+    /// It changes at most once per window; calling it once in 250 ms is often enough.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         let bps = self.probe.rate(self.estimate()?);
@@ -179,7 +184,7 @@ impl Default for ArrivalRate {
     }
 }
 
-/// A quarter of the way up, a part of 2 to the power of `decay` of it down.
+/// Moves `mean` towards `value`: by 1/4 of the difference upwards, by 1/2^`decay` of it downwards.
 const fn towards(mean: u64, value: u64, decay: u32) -> u64 {
     if value > mean {
         mean.saturating_add(value.saturating_sub(mean) >> 2)

@@ -1,4 +1,4 @@
-//! The settings of an [`Autorate`](super::Autorate), checked.
+//! Validated parameters of an [`Autorate`](super::Autorate).
 
 use core::fmt;
 
@@ -6,8 +6,8 @@ use sched_core::Nanos;
 
 use crate::Rate;
 
-/// Settings of an [`Autorate`](super::Autorate): floor ≤ base ≤ ceiling, all finite; and a
-/// threshold of delay.
+/// Parameters of an [`Autorate`](super::Autorate): finite rates floor ≤ base ≤ ceiling, and a delay
+/// threshold.
 ///
 /// ```
 /// use sched_core::Nanos;
@@ -15,14 +15,15 @@ use crate::Rate;
 ///
 /// let mbit = Rate::megabits_per_second;
 /// let params = AutorateParams::new(mbit(5)?, mbit(20)?, mbit(60)?)?;
-/// // LTE: the delay of a probe varies by this much on an idle line.
+/// // LTE: the delay of probes varies by this much on an idle link.
 /// let params = params.with_threshold(Nanos::from_millis(30))?;
 /// assert_eq!(params.threshold(), Nanos::from_millis(30));
 ///
 /// let error = AutorateParams::new(mbit(20)?, mbit(5)?, mbit(60)?).unwrap_err();
 /// assert!(matches!(error, AutorateError::Order { .. }));
 /// let error = AutorateParams::new(Rate::STOPPED, mbit(5)?, mbit(60)?).unwrap_err();
-/// assert_eq!(error.to_string(), "floor of stopped is no finite rate: accepted: 1000 to 400000000000 bit/s");
+/// let text = "floor: stopped is not a finite rate (expected 1000 to 400000000000 bit/s)";
+/// assert_eq!(error.to_string(), text);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,24 +37,23 @@ pub struct AutorateParams {
 }
 
 impl AutorateParams {
-    /// The time between decisions.
+    /// Time between decisions.
     pub const INTERVAL: Nanos = Nanos::from_millis(200);
-    /// The time without a sample after which the rate is at most the base.
+    /// Time without a sample after which the rate is at most the base.
     pub const SILENCE: Nanos = Nanos::from_secs(2);
-    /// The shortest threshold.
+    /// Minimum threshold.
     pub const SHORTEST: Nanos = Nanos::from_millis(1);
-    /// The longest threshold.
+    /// Maximum threshold.
     pub const LONGEST: Nanos = Nanos::from_secs(60);
 
-    /// Settings for a line of `floor` at the worst, `base` usually and `ceiling` at best, and a
+    /// Creates parameters from the rates of a link at its worst, usually, and at its best, with a
     /// threshold of 15 ms.
     ///
-    /// A line below the floor has its queue in the modem: the floor is to be what the line has at
-    /// its worst.
+    /// Below the floor the queue moves to the modem, so set the floor to the link's worst rate.
     ///
     /// # Errors
-    /// [`AutorateError::NoRate`] for a rate that is stopped or unlimited, [`AutorateError::Order`]
-    /// unless `floor ≤ base ≤ ceiling`.
+    /// [`AutorateError::NoRate`] if a rate is stopped or unlimited, [`AutorateError::Order`] unless
+    /// `floor ≤ base ≤ ceiling`.
     pub const fn new(floor: Rate, base: Rate, ceiling: Rate) -> Result<Self, AutorateError> {
         let [Some(floor_bps), Some(base_bps), Some(ceiling_bps)] =
             [finite(floor), finite(base), finite(ceiling)]
@@ -71,8 +71,10 @@ impl AutorateParams {
         Ok(Self { floor_bps, base_bps, ceiling_bps, base, threshold: Nanos::from_millis(15) })
     }
 
-    /// The same with another threshold: how far above the baseline the least delay of an interval
-    /// may be. It is to be more than what delays vary by on an idle line.
+    /// Sets the threshold: the excess of an interval's minimum delay over the baseline from which
+    /// the rate is cut.
+    ///
+    /// It must exceed the variation of the delay on an idle link.
     ///
     /// # Errors
     /// [`AutorateError::Threshold`] outside [`SHORTEST`](Self::SHORTEST) to
@@ -84,31 +86,31 @@ impl AutorateParams {
         Ok(Self { threshold, ..self })
     }
 
-    /// The rate that is never undercut, in bits per second.
+    /// Returns the minimum rate, in bits per second.
     #[must_use]
     pub const fn floor_bps(self) -> u64 {
         self.floor_bps
     }
 
-    /// The rate at the beginning and when little is sent.
+    /// Returns the rate at the start and when little is sent.
     #[must_use]
     pub const fn base(self) -> Rate {
         self.base
     }
 
-    /// [`base`](Self::base) in bits per second.
+    /// Returns the [`base`](Self::base) rate in bits per second.
     #[must_use]
     pub const fn base_bps(self) -> u64 {
         self.base_bps
     }
 
-    /// The rate that is never exceeded, in bits per second.
+    /// Returns the maximum rate, in bits per second.
     #[must_use]
     pub const fn ceiling_bps(self) -> u64 {
         self.ceiling_bps
     }
 
-    /// See [`with_threshold`](Self::with_threshold).
+    /// Returns the delay threshold: see [`with_threshold`](Self::with_threshold).
     #[must_use]
     pub const fn threshold(self) -> Nanos {
         self.threshold
@@ -122,27 +124,27 @@ const fn finite(rate: Rate) -> Option<u64> {
     }
 }
 
-/// Settings that no [`Autorate`](super::Autorate) can have.
+/// Parameters that are not valid for an [`Autorate`](super::Autorate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AutorateError {
-    /// A rate that is stopped or unlimited: nothing could follow from it.
+    /// Rate that is stopped or unlimited; a finite rate is required.
     NoRate {
-        /// Which: `floor`, `base` or `ceiling`.
+        /// Name of the parameter: `floor`, `base` or `ceiling`.
         name: &'static str,
-        /// What was asked for.
+        /// The given rate.
         rate: Rate,
     },
-    /// Not `floor ≤ base ≤ ceiling`.
+    /// Rates that are not `floor ≤ base ≤ ceiling`.
     Order {
-        /// What was asked for.
+        /// The given floor.
         floor: Rate,
-        /// What was asked for.
+        /// The given base.
         base: Rate,
-        /// What was asked for.
+        /// The given ceiling.
         ceiling: Rate,
     },
-    /// A threshold outside [`AutorateParams::SHORTEST`] to [`AutorateParams::LONGEST`].
+    /// Threshold outside [`AutorateParams::SHORTEST`] to [`AutorateParams::LONGEST`].
     Threshold(Nanos),
 }
 
@@ -151,17 +153,18 @@ impl fmt::Display for AutorateError {
         match self {
             Self::NoRate { name, rate } => write!(
                 f,
-                "{name} of {rate} is no finite rate: accepted: {} to {} bit/s",
+                "{name}: {rate} is not a finite rate (expected {} to {} bit/s)",
                 Rate::MIN_BITS_PER_SECOND,
                 Rate::MAX_BITS_PER_SECOND
             ),
             Self::Order { floor, base, ceiling } => write!(
                 f,
-                "floor of {floor}, base of {base}, ceiling of {ceiling}: accepted: floor ≤ base ≤ ceiling"
+                "floor {floor}, base {base}, ceiling {ceiling}: out of order \
+                 (expected floor ≤ base ≤ ceiling)"
             ),
             Self::Threshold(threshold) => write!(
                 f,
-                "threshold of {} ns: accepted: {} to {} ns",
+                "threshold {} ns is out of range (expected {} to {} ns)",
                 threshold.0,
                 AutorateParams::SHORTEST.0,
                 AutorateParams::LONGEST.0

@@ -11,16 +11,16 @@ fn params(floor: u64, base: u64, ceiling: u64) -> AutorateParams {
     AutorateParams::new(floor, base, ceiling).unwrap()
 }
 
-/// A line of a rate with a modem that queues without limit: what comes at more than the rate waits.
+/// A link of a given rate, behind a modem that queues without limit what exceeds the rate.
 struct Line {
     bps: u64,
-    /// Nanoseconds that the line needs for what is queued.
+    /// Nanoseconds that the link needs for what is queued.
     queued: u64,
     path: Nanos,
 }
 
 impl Line {
-    /// `share` percent of the rate are offered for `span`; returns the bytes sent.
+    /// Offers `share` percent of `rate` for `span`; returns the bytes sent.
     fn carry(&mut self, rate: u64, share: u64, span: Nanos) -> u64 {
         let offered = rate * share / 100 * span.0;
         self.queued = (self.queued + offered / self.bps).saturating_sub(span.0);
@@ -32,8 +32,8 @@ impl Line {
     }
 }
 
-/// Runs a controller over a line for `steps` of 10 ms, with a sample each 50 ms that is told `late`
-/// steps after it was measured, and returns the rate of each step.
+/// Runs a controller over a link for `steps` of 10 ms, with a sample every 50 ms that arrives
+/// `late` steps after it was measured. Returns the rate of each step.
 fn run(
     autorate: &mut Autorate,
     line: &mut Line,
@@ -60,8 +60,8 @@ fn run(
 }
 
 proptest! {
-    /// Goal: floor and ceiling hold whatever is told, and a clock may do anything. Method: any times, samples, loads
-    /// and changes of the settings.
+    /// Goal: floor and ceiling hold for any input and any clock. Method: arbitrary times, samples,
+    /// loads and changes of the parameters.
     #[test]
     fn no_history_leaves_floor_and_ceiling(
         calls in prop::collection::vec(
@@ -90,7 +90,7 @@ proptest! {
         prop_assert!((low..=high).contains(&autorate.rate().as_bits_per_second().unwrap()));
     }
 
-    /// Goal: the order of samples in an interval, and repetitions, change nothing.
+    /// Goal: order and repetition of the samples in an interval have no effect.
     #[test]
     fn samples_of_an_interval_may_come_in_any_order(
         samples in prop::collection::vec(0_u64..200 * MS, 1..8), turn in 0_usize..8,
@@ -108,9 +108,9 @@ proptest! {
         prop_assert_eq!(one, other);
     }
 
-    /// Goal: on a steady line that stays full the rate comes to between 3/4 and 9/8 of the line and stays there.
-    /// Method: lines of 2 Mbit/s to 1 Gbit/s between floor and ceiling, any path, samples told 0 to 100 ms late.
-    /// After 60 s, 60 s are judged.
+    /// Goal: on a steady link that stays full, the rate settles between 3/4 and 9/8 of the link's.
+    /// Method: links of 2 Mbit/s to 1 Gbit/s between floor and ceiling, any path, samples 0 to 100
+    /// ms late. After 60 s, check the next 60 s.
     #[test]
     fn on_a_steady_line_the_rate_stays_near_it(
         line in 2_000_000_u64..1_000_000_000, base in 1_u64..=16, path in 1_u64..300, late in 0_usize..=10,
@@ -126,8 +126,8 @@ proptest! {
         prop_assert!(modem.queued < 150 * MS, "{} ns in the modem", modem.queued);
     }
 
-    /// Goal: after capacity has come back the rate is the line's within 12 intervals a doubling, and 13 more.
-    /// Method: a line falls to a part of itself for 20 s and comes back.
+    /// Goal: when capacity recovers, the rate reaches the link's within 12 intervals per doubling
+    /// and 13 more. Method: a link falls to a fraction of its rate for 20 s and recovers.
     #[test]
     fn a_line_that_comes_back_is_filled_within_the_stated_time(
         line in 4_000_000_u64..1_000_000_000, doublings in 1_u32..=4, late in 0_usize..=10,
@@ -140,7 +140,7 @@ proptest! {
         prop_assert!(autorate.bps <= modem.bps * 9 / 8, "{} of {}", autorate.bps, modem.bps);
         modem.bps = line;
         let doublings = (0..8).find(|&n| autorate.bps << n >= line).unwrap();
-        // What is queued drains first, within an interval: the line is faster now.
+        // The queue drains first, within an interval, because the link is faster now.
         let intervals = 12 * doublings + 13 + 1;
         let rates = run(&mut autorate, &mut modem, Nanos::from_secs(50), 4_000, late, 100);
         let filled = rates.iter().position(|&bps| bps >= line / 100 * 99);
@@ -161,7 +161,8 @@ proptest! {
     }
 }
 
-/// One decision with a sample and a load, after a baseline of 40 ms at 10 of 1 to 100 Mbit/s.
+/// Makes one decision with a sample in ms and a load, after a baseline of 40 ms at 10 Mbit/s (of 1
+/// to 100).
 fn decide(sample: u64, load: u64) -> (AutorateState, u64) {
     let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
     autorate.delay_sample(Nanos(40 * MS));
@@ -172,8 +173,8 @@ fn decide(sample: u64, load: u64) -> (AutorateState, u64) {
     (autorate.state(), autorate.bps)
 }
 
-/// By hand from the table of the module; the baseline of the rows with a late sample has risen by
-/// 1/300 of the way.
+/// Goal: decisions follow the table of [`Autorate`]. Method: expected values computed manually from
+/// the table. In the rows with an excess, the baseline has risen by 1/300 of the difference.
 #[test]
 fn each_decision_is_that_of_the_table() {
     use AutorateState::{BackingOff, Growing, Returning, Steady};
@@ -186,7 +187,7 @@ fn each_decision_is_that_of_the_table() {
     assert_eq!(decide(56, 10_000_000), (BackingOff, 8_671_875));
     assert_eq!(decide(56, 8_000_000), (BackingOff, 6_937_500));
     assert_eq!(decide(140, 10_000_000), (BackingOff, 5_000_000));
-    // A load below half the rate counts as half the rate, and one below a quarter is not to blame.
+    // A load below half the rate counts as half the rate; one below a quarter is not the cause.
     assert_eq!(decide(140, 2_500_000), (BackingOff, 2_500_000));
     assert_eq!(decide(140, 2_400_000), (Steady, 10_000_000));
 }
@@ -245,8 +246,8 @@ fn without_samples_the_rate_stays_and_then_goes_to_the_floor_under_load() {
     assert_eq!(autorate.bps, 10_000_000, "without load it comes back");
 }
 
-/// Goal: a caller that tries another path each second, and hears of none, is in a silence too;
-/// bytes sent before count.
+/// Goal: a caller that tries another path every second without an answer becomes silent too, and
+/// bytes sent before a change of path count.
 #[test]
 fn a_silence_goes_on_over_paths_that_are_tried() {
     let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
@@ -267,14 +268,14 @@ fn a_silence_goes_on_over_paths_that_are_tried() {
     }
     now = now.plus(Nanos::from_secs(2));
     assert_eq!((autorate.bps, autorate.state()), (10_000_000, AutorateState::Silent));
-    // Without load samples are known, and a new path then.
+    // At low load, with samples; then a new path.
     for _ in 0..1_000 {
         now = now.plus(INTERVAL);
         autorate.delay_sample(Nanos(40 * MS));
         autorate.update(now, 0);
     }
     assert_eq!(autorate.bps, 10_000_000);
-    // Half an interval's bytes, a new path, the other half: the line is full.
+    // Half of an interval's bytes, a new path, then the other half: the link is full.
     autorate.update(now.plus(Nanos(INTERVAL.0 / 2)), 125_000);
     autorate.forget_path();
     autorate.delay_sample(Nanos(40 * MS));
@@ -282,12 +283,12 @@ fn a_silence_goes_on_over_paths_that_are_tried() {
     assert_eq!((autorate.bps, autorate.state()), (10_625_000, AutorateState::Growing));
 }
 
-/// A line behind a modem whose FIFO holds 3.8 s. What is sent over it is what the senders offer, or
-/// what the line lets through, as with TCP.
+/// A link behind a modem with a FIFO of 3.8 s. It is offered what senders send or, with TCP, what
+/// the link carries.
 struct Modem {
     line: Line,
     is_tcp: bool,
-    /// Samples on their way: when they come, and what they say.
+    /// Samples on their way: time of arrival, and delay.
     coming: Vec<(Nanos, Nanos)>,
     now: Nanos,
 }
@@ -301,8 +302,8 @@ impl Modem {
         Self { line, is_tcp, coming: Vec::new(), now: Nanos::ZERO }
     }
 
-    /// A step in which `load` percent of the rate are offered. A probe each 50 ms is answered when
-    /// it has waited.
+    /// Advances by a step in which `load` percent of the rate are offered. A probe every 50 ms is
+    /// answered after it has been queued.
     fn step(&mut self, autorate: &mut Autorate, load: u64) {
         let share = match self.is_tcp && self.line.queued > 0 {
             true => load.min(self.line.bps * 100 / autorate.bps + 1),
@@ -325,9 +326,9 @@ impl Modem {
     }
 }
 
-/// Goal: a start under load at a modem that is full finds the line and drains the modem, and the
-/// baseline is the path's. Method: a line of 3 Mbit/s, a FIFO of 3.8 s that is full, a base of 12;
-/// senders that do not listen, and TCP.
+/// Goal: a start under load with a full modem finds the link's rate, drains the modem and learns
+/// the path's baseline. Method: a link of 3 Mbit/s, a full FIFO of 3.8 s, a base of 12 Mbit/s;
+/// unresponsive senders, and TCP.
 #[test]
 fn a_modem_that_is_full_at_the_start_is_drained() {
     for is_tcp in [false, true] {
@@ -346,9 +347,9 @@ fn a_modem_that_is_full_at_the_start_is_drained() {
     }
 }
 
-/// Goal: an idle line keeps its rate over delays that are not its own. Method: the path takes 40
-/// ms, 25 to 100 ms more from the half of each 15 s on, and 120 ms more for a moment; 2 % of the
-/// rate are used.
+/// Goal: an idle link keeps its rate when delays have other causes. Method: a path of 40 ms, with
+/// 25 to 100 ms more in the second half of every 15 s, and 120 ms more for a moment; a load of 2 %
+/// of the rate.
 #[test]
 fn an_idle_line_is_not_cut() {
     for more in [25, 50, 100] {
@@ -368,8 +369,8 @@ fn an_idle_line_is_not_cut() {
     }
 }
 
-/// Goal: a line that has become slower than a quarter of the rate is found although its load is
-/// low. Method: TCP at 12 Mbit/s over a line that falls to 2.
+/// Goal: a link that has become slower than a quarter of the rate is found although its load is
+/// low. Method: TCP at 12 Mbit/s over a link that falls to 2.
 #[test]
 fn a_delay_that_lasts_beside_a_low_load_is_a_slow_line() {
     let mut autorate = Autorate::new(params(1_000_000, 12_000_000, 12_000_000));
@@ -381,8 +382,8 @@ fn a_delay_that_lasts_beside_a_low_load_is_a_slow_line() {
     assert!(autorate.bps <= 3_000_000 && modem.line.queued < 300 * MS, "{autorate:?}");
 }
 
-/// Goal: a line that falls to less than a sixteenth of the rate is found within seconds. Method:
-/// TCP at 22 Mbit/s or less, over a line that falls from 16 to 1; the floor is 2.
+/// Goal: a link that falls below a sixteenth of the rate is found within seconds. Method: TCP at 22
+/// Mbit/s or less over a link that falls from 16 to 1; the floor is 2.
 #[test]
 fn a_line_that_falls_far_leads_to_the_floor() {
     let mut autorate = Autorate::new(params(2_000_000, 12_000_000, 24_000_000));
@@ -398,8 +399,8 @@ fn a_line_that_falls_far_leads_to_the_floor() {
     assert!(found.is_some_and(|steps| steps < 800), "{found:?}: {autorate:?}");
 }
 
-/// Goal: another path under load is trusted if there was no excess on the last one, and goes down
-/// to the floor if there was.
+/// Goal: under load, a new path is trusted if there was no excess on the last one; otherwise the
+/// rate goes to the floor.
 #[test]
 fn a_new_path_under_load_is_trusted_after_calm() {
     for (last, state) in [(40, AutorateState::Growing), (140, AutorateState::BackingOff)] {
@@ -415,8 +416,8 @@ fn a_new_path_under_load_is_trusted_after_calm() {
     }
 }
 
-/// Goal: the delay of the path rises for good by three thresholds on a line that is full, and the
-/// rate comes back.
+/// Goal: the rate recovers when the delay of the path rises permanently by three thresholds, on a
+/// link that is full.
 #[test]
 fn a_path_that_has_become_longer_is_learned() {
     let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 20_000_000));
@@ -427,7 +428,7 @@ fn a_path_that_has_become_longer_is_learned() {
     let rates = run(&mut autorate, &mut modem, Nanos::from_secs(30), 3_000, 0, 100);
     assert!(rates.contains(&1_000_000), "it is taken for a queue at first");
     assert_eq!(autorate.bps, 20_000_000);
-    // At low load it is learned without a cut below the base.
+    // At low load the new delay is learned without a cut below the base.
     modem.path = Nanos(40 * MS);
     run(&mut autorate, &mut modem, Nanos::from_secs(60), 1_000, 0, 10);
     let base = autorate.bps;
@@ -455,15 +456,14 @@ fn a_clock_that_steps_back_begins_an_interval_anew() {
     let before = autorate.clone();
     assert_eq!(autorate.update(Nanos(5), u64::MAX), before.rate());
     assert_eq!(autorate, Autorate { since: Nanos(5), least: None, ..before });
-    // From here on time goes on.
+    // Time continues from here.
     autorate.delay_sample(Nanos(40 * MS));
     autorate.update(Nanos(5 + 200 * MS), 250_000);
     assert_eq!(autorate.state(), AutorateState::Growing);
 }
 
-/// Goal: a clock that leaps teaches the baseline no more than an interval in which little is sent.
-/// Method: a line that is full and has a standing queue; one call comes late by the clock, by more
-/// and more.
+/// Goal: a clock that jumps ahead moves the baseline no more than one interval of low load. Method:
+/// a full link with a standing queue; one call is late by the clock, by increasing amounts.
 #[test]
 fn a_clock_that_leaps_teaches_the_baseline_no_more_than_an_interval() {
     let after = |late: u64, bytes: u64| {
@@ -476,7 +476,7 @@ fn a_clock_that_leaps_teaches_the_baseline_no_more_than_an_interval() {
         (autorate.baseline().unwrap().0, autorate.bps)
     };
     let (idle, _) = after(0, 0);
-    // A tenth of the way: half of it a second.
+    // A tenth of the difference: half of it per second.
     assert_eq!(idle, 60 * MS);
     for late in [1, 199 * MS, 2_000 * MS, 86_400_000 * MS, u64::MAX] {
         for bytes in [0, 250_000] {
@@ -504,22 +504,22 @@ fn settings_that_make_no_sense_are_refused() {
     let said = |result: Result<_, AutorateError>| std::format!("{}", result.unwrap_err());
     let [stopped, unlimited] = [Rate::STOPPED, Rate::UNLIMITED];
     for (floor, base, ceiling, what) in [
-        (stopped, mbit(2), mbit(3), "floor of stopped"),
-        (mbit(1), unlimited, mbit(3), "base of unlimited"),
-        (mbit(1), mbit(2), unlimited, "ceiling of unlimited"),
+        (stopped, mbit(2), mbit(3), "floor: stopped"),
+        (mbit(1), unlimited, mbit(3), "base: unlimited"),
+        (mbit(1), mbit(2), unlimited, "ceiling: unlimited"),
     ] {
-        let range = "is no finite rate: accepted: 1000 to 400000000000 bit/s";
+        let range = "is not a finite rate (expected 1000 to 400000000000 bit/s)";
         assert_eq!(said(AutorateParams::new(floor, base, ceiling)), std::format!("{what} {range}"));
     }
     for (floor, base) in [(mbit(3), mbit(2)), (mbit(1), mbit(4))] {
-        let order = "ceiling of 3mbit: accepted: floor ≤ base ≤ ceiling";
-        let message = std::format!("floor of {floor}, base of {base}, {order}");
+        let order = "ceiling 3mbit: out of order (expected floor ≤ base ≤ ceiling)";
+        let message = std::format!("floor {floor}, base {base}, {order}");
         assert_eq!(said(AutorateParams::new(floor, base, mbit(3))), message);
     }
     let params = AutorateParams::new(mbit(1), mbit(1), mbit(1)).unwrap();
     for span in [Nanos::ZERO, Nanos(999_999), Nanos(60_000_000_001), Nanos::MAX] {
-        let range = "accepted: 1000000 to 60000000000 ns";
-        let message = std::format!("threshold of {} ns: {range}", span.0);
+        let range = "is out of range (expected 1000000 to 60000000000 ns)";
+        let message = std::format!("threshold {} ns {range}", span.0);
         assert_eq!(said(params.with_threshold(span)), message);
         assert_eq!(params.with_threshold(span), Err(AutorateError::Threshold(span)));
     }
@@ -528,8 +528,8 @@ fn settings_that_make_no_sense_are_refused() {
     }
 }
 
-/// Goal: the estimate is what the line carries, of arrivals that are even, in bursts, and with
-/// pauses. Method: packets of a line of 50 Mbit/s, each 240 µs; in the bursts every 8th gap is as
+/// Goal: the estimate is the rate of the link, for arrivals that are even, in bursts and with
+/// pauses. Method: packets of a link of 50 Mbit/s, 240 µs each; in the bursts every 8th gap is as
 /// long as eight packets and the others are short.
 #[test]
 fn arrivals_tell_the_rate_of_the_line() {
@@ -545,7 +545,7 @@ fn arrivals_tell_the_rate_of_the_line() {
         let mut arrivals = ArrivalRate::new();
         let mut now = 0;
         for packet in 0..20_000 {
-            // A pause of a second now and then.
+            // A pause of a second at intervals.
             now += gaps[packet % 8] + if packet % 5_000 == 4_999 { 1_000_000_000 } else { 0 };
             arrivals.arrived(Nanos(now), 1_500);
         }
@@ -556,7 +556,7 @@ fn arrivals_tell_the_rate_of_the_line() {
     }
 }
 
-/// Goal: the estimate follows a line that becomes faster at once, and one that becomes slower
+/// Goal: the estimate follows a link that becomes faster at once, and one that becomes slower
 /// within seconds.
 #[test]
 fn arrivals_follow_a_line() {
@@ -578,8 +578,8 @@ fn arrivals_follow_a_line() {
     assert!(run(&mut arrivals, 10_000_000, 15_000) < 11_000_000);
 }
 
-/// Goal: a caller that wakes up late, and reads at once what has come, sees the line as it is.
-/// Method: 8 Mbit/s of evenly spaced packets, read at turns of 1 to 20 ms.
+/// Goal: a caller that wakes up late and reads all arrivals at once gets the link's rate. Method: 8
+/// Mbit/s of evenly spaced packets, read every 1 to 20 ms.
 #[test]
 fn packets_that_are_read_at_once_are_no_faster_line() {
     let (spacing, packets) = (1_514 * 1_000, 20_000_u64);
@@ -589,7 +589,7 @@ fn packets_that_are_read_at_once_are_no_faster_line() {
         for packet in 0..packets {
             while read_at < packet * spacing {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                // Half as long to one and a half times as long.
+                // 0.5 to 1.5 times `turn`.
                 read_at += turn / 2 + (random >> 33) % turn;
             }
             arrivals.arrived(Nanos(read_at), 1_514);
@@ -599,10 +599,9 @@ fn packets_that_are_read_at_once_are_no_faster_line() {
     }
 }
 
-/// Goal: a line whose sender is late now and then, and makes up for it at once, is no faster line,
-/// however late the reader wakes up.
-/// Method: lines of 8 and 40 Mbit/s that stand still for 2 to 10 ms, each 20 to 220 ms, and then
-/// send what was due, a packet each 20 µs.
+/// Goal: a link whose sender is late at times and catches up at once is not taken for a faster
+/// link, however late the reader wakes up. Method: links of 8 and 40 Mbit/s that pause for 2 to 10
+/// ms, every 20 to 220 ms, and then send the packets due, one every 20 µs.
 #[test]
 fn a_line_that_makes_up_for_lateness_is_no_faster_line() {
     for (bps, turn) in [(8_000_000, 100_000), (40_000_000, 100_000), (40_000_000, 2_000_000)] {
@@ -634,9 +633,8 @@ fn a_line_that_makes_up_for_lateness_is_no_faster_line() {
     }
 }
 
-/// Goal: a window of a multiple of 2^32 ns is one of its length, and not of nothing (CAKE,
-/// 8a8946b). Method: packets so far apart, and a nanosecond more and less; the estimate is their
-/// rate.
+/// Goal: the length of a window of a multiple of 2^32 ns does not wrap to 0 (CAKE, 8a8946b).
+/// Method: packets with such gaps, and 1 ns more and less; the estimate is their rate.
 #[test]
 fn windows_of_multiples_of_2_to_the_32_nanoseconds_have_their_length() {
     for times in 1..=3_u64 {

@@ -1,4 +1,4 @@
-//! What the clock promises for any times, checked on random histories.
+//! Guarantees of the clock for any timestamps, checked on random sequences of operations.
 
 use conformance::twin::shaper_clock as twin;
 
@@ -7,23 +7,23 @@ use proptest::prelude::*;
 use sched_core::Nanos;
 use shaper::{Rate, Shaper};
 
-/// More than the longest catch-up of a history.
+/// More than the longest catch-up of a sequence.
 const BEGIN: u64 = 1 << 20;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: conformance::effort::effort(512, 4_096), failure_persistence: None, ..Default::default() })]
 
-    /// Goal: the clock is the one its definition describes, whatever happens to it.
-    /// Method: bytes become operations (packets, times forwards and backwards by any amount, new
-    /// rates, forced charges) on the shaper and on a twin in exact fractions, compared after each.
+    /// Goal: the clock equals its definition under any operations. Method: bytes become operations
+    /// (packets, time steps forwards and backwards by any amount, rate changes, forced charges) on
+    /// the shaper and on a reference model in exact fractions, compared after each.
     #[test]
     fn the_clock_is_its_definition(history in vec(any::<u8>(), 0..600)) {
         twin::compare(&history);
     }
 
-    /// Goal: only differences of times matter.
-    /// Method: a history that stays far from both ends of time is run again with all times shifted;
-    /// its departures shift with it. It begins later than lateness can reach back.
+    /// Goal: only differences of timestamps matter. Method: run a sequence that stays far from both
+    /// ends of time again with all timestamps shifted; its departures shift by the same amount. It
+    /// starts later than catch-up can reach back.
     #[test]
     fn shifting_all_times_shifts_the_departures(
         steps in vec((0_u8..16, 0_u64..1 << 32, 0_u32..2_000), 0..200),
@@ -60,11 +60,11 @@ proptest! {
         }
     }
 
-    /// Goal: in any span the line carries at most the rate's bytes and one packet.
-    /// Method: a hungry caller polls at arbitrary times and sends whenever it may. Between the
-    /// departures i and j, sent(i..j) · 8·10⁹ ≤ bps · (t_j − t_i + 1 + catch-up) for every pair at
-    /// once: compare each with the least of the earlier differences. A clock that stepped back
-    /// stands at its highest reading.
+    /// Goal: in any interval the link carries at most the bytes of the rate and one packet. Method:
+    /// a greedy caller polls at arbitrary times and sends whenever allowed. Between the departures
+    /// i and j, sent(i..j) · 8·10⁹ ≤ bps · (t_j − t_i + 1 + catch-up). This is checked for all
+    /// pairs at once, by comparing each departure with the minimum of the earlier differences. A
+    /// clock that steps back counts at its highest timestamp.
     #[test]
     fn no_span_carries_more_than_the_rate_and_one_packet(
         steps in vec((0_u8..8, any::<u64>(), 0_u32..70_000), 1..300),
@@ -96,12 +96,13 @@ proptest! {
         }
     }
 
-    /// Goal: in any span the line carries at most the integral of its rate and one packet. Method: a
-    /// hungry caller polls at arbitrary times, sends whenever it may, and changes the rate as it likes,
-    /// to stopped and unlimited too. Between the departures i and j, with R the integral of the rate,
-    /// sent(i..j) · 8·10⁹ ≤ R(t_j) − R(t_i) + rate(t_i) · (1 + catch-up), for every pair. To check all
-    /// pairs at once, compare each departure with the least of what the earlier ones allow. While a
-    /// clock steps back no time passes; what leaves while there is no limit bounds nothing.
+    /// Goal: in any interval the link carries at most the integral of its rate and one packet.
+    /// Method: a greedy caller polls at arbitrary times, sends whenever allowed, and changes the
+    /// rate arbitrarily, to stopped and unlimited too. Between the departures i and j, with R the
+    /// integral of the rate, sent(i..j) · 8·10⁹ ≤ R(t_j) − R(t_i) + rate(t_i) · (1 + catch-up).
+    /// This is checked for all pairs at once, by comparing each departure with the minimum of what
+    /// the earlier ones allow. A step back of the clock counts as no time passing; departures
+    /// without a rate limit have no bound.
     #[test]
     fn no_span_carries_more_than_the_integral_of_the_rate_and_one_packet(
         steps in vec((0_u8..13, any::<u64>(), 0_u32..70_000), 1..300),
@@ -141,11 +142,11 @@ proptest! {
         }
     }
 
-    /// Goal: take a line that is used as it says, over any history of rates. It is never ahead of the integral
-    /// of its rate by more than one packet, nor behind it by more than a nanosecond, and nothing adds up.
-    /// Method: a packet leaves whenever one is due; rates change at any instant while one is on the line, to
-    /// stopped too. At each departure all packets that left earlier are paid, in whole bits, and a nanosecond
-    /// earlier they are not.
+    /// Goal: with a caller that polls at `due`, and for any sequence of rates, the link is never
+    /// ahead of the integral of its rate by more than one packet, nor behind it by more than a
+    /// nanosecond, and errors do not accumulate. Method: a packet leaves whenever one is due; the
+    /// rate changes at any time while one is on the link, to stopped too. At each departure all
+    /// earlier packets are paid, in whole bits, and a nanosecond earlier they are not.
     #[test]
     fn any_history_of_rates_ends_on_the_exact_nanosecond(
         steps in vec((0_u32..70_000, vec((any::<u64>(), any::<u64>()), 0..4)), 1..300),
@@ -159,7 +160,7 @@ proptest! {
                 if line.is_open(Nanos(now)) {
                     continue;
                 }
-                // Within the time that the packet on the line still takes, or a second of a stop.
+                // Within the remaining time of the packet on the link, or a second of a stop.
                 let left = if line.due() == Nanos::MAX { 1_000_000_000 } else { line.due().0 - now };
                 let step = when % left;
                 integral += i128::from(line.rate().as_bits_per_second().unwrap()) * i128::from(step);
@@ -183,13 +184,13 @@ proptest! {
     }
 }
 
-/// A finite rate, its magnitude spread evenly over the range.
+/// Returns a finite rate, log-uniform over the range.
 fn some_rate(seed: u64) -> Rate {
     let bps = (1_000 + (seed >> 8) % 1_000) << (seed % 30);
     Rate::bits_per_second(bps.min(400_000_000_000)).unwrap()
 }
 
-/// One of those, stopped, or unlimited.
+/// Returns a finite rate, stopped or unlimited.
 fn any_rate(seed: u64) -> Rate {
     match seed % 8 {
         0 => Rate::STOPPED,
@@ -198,9 +199,9 @@ fn any_rate(seed: u64) -> Rate {
     }
 }
 
-/// Goal: changing the rate often forgives nothing.
-/// Method: the rate is 1 kbit/s and 1.5 Mbit/s, a millisecond each in turn, for two seconds; a
-/// packet of 1,500 bytes leaves whenever one may. The rate's integral is 187,625 bytes.
+/// Goal: frequent rate changes forgive nothing. Method: the rate alternates between 1 kbit/s and
+/// 1.5 Mbit/s every millisecond for two seconds; a packet of 1,500 bytes leaves whenever allowed.
+/// The integral of the rate is 187,625 bytes.
 #[test]
 fn a_rate_that_is_raised_again_and_again_carries_its_integral() {
     let [low, high] = [1, 1_500].map(|kbps| Rate::kilobits_per_second(kbps).unwrap());
@@ -219,9 +220,9 @@ fn a_rate_that_is_raised_again_and_again_carries_its_integral() {
     assert!(sent > integral - 1_500 && sent <= integral + 1_500, "{sent} bytes of {integral}");
 }
 
-/// Goal: a clock that steps back across a stop earns nothing at the rate after the stop.
-/// Method: a line that may catch up is stopped at 12 µs. The clock steps back by 2 µs, the line
-/// gets a fast rate, and a packet leaves. The time before 12 µs is not time at that rate.
+/// Goal: a clock that steps back across a stop gains nothing at the rate after the stop. Method: a
+/// link with catch-up is stopped at 12 µs. The clock steps back by 2 µs, the link gets a fast rate,
+/// and a packet leaves. Time before 12 µs does not count at that rate.
 #[test]
 fn a_clock_that_steps_back_across_a_stop_earns_nothing() {
     let rate = |mbps| Rate::megabits_per_second(mbps).unwrap();
@@ -230,14 +231,14 @@ fn a_clock_that_steps_back_across_a_stop_earns_nothing() {
     line.set_rate(Nanos(12_000), Rate::STOPPED);
     line.set_rate(Nanos(10_000), rate(8_000));
     assert!(line.is_open(Nanos(10_000)));
-    // A byte a nanosecond, counted from the stop.
+    // 1 byte per nanosecond, counted from the stop.
     line.charge(Nanos(10_000), 1_000);
     assert_eq!(line.due(), Nanos(13_000));
 }
 
-/// Goal: one wrong reading of the clock at a change does no lasting harm.
-/// Method: a line at 1 Mbit/s is told of a change at an instant far ahead; the next packet, and
-/// every one after, leave within a packet's time of when they would have.
+/// Goal: one wrong timestamp at a rate change does no lasting harm. Method: a link at 1 Mbit/s gets
+/// a rate change with a timestamp far ahead; the next packet and all later ones leave within one
+/// packet's time of when they would have.
 #[test]
 fn one_wrong_reading_at_a_change_is_soon_forgotten() {
     let rate = |mbps| Rate::megabits_per_second(mbps).unwrap();
@@ -265,7 +266,7 @@ fn one_wrong_reading_at_a_change_is_soon_forgotten() {
     }
 }
 
-/// Goal: the comparison above is not one of closed lines.
+/// Goal: the comparison above is not vacuous because links are closed.
 #[test]
 fn many_packets_leave_in_a_random_history() {
     let mut state = 1_u64;

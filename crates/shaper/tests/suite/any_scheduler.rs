@@ -1,4 +1,4 @@
-//! What a scheduler behind a line promises, checked on random operations.
+//! Guarantees of a scheduler behind a link, checked on random operations.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,10 +10,10 @@ fn ignore(_: Packet, _: DropReason) {}
 proptest! {
     #![proptest_config(ProptestConfig { cases: conformance::effort::effort(250, 2_000), failure_persistence: None, ..Default::default() })]
 
-    /// Goal: open with packets gives a packet; closed with packets names the very nanosecond at
-    /// which the next one leaves, after a step back of the clock once it was looked at; peek is the
-    /// next dequeue; the counters never notice rate or link. Method: random arrivals, times, rates
-    /// and links around a FIFO whose content is mirrored in a list.
+    /// Goal: an open link with packets queued returns a packet; a closed one names the exact
+    /// nanosecond at which the next packet leaves, also after a clock step once a dequeue has seen
+    /// it; `peek` equals the next dequeue; the counters do not depend on rate and overhead. Method:
+    /// random arrivals, times, rates and overheads around a FIFO, mirrored in a list.
     #[test]
     fn a_shaped_queue_gives_the_next_packet_exactly_when_it_said(
         steps in vec((0_u8..12, any::<u64>()), 1..200),

@@ -1,4 +1,4 @@
-//! The length on the wire over the whole grid of settings, against its definition.
+//! Length on the wire over the whole grid of settings, compared with its definition.
 
 use conformance::effort::effort;
 use shaper::{Framing, Layer, Overhead};
@@ -6,8 +6,8 @@ use shaper::{Framing, Layer, Overhead};
 const FRAMINGS: [Framing; 6] =
     [Framing::None, Framing::Atm, Framing::Ptm, Framing::PtmPaper, Framing::Gem, Framing::Xgem];
 
-/// What a packet of `len` bytes takes, in signed arithmetic with divisions. `layers` from the
-/// inside out.
+/// Returns the length on the wire of `len` bytes, in signed arithmetic with divisions; `layers`
+/// from the inside out.
 fn defined(
     framing: Framing,
     (overhead, mpu, header): (i32, u32, u8),
@@ -35,10 +35,10 @@ fn defined(
     }
 }
 
-/// Goal: no setting wraps, shrinks a longer packet, or leaves the bounds.
-/// Method: overhead × minimum × framing × header × layers × length. At full depth these are every
-/// overhead, every minimum and every length to 1,600 (10⁹ lengths on the wire, 20 s), else a sample
-/// that contains the ends of each range.
+/// Goal: no setting wraps, shrinks a longer packet, or exceeds the bounds. Method: overhead ×
+/// minimum × framing × header × layers × length. Full depth covers all overheads, minimums and
+/// lengths to 1,600 (10⁹ lengths on the wire, 20 s); otherwise a sample with both ends of each
+/// range.
 #[test]
 fn every_setting_in_range_is_monotone_and_bounded() {
     let minimum = Layer { inside: 3, least: 60, multiple: 1, outside: 1 };
@@ -51,7 +51,7 @@ fn every_setting_in_range_is_monotone_and_bounded() {
     let (overheads, minima) = (effort(20, 1), effort(32, 1));
     let mut lengths = 0_u64;
     for (framing, layers) in FRAMINGS.into_iter().flat_map(|f| inside.map(|layers| (f, layers))) {
-        // The grid of layers is as fine in what layers change.
+        // Coarser with layers, except in what layers change.
         let coarse = if layers.is_empty() { 1 } else { 8 };
         for overhead in
             (Overhead::MIN_OVERHEAD..=Overhead::MAX_OVERHEAD).step_by(overheads * coarse)
@@ -60,7 +60,7 @@ fn every_setting_in_range_is_monotone_and_bounded() {
                 let header = if (overhead + mpu as i32) % 2 == 0 { 14 } else { 0 };
                 let link = Overhead::new(framing, overhead, mpu).unwrap().for_frames(header);
                 let carried = layers.iter().rev().try_fold(link, |l, layer| l.carrying(*layer));
-                // Beyond the range of overheads there is no such link.
+                // No such link: the overhead is out of range.
                 let Ok(link) = carried else { continue };
                 let mut previous = 0;
                 for len in 0..=1_600 {
@@ -78,8 +78,8 @@ fn every_setting_in_range_is_monotone_and_bounded() {
     assert!(lengths > 1_000_000, "{lengths}");
 }
 
-/// Goal: the same for lengths that no link carries. Method: powers of two and their neighbours, to
-/// the largest.
+/// Goal: lengths that no link carries saturate and stay monotone. Method: powers of two and their
+/// neighbours, up to the maximum.
 #[test]
 fn every_framing_saturates_and_stays_monotone() {
     for framing in FRAMINGS {

@@ -1,12 +1,12 @@
-//! The length on the wire, against what a deployed shaper charges.
+//! Length on the wire, compared with a deployed shaper.
 
 use shaper::Overhead;
 
-/// Goal: a setting pasted from an existing gateway charges the same bytes here.
-/// Method: `golden/framing.tsv` holds what Linux 6.1's CAKE charges. Every row (link options) ×
-/// every column (IP length) is compared, once with frames of 14 bytes more than the IP length, as
-/// a device reports them, and, where the header does not count, once with IP lengths. What the
-/// options resolve to is compared as well.
+/// Goal: a setting pasted from an existing gateway charges the same bytes here. Method:
+/// `golden/framing.tsv` has the bytes that CAKE in Linux 6.1 charges. Compare every row (link
+/// options) × every column (IP length), with frames 14 bytes longer than the IP length, as a device
+/// reports them, and, where the header does not count, also with IP lengths. Compare the resolved
+/// options as well.
 #[test]
 fn every_cell_of_the_recorded_table_is_reproduced() {
     let table = include_str!("../golden/framing.tsv");
@@ -50,8 +50,8 @@ fn every_cell_of_the_recorded_table_is_reproduced() {
     assert_eq!(cells, 29 * 38);
 }
 
-/// Goal: the page for operators is true. Method: each row of its table of links, whose words are
-/// read.
+/// Goal: the page for operators is correct. Method: parse the keywords in each row of its table of
+/// links.
 #[test]
 fn the_page_has_the_bytes_that_are_charged() {
     let page = include_str!("../../../../docs/guide/framing.md");

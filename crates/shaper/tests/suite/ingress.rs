@@ -1,4 +1,4 @@
-//! A line that is charged what is dropped.
+//! Links that charge drops (ingress).
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use shaper::{Overhead, Rate, Shaped, Shaper};
 const LINK: Overhead = Overhead::PPPOE_LLCSNAP;
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// Two flows, up to 32 packets, and CoDel with a target so low that it drops often.
+/// Returns two flows for up to 32 packets, with CoDel at a target so low that it drops often.
 fn queues() -> impl Scheduler {
     let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
     drr.add_all(1_500).unwrap();
@@ -25,7 +25,7 @@ fn line(bps: u64) -> Shaper {
     Shaper::new(Rate::bits_per_second(bps).unwrap()).with_catch_up(Nanos::ZERO)
 }
 
-/// Bytes on the wire of what is dropped.
+/// Returns the bytes on the wire of a dropped packet.
 fn wire_len(packet: Packet) -> u64 {
     LINK.wire_len(packet.len).into()
 }
@@ -33,11 +33,11 @@ fn wire_len(packet: Packet) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: conformance::effort::effort(250, 4_000), failure_persistence: None, ..Default::default() })]
 
-    /// Goal: departures pay for what is dropped, at most half of their own length each; after a
-    /// second all that has arrived is forgiven; what leaves never exceeds the rate. Method: random
-    /// arrivals, departures, evictions and rates, stopped too, beside a line and a debt that are
-    /// charged manually; and between any two departures, the integral of the rate, what it carries
-    /// in a nanosecond, and a packet.
+    /// Goal: departures pay for drops, at most half of their own length each; after a second
+    /// everything that has arrived is forgiven; departures never exceed the rate. Method: random
+    /// arrivals, departures, evictions and rates, stopped too, beside a link and a debt that are
+    /// charged manually; between any two departures the bound is the integral of the rate, what it
+    /// carries in a nanosecond, and a packet.
     #[test]
     fn departures_pay_for_what_is_dropped(
         steps in vec((0_u8..14, any::<u64>()), 1..400),
@@ -56,15 +56,14 @@ proptest! {
             let before = now;
             let bps = i128::from(paid.rate().as_bits_per_second().unwrap());
             let mut left = None;
-            // Idle time pays what it can carry as a whole, and nothing is forgiven beforehand that
-            // is not queued.
+            // Idle time pays the whole debt if it can, and credit never exceeds what is queued.
             let after_idle_time = |shaped: &Shaped<_>, paid: &mut Shaper, now, debt| {
                 let owed = u32::try_from(debt).unwrap_or(0);
                 let is_carried = paid.due().plus(paid.rate().time_of(owed)) <= now;
                 if Scheduler::backlog(shaped).packets > 0 || debt >= 0 && !is_carried {
                     return debt;
                 }
-                // Before now: at an instant at which the line is closed.
+                // A timestamp in the past, at which the link is closed.
                 paid.charge(Nanos::ZERO, owed);
                 0
             };
@@ -109,7 +108,7 @@ proptest! {
             }
             let queued = i128::from(shaped.backlog().bytes);
             if lost > 0 && paid.rate() != Rate::STOPPED {
-                // The packet that left was told of drops before it.
+                // Drops of this dequeue came before the packet that left.
                 debt = debt.max(-queued - i128::from(lost)) + i128::from(lost);
             }
             if let Some(wire) = left {
@@ -136,9 +135,9 @@ proptest! {
         }
     }
 
-    /// Goal: a burst in bytes is the bound, at any rate. Method: as for the catch-up, a hungry caller polls at arbitrary
-    /// times and changes the rate as it likes; between any two departures the line carries at most the integral of its
-    /// rate, the burst, and a packet.
+    /// Goal: a burst in bytes is the bound at any rate. Method: a greedy caller polls at arbitrary
+    /// times and changes the rate arbitrarily; between any two departures the link carries at most
+    /// the integral of its rate, the burst, and a packet.
     #[test]
     fn no_span_carries_more_than_the_integral_the_burst_and_one_packet(
         steps in vec((0_u8..12, any::<u64>(), 0_u32..70_000), 1..300),
@@ -176,14 +175,14 @@ proptest! {
     }
 }
 
-/// A link of 100 Mbit/s at first, packets of 1,250 bytes at a constant rate, and what has left.
+/// A link of 100 Mbit/s at first, packets of 1,250 bytes at a constant rate, and the departures.
 struct Load<S> {
     shaped: Shaped<S>,
     now: Nanos,
     next: Nanos,
     handle: u32,
     left: u64,
-    /// The longest time between two departures.
+    /// Longest time between two departures.
     gap: Nanos,
 }
 
@@ -194,7 +193,7 @@ impl<S: Scheduler> Load<S> {
         Self { shaped, now, next: now, handle: 0, left: 0, gap }
     }
 
-    /// Bits a second that leave in `span`, with `offered` megabits a second on the way.
+    /// Runs for `span` with a load of `offered` Mbit/s; returns the departures in bit/s.
     fn run(&mut self, span: Nanos, offered: u64) -> u64 {
         self.left = 0;
         self.gap = Nanos::ZERO;
@@ -225,9 +224,9 @@ fn fifo() -> impl Scheduler {
 
 const MEGA: u64 = 1_000_000;
 
-/// Goal: senders that do not react cannot stop the link. Method: ten times the rate for three
-/// seconds, after ten seconds at the rate. Two thirds of it leave, and never is a packet later than
-/// one and a half times the time it takes.
+/// Goal: unresponsive senders cannot stop the link. Method: ten times the rate for three seconds,
+/// after ten seconds at the rate. Two thirds of the rate leave, and no packet takes more than 1.5
+/// times its own time.
 #[test]
 fn two_thirds_of_the_rate_leave_in_a_flood() {
     let mut load = Load::new(fifo());
@@ -237,8 +236,8 @@ fn two_thirds_of_the_rate_leave_in_a_flood() {
     assert!(load.gap <= Nanos::from_micros(150), "{:?}", load.gap);
 }
 
-/// Goal: a load that fits has its rate a second after a flood, as documented. Method: 300 Mbit/s
-/// for three seconds on a link of 100, then nine tenths of the rate, with the rate as it was,
+/// Goal: a load that fits gets its rate one second after a flood, as documented. Method: 300 Mbit/s
+/// for three seconds on a link of 100, then nine tenths of the rate, with the rate unchanged,
 /// halved, or cut to a tenth.
 #[test]
 fn a_load_that_fits_has_its_rate_a_second_after_a_flood() {
@@ -252,7 +251,7 @@ fn a_load_that_fits_has_its_rate_a_second_after_a_flood() {
     }
 }
 
-/// One flow with room for 2,000 packets, and CoDel.
+/// Returns one flow of up to 2,000 packets, with CoDel.
 fn standing_queue() -> impl Scheduler {
     let mut drr = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
     drr.add_all(1_500).unwrap();
@@ -261,11 +260,11 @@ fn standing_queue() -> impl Scheduler {
     FlowQueues::with_parts(drr, codel, queues, packets, [], Limits::packets(2_000))
 }
 
-/// Goal: from a second after a flood on, departures and drops together take the rate, so that the
-/// queue which the flood has left shrinks by what a load leaves of the rate, although CoDel drops
-/// from it; two thirds of the rate leave meanwhile, and the load has its rate once it is empty.
-/// Method: floods of a tenth above the rate, one and a half and three times the rate, then nine
-/// tenths of the rate: as it was, halved, or cut to a tenth.
+/// Goal: from one second after a flood, departures and drops together use the rate, so that the
+/// queue left by the flood drains with what the load leaves of the rate, although CoDel drops from
+/// it; meanwhile two thirds of the rate leave, and the load gets its rate once the queue is empty.
+/// Method: floods of 1.1, 1.5 and 3 times the rate, then nine tenths of the rate, with the rate
+/// unchanged, halved, or cut to a tenth.
 #[test]
 fn a_queue_that_a_flood_has_left_drains_at_the_rate() {
     let slot = Nanos::from_millis(500);
@@ -294,9 +293,9 @@ fn a_queue_that_a_flood_has_left_drains_at_the_rate() {
     assert!(least < 90, "no drop was charged");
 }
 
-/// Goal: what was dropped closes the link at no change. Method: in a flood, the line is set again,
-/// or ingress is turned off and on; a packet leaves no later than one and a half times its time
-/// after it.
+/// Goal: no change of settings closes the link because of earlier drops. Method: in a flood,
+/// replace the shaper, or turn ingress off and on; the next packet leaves within 1.5 times its own
+/// time.
 #[test]
 fn no_change_closes_the_link_after_a_flood() {
     let changes: [fn(&mut Shaped<_>); 3] = [
@@ -316,9 +315,9 @@ fn no_change_closes_the_link_after_a_flood() {
     }
 }
 
-/// Goal: drops by [`Scheduler::evict`], which has no timestamp, make no burst. Method: a link at 50
-/// Mbit/s is idle or stopped for 30 seconds; of packets that come then, and of which a third is
-/// evicted, one leaves at once.
+/// Goal: drops by [`Scheduler::evict`], which has no timestamp, cause no burst. Method: a link at
+/// 50 Mbit/s is idle or stopped for 30 seconds; packets arrive, a third of them are evicted, and
+/// one leaves at once.
 #[test]
 fn evictions_after_idle_time_make_no_burst() {
     for stopped in [false, true] {
@@ -345,10 +344,9 @@ fn evictions_after_idle_time_make_no_burst() {
     }
 }
 
-/// Goal: idle time pays for what the link can carry in it, and not for the same drops again and
-/// again. Method: packets that no queue has room for come at once, ten times 10 ms on the link,
-/// after it was idle for 25 ms. Two are paid for, and the packet that leaves then pays for half its
-/// length of the others, as do the next.
+/// Goal: idle time pays once for the drops that the link can carry in it. Method: after 25 ms of
+/// idle time, ten packets of 10 ms each are rejected. Two are paid for. The packet that leaves then
+/// pays for half its length of the others, and so do the next.
 #[test]
 fn idle_time_pays_once() {
     let tail_drop = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::bytes(1_000));
@@ -374,8 +372,8 @@ fn idle_time_pays_once() {
     assert_eq!(send(&mut shaped, at), Nanos::from_millis(8));
 }
 
-/// Goal: what the caller itself takes out is no congestion. Method: a full queue is drained, and
-/// limits are lowered.
+/// Goal: packets that the caller removes are not charged. Method: drain a full queue, and lower the
+/// limits.
 #[test]
 fn what_no_sender_caused_is_not_charged() {
     let mut shaped = Shaped::new(queues(), line(8_000_000), LINK).ingress(true);

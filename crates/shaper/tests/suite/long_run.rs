@@ -1,15 +1,16 @@
-//! The shaper drifts by nothing, at more than two hundred rates.
+//! The shaper does not drift, at more than two hundred rates.
 
 use conformance::effort::effort;
 use sched_core::Nanos;
 use shaper::{Rate, Shaper};
 
-/// A sequence of packet lengths, the same on every machine; 40 to 1,567 bytes.
+/// A reproducible sequence of packet lengths, 40 to 1,567 bytes.
 struct Lengths(u64);
 
 impl Lengths {
     fn next(&mut self) -> u32 {
-        // Knuth's 64-bit linear congruential generator (MMIX); the high bits are the good ones.
+        // Knuth's 64-bit linear congruential generator (MMIX); use the high bits, which are the
+        // good ones.
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         40 + ((self.0 >> 40) % 1_528) as u32
@@ -20,12 +21,13 @@ fn line(bps: u64) -> Shaper {
     Shaper::new(Rate::bits_per_second(bps).unwrap())
 }
 
-/// ⌈bytes · 8·10⁹ / bps⌉.
+/// Returns ⌈bytes · 8·10⁹ / bps⌉.
 fn exact_nanos(bytes: u128, bps: u64) -> u64 {
     u64::try_from((bytes * 8_000_000_000).div_ceil(bps.into())).unwrap()
 }
 
-/// Rates at which shapers have failed (whole nanoseconds per byte, 32-bit rates), and both ends.
+/// Rates at which shapers have failed (whole nanoseconds per byte, 32-bit rates), and both ends of
+/// the range.
 const NOTORIOUS: [u64; 10] = [
     1_000,
     750_000_000,
@@ -39,7 +41,8 @@ const NOTORIOUS: [u64; 10] = [
     400_000_000_000,
 ];
 
-/// The notorious rates, primes and neighbours of round numbers, and the range in steps of 10 %.
+/// Returns the notorious rates, primes and neighbours of round numbers, and the range in steps of
+/// 10 %.
 fn rates() -> Vec<u64> {
     let mut rates = NOTORIOUS.to_vec();
     rates.extend([
@@ -67,8 +70,8 @@ fn rates() -> Vec<u64> {
     rates
 }
 
-/// After every one of the first 1,000 packets, every 2¹⁶th and the last, the line must be due at
-/// the exact instant, rounded up, that the sum of all bytes gives in 128 bits.
+/// Checks after each of the first 1,000 packets, every 2¹⁶th and the last that the link is due at
+/// the exact time of all bytes, computed in 128 bits and rounded up.
 fn run_backlogged(bps: u64, packets: u32) {
     let (mut line, mut lengths, mut bytes) = (line(bps), Lengths(bps), 0_u64);
     for packet in 1..=packets {
@@ -82,11 +85,10 @@ fn run_backlogged(bps: u64, packets: u32) {
     }
 }
 
-/// Goal: no rate drifts, and none is a nanosecond early.
-/// Method: a backlogged line is polled when it says. The notorious rates run ten million packets at
-/// full depth and half a million else. The others run a hundred thousand, because a wrong remainder
-/// would show within a few packets, or `FREEBOARD_PACKETS`: with ten million the test takes half a
-/// minute.
+/// Goal: no rate drifts, and none is a nanosecond early. Method: a backlogged link is polled at
+/// `due`. The notorious rates run ten million packets at full depth, otherwise half a million. The
+/// others run a hundred thousand, because a wrong remainder shows within a few packets, or
+/// `FREEBOARD_PACKETS`: with ten million the test takes half a minute.
 #[test]
 fn a_backlogged_line_ends_on_the_exact_nanosecond_at_any_rate() {
     let rates = rates();
@@ -102,8 +104,8 @@ fn a_backlogged_line_ends_on_the_exact_nanosecond_at_any_rate() {
     }
 }
 
-/// Goal: an idle line saves nothing and loses nothing, also over gaps where 32-bit clocks wrap.
-/// Method: bursts of 100 packets between gaps; each burst must take its exact time from its start.
+/// Goal: an idle link saves nothing and loses nothing, also over gaps in which 32-bit clocks wrap.
+/// Method: bursts of 100 packets between gaps; each burst takes its exact time from its start.
 #[test]
 fn every_busy_period_starts_anew() {
     for bps in [1_000_000, 750_000_000, 4_294_967_291, 400_000_000_000] {
@@ -123,9 +125,9 @@ fn every_busy_period_starts_anew() {
     }
 }
 
-/// Goal: a caller that polls every microsecond gets the rate, neither less nor more.
-/// Method: 20 simulated seconds, or one, with a full queue at rates where a packet takes many
-/// polls, about one, and less than one; bytes sent = rate · t, to within one packet.
+/// Goal: a caller that polls every microsecond gets exactly the rate. Method: 20 simulated seconds
+/// at full depth, otherwise one, with a full queue, at rates at which a packet takes many polls,
+/// about one, and less than one; bytes sent = rate · t, to within one packet.
 #[test]
 fn a_coarse_timer_costs_no_rate_if_the_line_may_catch_up() {
     const LEN: u32 = 1_514;

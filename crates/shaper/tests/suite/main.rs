@@ -1,4 +1,4 @@
-//! The clock, the framing and shaped schedulers, from outside.
+//! Tests of the clock, the framing and shaped schedulers through the public interface.
 
 mod any_history;
 mod any_scheduler;

@@ -1,47 +1,47 @@
-//! Packets built from a description, with the answer the parser owes for every prefix of them.
+//! Packets built from a description, with the expected result of the parser for every prefix.
 //!
-//! The answers come out of the construction, field by field; nothing here reads a packet.
+//! The results come from the construction, field by field; nothing here reads a packet.
 
 use flowhash::{Ending, FlowKey, Ip, Parsed, Transport};
 
-/// The upper 4 and the lower 16 bits of the flow label of every IPv6 packet.
+/// Upper 4 and lower 16 bits of the flow label of every IPv6 packet.
 pub(crate) const FLOW_LABEL: [u16; 2] = [5, 0x0607];
 
-/// One IPv6 extension header, or in IPv4 an authentication header.
+/// An IPv6 extension header, or an authentication header in IPv4.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extension {
-    /// Hop-by-hop (0), routing (43) or destination options (60), with the length field given.
+    /// Hop-by-hop (0), routing (43) or destination options (60), with this length field.
     Options(u8, u8),
-    /// An authentication header with the length field given.
+    /// Authentication header with this length field.
     Authentication(u8),
-    /// A fragment header of a whole packet: offset 0, no more fragments.
+    /// Fragment header of a whole packet: offset 0, no more fragments.
     Atomic,
 }
 
-/// What follows the last extension header.
+/// Contents after the last extension header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Upper {
-    /// A protocol that begins with two ports, or what fills their place.
+    /// Protocol that starts with two ports, or their replacement.
     Ports(u8, u16, u16),
-    /// An ICMP (1) or ICMPv6 (58) message: protocol, type, code, the two bytes after the checksum.
+    /// ICMP (1) or ICMPv6 (58) message: protocol, type, code, the two bytes after the checksum.
     Icmp(u8, u8, u8, u16),
-    /// A protocol without ports.
+    /// Protocol without ports.
     Other(u8),
-    /// A fragment: its offset in units of 8 bytes and whether more follow.
+    /// Fragment: its protocol, its offset in units of 8 bytes, and whether more follow.
     Fragment(u8, u16, bool),
 }
 
-/// The network layer.
+/// Network layer of a packet.
 #[derive(Clone, Debug)]
 pub(crate) enum Network {
     V4 { src: [u8; 4], dst: [u8; 4], options: u8 },
     V6 { src: [u8; 16], dst: [u8; 16] },
 }
 
-/// A packet to build.
+/// Description of a packet to build.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
-    /// `None` for raw IP; else MAC addresses and the tags' identifiers.
+    /// MAC addresses and identifiers of the tags; `None` for raw IP.
     pub(crate) link: Option<([u8; 6], [u8; 6], Vec<u16>)>,
     pub(crate) network: Network,
     pub(crate) traffic_class: u8,
@@ -51,18 +51,18 @@ pub(crate) struct Packet {
     pub(crate) payload: u8,
 }
 
-/// A built packet.
+/// A packet with its expected results.
 pub(crate) struct Built {
     pub(crate) bytes: Vec<u8>,
-    /// In rising order: with fewer bytes than this, the answer is this (if no smaller row
-    /// applies).
+    /// Results for truncated packets, in ascending order: the result of the first row with more
+    /// bytes than are left applies.
     pub(crate) cuts: Vec<(usize, Parsed)>,
-    /// The answer for all of it.
+    /// Result for the whole packet.
     pub(crate) whole: Parsed,
 }
 
 impl Built {
-    /// The answer owed for the first `length` bytes.
+    /// Returns the expected result for the first `length` bytes.
     pub(crate) fn answer(&self, length: usize) -> Parsed {
         let cut = self.cuts.iter().find(|(needed, _)| length < *needed);
         cut.map_or(self.whole, |(_, answer)| *answer)
@@ -112,12 +112,12 @@ pub(crate) fn build(packet: &Packet) -> Built {
         let ip = Ip::new(offset, packet.traffic_class, upper_offset);
         Parsed::new(packet.network.key(transport), Some(ip), None, ending)
     };
-    // Where there are no ports, a flow label has their place.
+    // A flow label replaces the ports if there are none.
     let [src_port, dst_port] = if v6 { FLOW_LABEL } else { [0, 0] };
     let stopped =
         |protocol, ending, at| answer(Transport { protocol, src_port, dst_port }, ending, at);
 
-    // What comes after the fixed header, and the protocol number that announces it.
+    // Bytes after the fixed header, and the protocol number that announces them.
     let mut rest: Vec<u8> = Vec::new();
     let mut numbers: Vec<u8> = packet.extensions.iter().map(|e| e.number()).collect();
     if let (Upper::Fragment(..), true) = (packet.upper, v6) {
@@ -220,7 +220,7 @@ impl Extension {
         let (length, size) = match self {
             Self::Options(_, length) => (length, 8 + 8 * usize::from(length)),
             Self::Authentication(length) => (length, 8 + 4 * usize::from(length)),
-            // The reserved byte and the two reserved bits are set, to be ignored.
+            // The reserved byte and the two reserved bits are set, and must be ignored.
             Self::Atomic => return vec![next, 0xff, 0, 0x06, 1, 2, 3, 4],
         };
         let mut body = vec![0x77; size];
