@@ -57,13 +57,13 @@ pub(crate) struct Config {
     pub(crate) up: Rate,
     pub(crate) down: Rate,
     pub(crate) share: Sharing,
-    pub(crate) link: Overhead,
+    pub(crate) framing: Overhead,
     pub(crate) handling: Handling,
     pub(crate) follow: Follow,
     /// Whether hosts are those behind the machine's own translation of addresses.
     pub(crate) nat: bool,
     pub(crate) stats: Option<PathBuf>,
-    pub(crate) stats_every: u64,
+    pub(crate) stats_interval: u64,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) user: String,
     /// What a host on the LAN side is.

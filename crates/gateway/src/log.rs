@@ -38,8 +38,9 @@ pub(crate) fn say(text: &str) {
     let left_out = LEFT_OUT.swap(0, Ordering::Relaxed);
     let mut text = line(text);
     if left_out > 0 {
-        text = line(&format!("{left_out} lines were left out, since these lines are not read"))
-            + &text;
+        text = line(&format!(
+            "{left_out} messages were dropped because standard error is not being read"
+        )) + &text;
     }
     if !outlet.put(&text) {
         LEFT_OUT.fetch_add(left_out + 1, Ordering::Relaxed);
@@ -49,7 +50,7 @@ pub(crate) fn say(text: &str) {
 /// Prints a report on standard output.
 pub(crate) fn print(report: &str) {
     if !STANDARD_OUTPUT.get_or_init(|| Outlet::new(io::stdout())).put(report) {
-        say("a report was left out, since standard output is not read");
+        say("a report was dropped because standard output is not being read");
     }
 }
 

@@ -281,7 +281,7 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
     let wan = named(&place.wan).map_err(missing("--wan"))?;
     if is_same(&place.lan, &place.wan) {
         return Err(Failure::Refused(format!(
-            "--wan {:?}: is the device of --lan; two are needed",
+            "--wan {:?}: same device as --lan (expected another one)",
             place.wan
         )));
     }
@@ -292,8 +292,8 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
     let is_in_the_way = |of: &&Use| of.on() != device.name || matches!(of, Use::Port { .. });
     if let Some(of) = in_use.iter().find(is_in_the_way) {
         let bridge = match of {
-            Use::Port { master, .. } => format!(", or name {master}"),
-            Use::Address { on, .. } => format!(", or name {on}"),
+            Use::Port { master, .. } => format!(", or use {master}"),
+            Use::Address { on, .. } => format!(", or use {on}"),
         };
         return Err(refused(format!("{} {of}; run: {}{bridge}", of.on(), of.stop())));
     }
@@ -301,7 +301,7 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
         if in_use.is_empty() {
             let options = place.options();
             say(&format!(
-                "{}: {} is set up already; start the gateway with {options}",
+                "{}: {} already exists; start the gateway with {options}",
                 device.name, inside.name
             ));
             return Ok(());
@@ -314,7 +314,7 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
         return Err(refused("not an Ethernet device".to_owned()));
     }
     if lies_on(other, device) {
-        return Err(refused(format!("{} is a part of it", other.name)));
+        return Err(refused(format!("{} lies on top of it", other.name)));
     }
     let belongings = Belongings::of(device).map_err(refused)?;
     let record = Record::of(device);
@@ -325,15 +325,15 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
             None => Ok(()),
         };
         let back = match back {
-            Ok(()) => "all is as it was".to_owned(),
-            Err(why) => format!("taking it back failed too: {why}"),
+            Ok(()) => "all changes were undone".to_owned(),
+            Err(why) => format!("undoing the changes failed too: {why}"),
         };
         return Err(refused(format!("{why}; {back}")));
     }
     let (inside, options) = (place.inside(), place.options());
     say(&format!(
-        "{}: {belongings} moved to {inside}; start the gateway with {options}; programs and firewall rules that name {} \
-         for this machine's own traffic have to name {inside}",
+        "{}: {belongings} moved to {inside}; start the gateway with {options}; for this machine's own traffic, change {} to \
+         {inside} in programs and firewall rules",
         device.name, device.name,
     ));
     Ok(())
@@ -389,7 +389,7 @@ fn build(
 pub(crate) fn take_back(place: &Place) -> Result<(), Failure> {
     let device = named(place.device()).ok();
     let Some((inside, record)) = pair(place, device.as_ref()) else {
-        say(&format!("{}: nothing is set up", place.device()));
+        say(&format!("{}: nothing to remove", place.device()));
         return Ok(());
     };
     let failed = |why: String| Failure::Missing(format!("{}: {why}", inside.name));
@@ -399,7 +399,7 @@ pub(crate) fn take_back(place: &Place) -> Result<(), Failure> {
         Some(device) => {
             say(&format!("{}: {belongings} moved back from {}", device.name, inside.name))
         }
-        None => say(&format!("{}: removed; {} is gone", inside.name, place.device())),
+        None => say(&format!("{}: removed; {} no longer exists", inside.name, place.device())),
     }
     Ok(())
 }

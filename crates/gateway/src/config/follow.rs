@@ -87,7 +87,7 @@ impl RawOptions {
             {
                 let word = if heading == Heading::Up { &self.up } else { &self.down };
                 let why = format!(
-                    "not available with {beside} (expected {LEAST_RATE} to {MOST_RATE}, as 10mbit)"
+                    "not available with {beside} (expected {LEAST_RATE} to {MOST_RATE}, such as 10mbit)"
                 );
                 return Err(self.not_with(&format!("--{}", heading.name()), word, &why));
             }
@@ -136,7 +136,7 @@ impl RawOptions {
             ));
         }
         if by_arrivals && follow.by_arrivals.is_none() {
-            let why = "not available without --down-min, below which the rate never is";
+            let why = "not available without --down-min";
             return Err(self.not_with("--autorate-ingress", &self.autorate_ingress, why));
         }
         if !is_on && let Some(word) = &self.autorate_delay {
@@ -154,8 +154,8 @@ impl RawOptions {
 fn reflectors(option: &str, word: &str) -> Result<Vec<IpAddr>, String> {
     let refused = || {
         format!(
-            "{option} {word:?}: not accepted (expected 1 to {MOST_REFLECTORS} addresses that \
-             answer ping, with commas between them, or off); none of one link only, as fe80::1 is"
+            "{option} {word:?}: invalid value (expected 1 to {MOST_REFLECTORS} comma-separated \
+             addresses that answer ping, or off; no link-local ones such as fe80::1)"
         )
     };
     if word == "off" {
@@ -173,7 +173,7 @@ fn reflectors(option: &str, word: &str) -> Result<Vec<IpAddr>, String> {
         |(at, address): &(usize, &IpAddr)| all.iter().take(*at).any(|seen| seen == *address);
     match all.iter().enumerate().find(is_seen) {
         Some((_, address)) => {
-            Err(format!("{option} {word:?}: has {address} twice (expected each address once)"))
+            Err(format!("{option} {word:?}: {address} is given twice (expected each address once)"))
         }
         None => Ok(all),
     }

@@ -185,13 +185,13 @@ pub(crate) fn rtt_word(rtt: Rtt) -> String {
 pub(super) fn rtt(option: &str, word: &str) -> Result<Rtt, String> {
     word.parse().map_err(|_| {
         if !word.is_empty() && word.bytes().all(|digit| digit.is_ascii_digit()) {
-            return format!("{option} {word:?}: has no unit (expected such as {word}ms)");
+            return format!("{option} {word:?}: missing unit (expected for example {word}ms)");
         }
         let presets: Vec<&str> = Rtt::PRESETS.iter().map(|(word, _)| *word).collect();
         let presets = presets.join(", ");
         format!(
-            "{option} {word:?}: not accepted (expected {presets}, or 20480ns to 8589934591ns, \
-             as 30ms); for ends beyond that --aqm none"
+            "{option} {word:?}: invalid value (expected {presets}, or 20480ns to 8589934591ns, \
+             such as 30ms); for longer round trips use --aqm none"
         )
     })
 }
@@ -224,9 +224,8 @@ impl RawOptions {
                 "--ack-filter",
                 &self.ack_filter,
                 &format!(
-                    "not available with --queue fifo (expected off); the filter looks at the \
-                     last {} packets of a queue, and there \
-                     those of all flows stand in one",
+                    "not available with --queue fifo (expected off); the filter only searches the \
+                     last {} packets of a queue, which in a FIFO belong to all flows",
                     AckFilter::REACH
                 ),
             ));
@@ -309,7 +308,7 @@ impl RawOptions {
             Some(_) if is_tap => Err(self.not_with(
                 "--fwmark",
                 &self.fwmark,
-                "not available with --io tap (expected 0); a TAP gives no marks",
+                "not available with --io tap (expected 0); TAP devices have no marks",
             )),
             Some(_) => Ok(fwmark),
         }
@@ -323,7 +322,7 @@ impl RawOptions {
             (Some(_), Some(_)) => Err(self.not_with(
                 "--burst",
                 &self.burst,
-                "not available with --catch-up (expected one of them)",
+                "not available with --catch-up (expected one of the two)",
             )),
             (None, Some(bytes)) => Ok(Late::Burst(u32::try_from(bytes).unwrap_or(0))),
             (Some(millis), None) => Ok(Late::CatchUp(Nanos::from_millis(millis.unsigned_abs()))),
@@ -333,21 +332,21 @@ impl RawOptions {
 
     /// What a packet is on the wire. Frames are counted as they are unless something is said of the
     /// link.
-    pub(super) fn line(&self) -> Result<Overhead, String> {
-        let parts = [&self.overhead, &self.mpu, &self.framing];
-        let link = self.read("--link", &self.link, |option, words| {
-            let link = Overhead::from_keywords(words, ETHERNET_HEADER as u8);
-            link.map_err(|why| format!("{option} {words:?}: {why}"))
+    pub(super) fn framing(&self) -> Result<Overhead, String> {
+        let parts = [&self.overhead, &self.mpu, &self.encoding];
+        let framing = self.read("--framing", &self.framing, |option, words| {
+            let framing = Overhead::from_keywords(words, ETHERNET_HEADER as u8);
+            framing.map_err(|why| format!("{option} {words:?}: {why}"))
         })?;
-        match link {
+        match framing {
             Some(_) if parts.iter().any(|part| part.is_some()) => Err(self.not_with(
-                "--link",
-                &self.link,
-                "not available with --overhead, --mpu and --framing, which are words of it \
-                 (expected one or the others)",
+                "--framing",
+                &self.framing,
+                "not available with --overhead, --mpu and --encoding (expected keywords for them in \
+                 --framing, such as \"overhead 44 mpu 96 atm\")",
             )),
-            Some(link) => Ok(link),
-            None => self.link_of_parts(),
+            Some(framing) => Ok(framing),
+            None => self.framing_of_parts(),
         }
     }
 
@@ -371,14 +370,14 @@ fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
             _,
         ) => {
             let meant = nearest.map_or(String::new(), |word| format!("; did you mean `{word}`?"));
-            format!("at byte {offset}, `{word}`: no such word{meant} {expected}")
+            format!("at byte {offset}, `{word}`: unknown keyword{meant} {expected}")
         }
         (Err(error), None) => error.to_string(),
         (Err(error), Some(_)) if !is_of_the_sum(&error) => error.to_string(),
-        (_, Some(word)) => format!("`{word}` says nothing of tins {expected}"),
+        (_, Some(word)) => format!("`{word}` is not a keyword for tins {expected}"),
         (Ok(settings), None) => match settings.tins {
             Some(plan) => return Ok(plan),
-            None => format!("not accepted {expected}"),
+            None => format!("invalid value {expected}"),
         },
     };
     Err(format!("{option} {words:?}: {why}"))
@@ -412,8 +411,8 @@ fn fwmark(option: &str, word: &str) -> Result<Fwmark, String> {
     let mask = settings.and_then(|settings| settings.fwmark);
     mask.map(Fwmark::new).ok_or_else(|| {
         format!(
-            "{option} {word:?}: not accepted (expected masks of bits from 0 to 0xffffffff, \
-             as 255 or 0xff)"
+            "{option} {word:?}: invalid value (expected a bit mask from 0 to 0xffffffff, \
+             such as 255 or 0xff)"
         )
     })
 }
@@ -435,7 +434,7 @@ pub(super) fn size(word: &str) -> Option<MemoryLimit> {
 fn memory_limit(option: &str, word: &str) -> Result<MemoryLimit, String> {
     size(word).ok_or_else(|| {
         format!(
-            "{option} {word:?}: not accepted (expected {BY_RATE}, or 1 to {} bytes, as 4mb, 512kb, \
+            "{option} {word:?}: invalid value (expected {BY_RATE}, or 1 to {} bytes, such as 4mb, 512kb, \
              300000)",
             u32::MAX
         )

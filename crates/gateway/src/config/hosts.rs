@@ -20,8 +20,8 @@ pub(crate) enum Host {
 }
 
 /// What may stand in a table of hosts.
-const WRITTEN: &str = "not accepted (expected an address, a prefix such as fd00::/64, a MAC, \
-                       vlan N, or one of [names])";
+const WRITTEN: &str = "invalid value (expected an address, a prefix such as fd00::/64, a MAC, \
+                       vlan N, or a name from [names])";
 /// The longest name of a list, in letters.
 const LONGEST_NAME: usize = 32;
 /// The words of `--host-by`.
@@ -41,7 +41,7 @@ impl Host {
             let tag = |text: &str| digits(text)?.parse().ok().filter(|tag: &u16| *tag < 4_096);
             let tags = tag(outer).zip(tag(inner)).map(|(outer, inner)| Self::Vlan([outer, inner]));
             return tags.ok_or_else(|| {
-                "not accepted (expected vlan 0 to vlan 4095, and vlan N.N)".to_owned()
+                "invalid value (expected vlan 0 to vlan 4095, and vlan N.N)".to_owned()
             });
         }
         if let Some((address, len)) = text.split_once('/') {
@@ -136,7 +136,9 @@ pub(crate) fn member(text: &str) -> Result<HostMember, String> {
                 HostMember::v6_range(first.octets(), last.octets(), 0)
             }
             _ => {
-                return Err("not accepted (expected a range such as 10.0.0.8-10.0.0.15)".to_owned());
+                return Err(
+                    "invalid value (expected a range such as 10.0.0.8-10.0.0.15)".to_owned()
+                );
             }
         };
         return member.map_err(|error| error.to_string());
@@ -147,7 +149,7 @@ pub(crate) fn member(text: &str) -> Result<HostMember, String> {
         Host::Prefix(address, len) => member_of_prefix(address, len),
         Host::Mac(mac) => Ok(HostMember::mac(mac, 0)),
         Host::Vlan(_) | Host::Named(_) => {
-            Err("not accepted (expected an address, a prefix, a range of addresses or a MAC)"
+            Err("invalid value (expected an address, a prefix, a range of addresses or a MAC)"
                 .to_owned())
         }
     }
@@ -164,13 +166,13 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "not accepted (expected 1 to {LONGEST_NAME} letters, digits, - and _, and no address)"
+        "invalid value (expected 1 to {LONGEST_NAME} letters, digits, - and _, and no address)"
     ))
 }
 
 /// What tells hosts apart that are on no list.
 pub(crate) fn host_by(option: &str, word: &str) -> Result<HostBy, String> {
-    let refused = || format!("{option} {word:?}: not accepted (expected {HOST_BY})");
+    let refused = || format!("{option} {word:?}: invalid value (expected {HOST_BY})");
     Ok(match word {
         "auto" => HostBy::Auto,
         "address" => HostBy::Address,
@@ -273,7 +275,7 @@ impl Names {
     /// The name of a list, by its number.
     pub(crate) fn name(&self, number: u16) -> &str {
         let list = self.lists.iter().find(|(_, list)| list.number == number);
-        list.map_or("a list that is gone", |(name, _)| name)
+        list.map_or("removed list", |(name, _)| name)
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {

@@ -70,7 +70,7 @@ pub(crate) trait Words: Sized + Copy + PartialEq + 'static {
         let found = Self::WORDS.iter().find(|(name, _)| *name == word);
         found.map(|(_, value)| *value).ok_or_else(|| {
             let names: Vec<&str> = Self::WORDS.iter().map(|(name, _)| *name).collect();
-            format!("{option} {word:?}: not accepted (expected {})", names.join(", "))
+            format!("{option} {word:?}: invalid value (expected {})", names.join(", "))
         })
     }
 }
@@ -128,8 +128,8 @@ pub(crate) fn rate(option: &str, word: &str) -> Result<Rate, String> {
     let rate = word.parse().ok().filter(|rate| *rate != Rate::STOPPED);
     rate.ok_or_else(|| {
         format!(
-            "{option} {word:?}: not accepted (expected unlimited, or {LEAST_RATE} to {MOST_RATE}, \
-             as 5mbit; a number without a unit is bits per second)"
+            "{option} {word:?}: invalid value (expected unlimited, or {LEAST_RATE} to {MOST_RATE}, \
+             such as 5mbit; without a unit: bits per second)"
         )
     })
 }
@@ -143,7 +143,9 @@ pub(crate) fn finite_rate(option: &str, word: &str) -> Result<Rate, String> {
     let rate = word.parse().ok();
     let rate = rate.filter(|rate| ![Rate::UNLIMITED, Rate::STOPPED].contains(rate));
     rate.ok_or_else(|| {
-        format!("{option} {word:?}: not accepted (expected {LEAST_RATE} to {MOST_RATE}, as 5mbit)")
+        format!(
+            "{option} {word:?}: invalid value (expected {LEAST_RATE} to {MOST_RATE}, such as 5mbit)"
+        )
     })
 }
 
@@ -161,7 +163,7 @@ impl Limit {
     pub(crate) fn parse(option: &str, word: &str) -> Result<Self, String> {
         let refused = || {
             format!(
-                "{option} {word:?}: not accepted (expected {} to {} bytes, also as 300kb or 4mb, \
+                "{option} {word:?}: invalid value (expected {} to {} bytes, such as 300kb or 4mb, \
                  or 1p to {}p packets)",
                 Self::MIN_BYTES,
                 Limits::MAX_BYTES,
@@ -205,11 +207,12 @@ pub(crate) fn number(
     range: core::ops::RangeInclusive<i64>,
 ) -> Result<i64, String> {
     let is_signed = word.strip_prefix('-').unwrap_or(word);
-    let found = digits(is_signed).and_then(|_| word.parse().ok());
-    let found = found.filter(|number| range.contains(number));
-    found.ok_or_else(|| {
-        format!("{option} {word:?}: not accepted (expected {} to {})", range.start(), range.end())
-    })
+    let why = match digits(is_signed).and_then(|_| word.parse().ok()) {
+        Some(number) if range.contains(&number) => return Ok(number),
+        Some(_) => "out of range",
+        None => "not a whole number",
+    };
+    Err(format!("{option} {word:?}: {why} (expected {} to {})", range.start(), range.end()))
 }
 
 #[cfg(test)]
@@ -224,7 +227,7 @@ mod tests {
         }
         assert_eq!(
             QueueKind::parse("--queue", "cake").unwrap_err(),
-            "--queue \"cake\": not accepted (expected fifo, sqf, drr, qfq)"
+            "--queue \"cake\": invalid value (expected fifo, sqf, drr, qfq)"
         );
         let hosts = HostMode::parse("--hosts", "Dual").unwrap_err();
         assert!(hosts.contains("dual-srchost") && hosts.contains("users+sqf"), "{hosts}");
@@ -255,7 +258,9 @@ mod tests {
         for word in ["unlimited", "UNLIMITED", "fast", "999", "401gbit", "10mbps", "stopped", ""] {
             assert_eq!(
                 finite_rate("--up-min", word).unwrap_err(),
-                format!("--up-min {word:?}: not accepted (expected 1kbit to 400gbit, as 5mbit)")
+                format!(
+                    "--up-min {word:?}: invalid value (expected 1kbit to 400gbit, such as 5mbit)"
+                )
             );
         }
     }
@@ -289,10 +294,18 @@ mod tests {
     #[test]
     fn numbers_outside_the_range_are_refused() {
         assert_eq!(number("--mpu", "64", 0..=256), Ok(64));
-        for word in ["257", "-1", "x", "1.5", "+4", "-+4", ""] {
+        for (word, why) in [
+            ("257", "out of range"),
+            ("-1", "out of range"),
+            ("x", "not a whole number"),
+            ("1.5", "not a whole number"),
+            ("+4", "not a whole number"),
+            ("-+4", "not a whole number"),
+            ("", "not a whole number"),
+        ] {
             assert_eq!(
                 number("--mpu", word, 0..=256).unwrap_err(),
-                format!("--mpu {word:?}: not accepted (expected 0 to 256)")
+                format!("--mpu {word:?}: {why} (expected 0 to 256)")
             );
         }
     }

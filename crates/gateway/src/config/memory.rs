@@ -43,8 +43,8 @@ pub(crate) fn check(config: &Config, mtu: usize) -> Result<(), String> {
         && (least as usize) < each
     {
         return Err(config.places.of("--memory-limit")(format!(
-            "--memory-limit {least}: a frame takes {each} bytes with an MTU of {mtu} \
-             (expected {each} and more)"
+            "--memory-limit {least}: less than one frame with an MTU of {mtu} \
+             (expected at least {each})"
         )));
     }
     let most = of_machine().map_or(MOST, |all| MOST.min(all / 2));
@@ -69,10 +69,11 @@ fn check_against(share: Sharing, frames: u32, mtu: usize, most: u64) -> Result<(
     let why = if needed > most {
         let [needed, most] = [needed.div_ceil(1_000_000), most / 1_000_000];
         format!(
-            "takes {needed} MB with an MTU of {mtu} and --hosts {hosts}, and {most} MB are the most here"
+            "takes {needed} MB with an MTU of {mtu} and --hosts {hosts}, more than the {most} MB allowed \
+             on this machine"
         )
     } else {
-        format!("is more than --hosts {hosts} has places for")
+        format!("is more than --hosts {hosts} supports")
     };
     Err(format!("--limit {limit}: {why} (expected 1p to {packets}p)"))
 }
@@ -86,7 +87,7 @@ fn too_many_hosts(share: Sharing, most: u64) -> String {
     let [needed, most] = [tables(&share).div_ceil(1_000_000), most / 2_000_000];
     let hosts = share.max_hosts;
     format!(
-        "--max-hosts {hosts}: takes {needed} MB, and {most} MB are the most here \
+        "--max-hosts {hosts}: takes {needed} MB, more than the {most} MB allowed on this machine \
          (expected 1 to {fits})"
     )
 }
@@ -178,7 +179,10 @@ mod tests {
         assert_eq!(hosts(8_192, MOST), Ok(()));
         let refused = hosts(8_192, 20_000_000).unwrap_err();
         assert!(refused.starts_with("--max-hosts 8192: takes 33 MB"), "{refused}");
-        assert!(refused.ends_with("10 MB are the most here (expected 1 to 2048)"), "{refused}");
+        assert!(
+            refused.ends_with("the 10 MB allowed on this machine (expected 1 to 2048)"),
+            "{refused}"
+        );
         assert_eq!(hosts(2_048, 20_000_000), Ok(()));
     }
 

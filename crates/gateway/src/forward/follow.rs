@@ -257,8 +257,7 @@ impl Following {
                 let least =
                     Rate::bits_per_second(params.floor_bps()).map_or(String::new(), rate_word);
                 say(&format!(
-                    "{name}: the link gives less than --{name}-min {least}: the delay stays although the rate is no more; \
-                     lower --{name}-min"
+                    "{name}: the link is slower than --{name}-min {least}: the delay remains at this rate; lower --{name}-min"
                 ));
             }
         }

@@ -149,7 +149,7 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
     runner.take_over().map_err(Failure::Missing)?;
     let config = &gateway.config;
     say(&format!(
-        "{} up {} to {}, down {}, {} {}; frames and queues take at most {} MB",
+        "{} up {} to {}, down {}, {} {}; frames and queues use at most {} MB",
         config.lan,
         rate_word(config.up),
         config.wan,
@@ -175,7 +175,7 @@ fn refusal(name: &str, io: Io, place: &Place) -> Option<String> {
         Use::Address { on, .. } => {
             let which = if on == name { String::new() } else { format!("{on} on top of it ") };
             format!(
-                "{which}{of}, so this machine's own packets would pass the gateway by (expected: a device without \
+                "{which}{of}, so this machine's own packets would bypass the gateway (expected a device without \
                  addresses); on a router run: {}, then start the gateway with {}; elsewhere run: {stop}",
                 place.command(),
                 place.options(),
@@ -184,7 +184,7 @@ fn refusal(name: &str, io: Io, place: &Place) -> Option<String> {
         Use::Port { on, master, .. } => {
             let which = if on == name { String::new() } else { format!("{on} on top of it ") };
             format!(
-                "{which}{of}, which forwards its frames too (expected: a device that is no port); run: {stop}, or name \
+                "{which}{of}, which forwards its frames too (expected a device that is not a port); run: {stop}, or use \
                  {master}"
             )
         }
@@ -229,11 +229,12 @@ impl Gateway {
             opened.map_err(|refused| Failure::Missing(named(refused)))
         };
         // Before the devices, so that no news of them is missed.
-        let links = sys::link_news().map_err(|error| missing("news of links", error))?;
+        let links = sys::link_news().map_err(|error| missing("link notifications", error))?;
         if is_same(&config.lan, &config.wan) {
             let wan = &config.wan;
-            let why =
-                format!("--wan {wan:?}: is the device of --lan by another name; two are needed");
+            let why = format!(
+                "--wan {wan:?}: same device as --lan under another name (expected another one)"
+            );
             return Err(Failure::Refused(config.places.of("--wan")(why)));
         }
         let mut devices = [open("--lan", &config.lan)?, open("--wan", &config.wan)?];
@@ -256,7 +257,7 @@ impl Gateway {
         let direction = |heading| {
             let plan = plan(&config, heading, pool.count(), pool.longest() as u32);
             let hosts = Hosts::new(&config, plan.max_len)?;
-            Direction::new(plan, config.link, hosts, secret, watched)
+            Direction::new(plan, config.framing, hosts, secret, watched)
                 .map_err(config.places.of("--queue"))
         };
         let mut directions = [direction(Heading::Up)?, direction(Heading::Down)?];
@@ -496,7 +497,7 @@ impl Gateway {
             return Ok(());
         }
         self.directions[1 - at].give_up(&mut self.pool);
-        Err(format!("{}: the device is gone", self.devices[at].name()))
+        Err(format!("{}: the device has disappeared", self.devices[at].name()))
     }
 
     /// True if it is the end.
@@ -549,7 +550,7 @@ impl Gateway {
         if let Some(stats) = &mut self.stats {
             stats.tell(&line);
         }
-        self.next_report = now.plus(Nanos::from_secs(self.config.stats_every));
+        self.next_report = now.plus(Nanos::from_secs(self.config.stats_interval));
     }
 
     fn answer_metrics(&mut self) -> Result<(), Exhausted> {

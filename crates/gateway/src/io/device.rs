@@ -64,7 +64,7 @@ impl Device {
                 Io::Packet => Capability::NET_RAW.missing(),
                 Io::Tap => Capability::NET_ADMIN.missing(),
             }),
-            Some(libc::EBUSY) => refused("another program is attached to this TAP"),
+            Some(libc::EBUSY) => refused("another program is attached to this TAP device"),
             _ => refused(&error.to_string()),
         };
         let Ok(index) = sys::index(name) else {
@@ -73,7 +73,7 @@ impl Device {
         let mtu = sys::mtu(name).map_err(failed)?;
         let claim = stack::claim(index, io).map_err(failed)?.map_err(|process| {
             refused(&format!(
-                "another freeboard-gateway forwards its frames; to end that one: kill {process}"
+                "another freeboard-gateway uses it; to stop that one run: kill {process}"
             ))
         })?;
         let handle = match io {
@@ -89,7 +89,7 @@ impl Device {
                 if !merging.is_empty() {
                     let cut = if splits { "" } else { " with --split-gso=off" };
                     return Err(refused(&format!(
-                        "it merges packets that it receives, which cannot be queued one by one{cut}; type: {}",
+                        "coalesces received packets, which cannot be queued individually{cut}; run: {}",
                         stop_merging(name, &merging)
                     )));
                 }
@@ -232,11 +232,12 @@ fn there_are(io: Io) -> String {
     let names: Vec<String> = sys::devices().into_iter().filter(is_accepted).collect();
     match (io, names.join(", ")) {
         (Io::Tap, names) if names.is_empty() => {
-            "expected what `ip tuntap add NAME mode tap` makes; there is none".into()
+            "expected a TAP device, but there is none; create one: ip tuntap add NAME mode tap"
+                .into()
         }
         (Io::Tap, names) => format!("expected a TAP device: {names}"),
         (Io::Packet, names) if names.is_empty() => {
-            "expected an Ethernet device; there is none".into()
+            "expected an Ethernet device, but there is none".into()
         }
         (Io::Packet, names) => format!("expected {names}"),
     }
@@ -246,7 +247,7 @@ fn there_are(io: Io) -> String {
 fn marks_refused(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOPROTOOPT) => {
-            "this kernel does not say the marks of frames: SO_RCVMARK is there since Linux 5.19"
+            "this kernel cannot report the marks of frames (expected Linux 5.19 or later, with SO_RCVMARK)"
                 .to_owned()
         }
         Some(libc::EPERM | libc::EACCES) => Capability::NET_RAW.missing(),
@@ -286,7 +287,7 @@ mod tests {
         let said = |code| marks_refused(&io::Error::from_raw_os_error(code));
         assert_eq!(
             said(libc::ENOPROTOOPT),
-            "this kernel does not say the marks of frames: SO_RCVMARK is there since Linux 5.19"
+            "this kernel cannot report the marks of frames (expected Linux 5.19 or later, with SO_RCVMARK)"
         );
         assert!(said(libc::EPERM).contains("CAP_NET_RAW"));
         assert!(said(libc::EINVAL).starts_with("Invalid argument"));

@@ -41,15 +41,15 @@ impl Search<'_> {
         let then = if self.splits { "then" } else { "with --split-gso=off" };
         if !merging.is_empty() {
             self.lines.push(format!(
-                "{name} merges packets that it receives, which are dropped {then}; type: {}",
+                "{name} coalesces received packets, which are dropped {then}; run: {}",
                 stop_merging(name, &merging)
             ));
         }
         match &*of.kind {
             "veth" if !self.splits => self.pair(of),
             "tun" if of.has_headers && !self.splits => self.lines.push(format!(
-                "{name}: the program at its other end, such as a virtual machine, may hand over packets that are not \
-                 cut up, which are dropped with --split-gso=off; type in that machine: ip link set DEV gso_max_segs 1"
+                "{name}: the program at its other end, such as a virtual machine, may send unsegmented packets, which are \
+                 dropped with --split-gso=off; in that machine run: ip link set DEV gso_max_segs 1"
             )),
             "bridge" | "bond" | "team" => {
                 for port in all.iter().filter(|link| link.master == Some(index)) {
@@ -72,12 +72,12 @@ impl Search<'_> {
                 let far = &other.name;
                 let at = if of.namespace.is_some() { " in its namespace" } else { "" };
                 self.lines.push(format!(
-                    "{name}: {far}, the other end of the pair, hands over packets that are not cut up, which are dropped \
-                     with --split-gso=off; type{at}: ip link set {far} gso_max_segs 1"
+                    "{name}: {far}, the other end of the pair, sends unsegmented packets, which are dropped with \
+                     --split-gso=off; run{at}: ip link set {far} gso_max_segs 1"
                 ));
             }
             Some(Err(_)) if self.is_start => self.lines.push(format!(
-                "{name}: the other end of the pair is in another namespace and cannot be asked; unless it was done, type \
+                "{name}: the other end of the pair is in another namespace and cannot be checked; unless done already, run \
                  there: ip link set DEV gso_max_segs 1"
             )),
             _ => {}

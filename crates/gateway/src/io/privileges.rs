@@ -19,7 +19,9 @@ impl Runner {
         }
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Self((!user.uid.is_root()).then_some((user.uid, user.gid)))),
-            Ok(None) => Err(format!("--user {name:?}: no such user (expected one of this system)")),
+            Ok(None) => {
+                Err(format!("--user {name:?}: no such user (expected a user of this system)"))
+            }
             Err(error) => Err(format!("--user {name:?}: {error}")),
         }
     }

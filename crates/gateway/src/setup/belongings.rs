@@ -166,8 +166,8 @@ impl Belongings {
         });
         if routes.iter().any(|of| of.value(RTA_MULTIPATH).or(of.value(RTA_NH_ID)).is_some()) {
             return Err(format!(
-                "has a route with several next hops or a next hop by number, which is not moved; look at: ip route show \
-                 table all | grep -w {}",
+                "has a route with several next hops or a next hop object, which cannot be moved; see: ip route show table \
+                 all | grep -w {}",
                 device.name
             ));
         }

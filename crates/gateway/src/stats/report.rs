@@ -157,7 +157,7 @@ pub(crate) struct DirectionReport {
     pub(crate) hosts_across_tins: bool,
     /// What a packet is on the wire.
     #[serde(default)]
-    pub(crate) link: String,
+    pub(crate) framing: String,
     /// The most frames that may be queued.
     #[serde(default)]
     pub(crate) limit_packets: u32,
@@ -395,7 +395,7 @@ impl DirectionReport {
             ingress: plan.treatment.is_ingress,
             split_gso: plan.treatment.splits_gso,
             hosts_across_tins: plan.treatment.hosts_across_tins,
-            link: direction.link().to_string(),
+            framing: direction.link().to_string(),
             limit_packets: direction.limits().packets,
             limit_bytes: direction.limits().bytes,
             memory_limit_bytes: plan.treatment.memory_limit,

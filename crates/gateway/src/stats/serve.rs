@@ -128,13 +128,13 @@ impl Stats {
         let named = |why: &str| format!("--stats {}: {why}", path.display());
         if let Ok(there) = std::fs::symlink_metadata(path) {
             if !there.file_type().is_socket() {
-                return Err(named("there is a file that is no socket"));
+                return Err(named("the file exists and is not a socket"));
             }
             match knock(path) {
                 Err(Errno::ECONNREFUSED) => {}
                 // Full of clients that wait, or a socket of another kind.
                 Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => {
-                    return Err(named("a program listens there"));
+                    return Err(named("another program listens there"));
                 }
                 Err(error) => return Err(named(error.desc())),
             }
@@ -440,7 +440,7 @@ mod tests {
     fn every_client_is_told_and_one_that_has_gone_is_forgotten() {
         let path = std::env::temp_dir().join(format!("freeboard-stats-{}", std::process::id()));
         let mut stats = Stats::listen(&path).unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));
+        assert!(Stats::listen(&path).unwrap_err().contains("another program listens there"));
         let (one, two) = (UnixStream::connect(&path).unwrap(), UnixStream::connect(&path).unwrap());
         // The second client listens, and has nothing to say.
         two.shutdown(Shutdown::Write).unwrap();
@@ -465,7 +465,7 @@ mod tests {
         assert!(!path.exists());
         // The socket of another program stays, of whatever kind; one that no program has does not.
         let other = UnixDatagram::bind(&path).unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));
+        assert!(Stats::listen(&path).unwrap_err().contains("another program listens there"));
         other.send_to(b"still there", &path).unwrap();
         drop(other);
         drop(Stats::listen(&path).unwrap());
@@ -473,10 +473,10 @@ mod tests {
         bind(busy.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
         listen(&busy, Backlog::new(0).unwrap()).unwrap();
         let _waits = UnixStream::connect(&path).unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));
+        assert!(Stats::listen(&path).unwrap_err().contains("another program listens there"));
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "").unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("no socket"));
+        assert!(Stats::listen(&path).unwrap_err().contains("not a socket"));
         std::fs::remove_file(&path).unwrap();
     }
 }

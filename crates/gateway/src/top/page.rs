@@ -335,17 +335,18 @@ fn line_of(direction: &DirectionReport, before: Option<&DirectionReport>, second
     text += &format!("; {queued} packets, {queued_bytes} bytes queued");
     match direction.cut {
         0 => text,
-        cut => text + &format!(", {cut} frames cut"),
+        cut => text + &format!(", {cut} frames segmented"),
     }
 }
 
 /// What is in force in a direction beside its flow scheduler.
 fn words_of(direction: &DirectionReport) -> Vec<String> {
-    let DirectionReport { aqm, l4s, rtt, ack_filter, wash, ingress, link, tin_by, .. } = direction;
+    let DirectionReport { aqm, l4s, rtt, ack_filter, wash, ingress, framing, tin_by, .. } =
+        direction;
     let mut words = Vec::new();
     let host_by = &direction.host_by;
     let is_usual = ["", "auto", "address"].contains(&host_by.as_str());
-    words.extend((!is_usual).then(|| format!("hosts by {host_by}")));
+    words.extend((!is_usual).then(|| format!("host-by {host_by}")));
     words.extend((!aqm.is_empty()).then(|| aqm.clone()));
     // The usual one needs no word.
     words.extend((!rtt.is_empty() && rtt != "internet").then(|| format!("rtt {rtt}")));
@@ -359,13 +360,13 @@ fn words_of(direction: &DirectionReport) -> Vec<String> {
     words.extend(l4s.then(|| "l4s".to_owned()));
     words.extend((!ack_filter.is_empty()).then(|| format!("ack-filter {ack_filter}")));
     let is_usual = tin_by.is_empty() || tin_by == "dscp";
-    words.extend((!is_usual).then(|| format!("tins by {tin_by}")));
+    words.extend((!is_usual).then(|| format!("tin-by {tin_by}")));
     let fwmark = &direction.fwmark;
     words.extend((!fwmark.is_empty()).then(|| format!("fwmark {fwmark}")));
     words.extend(wash.then(|| "wash".to_owned()));
     words.extend(ingress.then(|| "ingress".to_owned()));
     words.extend(direction.hosts_across_tins.then(|| "hosts-across-tins".to_owned()));
-    words.extend((!link.is_empty() && link != "raw").then(|| link.clone()));
+    words.extend((!framing.is_empty() && framing != "raw").then(|| framing.clone()));
     words
 }
 

@@ -34,10 +34,10 @@ impl<R: BufRead> Reading<R> {
         match line.last() {
             Some(b'\n') => {
                 let report = serde_json::from_slice(&line);
-                report.map(Some).map_err(|error| format!("that is no report: {error}"))
+                report.map(Some).map_err(|error| format!("not a report: {error}"))
             }
             _ if line.len() as u64 == LONGEST => {
-                Err(format!("that is no report: a line of more than {LONGEST} bytes"))
+                Err(format!("not a report: a line of more than {LONGEST} bytes"))
             }
             // Its end, in the middle of a line or not.
             _ => Ok(None),
@@ -54,7 +54,7 @@ mod tests {
     fn a_line_without_an_end_is_given_up() {
         let mut endless = Reading { from: BufReader::new(io::repeat(b'x')) };
         let error = endless.next().unwrap_err();
-        assert_eq!(error, "that is no report: a line of more than 1048576 bytes");
+        assert_eq!(error, "not a report: a line of more than 1048576 bytes");
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl State {
     fn lost(&self, socket: &Path) -> Option<String> {
         let seconds = self.gone?.elapsed().as_secs();
         Some(format!(
-            "no gateway at {} for {seconds} s: waiting for it to be started again; below is what it said last",
+            "no gateway at {} for {seconds} s, waiting for it to start again; last report below",
             socket.display()
         ))
     }
@@ -112,12 +112,12 @@ fn style(kind: Kind) -> Style {
 pub(super) fn run(reading: Reading, socket: &Path) -> Result<(), String> {
     let signalled = watch_signals()?;
     let news = listen(reading, socket.to_owned());
-    let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
+    let mut terminal = ratatui::try_init().map_err(|error| format!("terminal: {error}"))?;
     let mut state = State::default();
     let done = loop {
         let view = View { state: &state, socket };
         if let Err(error) = terminal.draw(|frame| frame.render_widget(view, frame.area())) {
-            break Err(format!("the terminal: {error}"));
+            break Err(format!("terminal: {error}"));
         }
         match wait(&news, &signalled, &mut state) {
             Ok(true) => {}
@@ -155,8 +155,8 @@ fn watch_signals() -> Result<Arc<AtomicBool>, String> {
 fn wait(news: &Receiver<News>, signalled: &AtomicBool, state: &mut State) -> Result<bool, String> {
     let begin = Instant::now();
     loop {
-        if event::poll(TICK).map_err(|error| format!("the terminal: {error}"))? {
-            match event::read().map_err(|error| format!("the terminal: {error}"))? {
+        if event::poll(TICK).map_err(|error| format!("terminal: {error}"))? {
+            match event::read().map_err(|error| format!("terminal: {error}"))? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
                     match key.code {

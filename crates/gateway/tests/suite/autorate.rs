@@ -108,7 +108,7 @@ fn the_rate_follows_a_line_that_changes() {
     }
     // The link gives half of the floor: said once.
     let said = gateway.says_within(Duration::from_secs(60));
-    assert!(said.contains(" up: the link gives less than --up-min 2mbit: "), "{said}");
+    assert!(said.contains(" up: the link is slower than --up-min 2mbit: "), "{said}");
     let report = told(&socket);
     assert_eq!(report["directions"][0]["autorate"]["is_below_min"], true, "{report}");
     assert_eq!(report["directions"][1]["autorate"]["is_below_min"], false, "{report}");
@@ -232,6 +232,6 @@ fn a_silent_reflector_gives_way_to_the_next() {
     let gateway = Gateway::start(&row.gw, &words);
     file.write(&text(near, "2mbit"));
     let said = gateway.reads_again(1);
-    assert!(said[0].contains("autorate: to ask for answers needs a restart"), "{said:?}");
+    assert!(said[0].contains("autorate: pinging reflectors needs a restart"), "{said:?}");
     gateway.end();
 }

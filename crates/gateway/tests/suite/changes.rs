@@ -82,7 +82,7 @@ fn a_device_that_is_deleted_ends_it_with_statistics() {
         let ended = gateway.ends();
         drop(bulk);
         assert_eq!(ended.status.code(), Some(1), "{what}");
-        let gone = format!("freeboard-gateway: {device}: the device is gone");
+        let gone = format!("freeboard-gateway: {device}: the device has disappeared");
         assert_eq!(ended.said_of_the_end(), [&gone]);
         let sent = ended.report["directions"][0]["sent"].as_u64().unwrap();
         assert!(sent > 20 || !is_loaded, "{what}: {ended:?}");
@@ -112,7 +112,7 @@ fn a_change_under_load_loses_nothing() {
         let weights = "[weights]\n\"10.9.0.1\" = 4\n";
         for (text, expected) in [
             (rates.to_owned(), &["up: 10mbit -> 20mbit", "down: 10mbit -> 8mbit"][..]),
-            (rates.to_owned(), &["configuration read, nothing has changed"]),
+            (rates.to_owned(), &["configuration read again, no changes"]),
             (format!("{rates}queue = \"qfq\""), &["queue: drr -> qfq", "hosts: lan -> flows"]),
             (
                 format!("{rates}queue = \"qfq\"\n{weights}"),
@@ -146,36 +146,36 @@ fn a_change_under_load_loses_nothing() {
             ),
             (format!("{rates}limit = \"500p\""), &["limit: 20000 packets -> 500 packets"]),
             (
-                format!("{rates}framing = \"atm\"\noverhead = 32"),
-                &["limit: 500 packets -> by the rate", "link: raw -> overhead 32 atm"],
+                format!("{rates}encoding = \"atm\"\noverhead = 32"),
+                &["limit: 500 packets -> by the rate", "framing: raw -> overhead 32 atm"],
             ),
             (
-                format!("{rates}stats-every = 7\nuser = \"daemon\""),
+                format!("{rates}stats-interval = 7\nuser = \"daemon\""),
                 &[
-                    "link: overhead 32 atm -> raw",
-                    "stats-every: 1 -> 7",
-                    "user: another needs a restart, kept as it was",
+                    "framing: overhead 32 atm -> raw",
+                    "stats-interval: 1 -> 7",
+                    "user: cannot change at run time; restart needed, old value kept",
                 ],
             ),
             (
                 format!(
                     "{rates}ack-filter = \"aggressive\"\nwash = true\ningress = true\n\
-                     memory-limit = \"by-rate\"\nburst = 9000\nlink = \"docsis\""
+                     memory-limit = \"by-rate\"\nburst = 9000\nframing = \"docsis\""
                 ),
                 &[
-                    "link: raw -> overhead 18 mpu 64",
+                    "framing: raw -> overhead 18 mpu 64",
                     "catch-up: 10 ms -> 9000 bytes",
                     "ack-filter: off -> aggressive",
                     "wash: off -> both",
                     "ingress: off -> on",
                     "memory-limit: off -> by-rate",
-                    "stats-every: 7 -> 1",
+                    "stats-interval: 7 -> 1",
                 ],
             ),
             (
                 rates.to_owned(),
                 &[
-                    "link: overhead 18 mpu 64 -> raw",
+                    "framing: overhead 18 mpu 64 -> raw",
                     "catch-up: 9000 bytes -> 10 ms",
                     "ack-filter: aggressive -> off",
                     "wash: both -> off",
@@ -204,7 +204,7 @@ fn a_change_under_load_loses_nothing() {
         ] {
             file.write(text);
             let said = gateway.reads_again(1).remove(0);
-            let kept = "freeboard-gateway: configuration kept as it was: ";
+            let kept = "freeboard-gateway: configuration not changed: ";
             assert!(said.starts_with(kept) && said.contains(part), "{said}");
             thread::sleep(millis(60));
         }
@@ -271,8 +271,8 @@ fn a_file_that_has_become_a_pipe_is_not_waited_for() {
     std::fs::remove_file(&file).unwrap();
     call("mkfifo", &file.path()).unwrap();
     let said = gateway.reads_again(1).remove(0);
-    assert!(said.contains("configuration kept as it was: --config "), "{said}");
-    assert!(said.ends_with(": not a regular file any more (expected one)"), "{said}");
+    assert!(said.contains("configuration not changed: --config "), "{said}");
+    assert!(said.ends_with(": no longer a regular file"), "{said}");
     gateway.end();
 }
 
@@ -299,7 +299,7 @@ fn a_change_while_it_starts_is_waited_for() {
     let first = said.next().unwrap();
     assert!(first.contains(" up 10mbit to wan, "), "{first}");
     let second = said.next().unwrap();
-    assert!(second.ends_with(": not a regular file any more (expected one)"), "{second}");
+    assert!(second.ends_with(": no longer a regular file"), "{second}");
     kill(pid, Signal::SIGTERM).unwrap();
     assert_eq!((said.next(), child.wait().unwrap().code()), (None, Some(0)));
 }
@@ -442,7 +442,7 @@ fn without_a_file_there_is_nothing_to_read_again() {
     let gateway = Gateway::start(&row.gw, "--up 10mbit --down 10mbit");
     assert_eq!(
         gateway.reads_again(1),
-        ["freeboard-gateway: nothing to read again: there was no --config"]
+        ["freeboard-gateway: SIGHUP ignored: started without --config"]
     );
     gateway.signal(Signal::SIGINT);
     let ended = gateway.ends();
@@ -461,24 +461,24 @@ fn each_change_of_a_link_is_said_once() {
     };
     for _ in 0..3 {
         row.gw.ip("link set lan down");
-        says(" lan: is down: frames for it are dropped; to end that: ip link set lan up");
+        says(" lan: down, frames for it are dropped; run: ip link set lan up");
         row.gw.ip("link set lan up");
         let said = gateway.says();
-        assert!(said.contains(" lan: is up again"), "{said}");
+        assert!(said.contains(" lan: up again"), "{said}");
         if said.ends_with(", without carrier") {
-            says(" lan: has its carrier again");
+            says(" lan: carrier restored");
         }
         row.s.ip("link set s0 down");
-        says(" wan: has lost its carrier");
+        says(" wan: carrier lost");
         row.s.ip("link set s0 up");
-        says(" wan: has its carrier again");
+        says(" wan: carrier restored");
     }
     for (from, to) in [("wan", "uplink"), ("uplink", "wan")] {
         // Linux renames a device that is up since 6.2.
         if row.gw.try_ip(&format!("link set {from} name {to}")).is_err() {
             break;
         }
-        says(&format!(" {from}: its name is {to} now"));
+        says(&format!(" {from}: renamed to {to}"));
     }
     row.wait_for_carriers();
     small_flow_arrives(&row, "after all changes");

@@ -217,13 +217,16 @@ fn a_memory_limit_counts_buffers() {
         ("1kb", ": line 4: --memory-limit 1024: a frame takes 16"),
         (
             "by-rate 5",
-            "--memory-limit \"by-rate 5\": not accepted \
+            "--memory-limit \"by-rate 5\": invalid value \
              (expected by-rate, or 1 to 4294967295 bytes",
         ),
     ] {
         file.write(&text(limit));
         let said = gateway.reads_again(1).remove(0);
-        assert!(said.contains("kept as it was: --config") && said.contains(part), "{said}");
+        assert!(
+            said.contains("configuration not changed: --config") && said.contains(part),
+            "{said}"
+        );
     }
     drop(flood);
     gateway.end();
@@ -234,23 +237,23 @@ fn a_memory_limit_counts_buffers() {
 fn a_link_has_words() {
     let Some(row) = Row::new("linkwords") else { return };
     let line = "up = \"10mbit\"\ndown = \"10mbit\"\n";
-    let file = file("linkwords", &format!("{line}link = \"pppoe-ptm ether-vlan\""));
+    let file = file("linkwords", &format!("{line}framing = \"pppoe-ptm ether-vlan\""));
     let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
     for (text, said) in [
-        ("framing = \"ptm\"\noverhead = 34", "configuration read, nothing has changed"),
+        ("encoding = \"ptm\"\noverhead = 34", "configuration read again, no changes"),
         (
-            "link = \"wireguard pppoe-ptm\"\nburst = 15000",
-            "link: overhead 34 ptm -> pad 16 overhead 90 ptm",
+            "framing = \"wireguard pppoe-ptm\"\nburst = 15000",
+            "framing: overhead 34 ptm -> pad 16 overhead 90 ptm",
         ),
     ] {
         file.write(&format!("{line}{text}"));
         assert_eq!(gateway.reads_again(1), [format!("freeboard-gateway: {said}")]);
     }
     assert_eq!(gateway.says(), "freeboard-gateway: catch-up: 10 ms -> 15000 bytes");
-    file.write(&format!("{line}link = \"pppoe-ptn\""));
+    file.write(&format!("{line}framing = \"pppoe-ptn\""));
     let said = gateway.reads_again(1).remove(0);
     assert!(
-        said.contains(": line 3: --link \"pppoe-ptn\": unknown link option `pppoe-ptn`"),
+        said.contains(": line 3: --framing \"pppoe-ptn\": unknown link option `pppoe-ptn`"),
         "{said}"
     );
     gateway.end();

@@ -26,7 +26,7 @@ fn a_host_has_its_rate_and_what_others_leave() {
     let file = file("hostrates", &format!("{LINE}[caps]\n\"{}\" = \"2mbit\"\n", HOSTS[0]));
     let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
     let hint = gateway.says();
-    assert!(hint.starts_with("freeboard-gateway: caps: accepted for this release"), "{hint}");
+    assert!(hint.starts_with("freeboard-gateway: [caps]: renamed"), "{hint}");
     for heading in BOTH {
         let bulks = HOSTS.map(|host| Bulk::start(&row, host, heading, 4));
         thread::sleep(millis(1_000));

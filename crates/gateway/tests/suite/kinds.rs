@@ -180,7 +180,7 @@ fn merged_packets_are_counted_and_others_live_on() {
     for _ in 0..2 {
         let said = gateway.says_within(millis(15_000));
         assert!(
-            said.ends_with("type where they come from: ip link set DEV gso_max_segs 1"),
+            said.ends_with("where they come from run: ip link set DEV gso_max_segs 1"),
             "{said}"
         );
         let (_, dropped) = said.split_once(" lan: dropped ").unwrap();
@@ -225,7 +225,7 @@ fn a_device_that_begins_to_merge_is_reported() {
     row.gw.ethtool("-K lan gro on");
     let said = gateway.says();
     let (what, command) = said.split_once("; type: ethtool ").unwrap();
-    assert!(what.contains(" lan merges packets that it receives"), "{said}");
+    assert!(what.contains(" lan coalesces received packets"), "{said}");
     row.gw.ethtool(command);
     arrives(&row, [HOSTS[0], FAR], &[60, 1_500]);
     gateway.end();
@@ -252,7 +252,7 @@ fn mtus_that_do_not_fit_are_said() {
     };
     lost();
     assert!(gateway.says().ends_with(
-        " wan: refuses frames, which are counted as device: they are longer than its MTU of 1400"
+        " wan: refuses frames (counted as device): longer than its MTU of 1400"
     ));
     lost();
     row.set_mtu(2_000);
@@ -260,15 +260,16 @@ fn mtus_that_do_not_fit_are_said() {
     for name in ["lan", "wan"] {
         let said = core::iter::from_fn(|| Some(gateway.says()));
         let said = said.take(2).find(|line| !line.contains(" has an MTU of ")).unwrap();
-        let part = format!(" {name}: its MTU is 2000 now, and was ");
-        assert!(said.contains(&part) && said.ends_with("until a restart"), "{said}");
+        let part = format!(" {name}: MTU changed from ");
+        assert!(said.contains(&part) && said.contains(" to 2000; "), "{said}");
+        assert!(said.ends_with("until a restart"), "{said}");
     }
     let flow = Paced::start(&row, Heading::Up, millis(10), &[2_000]);
     thread::sleep(millis(300));
     assert!(flow.stop().arrived.is_empty());
     let said = gateway.says();
     assert!(
-        said.contains(" lan: a frame longer than its MTU of 1500 allowed at the start was dropped"),
+        said.contains(" lan: dropped a frame longer than the MTU of 1500 at the start allows"),
         "{said}"
     );
     gateway.signal(nix::sys::signal::Signal::SIGTERM);

@@ -218,7 +218,7 @@ fn the_option_needs_a_restart_where_it_was_off() {
     let gateway = Gateway::start(&row.gw, &words);
     file.write(&format!("{LINE}nat = true\n"));
     let said = gateway.reads_again(2);
-    assert!(said[1].ends_with("needs a restart, off until then"), "{said:?}");
+    assert!(said[1].ends_with("needs a restart; off until then"), "{said:?}");
     assert!(told(&socket)["nat"].is_null());
     gateway.end();
 }

@@ -88,7 +88,7 @@ fn a_saturated_line_has_its_rate() {
     keeps_its_rate(&row, "--catch-up 1000", &lengths, frame, -1.0..=1.0);
     // Cells of 53 bytes with 48 of the packet and its 32 bytes of overhead each.
     let cells = |ip: usize| (ip + 32).div_ceil(48) * 53;
-    let words = "--catch-up 1000 --framing atm --overhead 32";
+    let words = "--catch-up 1000 --encoding atm --overhead 32";
     keeps_its_rate(&row, words, &lengths, cells, -1.0..=1.0);
     // Time that was lost stays lost, and is never gained.
     for words in ["", "--catch-up 0"] {

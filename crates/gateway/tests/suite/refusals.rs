@@ -88,20 +88,20 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         ("--queue", "cake", "fifo, sqf, drr, qfq"),
         ("--hosts", "all", "triple-isolate"),
         ("--io", "dpdk", "tap, packet"),
-        ("--framing", "ethernet", "none, atm, ptm"),
+        ("--encoding", "ethernet", "none, atm, ptm"),
         ("--overhead", "300", "-64 to 256"),
         ("--mpu", "-1", "0 to 256"),
-        ("--link", "adsl", "pppoe-ptm"),
+        ("--framing", "adsl", "pppoe-ptm"),
         ("--ack-filter", "all", "off, conservative, aggressive"),
         ("--wash", "left", "off, up, down, both"),
         ("--ingress", "up", "on, off"),
-        ("--memory-limit", "much", "by-rate, or 1 to 4294967295 bytes, as 4mb"),
+        ("--memory-limit", "much", "by-rate, or 1 to 4294967295 bytes, such as 4mb"),
         ("--burst", "0", "1 to 1073741824"),
         ("--limit", "0", "1p to"),
         ("--limit", "99999999p", "1p to"),
-        ("--stats-every", "0", "1 to 86400"),
+        ("--stats-interval", "0", "1 to 86400"),
         ("--metrics", "9100", "ADDRESS:PORT"),
-        ("--user", "nosuchuser", "one of this system"),
+        ("--user", "nosuchuser", "a user of this system"),
         ("--stats", "/nowhere/at/all", "/nowhere/at/all"),
         ("--metrics", "192.0.2.77:9100", "192.0.2.77:9100"),
         ("--metrics", "127.0.0.1:0", "ADDRESS:PORT"),
@@ -110,7 +110,7 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
     }
     refused(&format!("{line} --speed 1"), &["unexpected argument '--speed'", "see --help"]);
     refused(&format!("{line} --up 2mbit"), &["'--up <RATE>' cannot be used multiple times"]);
-    refused(&format!("{line} --stats="), &["--stats \"\": not accepted (expected a path"]);
+    refused(&format!("{line} --stats="), &["--stats \"\": invalid value (expected a path"]);
     refused("top --stats /run/s --up 1mbit", &["unexpected argument '--up'"]);
     let accepted = "(expected the socket of a running gateway";
     refused("top --stats /nowhere/at/all", &["--stats /nowhere/at/all: ", accepted]);
@@ -121,21 +121,24 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         &format!("{line} --catch-up 5 --burst 5"),
         &["--burst \"5\": not available with --catch-up"],
     );
-    refused(&format!("{line} --link docsis --mpu 64"), &["--link \"docsis\"", "words of it"]);
+    refused(
+        &format!("{line} --framing docsis --mpu 64"),
+        &["--framing \"docsis\"", "with --overhead, --mpu"],
+    );
     refused(&format!("{line} --queue fifo --hosts srchost"), &["--hosts", "--queue fifo"]);
     refused(&format!("{line} --queue qfq --hosts lan"), &["--hosts", "flows, srchost"]);
     refused(&format!("{line} --config /nowhere.toml"), &["--config /nowhere.toml"]);
     refused(&format!("{line} --config /"), &["--config /: "]);
     for (text, parts) in [
         ("queue = ", &["line 1"][..]),
-        ("\nspeed = 1", &["line 2 \"speed = 1\": speed: no such option; see --help"]),
+        ("\nspeed = 1", &["line 2 \"speed = 1\": speed: unknown option; see --help"]),
         ("queue = \"cake\"", &["cake", "fifo, sqf, drr, qfq"]),
         ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", &["weights", "drr, qfq"]),
         ("[weights]\nhome = 2", &["home", "(expected an address, a prefix"]),
         ("[weights]\n\"10.0.0.1\" = 1001", &["10.0.0.1", "1 to 1000"]),
         (
             "up = [1]",
-            &["line 1 \"up = [1]\": not accepted \
+            &["line 1 \"up = [1]\": invalid value \
                  (expected a string, a whole number, true or false"],
         ),
         // It is one line even then.
@@ -193,7 +196,7 @@ fn a_device_by_another_name_is_the_same_device() {
             let output = run(&row.gw, &words);
             let said = String::from_utf8(output.stderr).unwrap();
             assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-            assert!(said.contains("is the device of --lan by another name"), "{said}");
+            assert!(said.contains("same device as --lan under another name"), "{said}");
             assert_eq!(row.gw.devices(), before);
         }
     }
@@ -232,7 +235,7 @@ fn a_limit_that_takes_too_much_memory_is_refused() {
     let gateway = Gateway::start_with(&row.gw, &format!("{line} --config {}", file.path()));
     file.write("limit = \"500000p\"");
     let said = gateway.reads_again(1).remove(0);
-    assert!(said.contains("kept as it was: --config "), "{said}");
+    assert!(said.contains("configuration not changed: --config "), "{said}");
     assert!(said.contains(": line 1: --limit 500000 packets: takes 9"), "{said}");
     gateway.end();
     // The longest that a veth pair can have.

@@ -99,7 +99,7 @@ fn an_idle_gateway_sleeps() {
     // What the kernel says by itself now and then is no idle time.
     attempts("idle", || {
         let gateway =
-            Gateway::start(&row.gw, &format!("{RATES} --metrics 127.0.0.1:9101 --framing atm"));
+            Gateway::start(&row.gw, &format!("{RATES} --metrics 127.0.0.1:9101 --encoding atm"));
         let bulk = BOTH.map(|heading| Bulk::start(&row, HOSTS[0], heading, 2));
         thread::sleep(millis(300));
         drop(bulk);

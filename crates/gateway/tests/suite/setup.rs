@@ -158,7 +158,7 @@ fn the_commands_of_a_refusal_make_a_router_fit_and_are_taken_back() {
     let meanwhile = state(&row.gw);
     let again = done(&row.gw, setup);
     assert!(
-        again.contains(&format!("set up already; start the gateway with {options}")),
+        again.contains(&format!("already exists; start the gateway with {options}")),
         "{again}"
     );
     assert_same(&meanwhile, &state(&row.gw));
@@ -183,7 +183,7 @@ fn the_commands_of_a_refusal_make_a_router_fit_and_are_taken_back() {
     assert_same(&before, &state(&row.gw));
     assert!(answers(&row.c, FAR) && answers(&row.c, "fd00:2::2"));
     let again = done(&row.gw, &setup.replace("setup", "teardown"));
-    assert!(again.ends_with("lan: nothing is set up"), "{again}");
+    assert!(again.ends_with("lan: nothing to remove"), "{again}");
     assert_same(&before, &state(&row.gw));
 }
 
@@ -212,7 +212,7 @@ fn a_bridge_gets_a_port_and_a_failure_changes_nothing() {
     let Some(row) = router("setupbr", "br0") else { return };
     let port = refused(&row.gw, ROUTER);
     assert!(port.contains("--lan lan: is a port of br0 (bridge)"), "{port}");
-    assert!(port.ends_with("run: ip link set lan nomaster, or name br0"), "{port}");
+    assert!(port.ends_with("run: ip link set lan nomaster, or use br0"), "{port}");
     let why = refused(&row.gw, "--lan br0 --wan wan");
     assert!(why.contains("start the gateway with --lan br0-lan --wan br0-fb; "), "{why}");
     // The name of the port is taken, which is found out when the first pair is made.
@@ -222,7 +222,7 @@ fn a_bridge_gets_a_port_and_a_failure_changes_nothing() {
     let failed = said(&output);
     assert_eq!(output.status.code(), Some(3), "{failed}");
     assert!(failed.contains("br0-pt, br0-lan: a pair (veth): File exists"), "{failed}");
-    assert!(failed.ends_with("; all is as it was"), "{failed}");
+    assert!(failed.ends_with("; all changes were undone"), "{failed}");
     assert_same(&before, &state(&row.gw));
     row.gw.ip("link del br0-pt");
     let before = state(&row.gw);
@@ -294,7 +294,7 @@ fn other_uses_of_a_device_are_refused_and_said() {
         let why = refused(&row.gw, line);
         assert!(why.contains("--lan lan: lan.7 on top of it has the address 10.7.0.1/24"), "{why}");
         let output = run(&row.gw, "setup --lan lan --wan wan");
-        assert!(said(&output).ends_with("ip addr del 10.7.0.1/24 dev lan.7, or name lan.7"));
+        assert!(said(&output).ends_with("ip addr del 10.7.0.1/24 dev lan.7, or use lan.7"));
         row.gw.ip("link del lan.7");
     }
     let gateway = Gateway::start_with(&row.gw, &format!("{line} {RATES}"));
@@ -303,7 +303,7 @@ fn other_uses_of_a_device_are_refused_and_said() {
     assert_eq!(process, gateway.pid().to_string());
     row.gw.ip("addr add 10.9.0.5/24 dev lan");
     let said = gateway.says();
-    assert!(said.contains(" lan has the address 10.9.0.5/24 now: frames pass the"), "{said}");
+    assert!(said.contains(" lan now has the address 10.9.0.5/24, so frames bypass the"), "{said}");
     assert!(said.ends_with("run: ip addr del 10.9.0.5/24 dev lan"), "{said}");
     row.gw.ip("addr del 10.9.0.5/24 dev lan");
     kill(Pid::from_raw(process.parse().unwrap()), Signal::SIGTERM).unwrap();

@@ -78,7 +78,7 @@ fn a_tap_that_is_deleted_ends_it_with_statistics() {
     let ended = gateway.ends();
     drop(bulk);
     assert_eq!(ended.status.code(), Some(1));
-    assert_eq!(ended.said_of_the_end(), ["freeboard-gateway: tap1: the device is gone"]);
+    assert_eq!(ended.said_of_the_end(), ["freeboard-gateway: tap1: the device has disappeared"]);
     assert!(ended.report["directions"][0]["sent"].as_u64() > Some(100), "{ended:?}");
 }
 
@@ -111,5 +111,8 @@ fn what_is_no_tap_is_refused() {
     let _program = Tap::open(&row.gw, "tap0", false);
     let second = run(&row.gw, &format!("{WORDS} --up 1mbit --down 1mbit"));
     let said = String::from_utf8(second.stderr).unwrap();
-    assert_eq!(said, "freeboard-gateway: --lan tap0: another program is attached to this TAP\n");
+    assert_eq!(
+        said,
+        "freeboard-gateway: --lan tap0: another program is attached to this TAP device\n"
+    );
 }

@@ -195,7 +195,7 @@ fn a_mark_names_the_tin_of_what_the_own_stack_sends() {
     gateway.end();
     let gateway = Gateway::start_with(&row.gw, &words);
     file.write(&text("0xff"));
-    let said = "freeboard-gateway: fwmark: to be told of marks needs a restart, off until then";
+    let said = "freeboard-gateway: fwmark: receiving marks needs a restart; off until then";
     assert_eq!(gateway.reads_again(1), [said]);
     assert_eq!(sent_to(9), "best-effort");
     gateway.end();

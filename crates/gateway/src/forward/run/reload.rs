@@ -12,21 +12,21 @@ use crate::io::sys;
 use crate::log::say;
 
 /// What is said of a configuration that asks for answers, of a gateway that was started without.
-const ASKING_NEEDS_A_RESTART: &str = "autorate: to ask for answers needs a restart, off until then";
+const ASKING_NEEDS_A_RESTART: &str = "autorate: pinging reflectors needs a restart; off until then";
 
 /// What is said of a configuration that asks for hosts behind the machine's translation, of a
 /// gateway that was started without.
 const TRANSLATIONS_NEED_A_RESTART: &str =
-    "nat: to read the kernel's connections needs a restart, off until then";
+    "nat: reading connection tracking needs a restart; off until then";
 
 /// What is said of a configuration that asks for marks, of a gateway that was started without.
-const MARKS_NEED_A_RESTART: &str = "fwmark: to be told of marks needs a restart, off until then";
+const MARKS_NEED_A_RESTART: &str = "fwmark: receiving marks needs a restart; off until then";
 
 impl Gateway {
     /// Reads the configuration again, and says what has changed.
     pub(super) fn configure_anew(&mut self) {
         let Some(read) = self.source.read_again() else {
-            say("nothing to read again: there was no --config");
+            say("SIGHUP ignored: started without --config");
             return;
         };
         let said = read.and_then(|mut new| {
@@ -69,7 +69,7 @@ impl Gateway {
             self.pool.resize(descriptors);
             let now = clock();
             for ((direction, built), hosts) in self.directions.iter_mut().zip(built).zip(hosts) {
-                direction.change(now, built, config.link, hosts, &mut self.pool);
+                direction.change(now, built, config.framing, hosts, &mut self.pool);
             }
             self.following.set(config.follow.clone(), now);
             self.nat.set(config.nat, now);
@@ -92,9 +92,9 @@ impl Gateway {
         });
         self.reloads.count(said.is_ok());
         match said {
-            Ok(said) if said.is_empty() => say("configuration read, nothing has changed"),
+            Ok(said) if said.is_empty() => say("configuration read again, no changes"),
             Ok(said) => said.iter().for_each(|line| say(line)),
-            Err(why) => say(&format!("configuration kept as it was: {why}")),
+            Err(why) => say(&format!("configuration not changed: {why}")),
         }
     }
 }

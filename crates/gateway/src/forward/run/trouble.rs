@@ -43,7 +43,7 @@ pub(super) struct Said {
 fn used(index: core::ffi::c_int) -> impl Iterator<Item = String> {
     uses(index).unwrap_or_default().into_iter().map(|of| {
         let (on, stop) = (of.on(), of.stop());
-        format!("{on} {of} now: frames pass the gateway by; run: {stop}")
+        format!("{on} now {of}, so frames bypass the gateway; run: {stop}")
     })
 }
 
@@ -81,20 +81,20 @@ impl Gateway {
                 continue;
             }
             if device.name() != link.name {
-                say(&format!("{}: its name is {} now", device.name(), link.name));
+                say(&format!("{}: renamed to {}", device.name(), link.name));
                 device.set_name(&link.name);
             }
             let name = device.name();
             let (is_up, has_carrier) = (link.is_up(), link.has_carrier());
             match (said.is_up, is_up) {
                 (true, false) => say_down(name),
-                (false, true) if has_carrier => say(&format!("{name}: is up again")),
-                (false, true) => say(&format!("{name}: is up again, without carrier")),
+                (false, true) if has_carrier => say(&format!("{name}: up again")),
+                (false, true) => say(&format!("{name}: up again, without carrier")),
                 _ if said.has_carrier && !has_carrier && is_up => {
-                    say(&format!("{name}: has lost its carrier"));
+                    say(&format!("{name}: carrier lost"));
                 }
                 _ if !said.has_carrier && has_carrier => {
-                    say(&format!("{name}: has its carrier again"));
+                    say(&format!("{name}: carrier restored"));
                 }
                 _ => {}
             }
@@ -127,12 +127,12 @@ impl Gateway {
                 self.devices[at].set_mtu(link.mtu);
                 let what = if link.mtu > most {
                     format!(
-                        "; longer frames than {most} bytes behind the header are dropped as too long until a restart"
+                        "; frames with more than {most} bytes after the header are dropped as too long until a restart"
                     )
                 } else {
                     String::new()
                 };
-                say(&format!("{}: its MTU is {} now, and was {before}{what}", link.name, link.mtu));
+                say(&format!("{}: MTU changed from {before} to {}{what}", link.name, link.mtu));
             }
             if self.config.io == Io::Packet {
                 let mut found = concerns(index, false, self.config.cuts());
@@ -156,8 +156,8 @@ impl Gateway {
         }
         let (name, mtu, other, most) = (low.name(), low.mtu(), high.name(), high.mtu());
         say(&format!(
-            "{name} has an MTU of {mtu} and {other} of {most}: {name} refuses frames longer than {} bytes, which are \
-             counted as device; type: ip link set {other} mtu {mtu}",
+            "{name} has an MTU of {mtu} and {other} of {most}: {name} refuses frames longer than {} bytes (counted as \
+             device); run: ip link set {other} mtu {mtu}",
             mtu + ETHERNET_HEADER
         ));
     }
@@ -166,8 +166,8 @@ impl Gateway {
     pub(super) fn say_troubles(&mut self, now: Nanos) {
         if let Some(card) = self.directions[0].router() {
             say(&format!(
-                "{}: frames of {OF_A_ROUTER} IPv4 addresses come from {}, which is one host like each other card; if it is a \
-                 router, --host-by address tells the hosts behind it apart",
+                "{}: {OF_A_ROUTER} IPv4 addresses share the MAC address {}, which counts as one host; if it is a router, use \
+                 --host-by address to isolate the hosts behind it",
                 self.devices[0].name(),
                 Host::Mac(card)
             ));
@@ -179,8 +179,8 @@ impl Gateway {
             if outside.too_long > 0 && !said.too_long {
                 said.too_long = true;
                 say(&format!(
-                    "{}: a frame longer than its MTU of {} allowed at the start was dropped, and others will be, counted \
-                     as too long; frames with two tags take an MTU that is 4 more, and a raised MTU takes a restart",
+                    "{}: dropped a frame longer than the MTU of {} at the start allows (counted as too long); for frames with \
+                     two VLAN tags raise the MTU by 4; restart after raising it",
                     self.devices[at].name(),
                     self.pool.mtu()
                 ));
@@ -198,13 +198,11 @@ impl Gateway {
                 self.said[to].refused.push(error);
                 let (name, mtu) = (self.devices[to].name(), self.devices[to].mtu());
                 let why = match error {
-                    libc::EMSGSIZE => format!("they are longer than its MTU of {mtu}"),
-                    libc::ENOBUFS => {
-                        "its own queue is full; ask less of it, with a lower rate".to_owned()
-                    }
+                    libc::EMSGSIZE => format!("longer than its MTU of {mtu}"),
+                    libc::ENOBUFS => "its own queue is full; lower the rate".to_owned(),
                     _ => std::io::Error::from_raw_os_error(error).to_string(),
                 };
-                say(&format!("{name}: refuses frames, which are counted as device: {why}"));
+                say(&format!("{name}: refuses frames (counted as device): {why}"));
             }
         }
     }
@@ -239,14 +237,14 @@ impl Gateway {
             format!(", and here: {}", stop_merging(name, &merging))
         };
         say(&format!(
-            "{name}: dropped {count} of {received} frames within {span} s, {share}, {bytes} bytes, since each of them is \
-             several packets that are merged or not cut up; type where they come from: ip link set DEV gso_max_segs 1{here}"
+            "{name}: dropped {count} of {received} frames within {span} s ({share}, {bytes} bytes) because they contain \
+             several packets each (GSO, GRO); where they come from run: ip link set DEV gso_max_segs 1{here}"
         ));
     }
 }
 
 fn say_down(name: &str) {
-    say(&format!("{name}: is down: frames for it are dropped; to end that: ip link set {name} up"));
+    say(&format!("{name}: down, frames for it are dropped; run: ip link set {name} up"));
 }
 
 /// `count` in percent of `all`, which is not 0, rounded down to a tenth: only all of it is 100 %,

@@ -18,7 +18,7 @@ fn directions(rate: &str) -> [Direction; 2] {
         let plan = crate::forward::run::plan(&config, heading, 64, 1_522);
         let hosts = Hosts::new(&config, plan.max_len).unwrap();
         let watched = Some(Watched::Each);
-        let mut direction = Direction::new(plan, config.link, hosts, [0; 16], watched).unwrap();
+        let mut direction = Direction::new(plan, config.framing, hosts, [0; 16], watched).unwrap();
         let key = freeboard::flowhash::FlowKey::Unknown;
         let watch = direction.watch_mut().unwrap();
         let place = watch.arrived(Nanos(0), (key, None), key.src_host(), 100);

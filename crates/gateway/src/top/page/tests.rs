@@ -58,8 +58,8 @@ fn rates_are_those_since_the_last_report() {
     by_prefix.directions[0].host_by = "prefix/32/64".to_owned();
     by_prefix.directions[1].host_by = "address".to_owned();
     let by_prefix = text(reports([by_prefix]));
-    assert!(by_prefix.contains("drr lan hosts by prefix/32/64; 4 packets"), "{by_prefix}");
-    assert_eq!(by_prefix.matches("hosts by").count(), 1, "the usual one needs no word");
+    assert!(by_prefix.contains("drr lan host-by prefix/32/64; 4 packets"), "{by_prefix}");
+    assert_eq!(by_prefix.matches("host-by").count(), 1, "the default is not shown");
     let state = "p50 1.50 ms, p99 - ms; marked 1; dropped: aqm 2, no frame free 3, overruns 7\n";
     assert!(of_first.contains(state), "{of_first}");
     let both = text(reports([first, second]));
