@@ -1,4 +1,4 @@
-//! What changes while packets are queued, and what is said of it.
+//! Applies a new configuration at run time and describes the changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::config::{Config, Sharing};
 
 impl Config {
-    /// Takes over from `new` what can change while packets are queued; says what has changed, a
-    /// line each, and what would have but needs a restart.
+    /// Takes over from `new` what can change while packets are queued; returns one line per change,
+    /// and one per setting that needs a restart.
     pub(crate) fn take_over(&mut self, new: Self) -> Vec<String> {
         let mut said = Vec::new();
         let mut changed = |what: &str, from: String, to: String| {
@@ -115,11 +115,11 @@ fn millis_word(span: Nanos) -> String {
     format!("{} ms", span.0 / 1_000_000)
 }
 
-/// The most hosts that are named in one line of changes.
+/// Maximum number of hosts named in one line of changes.
 const NAMED: usize = 8;
 
-/// What has changed of hosts, in one line, if anything has: the first few of them by name. `word`
-/// says what a host has, and what one of which the table says nothing.
+/// Describes the changes of a table of hosts in one line with the first few hosts; `None` without
+/// changes. `word` formats a host's value, or that of a host not in the table.
 fn changed_hosts<T: PartialEq>(
     table: &str,
     old: &BTreeMap<Host, T>,

@@ -1,4 +1,4 @@
-//! What was written is checked: every value in range, and none against another.
+//! Validates options: ranges of values, and contradictions between options.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -17,22 +17,22 @@ use crate::config::keywords::{
 use crate::config::{Config, DEFAULT_MAX_HOSTS, MAX_WEIGHT, Places, RawOptions, Sharing, Word};
 use crate::io::frame::ETHERNET_HEADER;
 
-/// What is said of `[caps]`.
+/// Hint for the deprecated table `[caps]`.
 const CAPS_ARE_RATES: &str =
     "[caps]: renamed, use [rates]; to limit a host on an idle link, use [ceils]";
 
-/// The most hosts that can be asked for: for twice as many, queues and entries of hosts would be
-/// more than [`IsolatedMemory::MAX_QUEUES`](freeboard::IsolatedMemory::MAX_QUEUES).
+/// Maximum of `--max-hosts`. Twice as many would need more queues and host entries than
+/// [`IsolatedMemory::MAX_QUEUES`](freeboard::IsolatedMemory::MAX_QUEUES).
 const MOST_HOSTS: u32 = 8_192;
 
-/// The longest time without service, in milliseconds, that can be asked for.
+/// Maximum of `--flush-unserved` in milliseconds.
 const LONGEST_UNSERVED: i64 = 60_000;
 
-/// What a FIFO may hold by default. No AQM keeps it short, so it holds what a modem does.
+/// Default limit of a FIFO: as much as a modem holds, since no AQM keeps it short.
 const DEFAULT_LIMIT_OF_FIFO: Limit = Limit::Packets(1_000);
 
 impl RawOptions {
-    /// Checks everything, in the order of the help.
+    /// Validates everything, in the order of the help.
     pub(crate) fn check(&self) -> Result<Config, String> {
         let needed = |option: &str, word: &Option<Word>, what: &str| match word {
             Some(word) if !word.text().is_empty() => Ok(word.text().to_owned()),
@@ -63,7 +63,7 @@ impl RawOptions {
         let (aqm, l4s) = self.aqm_and_l4s(kind)?;
         let every = self.in_range("--stats-interval", &self.stats_interval, 1..=86_400)?;
         let metrics = self.read("--metrics", &self.metrics, |option, word| {
-            // For port 0 the system would choose a port that is written nowhere.
+            // With port 0 the system would choose a port that is not known.
             let address = word.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
             address.ok_or_else(|| {
                 format!(
@@ -114,7 +114,7 @@ impl RawOptions {
         Ok(config)
     }
 
-    /// The places of what the system may refuse later.
+    /// Returns the locations of options that the system may refuse later.
     fn places(&self) -> Places {
         let words = [
             ("--lan", &self.lan),
@@ -141,7 +141,7 @@ impl RawOptions {
         self.read(option, word, |option, word| number(option, word, range))
     }
 
-    /// The flow scheduler, and what shares the line; some pairs make no sense.
+    /// Returns flow scheduler and host isolation; some combinations are rejected.
     fn kind_and_hosts(&self) -> Result<(QueueKind, HostMode), String> {
         let hosts = self.read("--hosts", &self.hosts, HostMode::parse)?;
         let kind = match self.read("--queue", &self.queue, QueueKind::parse)? {
@@ -178,7 +178,7 @@ impl RawOptions {
         }
     }
 
-    /// How many hosts are told apart; a word where that is not asked is refused.
+    /// Returns the maximum number of hosts; rejected for modes with a fixed number.
     fn max_hosts(&self, kind: QueueKind, hosts: HostMode) -> Result<u32, String> {
         let why = match (kind, hosts) {
             (QueueKind::Fifo, _) => "not available with --queue fifo",
@@ -196,8 +196,7 @@ impl RawOptions {
         Ok(self.read("--max-hosts", &self.max_hosts, refused)?.unwrap_or(DEFAULT_MAX_HOSTS))
     }
 
-    /// The time without service after which a queue of SQF that has to make room is dropped whole,
-    /// if any.
+    /// Returns the time without service after which SQF drops a whole queue on overflow.
     fn flush_unserved(&self, kind: QueueKind) -> Result<Option<Nanos>, String> {
         if kind != QueueKind::Sqf
             && let Some(word) = &self.flush_unserved
@@ -215,7 +214,8 @@ impl RawOptions {
         Ok(millis.map(|millis| Nanos::from_millis(millis.unsigned_abs())))
     }
 
-    /// The AQM, and whether packets with ECT(1) have a threshold of their own; a FIFO has neither.
+    /// Returns the AQM, and true if packets with ECT(1) have their own threshold; a FIFO has
+    /// neither.
     fn aqm_and_l4s(&self, kind: QueueKind) -> Result<(AqmKind, bool), String> {
         let aqm = self.read("--aqm", &self.aqm, <AqmKind as Words>::parse)?;
         let l4s = self.read("--l4s", &self.l4s, Switch::parse)?;
@@ -236,14 +236,13 @@ impl RawOptions {
         }
     }
 
-    /// The lists of hosts, as they are written.
+    /// Returns the lists of [names] as written.
     fn lists(&self) -> BTreeMap<String, Vec<String>> {
         let words = |list: &[Word]| list.iter().map(|word| word.text().to_owned()).collect();
         self.names.iter().map(|(name, list)| (name.clone(), words(list.get_ref()))).collect()
     }
 
-    /// The default host identity: addresses where tables name single ones, or where
-    /// they are looked up.
+    /// Returns the default host identity: addresses if a table names single ones or with `--nat`.
     fn usual_host_by(&self) -> HostBy {
         let tables = [&self.weights, &self.rates, &self.caps, &self.ceils];
         let mut written = tables.into_iter().flat_map(BTreeMap::keys);
@@ -252,7 +251,7 @@ impl RawOptions {
         if are_named && !are_looked_up { HostBy::Auto } else { HostBy::Address }
     }
 
-    /// What a host is.
+    /// Returns host identity and lists.
     fn names(&self, kind: QueueKind) -> Result<Names, String> {
         let asked = self.read("--host-by", &self.host_by, host_by)?;
         if kind == QueueKind::Fifo && asked.is_some_and(|by| by != HostBy::Address) {
@@ -291,7 +290,7 @@ impl RawOptions {
                     let is_same = |(member, in_list, _): &&(HostMember, &String, &Word)| {
                         *member == of.of_host(0) && *in_list == name
                     };
-                    // Of a member that is given twice the second word.
+                    // If a member is given twice, the second word.
                     let word = written.iter().rfind(is_same).map(|(.., word)| *word);
                     let text = word.map_or("", Word::text);
                     (word, format!("names {name} {text:?}"))
@@ -306,7 +305,7 @@ impl RawOptions {
         }
     }
 
-    /// What a packet is on the wire by overhead, minimum and framing.
+    /// Returns the framing given by `--overhead`, `--mpu` and `--encoding`.
     pub(super) fn framing_of_parts(&self) -> Result<Overhead, String> {
         let least = Overhead::MIN_OVERHEAD.into();
         let most = Overhead::MAX_OVERHEAD.into();
@@ -392,7 +391,7 @@ impl RawOptions {
         Ok(ceils)
     }
 
-    /// The rates of a table of hosts as a level of their own, which have one host on the LAN side.
+    /// Parses a table of rates per host, which requires isolated hosts on the LAN side.
     fn of_hosts(
         &self,
         table: &str,
@@ -421,12 +420,12 @@ impl RawOptions {
     }
 }
 
-/// Returns true if hosts share the link, and each host's flows its share.
+/// Returns true if the link is shared among hosts and each host's share among its flows.
 const fn has_level_of_hosts(isolation: Isolation) -> bool {
     matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate)
 }
 
-/// The host of which a table says something.
+/// Parses the host that a table entry is for.
 fn host(table: &str, written: &str, names: &Names) -> Result<Host, String> {
     let named = |why: String| format!("{table} {written:?}: {why}");
     let host = Host::parse(written).map_err(named)?;

@@ -1,4 +1,4 @@
-//! Options without effect beside the others: each is logged once.
+//! Hints about options that have no effect in combination with the others; each is logged once.
 
 use freeboard::flowhash::HostBy;
 use freeboard::shaper::Rate;
@@ -9,12 +9,12 @@ use crate::config::keywords::{HostMode, Io, Limit, QueueKind, Words as _};
 use crate::config::{Config, RawOptions, Word};
 
 impl RawOptions {
-    /// Names the options that have no effect in `config`, which they led to.
+    /// Returns hints about options without effect in `config`, which was built from them.
     pub(super) fn idle(&self, config: &Config) -> Vec<String> {
         let share = &config.share;
         let queue = format!("--queue {}", share.kind.word());
         let hosts = format!("--hosts {}", share.hosts.word());
-        // Hosts have neither a share of their own nor a weight of their flows.
+        // Neither do hosts have a share, nor their flows a weight.
         let no_hosts = match (share.kind, share.hosts) {
             (QueueKind::Fifo, _) => Some(queue.clone()),
             (_, HostMode::By(Isolation::Flows)) if config.weights.is_empty() => Some(hosts),
@@ -22,7 +22,7 @@ impl RawOptions {
         };
         let only_reports =
             no_hosts.map(|with| format!("no effect with {with}, except on statistics"));
-        // A translated address says nothing of a card or a VLAN.
+        // A translated address does not reveal a network card or a VLAN.
         let by = config.names.by;
         let by_frame =
             (matches!(by, HostBy::Mac | HostBy::Vlan) && self.names.is_empty()).then(|| {
@@ -48,7 +48,7 @@ impl RawOptions {
         let is_free = [config.up, config.down].map(|rate| rate == Rate::UNLIMITED);
         let no_rate =
             (is_free == [true; 2]).then(|| "no effect: --up and --down are unlimited".to_owned());
-        // Rates and ceilings of hosts count what a packet is on the link.
+        // Rates and ceilings of hosts count bytes on the link.
         let of_hosts = !config.rates.is_empty() || !config.ceils.is_empty();
         let no_framing = no_rate.clone().filter(|_| !of_hosts);
         let no_ingress = is_free[1].then(|| "no effect: --down is unlimited".to_owned());

@@ -1,4 +1,4 @@
-//! The words of options: what each may be, and one line that says so of a word that is none.
+//! Keywords and values of options, with their parsers and error messages.
 
 use freeboard::sched_core::Limits;
 use freeboard::shaper::{Framing, Rate};
@@ -6,20 +6,20 @@ use freeboard::{AqmKind, Isolation, MemoryLimit};
 
 use crate::config::handling::size;
 
-/// How frames reach us.
+/// How frames are read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Io {
     /// As the other end of a TAP device.
     Tap,
-    /// By a packet socket on an interface.
+    /// With a packet socket on an interface.
     #[default]
     Packet,
 }
 
-/// Which flow is next.
+/// The flow scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum QueueKind {
-    /// One queue, tail drop: for comparison.
+    /// One queue with tail drop, for comparison.
     Fifo,
     /// Shortest queue first.
     Sqf,
@@ -30,35 +30,35 @@ pub(crate) enum QueueKind {
     Qfq,
 }
 
-/// What shares the line.
+/// Host isolation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostMode {
-    /// As CAKE has it; hosts are those that the packet names, in both directions.
+    /// CAKE's modes; hosts are the addresses in the packet, in both directions.
     By(Isolation),
-    /// The hosts on the LAN side, and then their flows: `dual-srchost` on the way up and
-    /// `dual-dsthost` on the way down.
+    /// Isolates the hosts on the LAN side, then their flows: `dual-srchost` for uploads and
+    /// `dual-dsthost` for downloads.
     Lan,
-    /// The hosts on the LAN side, and the flows of each by shortest queue first.
+    /// Isolates the hosts on the LAN side, with SQF among the flows of each.
     UsersSqf,
 }
 
-/// What is either on or off.
+/// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
     On,
     Off,
 }
 
-/// What a queue may hold, as it is written: bytes, or packets with a `p` behind them.
+/// Queue limit as written: bytes, or packets with the suffix `p`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// None is written: [`Rtt::limit_bytes`](freeboard::Rtt::limit_bytes), and 4 MiB at most.
+    /// No limit given: [`Rtt::limit_bytes`](freeboard::Rtt::limit_bytes), at most 4 MiB.
     ByRate,
     Bytes(u32),
     Packets(u32),
 }
 
-/// The names of a type's values.
+/// A type with a keyword for each value.
 pub(crate) trait Words: Sized + Copy + PartialEq + 'static {
     const WORDS: &'static [(&'static str, Self)];
 
@@ -123,7 +123,7 @@ impl Words for Framing {
     ];
 }
 
-/// A rate as tc writes it.
+/// Parses a rate as `tc` writes it.
 pub(crate) fn rate(option: &str, word: &str) -> Result<Rate, String> {
     let rate = word.parse().ok().filter(|rate| *rate != Rate::STOPPED);
     rate.ok_or_else(|| {
@@ -134,11 +134,11 @@ pub(crate) fn rate(option: &str, word: &str) -> Result<Rate, String> {
     })
 }
 
-/// The least and the greatest rate, as they are written.
+/// Lowest and highest rate as written.
 pub(crate) const LEAST_RATE: &str = "1kbit";
 pub(crate) const MOST_RATE: &str = "400gbit";
 
-/// A rate that is not unlimited.
+/// Parses a rate that is not unlimited.
 pub(crate) fn finite_rate(option: &str, word: &str) -> Result<Rate, String> {
     let rate = word.parse().ok();
     let rate = rate.filter(|rate| ![Rate::UNLIMITED, Rate::STOPPED].contains(rate));
@@ -149,15 +149,15 @@ pub(crate) fn finite_rate(option: &str, word: &str) -> Result<Rate, String> {
     })
 }
 
-/// A rate as it is written, for what the gateway says.
+/// Formats a rate the way it is parsed.
 pub(crate) fn rate_word(rate: Rate) -> String {
     rate.to_string()
 }
 
 impl Limit {
-    /// The most packets that one queue may hold.
+    /// Maximum of a queue limit in packets.
     pub(crate) const MAX_PACKETS: u32 = 500_000;
-    /// The least bytes: a few of the longest packets.
+    /// Minimum of a queue limit in bytes: a few packets of maximum length.
     const MIN_BYTES: u32 = 10_000;
 
     pub(crate) fn parse(option: &str, word: &str) -> Result<Self, String> {
@@ -195,12 +195,12 @@ impl Limit {
     }
 }
 
-/// `text`, if it begins with a digit: a number is written without a plus.
+/// Returns `text` if it begins with a digit. Numbers take no plus sign.
 pub(crate) fn digits(text: &str) -> Option<&str> {
     text.starts_with(|first: char| first.is_ascii_digit()).then_some(text)
 }
 
-/// A whole number within a range.
+/// Parses an integer within a range.
 pub(crate) fn number(
     option: &str,
     word: &str,
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Goal: the range that is said is the range that is accepted, end by end.
+    /// Goal: the range in the error message is the range that is accepted, at both ends.
     #[test]
     fn a_finite_rate_is_refused_with_the_range() {
         let (least, most) = (Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND);

@@ -1,17 +1,17 @@
-//! Mistakes in the file that the parser of TOML would call by other names.
+//! Better messages for common mistakes in the file than those of the TOML parser.
 
 use clap::{Args as _, Command};
 use toml::de::{DeTable, DeValue, Error};
 
 use crate::config::RawOptions;
 
-/// The tables of the file.
+/// Tables of the file.
 const TABLES: [&str; 5] = ["names", "weights", "rates", "ceils", "caps"];
 
-/// How alike a key and a known one are, of 1, for the known one to be suggested; as clap has it.
+/// Minimum similarity (0 to 1) of a key to a known one for a suggestion, as in clap.
 const NEAR: f64 = 0.7;
 
-/// Finds a mistake in `text`: the byte at which it stands, and what is wrong.
+/// Finds a mistake in `text`; returns its byte offset and the message.
 pub(super) fn find(text: &str) -> Option<(usize, String)> {
     let table = match DeTable::parse(text) {
         Ok(table) => table,
@@ -50,7 +50,7 @@ pub(super) fn find(text: &str) -> Option<(usize, String)> {
     found.into_iter().min()
 }
 
-/// The keys of options: the long names of the command line, old names last.
+/// Returns the keys of options: the long names of the command line, old names last.
 fn options() -> Vec<String> {
     let command = RawOptions::augment_args(Command::new(""));
     let names = command.get_arguments().filter_map(|option| option.get_long());
@@ -58,17 +58,17 @@ fn options() -> Vec<String> {
     names.chain(old).map(str::to_owned).collect()
 }
 
-/// The known key that is most like `key`, as a question.
+/// Returns a suggestion of the known key most similar to `key`.
 fn meant(key: &str, options: &[String]) -> String {
     let known = options.iter().map(String::as_str).chain(TABLES);
-    // A Rust programmer writes the dash as an underscore.
+    // Underscores for dashes are a likely mistake.
     let key = key.replace('_', "-");
     let near = known.map(|known| (strsim::jaro(&key, known), known));
     let near = near.filter(|(alike, _)| *alike > NEAR).max_by(|one, two| one.0.total_cmp(&two.0));
     near.map_or("; see --help".to_owned(), |(_, known)| format!("; did you mean {known}?"))
 }
 
-/// Finds quotes that are missing in the line where the parser gave up.
+/// Finds missing quotes in the line where the parser stopped.
 fn without_quotes(text: &str, error: &Error) -> Option<(usize, String)> {
     let at = error.span()?.start.min(text.len());
     let begin = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);

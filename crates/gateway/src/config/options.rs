@@ -10,16 +10,15 @@ use clap_complete::Shell;
 use crate::config::{Config, RawOptions};
 use crate::setup::Place;
 
-/// The words behind the program's name.
+/// The command line.
 ///
-/// Values of options are kept as they are written: what they may be is checked for words and file
-/// alike.
+/// Option values are kept as strings; command line and file share one validation.
 #[derive(Debug, Parser)]
 #[command(
     name = "freeboard-gateway",
     version,
     about = ABOUT,
-    // The comment above is not for users.
+    // The doc comment above is not for users.
     long_about = None,
     after_help = AFTER,
     override_usage = "freeboard-gateway --lan DEV --wan DEV --up RATE --down RATE [OPTIONS]\n       \
@@ -102,10 +101,10 @@ Forwards Ethernet frames between two devices. Each direction has a rate and a
 queue that isolates flows and hosts. Upload is from the LAN to the WAN device.";
 
 const AFTER: &str = "\
-Settings of single hosts are tables in the configuration file, with lines such
-as host = value: [weights]; [rates], which a host gets even beside busy hosts;
-[ceils], which a host never exceeds. A host is an address, a prefix (each host
-in it), a MAC address, vlan N, or one of [names], with lines such as
+Settings of single hosts are tables of host = value in the configuration file:
+[weights] for larger shares, [rates] for what a host gets even beside busy
+hosts, [ceils] for what a host never exceeds. A host is an address, a prefix
+(each host in it), a MAC address, vlan N, or one of [names], which are lists:
 name = [addresses, prefixes, MACs].
 
 SIGHUP reads the file again and logs the changes. SIGUSR1 prints statistics as
@@ -115,20 +114,20 @@ Exit codes: 1 a device disappeared, or another failure while forwarding;
 2 invalid option or file; 3 a device or another resource is missing or refused
 by the system.";
 
-/// What is asked for.
+/// A parsed command line.
 #[derive(Debug)]
 pub(crate) enum Request {
     Run(Box<Source>),
-    /// To read this, and to say whether it is accepted.
+    /// Read and validate only.
     Check(Box<Source>),
     Top(PathBuf),
     SetUp(Place),
     TakeBack(Place),
-    /// To print this text: the help, the version, or what completes words in a shell.
+    /// Print this text: help, version or a completion script.
     Say(String),
 }
 
-/// Where the configuration comes from, to be read again.
+/// Source of the configuration, kept for reloads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Source {
     words: RawOptions,
@@ -141,15 +140,15 @@ impl Source {
         self.file.as_deref()
     }
 
-    /// Reads the file, if there is one, and checks all.
+    /// Reads the file, if any, and validates everything.
     pub(crate) fn read(&self) -> Result<Config, String> {
         let file = self.file.as_deref().map(RawOptions::from_file).transpose()?;
         self.words.clone().over(file.unwrap_or_default()).check()
     }
 
-    /// Reads and checks all; one line says that it is accepted, after one for each hint.
+    /// Reads and validates everything; returns the hints, one per line, and a line of approval.
     pub(crate) fn approve(&self) -> Result<String, String> {
-        // What is wrong is named by the option that was given.
+        // Errors name the option that was given.
         let renamed = |why: String| match why.strip_prefix("--config ") {
             Some(rest) => format!("--check {rest}"),
             None => why,
@@ -160,11 +159,11 @@ impl Source {
         Ok(format!("{hints}--check {file}: accepted\n"))
     }
 
-    /// The same while frames wait, if there is a file at all.
+    /// Reads the configuration again while frames wait; `None` if there is no file.
     pub(crate) fn read_again(&self) -> Option<Result<Config, String>> {
         let file = self.file.as_deref()?;
-        // One that waits for a writer would keep the frames waiting; what it had to say it has
-        // said.
+        // Opening a FIFO waits for a writer, and frames would wait meanwhile; its content was read
+        // at the start anyway.
         if std::fs::metadata(file).is_ok_and(|there| !there.is_file()) {
             let file = file.display();
             return Some(Err(format!("--config {file}: no longer a regular file")));
@@ -173,7 +172,7 @@ impl Source {
     }
 }
 
-/// Reads the words behind the program's name.
+/// Parses the arguments after the program's name.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
     let name = OsString::from("freeboard-gateway");
     let words: Vec<OsString> = [name].into_iter().chain(words).collect();
@@ -212,7 +211,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request
     })
 }
 
-/// What is wrong with a word that stands where an option should, which clap takes for a command.
+/// Returns the error for a stray word in place of an option, which clap takes for a subcommand.
 fn stray(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(stray)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
@@ -225,7 +224,7 @@ fn stray(error: &clap::Error, words: &[OsString]) -> Option<String> {
         let name = word.to_str()?.strip_prefix("--")?;
         line.get_arguments().find(|option| option.get_long() == Some(name))
     };
-    // Behind another option such a word is the option's value.
+    // After an option that takes a value, the word is that value.
     let (before, option) = words.windows(2).find_map(|pair| {
         let [before, word] = pair else { return None };
         let option = option_of(before);
@@ -245,7 +244,7 @@ fn stray(error: &clap::Error, words: &[OsString]) -> Option<String> {
     })
 }
 
-/// What clap says of a word, without the usage, as one line: a log has a line for each message.
+/// Joins clap's message into one line without the usage: the log has one line per message.
 fn one_line(said: &str) -> String {
     let said = said.trim().trim_start_matches("error: ");
     let paragraphs = said.split("\n\n").filter(|paragraph| !paragraph.starts_with("Usage:"));
@@ -303,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Goal: an option without a value is a word, and one with a value the value.
+    /// Goal: an option without a value takes its default, and with a value the value.
     #[test]
     fn an_option_may_stand_alone() {
         let handling = |words: &str| {
@@ -401,7 +400,7 @@ mod tests {
         }
     }
 
-    /// Goal: the help names everything, and fits a terminal of 80 columns.
+    /// Goal: the help lists everything and fits a terminal of 80 columns.
     #[test]
     fn the_help_is_as_wide_as_a_terminal() {
         for (line, named) in [
@@ -431,8 +430,7 @@ mod tests {
         assert!(said("completions bash").contains("fifo sqf drr qfq"));
     }
 
-    /// Goal: a file is checked as it would be read, with words over it, and no device is looked
-    /// for.
+    /// Goal: `--check` validates a file with the command line merged over it, and opens no device.
     #[test]
     fn a_file_is_checked_without_devices() {
         let name = format!("freeboard-check-{}.toml", std::process::id());

@@ -1,4 +1,4 @@
-//! Options as they were written, in a file or as words, and where.
+//! Options as written, on the command line or in a file, with their locations.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,8 +18,8 @@ use crate::config::handling::Ways;
 use crate::config::keywords::{HostMode, Io, QueueKind, Switch, Words};
 use crate::config::mistakes;
 
-/// Options as they were written: in the file, or as words. Each may be absent. The comment of an
-/// option is what the help says of it.
+/// Options as written on the command line or in the file; each may be absent. The doc comment of an
+/// option is its help text.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[group(skip)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -72,8 +72,8 @@ pub(crate) struct RawOptions {
     /// --autorate too, the lower of both rates applies [default: off; without a value: on].
     #[arg(long, value_name = "ON|OFF", help_heading = "Autorate", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) autorate_ingress: Option<Word>,
-    /// How frames are read and written: `packet` opens packet sockets on existing interfaces, `tap`
-    /// attaches to TAP devices [default: packet].
+    /// Frame access: `packet` opens packet sockets on existing interfaces, `tap` attaches to TAP
+    /// devices [default: packet].
     #[arg(long, value_name = "MODE", help_heading = "Devices and rates", value_parser = one_of::<Io>())]
     pub(crate) io: Option<Word>,
     /// Flow scheduler: `drr` (deficit round robin, sparse flows first), `sqf` (shortest queue
@@ -81,19 +81,19 @@ pub(crate) struct RawOptions {
     /// [default: drr].
     #[arg(long, value_name = "SCHEDULER", help_heading = "Queues", value_parser = one_of::<QueueKind>())]
     pub(crate) queue: Option<Word>,
-    /// Host isolation: who shares the rate equally. `lan` shares it among the hosts on the LAN
-    /// side, and each host's share among its flows. `users+sqf` does too, with --queue sqf inside
-    /// each host. The others are those of CAKE [default: lan with drr, flows otherwise].
+    /// Host isolation, the unit that shares the rate equally. `lan` shares it among the hosts on
+    /// the LAN side, then among the flows of each host; `users+sqf` does so with --queue sqf among
+    /// the flows. The other modes are those of CAKE [default: lan with drr, flows otherwise].
     #[arg(long, value_name = "MODE", help_heading = "Queues", value_parser = one_of::<HostMode>())]
     pub(crate) hosts: Option<Word>,
     /// Maximum number of hosts with a share of their own, 1 to 8192; beyond it, some hosts share
     /// one share. Takes 1.96 kB of memory per host and direction [default: 2048].
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) max_hosts: Option<Word>,
-    /// What identifies a host on the LAN side: `address`, `mac`, `vlan`, or `prefix/V4/V6`, the
-    /// first bits of the address (`prefix` is prefix/32/64). `auto` is `mac` if frames of several
-    /// network cards arrive and `address` if all come from one. Lists in [names] take precedence
-    /// [default: auto; address with --nat and where a table of the file names an address].
+    /// Host identity on the LAN side: `address`, `mac`, `vlan`, or `prefix/V4/V6`, the first bits
+    /// of the address (`prefix` is prefix/32/64). `auto` is `mac` if frames of several network
+    /// cards arrive and `address` if all come from one. Lists in [names] take precedence [default:
+    /// auto; address with --nat and where a table of the file names an address].
     #[arg(long, value_name = "KEY", help_heading = "Queues")]
     pub(crate) host_by: Option<Word>,
     /// Isolates the hosts behind this machine's NAT, for a gateway on its outer side. Hosts are
@@ -153,8 +153,8 @@ pub(crate) struct RawOptions {
     /// 300000, or `by-rate`, four times --rtt at the rate, 4 to 15 MB [default: given by --limit].
     #[arg(long, value_name = "SIZE", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) memory_limit: Option<Word>,
-    /// What the link adds to a packet, in keywords: "pppoe-ptm ether-vlan", "docsis", "pppoe-
-    /// llcsnap", "overhead 44 mpu 96 atm". Replaces --overhead, --mpu and --encoding.
+    /// Keywords for what the link adds to a packet, such as "pppoe-ptm ether-vlan", "docsis" or
+    /// "overhead 44 mpu 96 atm". Replaces --overhead, --mpu and --encoding.
     #[arg(
         long,
         alias = "link",
@@ -231,27 +231,27 @@ pub(crate) struct RawOptions {
     /// User to run as once the devices are open, if started by root [default: "nobody"].
     #[arg(long, value_name = "NAME", help_heading = "Running")]
     pub(crate) user: Option<Word>,
-    /// Lists of addresses that are one host, by name.
+    /// Lists of addresses that count as one host, by name.
     #[arg(skip)]
     #[serde(default)]
     pub(crate) names: BTreeMap<String, Spanned<Vec<Word>>>,
-    /// By address, as it is written.
+    /// Weights by host, as written.
     #[arg(skip)]
     #[serde(default)]
     pub(crate) weights: BTreeMap<String, Word>,
-    /// By address, as it is written.
+    /// Committed rates by host, as written.
     #[arg(skip)]
     #[serde(default)]
     pub(crate) rates: BTreeMap<String, Word>,
-    /// By address, as it is written.
+    /// Ceilings by host, as written.
     #[arg(skip)]
     #[serde(default)]
     pub(crate) ceils: BTreeMap<String, Word>,
-    /// The old word for `rates`.
+    /// Old name of `rates`.
     #[arg(skip)]
     #[serde(default)]
     pub(crate) caps: BTreeMap<String, Word>,
-    /// The file of those words that are from a file.
+    /// File that the words with a position come from.
     #[arg(skip)]
     #[serde(skip)]
     pub(super) origin: Option<Origin>,
@@ -261,17 +261,17 @@ pub(crate) struct RawOptions {
     pub(super) renamed: Vec<String>,
 }
 
-/// A value as it was written, and where.
+/// An option value as written, with its position.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Spanned<Bare>")]
 pub(crate) struct Word {
     text: String,
-    /// Of a word in the file, where it begins there.
+    /// Byte offset in the file; `None` for a word of the command line.
     begin: Option<usize>,
 }
 
-/// A value: a string, or a number or `true` or `false` that stand without quotes. These are the
-/// words `on` and `off`.
+/// A value in the file: a string, or an unquoted number or boolean. `true` and `false` mean `on`
+/// and `off`.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "invalid value (expected a string, a whole number, true or false)")]
 enum Bare {
@@ -292,7 +292,7 @@ impl From<Spanned<Bare>> for Word {
     }
 }
 
-/// Any UTF-8; what else is asked of a word is asked of those in the file too.
+/// Accepts any UTF-8; further validation is shared with the values in the file.
 impl ValueParserFactory for Word {
     type Parser = ValueParser;
 
@@ -303,13 +303,13 @@ impl ValueParserFactory for Word {
     }
 }
 
-/// One of the words of a type, which a shell can complete.
+/// Accepts one of the keywords of `T`, so that shells can complete them.
 fn one_of<T: Words>() -> impl TypedValueParser<Value = Word> {
     PossibleValuesParser::new(T::WORDS.iter().map(|(word, _)| *word)).map(Word::said)
 }
 
 impl Word {
-    /// A word of the command line.
+    /// Creates a word of the command line.
     pub(super) fn said(text: String) -> Self {
         Self { text, begin: None }
     }
@@ -319,7 +319,7 @@ impl Word {
     }
 }
 
-/// The file that words were read from.
+/// File that words were read from.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     path: PathBuf,
@@ -327,8 +327,8 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// The number of the line in which the byte `at` is, from 1, and the line, of which a long one
-    /// is cut.
+    /// Returns the line number (from 1) of byte `at`, and the line, truncated to [`SHOWN`]
+    /// characters.
     fn line(&self, at: usize) -> (usize, String) {
         let before = self.text.get(..at).unwrap_or("");
         let line = before.matches('\n').count();
@@ -341,14 +341,14 @@ impl Origin {
     }
 }
 
-/// The longest configuration file, in bytes: some ten thousand weights, read in a few milliseconds
-/// while frames wait.
+/// Maximum size of a configuration file in bytes: about ten thousand weights, read in a few
+/// milliseconds while frames wait.
 const LONGEST_FILE: u64 = 256 << 10;
-/// Letters of a line that are shown with what is wrong with it.
+/// Characters of a line that an error shows.
 const SHOWN: usize = 60;
 
 impl RawOptions {
-    /// Reads a file; one line says what is wrong with it.
+    /// Reads a file.
     pub(crate) fn from_file(path: &Path) -> Result<Self, String> {
         let named = |why: &str| Origin::named(path, why);
         let mut text = Vec::new();
@@ -362,7 +362,7 @@ impl RawOptions {
         Self::from_text(path, text)
     }
 
-    /// Reads the text of the file at `path`.
+    /// Parses the text of the file at `path`.
     pub(crate) fn from_text(path: &Path, text: String) -> Result<Self, String> {
         let read = match mistakes::find(&text) {
             Some(mistake) => Err(mistake),
@@ -381,13 +381,13 @@ impl RawOptions {
         }
     }
 
-    /// What stands in front of what is wrong with `word`: the file and the line, of a word in a
-    /// file.
+    /// Returns the prefix of an error about `word`: file and line, or empty for a word of the
+    /// command line.
     pub(super) fn place(&self, word: Option<&Word>) -> String {
         self.place_at(word.and_then(|word| word.begin))
     }
 
-    /// The same of what begins there in the file.
+    /// Returns the prefix of an error about the byte `begin` of the file.
     pub(super) fn place_at(&self, begin: Option<usize>) -> String {
         match (&self.origin, begin) {
             (Some(origin), Some(begin)) => {
@@ -397,7 +397,7 @@ impl RawOptions {
         }
     }
 
-    /// The value of an option, if it is given; what is wrong with it begins with its place.
+    /// Parses the value of an option, if given; errors start with its location.
     pub(super) fn read<T>(
         &self,
         option: &str,
@@ -408,7 +408,7 @@ impl RawOptions {
         parse(option, word.text()).map(Some).map_err(|why| self.place(Some(word)) + &why)
     }
 
-    /// What the command line (`self`) says, and where it says nothing, what `file` says.
+    /// Merges the command line (`self`) over `file`.
     pub(crate) fn over(self, file: Self) -> Self {
         let line = self.with_new_names();
         let mut file = file.without_what_is_said_otherwise(&line);
@@ -416,8 +416,8 @@ impl RawOptions {
         line.merged_with(file)
     }
 
-    /// Accepts `--framing ptm` beside `--overhead` or `--mpu`, and `--framing none`, as
-    /// `--encoding`, which had this name before.
+    /// Accepts `--framing ptm` beside `--overhead` or `--mpu`, and `--framing none`, under its new
+    /// name `--encoding`.
     fn with_new_names(mut self) -> Self {
         let Some(word) = &self.framing else { return self };
         let text = word.text();
@@ -431,7 +431,7 @@ impl RawOptions {
         self
     }
 
-    /// Merges the command line (`self`) with `file`; the command line wins.
+    /// Takes each option from the command line (`self`) if given there, or else from `file`.
     fn merged_with(self, file: Self) -> Self {
         let names = if self.names.is_empty() { file.names } else { self.names };
         let weights = if self.weights.is_empty() { file.weights } else { self.weights };
@@ -490,7 +490,7 @@ impl RawOptions {
         }
     }
 
-    /// Takes out what `line`, the command line, says in different words.
+    /// Removes options that an option of `line`, the command line, replaces.
     fn without_what_is_said_otherwise(mut self, line: &Self) -> Self {
         if line.framing.is_some() {
             (self.overhead, self.mpu, self.encoding) = (None, None, None);
@@ -504,7 +504,7 @@ impl RawOptions {
         if line.burst.is_some() {
             self.catch_up = None;
         }
-        // Those hosts have one flow scheduler.
+        // These hosts allow only one flow scheduler.
         if line.hosts.as_ref().is_some_and(|hosts| hosts.text() == HostMode::UsersSqf.word()) {
             self.queue = None;
         }

@@ -247,7 +247,7 @@ fn contradictions_name_the_word_and_what_is_accepted() {
     ] {
         let error = with(more).unwrap_err();
         assert!(error.contains(part) && !error.contains('\n'), "{more}: {error}");
-        // The lines above it are four; of two options or hosts either may be named.
+        // Four lines precede it; with two options or hosts, either may be named.
         let line =
             error.strip_prefix("--config x.toml: line ").unwrap_or_else(|| panic!("{error}"));
         let line: usize = line.split([' ', ':']).next().unwrap().parse().unwrap();
@@ -255,8 +255,8 @@ fn contradictions_name_the_word_and_what_is_accepted() {
     }
 }
 
-/// Goal: a fault of one word is told before the sum of the shares, which is the fault of no single
-/// word. Method: shares that take the whole line, with each fault of one word behind them.
+/// Goal: an error of a single keyword is reported before an excess sum of shares. Method: shares
+/// that take the whole link, each followed by one wrong keyword.
 #[test]
 fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
     for (words, why) in [
@@ -274,8 +274,8 @@ fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
     }
 }
 
-/// Goal: what is said of the AQM, and what is not. Method: every word with each queue, with and
-/// without the threshold.
+/// Goal: every AQM keyword works with every queue, with and without the ECT(1) threshold, and a
+/// FIFO has none.
 #[test]
 fn the_aqm_is_what_was_asked_for_and_a_fifo_has_none() {
     let said = |more: &str| with(more).map(|config| (config.share.aqm, config.share.l4s));
@@ -298,8 +298,7 @@ fn the_aqm_is_what_was_asked_for_and_a_fifo_has_none() {
     assert_eq!((config.share.aqm, config.share.l4s), (AqmKind::CoDel, false));
 }
 
-/// Goal: of a long file the line that is wrong is named, and of a word of the command line no line
-/// is.
+/// Goal: an error in a long file names the line, and an error on the command line names none.
 #[test]
 fn a_wrong_value_is_found_by_its_line() {
     let hosts = (0..4_000).map(|at| format!("\"10.0.{}.{}\" = 2\n", at / 250, at % 250));
@@ -318,8 +317,8 @@ fn a_wrong_value_is_found_by_its_line() {
     assert_eq!(config.places.of("--limit")("gone".into()), "gone");
 }
 
-/// Goal: the usual mistakes in a file have an error that names the mistake and its line. Method:
-/// each behind a file that is right.
+/// Goal: common mistakes in a file have an error that names the mistake and its line. Method: each
+/// one appended to a correct file.
 #[test]
 fn usual_mistakes_in_a_file_are_named() {
     for (text, why) in [
@@ -376,7 +375,7 @@ fn usual_mistakes_in_a_file_are_named() {
     assert_eq!(config.weights.len(), 1);
 }
 
-/// Goal: a FIFO without a limit waits as a modem does, 1.2 s at 10 Mbit/s, and not 3.4 s.
+/// Goal: a FIFO without a limit delays as a modem does, 1.2 s at 10 Mbit/s, instead of 3.4 s.
 #[test]
 fn a_fifo_holds_what_a_modem_does() {
     let limit = |more| with(more).unwrap().share.limit;
@@ -385,8 +384,8 @@ fn a_fifo_holds_what_a_modem_does() {
     assert_eq!(limit("queue = \"sqf\""), Limit::ByRate);
 }
 
-/// Goal: the default limit is the library's for the rate of each direction, up to 4 MiB, and for
-/// the greatest rate where it follows the line. Method: the limits of configurations, in bytes.
+/// Goal: the default limit is the library's for the rate of each direction, at most 4 MiB, and for
+/// the maximum rate with autorate. Method: the limits of several configurations in bytes.
 #[test]
 fn the_default_limit_follows_the_rates() {
     let limits = |more: &str| {
@@ -395,7 +394,7 @@ fn the_default_limit_follows_the_rates() {
         memory::limits_of(&config, 1_500).map(|of| of.bytes)
     };
     assert_eq!(limits("up = \"10mbit\"\ndown = \"100mbit\""), [500_000, 4 << 20]);
-    // 32 of the longest frames; the most.
+    // 32 frames of maximum length; the maximum.
     assert_eq!(limits("up = \"1kbit\"\ndown = \"unlimited\""), [32 * 1_522, 4 << 20]);
     let rates = "up = \"10mbit\"\ndown = \"10mbit\"\n";
     assert_eq!(limits(&format!("{rates}rtt = \"oceanic\"")), [1_500_000; 2]);
@@ -406,7 +405,7 @@ fn the_default_limit_follows_the_rates() {
     assert_eq!(limits(&format!("{rates}{by_arrivals}")), [500_000, 1_500_000]);
 }
 
-/// Goal: the old word for rates is accepted, with a hint each time the file is read.
+/// Goal: the old name of the rates table is accepted, with a hint each time the file is read.
 #[test]
 fn caps_are_rates() {
     let config = with("[caps]\n\"10.0.0.1\" = \"2mbit\"").unwrap();
@@ -419,8 +418,8 @@ fn caps_are_rates() {
     assert!(said.len() == 3 && said[2].starts_with("[caps]: "));
 }
 
-/// Goal: names, prefixes and what tells hosts apart are read, change, and are said; a name may be
-/// given terms.
+/// Goal: names, prefixes and host identity are read, changed at run time and logged; a name may
+/// have terms.
 #[test]
 fn hosts_are_named_and_said() {
     let text = "host-by = \"prefix\"\n[weights]\ntv = 3\n[rates]\n\"fd00::/48\" = \"2mbit\"\n\
@@ -465,8 +464,7 @@ fn a_link_that_is_described_does_not_count_the_ethernet_header() {
     assert_eq!(with("framing = \"raw\"").unwrap().framing, Overhead::RAW);
 }
 
-/// Goal: options are accepted under their old names, with a hint where the name has another
-/// meaning now.
+/// Goal: old option names are accepted, with a hint if the name has another meaning now.
 #[test]
 fn old_names_are_accepted() {
     let framing = |text: &str| {
@@ -501,8 +499,8 @@ fn words_win_over_the_file() {
     assert_eq!((rate_word(config.up), config.share.kind), ("3mbit".to_owned(), QueueKind::Sqf));
 }
 
-/// Goal: the command line wins also over what the file says in different words; in one place both
-/// are refused.
+/// Goal: the command line also replaces related options of the file; both in one place are
+/// rejected.
 #[test]
 fn words_win_over_different_words_of_the_file() {
     let over = |words: RawOptions, text: &str| {
@@ -541,8 +539,7 @@ fn words_win_over_different_words_of_the_file() {
     );
 }
 
-/// Goal: a long table of which a little has changed makes a short line, and one of which all has
-/// changed too.
+/// Goal: a table with few changes is logged in a short line, and so is one with many.
 #[test]
 fn of_hosts_is_said_what_has_changed() {
     let table = |rate: &str| {
@@ -585,18 +582,18 @@ fn what_cannot_change_is_kept_and_said() {
     );
 }
 
-/// What becomes of an option beside a queue.
+/// Outcome of an option in combination with a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It has an effect.
+    /// Has an effect.
     Works,
-    /// A warning says that it has no effect, or not the intended one.
+    /// A hint says that it has no effect, or not the intended one.
     Said,
     Refused,
 }
 
-/// Goal: every option has an effect beside every queue, or is refused, or has a warning that it has
-/// none. An option that the table does not have fails the test.
+/// Goal: every option has an effect with every queue, or is rejected, or has a hint. An option
+/// missing in the table fails the test.
 #[test]
 fn every_option_works_beside_every_queue_or_is_refused_or_said() {
     use Fate::{Refused, Said, Works};
@@ -708,8 +705,8 @@ fn every_option_works_beside_every_queue_or_is_refused_or_said() {
     }
 }
 
-/// Goal: a warning names the reason and the place of an option without effect, also where the
-/// queue is not the reason.
+/// Goal: a hint names the reason and the location of an option without effect, also if the queue is
+/// not the reason.
 #[test]
 fn options_without_effect_are_said() {
     let said = |text: &str| read(text).unwrap().hints;
@@ -728,13 +725,13 @@ fn options_without_effect_are_said() {
         assert!(hints[0].starts_with("--config x.toml: line 5: --"), "{hints:?}");
         assert!(said(&format!("{LINE}{option} = {value}")).is_empty(), "{option}");
     }
-    // A ceiling counts what a packet is on the link.
+    // A ceiling counts bytes on the link.
     let ceil = "framing = \"docsis\"\n[ceils]\n\"10.0.0.1\" = \"5mbit\"";
     assert!(said(&format!("{free}{ceil}")).is_empty());
     assert!(said(&format!("{LINE}io = \"tap\"\nsplit-gso = false"))[0].contains("with --io tap"));
     assert!(said(&format!("{LINE}stats-interval = 5"))[0].ends_with("no effect without --stats"));
     assert!(said(&format!("{LINE}nat = false\nqueue = \"fifo\"")).is_empty());
-    // A card is that of the frame, whatever was translated; a list of addresses is not.
+    // MAC addresses come from the frame, regardless of translation; lists of addresses do not.
     let cards = format!("{LINE}nat = true\nhost-by = \"mac\"");
     assert!(
         said(&cards)[0]

@@ -251,9 +251,11 @@ fn mtus_that_do_not_fit_are_said() {
         assert!(flow.stop().arrived.is_empty());
     };
     lost();
-    assert!(gateway.says().ends_with(
-        " wan: refuses frames (counted as device): longer than its MTU of 1400"
-    ));
+    assert!(
+        gateway
+            .says()
+            .ends_with(" wan: refuses frames (counted as device): longer than its MTU of 1400")
+    );
     lost();
     row.set_mtu(2_000);
     // Between the two they differ, and that may be said or not.

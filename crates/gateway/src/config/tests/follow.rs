@@ -1,9 +1,9 @@
-//! What is refused of rates that follow the line.
+//! Errors of autorate options.
 
 use super::{LINE, read};
 
-/// Goal: each refusal names the place, the option, its value and what is accepted. Method: the
-/// whole text of every one that words can lead to.
+/// Goal: each error names location, option, value and what is expected. Method: the full text of
+/// every error that options can cause.
 #[test]
 fn a_refusal_names_the_value_and_the_range() {
     const AUTORATE: &str = "autorate = \"9.9.9.9\"\n";
@@ -70,7 +70,8 @@ fn a_refusal_names_the_value_and_the_range() {
     }
 }
 
-/// Goal: a base without a limit is refused at the base, beside the option that needs one.
+/// Goal: an unlimited base rate is rejected with its location and the option that needs a finite
+/// rate.
 #[test]
 fn a_rate_without_a_limit_cannot_follow() {
     let text = LINE.replace("1mbit", "unlimited").replace("16000000", "\"unlimited\"");
@@ -90,7 +91,7 @@ fn a_rate_without_a_limit_cannot_follow() {
     }
 }
 
-/// Goal: the ends of the ranges that refusals name are accepted.
+/// Goal: the ends of the ranges named by errors are accepted.
 #[test]
 fn what_a_refusal_names_is_accepted() {
     for more in [
