@@ -1,5 +1,4 @@
-//! What is said of devices: frames that cannot be queued or sent, and what a change of a device
-//! means.
+//! Log messages about devices: frames that cannot be queued or sent, and changes of a device.
 
 use std::os::fd::AsFd as _;
 
@@ -15,31 +14,32 @@ use crate::io::stack::uses;
 use crate::io::sys::{self, Interface};
 use crate::log::say;
 
-/// The least time between two lines about packets that are merged.
+/// Minimum time between two messages about frames dropped as merged.
 const AGAIN: Nanos = Nanos(10_000_000_000);
-/// The least time between two looks at the devices.
+/// Minimum time between two checks of the devices.
 const LOOK: Nanos = Nanos(1_000_000_000);
 
-/// What has been said of one device.
+/// What was logged about one device.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Packets and bytes merged, and frames received, when merged packets were last said.
+    /// Counters of merged packets and bytes and of received frames at the last message about merged
+    /// packets.
     merged: u64,
     merged_bytes: u64,
     received: u64,
-    /// When merged packets were last said, and when they may be said again.
+    /// Times of the last and of the next possible message about merged packets.
     merged_at: Nanos,
     again_at: Nanos,
     too_long: bool,
-    /// Errors with which the device refused frames.
+    /// Errors that were logged for refused frames.
     refused: Vec<i32>,
     concerns: Vec<String>,
-    /// What is known of the link.
+    /// Last known state of the interface.
     is_up: bool,
     has_carrier: bool,
 }
 
-/// A line for each use of a device beside the gateway.
+/// Formats a line for each use of a device other than the gateway.
 fn used(index: core::ffi::c_int) -> impl Iterator<Item = String> {
     uses(index).unwrap_or_default().into_iter().map(|of| {
         let (on, stop) = (of.on(), of.stop());
@@ -48,7 +48,7 @@ fn used(index: core::ffi::c_int) -> impl Iterator<Item = String> {
 }
 
 impl Gateway {
-    /// Asks what the devices may hand over, with the privileges of the start.
+    /// Checks for problematic offloads, with the privileges of the start.
     pub(super) fn look_first(&mut self) {
         for at in 0..2 {
             if let Ok(link) = sys::link(self.devices[at].index(), None) {
@@ -62,7 +62,7 @@ impl Gateway {
         }
     }
 
-    /// Says what was found at the start.
+    /// Logs the findings of the start.
     pub(super) fn say_first(&mut self) {
         self.said.iter().flat_map(|said| &said.concerns).for_each(|line| say(line));
         for (said, device) in self.said.iter().zip(&self.devices) {
@@ -73,8 +73,7 @@ impl Gateway {
         self.say_if_unequal();
     }
 
-    /// Says what is new of a device: that it goes down or comes up, loses its carrier or has it
-    /// again, or has another name.
+    /// Logs changes of a device: down or up, carrier, name.
     pub(super) fn say_change(&mut self, link: &Interface) {
         for (said, device) in self.said.iter_mut().zip(&mut self.devices) {
             if device.index() != link.index {
@@ -98,7 +97,7 @@ impl Gateway {
                 }
                 _ => {}
             }
-            // What a device refused before, it may refuse again.
+            // After a change of state the device may refuse the same frames again.
             if is_up != said.is_up {
                 said.refused.clear();
             }
@@ -106,12 +105,12 @@ impl Gateway {
         }
     }
 
-    /// A device has changed, or another that is not ours: it is looked at, at most once a second.
+    /// Schedules a check of the devices after a change of any interface, at most once a second.
     pub(super) fn look_soon(&mut self, now: Nanos) {
         self.look_at.get_or_insert(now.max(self.looked_at.plus(LOOK)));
     }
 
-    /// Looks at the devices if that is due, and says what is new.
+    /// Checks the devices if due, and logs what is new.
     pub(super) fn look_if_due(&mut self, now: Nanos) {
         if self.look_at.is_none_or(|at| at > now) {
             return;
@@ -147,7 +146,7 @@ impl Gateway {
         }
     }
 
-    /// Says which frames the device with the lower MTU refuses.
+    /// Logs which frames the device with the lower MTU refuses.
     fn say_if_unequal(&self) {
         let [lan, wan] = &self.devices;
         let (low, high) = if lan.mtu() < wan.mtu() { (lan, wan) } else { (wan, lan) };
@@ -162,7 +161,7 @@ impl Gateway {
         ));
     }
 
-    /// Says what has become of frames since the last time, if anything is to be said.
+    /// Logs problems with frames since the last call.
     pub(super) fn say_troubles(&mut self, now: Nanos) {
         if let Some(card) = self.directions[0].router() {
             say(&format!(
@@ -187,11 +186,11 @@ impl Gateway {
             }
             let to = 1 - at;
             let Some(error) = self.directions[at].refused_with() else { continue };
-            // Said when it went down.
+            // Logged when the device went down.
             if matches!(error, libc::ENETDOWN | libc::ENXIO | libc::EIO) {
                 continue;
             }
-            // A device that is gone is not down; another line says soon that it is gone.
+            // A device that has disappeared is logged as such elsewhere.
             if !self.said[to].refused.contains(&error)
                 && self.devices[to].exists(self.links.as_fd())
             {
@@ -207,15 +206,14 @@ impl Gateway {
         }
     }
 
-    /// When the loop has to wake because a line is due or the devices are to be looked at.
+    /// Returns the next time at which a message or a check of the devices is due.
     pub(super) fn troubles_at(&self) -> Option<Nanos> {
         let waits = |at: &usize| self.directions[*at].outside().merged > self.said[*at].merged;
         let again = [0, 1].into_iter().filter(waits).map(|at| self.said[at].again_at).min();
         again.into_iter().chain(self.look_at).min()
     }
 
-    /// Says how many frames were lost because they were merged: at once, and then every 10 s as
-    /// long as more are.
+    /// Logs frames dropped as merged: at once, then every 10 s while there are more.
     fn say_if_merged(&mut self, at: usize, now: Nanos) {
         let outside = self.directions[at].outside();
         let said = &mut self.said[at];
@@ -247,8 +245,8 @@ fn say_down(name: &str) {
     say(&format!("{name}: down, frames for it are dropped; run: ip link set {name} up"));
 }
 
-/// `count` in percent of `all`, which is not 0, rounded down to a tenth: only all of it is 100 %,
-/// and only nothing is 0 %.
+/// Returns `count` in percent of `all`, which is not 0, rounded down to a tenth: 100 % means all
+/// and 0 % none.
 fn share(count: u64, all: u64) -> String {
     match count.saturating_mul(1_000) / all {
         0 if count > 0 => "less than 0.1 %".to_owned(),
