@@ -110,7 +110,7 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
     /// Returns the shaper.
     fn line(&self) -> &Shaper;
 
-    /// Replaces the shaper; its debt is kept.
+    /// Replaces the shaper; the new one brings its own debt.
     fn set_line(&mut self, line: Shaper);
 
     /// Sets the rate of `plan`, and the AQM for that rate.

@@ -15,7 +15,7 @@ use crate::stats::report::{
 };
 use crate::stats::tin_delays::{TinDelays, Waits};
 
-/// A metric in the text format of Prometheus: what it is, and its values behind their labels.
+/// Writes a metric: its description, and its values after their labels.
 fn metric(
     text: &mut String,
     (name, kind, help): (&str, &str, &str),
@@ -23,13 +23,13 @@ fn metric(
 ) {
     let _ = writeln!(text, "# HELP freeboard_{name} {help}.\n# TYPE freeboard_{name} {kind}");
     for (labels, value) in values {
-        // As a word of the format: counts below 2^53 are written as they are.
+        // In the format's notation; counts below 2^53 are written exactly.
         let value = if value == f64::INFINITY { "+Inf".to_owned() } else { value.to_string() };
         let _ = writeln!(text, "freeboard_{name}{labels} {value}");
     }
 }
 
-/// The metrics of the program itself.
+/// Writes the metrics of the program itself.
 fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
     let labels = format!(
         "{{version=\"{}\",format=\"{VERSION}\",arch=\"{}\"}}",
@@ -59,7 +59,7 @@ fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
     metric(text, about, [(String::new(), reloads.read_at as f64)]);
 }
 
-/// How many flows and hosts hold packets.
+/// Writes the numbers of backlogged flows and hosts and of their activations.
 fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
     let of = |(direction, _): &(&Direction, u64)| {
         Some((direction.heading().name(), TotalsReport::of(direction)?))
@@ -115,7 +115,7 @@ fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
     }
 }
 
-/// The metrics of tins.
+/// Writes the metrics of tins.
 fn of_tins(text: &mut String, directions: &[(&Direction, u64)]) {
     type Value = fn(&TinReport) -> u64;
     let all: [(&str, &str, &str, Value); 5] = [
@@ -148,7 +148,7 @@ fn of_tins(text: &mut String, directions: &[(&Direction, u64)]) {
     of_tin_delays(text, directions);
 }
 
-/// What is in force for tins, and how long their packets waited.
+/// Writes the thresholds, targets and delays of tins.
 fn of_tin_delays(text: &mut String, directions: &[(&Direction, u64)]) {
     let tins = || {
         directions.iter().flat_map(|&(direction, _)| {
@@ -205,7 +205,7 @@ fn of_tin_delays(text: &mut String, directions: &[(&Direction, u64)]) {
     }
 }
 
-/// The metrics of rates that follow the line.
+/// Writes the metrics of autorate.
 fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: &Following) {
     type Value = fn(&Followed) -> Option<f64>;
     let all: [(&str, &str, Value); 5] = [
@@ -258,7 +258,7 @@ fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: 
     metric(text, about, delay);
 }
 
-/// The metrics of hosts on the LAN side.
+/// Writes the metrics of hosts on the LAN side.
 fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
     type Value = fn(&Account) -> u64;
     let all: [(&str, &str, &str, Value); 4] = [
@@ -285,7 +285,7 @@ fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
     }
 }
 
-/// How a direction is configured, as labels.
+/// Returns the configuration of a direction as labels.
 fn info(direction: &Direction) -> String {
     let (share, treatment) = (&direction.plan().share, &direction.plan().treatment);
     let switch = |is_on| Switch::of(is_on).word().to_owned();
@@ -312,7 +312,7 @@ fn info(direction: &Direction) -> String {
     format!("{{{}}}", labels.join(","))
 }
 
-/// The metrics of both directions, in the text format of Prometheus 0.0.4.
+/// Returns the metrics of both directions, in the text format of Prometheus 0.0.4.
 pub(crate) fn metrics(
     up_for: Nanos,
     reloads: &Reloads,

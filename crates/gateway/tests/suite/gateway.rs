@@ -58,7 +58,7 @@ impl Ended {
     /// The lines that are not about a link that went down or came up, or about frames that a device
     /// refused.
     pub(crate) fn said_of_the_end(&self) -> Vec<&String> {
-        let of_links = [": refuses frames, ", ": is down: ", ": is up again", " its carrier"];
+        let of_links = [": refuses frames ", ": down, ", ": up again", ": carrier "];
         let is_of_a_link = |line: &&String| of_links.iter().any(|part| line.contains(part));
         self.said.iter().filter(|line| !is_of_a_link(line)).collect()
     }

@@ -214,7 +214,10 @@ fn a_memory_limit_counts_buffers() {
     let (up, down) = (limit(0), limit(1));
     assert!((2_400..=2_760).contains(&up) && (5_800..=6_600).contains(&down), "{up} and {down}");
     for (limit, part) in [
-        ("1kb", ": line 4: --memory-limit 1024: a frame takes 16"),
+        (
+            "1kb",
+            ": line 4: --memory-limit 1024: less than one frame with an MTU of 1500 (expected at least 16",
+        ),
         (
             "by-rate 5",
             "--memory-limit \"by-rate 5\": invalid value \

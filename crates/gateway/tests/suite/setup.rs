@@ -299,7 +299,7 @@ fn other_uses_of_a_device_are_refused_and_said() {
     }
     let gateway = Gateway::start_with(&row.gw, &format!("{line} {RATES}"));
     let why = refused(&row.gw, line);
-    let (_, process) = why.split_once("to end that one: kill ").unwrap();
+    let (_, process) = why.split_once("to stop that one run: kill ").unwrap();
     assert_eq!(process, gateway.pid().to_string());
     row.gw.ip("addr add 10.9.0.5/24 dev lan");
     let said = gateway.says();
