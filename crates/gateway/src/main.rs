@@ -62,8 +62,6 @@ fn fail(why: &str, code: u8) -> ExitCode {
 
 #[cfg(not(target_os = "linux"))]
 fn main() -> ExitCode {
-    eprintln!(
-        "freeboard-gateway: TAP devices and packet sockets are those of Linux: there is nothing to run here"
-    );
+    eprintln!("freeboard-gateway: requires Linux (TAP devices and packet sockets)");
     ExitCode::from(2)
 }

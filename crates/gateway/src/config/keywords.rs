@@ -6,12 +6,12 @@ use freeboard::{AqmKind, Isolation, MemoryLimit};
 
 use crate::config::handling::size;
 
-/// How frames are read and written.
+/// Access to frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Io {
-    /// As the other end of a TAP device.
+    /// The other end of a TAP device.
     Tap,
-    /// With a packet socket on an interface.
+    /// A packet socket on an interface.
     #[default]
     Packet,
 }

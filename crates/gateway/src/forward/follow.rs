@@ -36,7 +36,7 @@ pub(crate) struct Following {
     heard: Nanos,
     /// True if the current reflector has replied.
     has_answered: bool,
-    /// What was learned about the paths to the reflectors, upload and download, in their order.
+    /// State of the paths to the reflectors, upload and download, in their order.
     paths: Vec<[AutoratePath; 2]>,
     controllers: [Option<Autorate>; 2],
     /// Bytes on the wire.

@@ -201,15 +201,15 @@ impl Nat {
             ErrorKind::PermissionDenied => {
                 format!("{PATH}: {}", Capability::DAC_OVERRIDE.missing())
             }
-            _ => format!("{PATH}: {error}; a kernel that tracks connections has it"),
+            _ => format!("{PATH}: {error} (expected a kernel with connection tracking)"),
         })?;
         let events = Events::open().inspect_err(|error| {
             let error = match error {
                 Errno::EPERM => Capability::NET_ADMIN.missing(),
                 error => error.to_string(),
             };
-            let why = format!("{error}; connections are known once {PATH} was read");
-            say(&format!("nat: the kernel tells of no connections: {why}"));
+            let why = format!("{error}; connections are known only after {PATH} was read");
+            say(&format!("nat: no reports of new connections: {why}"));
         });
         let translations = Translations::with_room();
         let (conntrack, events) = (Some(conntrack), events.ok());

@@ -49,7 +49,7 @@ pub(crate) struct Pinger {
     secret: [u8; 8],
     next: u16,
     awaited: VecDeque<Awaited>,
-    /// What is known about the clocks of reflectors.
+    /// Known clocks of reflectors.
     clocks: HashMap<IpAddr, Clock>,
     pub(crate) sent: u64,
     pub(crate) answered: u64,

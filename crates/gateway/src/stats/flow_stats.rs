@@ -82,7 +82,7 @@ fn reason_at(why: DropReason) -> usize {
 #[derive(Debug)]
 struct Tallies<K> {
     places: HashMap<K, u16>,
-    /// As long as the maximum number used at once.
+    /// Grows to the maximum number used at once.
     tallies: Vec<Option<Box<Tally>>>,
     free: Vec<u16>,
     /// Maximum number of tallies.

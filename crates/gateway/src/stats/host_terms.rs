@@ -1,4 +1,4 @@
-//! What the configuration says of hosts, as reports have it.
+//! Settings of hosts, as shown in reports.
 
 use std::collections::BTreeSet;
 

@@ -341,7 +341,7 @@ pub(crate) fn metrics(
             d.outside().washed
         }),
         (
-            "cut_frames_total",
+            "segmented_frames_total",
             "counter",
             "Frames of several packets that were segmented on arrival",
             |d, _| d.outside().cut,

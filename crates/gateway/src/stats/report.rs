@@ -184,7 +184,7 @@ pub(crate) struct DirectionReport {
     pub(crate) washed: u64,
     /// Frames of several packets that were segmented; each packet counts as received.
     #[serde(default)]
-    pub(crate) cut: u64,
+    pub(crate) segmented: u64,
     /// By reason, without zeros.
     pub(crate) drops: Vec<(String, u64)>,
     /// Bytes of frames dropped as merged.
@@ -406,7 +406,7 @@ impl DirectionReport {
             marked: direction.counters().marked + outside.marked_before,
             came_marked: direction.counters().came_marked + outside.came_marked_before,
             washed: outside.washed,
-            cut: outside.cut,
+            segmented: outside.cut,
             drops: drops(direction).into_iter().filter(|(_, count)| *count > 0).collect(),
             merged_bytes: outside.merged_bytes,
             unaccounted: direction.unaccounted(),

@@ -333,7 +333,7 @@ fn line_of(direction: &DirectionReport, before: Option<&DirectionReport>, second
         text += &word;
     }
     text += &format!("; {queued} packets, {queued_bytes} bytes queued");
-    match direction.cut {
+    match direction.segmented {
         0 => text,
         cut => text + &format!(", {cut} frames segmented"),
     }

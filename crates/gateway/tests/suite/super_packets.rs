@@ -83,7 +83,7 @@ fn uncut_frames_leave_as_the_packets_they_are() {
     for direction in 0..2 {
         assert_eq!(dropped(&report, direction, "merged"), 0, "{report}");
         let (cut, received) =
-            (count(&report, direction, "cut"), count(&report, direction, "received"));
+            (count(&report, direction, "segmented"), count(&report, direction, "received"));
         // Sent twice, in packets of 1,448 bytes.
         assert!(cut > 2 * FEWEST && received > 2_700, "{cut} cut, {received} received: {report}");
     }
@@ -111,7 +111,7 @@ fn packets_inside_tunnels_are_cut() {
     let report = gateway.end();
     for direction in 0..2 {
         assert_eq!(dropped(&report, direction, "merged"), 0, "{report}");
-        let cut = count(&report, direction, "cut");
+        let cut = count(&report, direction, "segmented");
         assert!(cut > tunnels.len() as i64 * FEWEST, "{cut} cut: {report}");
     }
 }
@@ -139,7 +139,7 @@ fn merged_frames_and_tagged_ones_are_cut() {
     }
     let report = gateway.end();
     assert_eq!(dropped(&report, 0, "merged") + dropped(&report, 1, "merged"), 0, "{report}");
-    assert!(count(&report, 0, "cut") > FEWEST, "{report}");
+    assert!(count(&report, 0, "segmented") > FEWEST, "{report}");
 }
 
 /// Goal: a reload enables and disables segmentation, and unsegmented frames are dropped and
@@ -161,7 +161,11 @@ fn cutting_changes_on_a_reload() {
     assert_eq!(gateway.reads_again(1), ["freeboard-gateway: split-gso: off -> on"]);
     assert_eq!(datagrams(5), 50);
     let report = gateway.end();
-    assert_eq!((count(&report, 0, "cut"), dropped(&report, 0, "merged")), (10, 5), "{report}");
+    assert_eq!(
+        (count(&report, 0, "segmented"), dropped(&report, 0, "merged")),
+        (10, 5),
+        "{report}"
+    );
 }
 
 /// Goal: a sender of frames with many small packets blocks neither the link nor the other
@@ -184,7 +188,7 @@ fn a_flood_of_small_packets_leaves_the_line_and_the_way_back() {
         }
         let delays = probe.stop().delays(from, Instant::now());
         let (report, probes) = (gateway.end(), delays.len());
-        assert!(count(&report, 0, "cut") > 100, "{report}");
+        assert!(count(&report, 0, "segmented") > 100, "{report}");
         let (sent, p50) = (count(&report, 0, "sent"), percentile(&delays, 50));
         println!("{sent} packets sent up, {probes} of 400 probes down, {p50:?} at the median");
         let is_fair = sent > 8_800 && probes > 100 && p50 < millis(50);
@@ -219,7 +223,7 @@ fn a_small_flow_beside_an_uncut_upload_waits_for_a_packet() {
         println!(
             "gso_max_segs {segments} {words}: upload {megabits:.2} Mbit/s, probe {p50:.2} ms, 99 % {p99:.2} ms, {} cut, {} \
              dropped as merged",
-            count(&ended.report, 0, "cut"),
+            count(&ended.report, 0, "segmented"),
             dropped(&ended.report, 0, "merged"),
         );
         (megabits, p50)

@@ -19,7 +19,7 @@ const AGAIN: Nanos = Nanos(10_000_000_000);
 /// Minimum time between two checks of the devices.
 const LOOK: Nanos = Nanos(1_000_000_000);
 
-/// What was logged about one device.
+/// State of the messages about one device.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     /// Counters of merged packets and bytes and of received frames at the last message about merged
