@@ -84,8 +84,7 @@ struct Where {
     /// WAN device, on the side of the link.
     #[arg(long, value_name = "DEV")]
     wan: String,
-    /// Inserts the pair at the WAN device instead, for a gateway on the outer side of this machine's
-    /// NAT.
+    /// Inserts the pair at the WAN device instead, for a gateway on the outer side of NAT.
     #[arg(long)]
     nat: bool,
 }

@@ -183,8 +183,8 @@ pub(crate) struct RawOptions {
     /// paper), or `gem` or `xgem` headers of GPON [default: none].
     #[arg(long, value_name = "ENCODING", help_heading = "Framing and rate control", value_parser = one_of::<Framing>())]
     pub(crate) encoding: Option<Word>,
-    /// Time lost to a late timer that is caught up afterwards, in milliseconds, 0 to 1000 [default:
-    /// 10].
+    /// Maximum time lost to a late timer that is caught up afterwards, in milliseconds, 0 to 1000
+    /// [default: 10].
     #[arg(
         long,
         value_name = "MS",

@@ -40,7 +40,7 @@ use trouble::Said;
 /// Signals that the gateway handles.
 const SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1];
 
-/// Pause accepting clients for this long after `EMFILE` or `ENFILE`.
+/// Pause before accepting clients again after `EMFILE` or `ENFILE`.
 const ACCEPT_BACKOFF: Nanos = Nanos(1_000_000_000);
 
 /// Failure to start or to go on, with its exit code.

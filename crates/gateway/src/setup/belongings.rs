@@ -174,7 +174,7 @@ impl Belongings {
         Ok(Self { addresses, neighbours, routes, others })
     }
 
-    /// Removes the configuration from the interface, except IPv6 items that disappear when IPv6 is
+    /// Removes routes and addresses from the interface. What IPv6 has left disappears when IPv6 is
     /// disabled on it.
     pub(super) fn take_from(&self, index: c_int) -> Result<(), String> {
         let same = |_: u16, value: &[u8]| Some(value.to_vec());
