@@ -199,7 +199,7 @@ fn a_change_under_load_loses_nothing() {
             // A configuration that cannot be built leaves the number of frames unchanged.
             (
                 &format!("{rates}limit = \"200000p\"\nhosts = \"users+sqf\""),
-                "has places for (expected 1p to 65504p",
+                "supports (expected 1p to 65504p",
             ),
         ] {
             file.write(text);

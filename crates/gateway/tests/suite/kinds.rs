@@ -224,7 +224,7 @@ fn a_device_that_begins_to_merge_is_reported() {
     let gateway = Gateway::start(&row.gw, UNCUT);
     row.gw.ethtool("-K lan gro on");
     let said = gateway.says();
-    let (what, command) = said.split_once("; type: ethtool ").unwrap();
+    let (what, command) = said.split_once("; run: ethtool ").unwrap();
     assert!(what.contains(" lan coalesces received packets"), "{said}");
     row.gw.ethtool(command);
     arrives(&row, [HOSTS[0], FAR], &[60, 1_500]);

@@ -104,7 +104,7 @@ fn what_is_no_tap_is_refused() {
     let second = run(&row.gw, &format!("{WORDS} --up 1mbit --down 1mbit"));
     let said = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(3));
-    let first_one = format!("to end that one: kill {}\n", first.pid());
+    let first_one = format!("to stop that one run: kill {}\n", first.pid());
     assert!(said.contains(" --lan tap0: another freeboard-gateway ") && said.ends_with(&first_one));
     first.end();
     // A program other than a gateway.
