@@ -2,13 +2,16 @@
 
 use crate::progress::{Step, one_after_another};
 use crate::run::{BARE_METAL, NO_STD, cargo, root, succeed};
-use crate::{api, documents, examples, panic_free, publish, search, sizes, smart_queue, trace};
+use crate::{
+    api, commits, deny, documents, examples, panic_free, publish, search, sizes, smart_queue, trace,
+};
 
 /// Where `tests` have been run already, they need not be run again.
 pub(crate) fn run(tests: bool) -> Result<(), String> {
     let mut steps: Vec<Step> = vec![
         ("format", Box::new(|| cargo_does("format", &["fmt", "--all", "--check"]))),
-        ("words and links of the documents", Box::new(documents::run)),
+        ("links and budgets of the documents", Box::new(documents::run)),
+        ("subjects of commits", Box::new(commits::run)),
         ("examples of the main types", Box::new(examples::run)),
         ("clippy", Box::new(clippy)),
         ("clippy and tests without parts of the queue", Box::new(without_parts)),
@@ -16,13 +19,14 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
     if tests {
         steps.push(("tests and doc tests, all of them and in full", Box::new(tests_in_full)));
     }
-    let rest: [Step; 11] = [
+    let rest: [Step; 12] = [
         ("steps of a call", Box::new(steps_of_a_call)),
         ("instructions of a call", Box::new(instructions_of_a_call)),
         ("documentation", Box::new(documentation)),
         ("builds for bare metal", Box::new(bare_metal)),
         ("the types with defmt", Box::new(publish::defmt)),
         ("the oldest compiler", Box::new(publish::oldest_compiler)),
+        ("dependencies", Box::new(deny::run)),
         ("packages", Box::new(publish::packages)),
         ("public items", Box::new(|| api::run(false))),
         ("no reachable panic", Box::new(panic_free::run)),
@@ -36,6 +40,25 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
     one_after_another(&steps)?;
     eprintln!("xtask: all checks passed");
     Ok(())
+}
+
+/// What takes seconds after an edit: for the edit loop, and before a commit.
+pub(crate) fn quick() -> Result<(), String> {
+    let steps: [Step; 6] = [
+        ("format", Box::new(|| cargo_does("format", &["fmt", "--all", "--check"]))),
+        ("links and budgets of the documents", Box::new(documents::run)),
+        ("subjects of commits", Box::new(commits::run)),
+        ("examples of the main types", Box::new(examples::run)),
+        ("clippy", Box::new(clippy)),
+        ("unit tests of the library", Box::new(unit_tests)),
+    ];
+    one_after_another(&steps)
+}
+
+fn unit_tests() -> Result<(), String> {
+    let mut words = vec!["test", "--lib", "--features", "freeboard/alloc"];
+    words.extend(NO_STD.iter().flat_map(|package| ["--package", package]));
+    cargo_does("unit tests", &words)
 }
 
 fn cargo_does(step: &str, words: &[&str]) -> Result<(), String> {

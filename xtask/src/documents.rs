@@ -1,4 +1,4 @@
-//! The documents: every link leads somewhere, two searches for words find nothing, and a program
+//! The documents: every link leads somewhere, each page keeps its budget of words, and a program
 //! that a page shows is the one that runs.
 
 use std::path::{Component, Path, PathBuf};
@@ -6,19 +6,23 @@ use std::process::Command;
 
 use crate::run::{output, root};
 
-/// Words for people, as beginning and end, so that the search does not find itself. A flow, a host
-/// and a caller are named by their nouns.
-const PEOPLE: [(&str, &str); 6] =
-    [("h", "e"), ("h", "im"), ("h", "is"), ("who", "ever"), ("no", "body"), ("some", "body")];
+/// The most words of a page, by the beginning of its path; the first row that fits counts.
+const BUDGETS: [(&str, usize); 8] = [
+    ("README.md", 800),
+    ("ARCHITECTURE.md", 900),
+    ("SECURITY.md", 900),
+    ("CHANGELOG.md", 300),
+    ("docs/guide/gateway.md", 2_500),
+    ("docs/guide/", 1_500),
+    ("docs/disciplines/", 700),
+    ("docs/decisions/0", 250),
+];
 
-/// Sentences about flows, hosts and callers do not begin with these.
-const OPENINGS: [(&str, &str); 3] = [("W", "ho"), ("W", "hoever"), ("N", "obody")];
+/// The most words of all pages together, but for [`DATA`].
+const TOTAL: usize = 45_000;
 
-/// Quotes round the name of the system user, which is one of the words.
-const SYSTEM_USER: [[char; 2]; 3] = [['`', '`'], ['"', '"'], ['[', ']']];
-
-/// Dated records stay as they were written.
-const RECORDS: &str = "benches/record/";
+/// Tables that a command prints, and test data: no prose, and without a budget.
+const DATA: [&str; 3] = ["docs/tables/", "docs/guide/sizes.md", "crates/conformance/tests/golden/"];
 
 /// Pages that show a program which the tests of a page cannot run, and its source. The blocks have
 /// the language `text`.
@@ -26,19 +30,19 @@ const PROGRAMS: [(&str, &str); 1] =
     [("docs/guide/firmware.md", "firmware/smart-queue/src/main.rs")];
 
 pub(crate) fn run() -> Result<(), String> {
-    eprintln!("xtask: words, links and programs of the documents");
+    eprintln!("xtask: links, budgets and programs of the documents");
     let files = tracked()?;
     let mut faults = Vec::new();
+    let mut pages = Vec::new();
     for file in &files {
         let Ok(text) = std::fs::read_to_string(root().join(file)) else { continue };
-        if !file.starts_with(RECORDS) {
-            words(file, &text, &mut faults);
-            mentions(file, &text, &mut faults);
-        }
+        mentions(file, &text, &mut faults);
         if Path::new(file).extension().is_some_and(|extension| extension == "md") {
             links(file, &text, &mut faults);
+            pages.push((file.as_str(), text.split_whitespace().count()));
         }
     }
+    print!("{}", budgets(&pages, &mut faults));
     for (page, source) in PROGRAMS {
         programs(page, &read(page)?, source, &read(source)?, &mut faults);
     }
@@ -71,23 +75,34 @@ fn tracked() -> Result<Vec<String>, String> {
     Ok(output("git ls-files", &mut git)?.lines().map(str::to_owned).collect())
 }
 
-/// The two searches for words.
-fn words(file: &str, text: &str, faults: &mut Vec<String>) {
-    for (at, line) in (1..).zip(text.lines()) {
-        let mut line = line.to_owned();
-        for [open, close] in SYSTEM_USER {
-            line = line.replace(&format!("{open}no{}{close}", "body"), "");
+/// Holds `pages` and their words against their budgets; returns a table of the words.
+fn budgets(pages: &[(&str, usize)], faults: &mut Vec<String>) -> String {
+    let is_data = |page: &str| DATA.iter().any(|data| page.starts_with(data));
+    let prose = pages.iter().filter(|(page, _)| !is_data(page));
+    let mut rows: Vec<(&str, usize, usize)> = Vec::new();
+    let mut total = 0;
+    for &(page, words) in prose {
+        total += words;
+        let Some(&(beginning, most)) =
+            BUDGETS.iter().find(|(beginning, _)| page.starts_with(beginning))
+        else {
+            continue;
+        };
+        if words > most {
+            faults.push(format!("{page}: {words} words (expected at most {most})"));
         }
-        for word in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
-            let is = |(begin, end): &(&str, &str)| word.strip_prefix(begin) == Some(end);
-            let lower = word.to_lowercase();
-            let person = |(begin, end): &(&str, &str)| lower.strip_prefix(begin) == Some(end);
-            if PEOPLE.iter().any(person) || OPENINGS.iter().any(is) {
-                faults
-                    .push(format!("{file}:{at}: '{word}': name the flow, the host or the caller"));
-            }
+        match rows.iter_mut().find(|(row, ..)| *row == beginning) {
+            Some((_, longest, _)) => *longest = words.max(*longest),
+            None => rows.push((beginning, words, most)),
         }
     }
+    if total > TOTAL {
+        faults.push(format!("all pages: {total} words (expected at most {TOTAL})"));
+    }
+    rows.push(("all pages", total, TOTAL));
+    let row = |(page, words, most): &(&str, usize, usize)| format!("{page}\t{words}\t{most}\n");
+    let table: String = rows.iter().map(row).collect();
+    format!("page\tmost words\tbudget\n{table}")
 }
 
 /// Every page and picture below `docs` that any file speaks of exists.
@@ -189,24 +204,21 @@ fn plain(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn words_of(text: &str) -> usize {
-        let mut faults = Vec::new();
-        words("page.md", text, &mut faults);
-        faults.len()
-    }
-
+    /// Goal: a page, or all of them, beyond the budget is a fault. Method: pages at the budget, with
+    /// a word more, without a budget, and of data.
     #[test]
-    fn words_for_people_are_found_and_the_system_user_is_not() {
-        for (begin, end) in PEOPLE.into_iter().chain(OPENINGS) {
-            assert_eq!(words_of(&format!("The flow, {begin}{end} said.")), 1);
-        }
-        assert_eq!(
-            words_of(&format!(
-                "It runs as `no{0}`, `user = \"no{0}\"`; the cache, this, hers.",
-                "body"
-            )),
-            0
-        );
+    fn pages_beyond_their_budget_are_found() {
+        let faults = |pages: &[(&str, usize)]| {
+            let mut faults = Vec::new();
+            let table = budgets(pages, &mut faults);
+            assert!(table.lines().count() >= 2, "{table}");
+            faults.len()
+        };
+        assert_eq!(faults(&[("README.md", 800), ("docs/guide/gateway.md", 2_500)]), 0);
+        assert_eq!(faults(&[("README.md", 801), ("docs/guide/library.md", 1_501)]), 2);
+        assert_eq!(faults(&[("docs/performance.md", TOTAL)]), 0);
+        assert_eq!(faults(&[("docs/performance.md", TOTAL), ("README.md", 1)]), 1);
+        assert_eq!(faults(&[("docs/guide/sizes.md", TOTAL + 1)]), 0);
     }
 
     #[test]

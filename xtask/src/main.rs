@@ -4,6 +4,8 @@
 
 mod api;
 mod check;
+mod commits;
+mod deny;
 mod documents;
 mod examples;
 mod firmware;
@@ -39,8 +41,12 @@ enum Command {
         #[arg(long)]
         without_tests: bool,
     },
-    /// Every link leads somewhere, and the words that are to be avoided are.
+    /// Format, documents, lints and the library's unit tests: the edit loop, in a minute or so.
+    Quick,
+    /// Checks links, the budgets of words, and programs of the documents.
     Documents,
+    /// Checks that subjects of commits have at most 72 characters.
+    Commits,
     /// No panic can be reached on the bare-metal targets.
     PanicFree,
     /// The queue of fifteen lines runs on a Cortex-M4.
@@ -57,6 +63,8 @@ enum Command {
     Instructions(instructions::Asked),
     /// Instructions per packet in the environment of QFQ Fig. 8.
     Paper,
+    /// Licences, duplicates, sources and known weaknesses of the dependencies; needs cargo-deny.
+    Deny,
     /// The public items against the baseline in docs/api; needs nightly and cargo-public-api.
     Api {
         /// Writes the baseline anew.
@@ -84,6 +92,8 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Check { without_tests } => check::run(!without_tests),
+        Command::Quick => check::quick(),
+        Command::Commits => commits::run(),
         Command::Documents => documents::run(),
         Command::PanicFree => panic_free::run(),
         Command::SmartQueue => smart_queue::run(),
@@ -91,6 +101,7 @@ fn main() -> ExitCode {
         Command::Trace => trace::run(),
         Command::Instructions(asked) => instructions::run(&asked),
         Command::Paper => paper::run(),
+        Command::Deny => deny::run(),
         Command::Api { renew } => api::run(renew),
         Command::Examples => examples::run(),
         Command::Publish => publish::run(),
