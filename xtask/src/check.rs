@@ -3,11 +3,23 @@
 use crate::progress::{Step, one_after_another};
 use crate::run::{BARE_METAL, NO_STD, cargo, root, succeed};
 use crate::{
-    api, commits, deny, documents, examples, panic_free, publish, search, sizes, smart_queue, trace,
+    api, commits, deny, documents, examples, fuzz, panic_free, publish, search, sizes, smart_queue,
+    trace,
 };
 
-/// Where `tests` have been run already, they need not be run again.
-pub(crate) fn run(tests: bool) -> Result<(), String> {
+/// What [`run`] does besides its usual steps.
+#[derive(clap::Args)]
+pub(crate) struct Extent {
+    /// Leaves out the tests, for CI, which has run them.
+    #[arg(long)]
+    without_tests: bool,
+    /// Runs random and exhaustive tests at full depth, then the searches and each fuzz target for
+    /// longer: about an hour and a half.
+    #[arg(long, conflicts_with = "without_tests")]
+    long: bool,
+}
+
+pub(crate) fn run(extent: &Extent) -> Result<(), String> {
     let mut steps: Vec<Step> = vec![
         ("format", Box::new(|| cargo_does("format", &["fmt", "--all", "--check"]))),
         ("links and budgets of the documents", Box::new(documents::run)),
@@ -16,8 +28,10 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
         ("clippy", Box::new(clippy)),
         ("clippy and tests without parts of the queue", Box::new(without_parts)),
     ];
-    if tests {
-        steps.push(("tests and doc tests, all of them and in full", Box::new(tests_in_full)));
+    if extent.long {
+        steps.push(("tests and doc tests, at full depth", Box::new(|| tests("full"))));
+    } else if !extent.without_tests {
+        steps.push(("tests and doc tests", Box::new(|| tests("usual"))));
     }
     let rest: [Step; 12] = [
         ("steps of a call", Box::new(steps_of_a_call)),
@@ -37,6 +51,16 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
         ),
     ];
     steps.extend(rest);
+    if extent.long {
+        let long = |seconds| search::Search { seconds, seed: None };
+        let searches: [Step; 4] = [
+            ("search for an exceeded bound", Box::new(move || search::bounds(&long(600)))),
+            ("search for the longest call", Box::new(move || search::cost(&long(240)))),
+            ("search for the dearest call", Box::new(move || search::instructions(&long(840)))),
+            ("fuzz targets", Box::new(|| fuzz::run(60))),
+        ];
+        steps.extend(searches);
+    }
     one_after_another(&steps)?;
     eprintln!("xtask: all checks passed");
     Ok(())
@@ -81,11 +105,11 @@ fn without_parts() -> Result<(), String> {
     succeed("tests without parts of the queue", &mut tests)
 }
 
-fn tests_in_full() -> Result<(), String> {
+/// Optimised, and the long ones too. `depth` is that of `conformance::effort`.
+fn tests(depth: &str) -> Result<(), String> {
     let mut tests = cargo(".");
     tests.args(["test", "--profile", "full", "--workspace", "--", "--include-ignored"]);
-    tests.env("FREEBOARD_TESTS", "full");
-    succeed("tests", &mut tests)
+    succeed("tests", tests.env("FREEBOARD_TESTS", depth))
 }
 
 /// With a feature that no other build may have: it counts. So `worst_call` is a binary of its own.

@@ -35,12 +35,8 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Everything a change must pass.
-    Check {
-        /// All of it but the tests, for CI, which has run them.
-        #[arg(long)]
-        without_tests: bool,
-    },
+    /// Runs everything a change must pass.
+    Check(check::Extent),
     /// Format, documents, lints and the library's unit tests: the edit loop, in a minute or so.
     Quick,
     /// Checks links, the budgets of words, and programs of the documents.
@@ -91,7 +87,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
-        Command::Check { without_tests } => check::run(!without_tests),
+        Command::Check(extent) => check::run(&extent),
         Command::Quick => check::quick(),
         Command::Commits => commits::run(),
         Command::Documents => documents::run(),
