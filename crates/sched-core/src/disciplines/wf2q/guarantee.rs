@@ -24,7 +24,7 @@ impl<N: Table<Wf2qFlow>> Wf2q<N> {
     /// longer packet is queued.
     ///
     /// With `φ` the share of the flow, `L_k` its longest packet and `L` that of the scheduler
-    /// (`docs/disciplines/wf2q.md`):
+    /// (`docs/guarantees.md`):
     ///
     /// - B-WFI `≤ max((2 − φ)L_k + φL, L_k + 2φL)`,
     /// - fairness `ω = (2 − φ)L_k/φ + L`.
