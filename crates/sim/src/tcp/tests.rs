@@ -1,4 +1,4 @@
-//! Sender and receiver together: sequences by hand, and what must hold under random loss.
+//! Sender and receiver together: sequences calculated manually, and invariants under random loss.
 
 use freeboard::sched_core::{Ecn, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
@@ -19,7 +19,7 @@ fn reno() -> Sender {
     Sender::new(Config::new(Box::new(NewReno::new(Ecn::NotEct))))
 }
 
-/// What the sender sends at `now`.
+/// Returns the numbers of the segments sent at `now`.
 fn numbers(sender: &mut Sender, now: Nanos) -> Vec<u32> {
     core::iter::from_fn(|| sender.poll(now)).map(|(data, _)| data.number).collect()
 }
@@ -30,7 +30,7 @@ fn ack(next: u32, blocks: &[(u32, u32)]) -> Ack {
     ack
 }
 
-/// RFC 6928, RFC 5681: ten segments, then two for each that is acknowledged.
+/// RFC 6928, RFC 5681: ten segments, then two for each acknowledged one.
 #[test]
 fn slow_start_doubles_a_window_of_ten() {
     let mut sender = reno();
@@ -42,9 +42,9 @@ fn slow_start_doubles_a_window_of_ten() {
     assert_eq!((sender.window().size, sender.in_flight()), (20.0, 20));
 }
 
-/// By hand: of segments 0 to 9 the first is lost. Linux's and RFC 6675's rules for the window
-/// differ in what is sent while the others arrive: half of what arrives, or nothing until half has
-/// left the network.
+/// Calculated manually: of segments 0 to 9 the first is lost. RFC 6937 (used by Linux) and RFC 6675
+/// differ in the segments sent while the others arrive: half of the arrivals, or nothing until half
+/// has left the network.
 ///
 /// | arrives | pipe | RFC 6937, half of ten | RFC 6675 |
 /// |---|---|---|---|
@@ -84,7 +84,7 @@ fn a_lost_retransmission_reduces_the_window_again() {
     let first_new = 10;
     assert_eq!(sender.window().threshold, 5.0);
     numbers(&mut sender, ms(101));
-    // What was sent before the retransmission says nothing of it.
+    // Segments sent before the retransmission carry no information about it.
     sender.on_ack(ms(150), &ack(0, &[(1, 10)]));
     assert_eq!(sender.events().losses, 1);
     let mut now = 200;
@@ -97,8 +97,8 @@ fn a_lost_retransmission_reduces_the_window_again() {
     assert!(sender.window().threshold < 5.0, "{:?}", sender.window());
 }
 
-/// RFC 8985 §6.2: segment 0 is lost and two others arrive, too few for the threshold. It is lost a
-/// quarter of the shortest round trip after a segment that was sent with it has arrived.
+/// RFC 8985 §6.2: segment 0 is lost and two others arrive, too few for the threshold. It is
+/// declared lost a quarter of the minimum round-trip time after a segment sent with it has arrived.
 #[test]
 fn a_gap_below_few_segments_is_found_by_time() {
     let control = Box::new(NewReno::new(Ecn::NotEct));
@@ -125,8 +125,8 @@ fn a_lost_tail_is_probed() {
     assert!(sender.is_done() && sender.events().timeouts == 0);
 }
 
-/// RFC 6298 §5: without an answer the timer expires after 1, 3 and 7 seconds, and one segment is
-/// sent each time.
+/// RFC 6298 §5: without an acknowledgement the timer expires after 1, 3 and 7 seconds, and one
+/// segment is sent each time.
 #[test]
 fn timeouts_double() {
     let mut sender = reno();
@@ -143,7 +143,7 @@ fn timeouts_double() {
     assert_eq!(numbers(&mut sender, ms(7_100)), [1, 2]);
 }
 
-/// RFC 3168 §6.1.2: one reduction for the marks of a window, told in the next new segment.
+/// RFC 3168 §6.1.2: one reduction for the marks of a window, reported in the next new segment.
 #[test]
 fn a_window_is_reduced_once_for_its_marks() {
     let mut sender = Sender::new(Config::new(Box::new(NewReno::new(Ecn::Ect0))));
