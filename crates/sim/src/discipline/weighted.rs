@@ -61,10 +61,10 @@ impl Weighted {
         }
     }
 
-    /// Returns the T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time:
-    /// the maximum by which a packet of `flow` may leave later than on a link of the flow's own, after
-    /// all that the flow had queued (`docs/disciplines/qfq.md`). `None` for a FIFO, which promises
-    /// nothing, and where [`Weighted::behind`] would fail.
+    /// Returns the T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time: by
+    /// how much a packet of `flow` may at most leave later than on a link of the flow's own, after all
+    /// that the flow had queued (`docs/disciplines/qfq.md`). `None` for a FIFO, which promises
+    /// nothing, and if [`Weighted::behind`] would fail.
     #[must_use]
     pub fn t_wfi(self, flows: &[WeightedFlow], flow: FlowId, len: u32) -> Option<u64> {
         match self {

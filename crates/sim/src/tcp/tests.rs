@@ -179,10 +179,10 @@ enum Event {
     Timers,
 }
 
-/// Goal: all segments arrive, once in order, and no sender waits for ever. Method: segments and
-/// acknowledgements are lost, and segments marked, at random, up to a fifth of each, over 20 ms
-/// there and back. The queue of events never empties before the transfer is done, and 400 segments
-/// take less than an hour.
+/// Goal: all segments arrive, once and in order, and no sender waits forever. Method: segments and
+/// acknowledgements are lost, and segments marked, at random, up to a fifth of each, over a round
+/// trip of 20 ms. The event queue never empties before the transfer is done, and 400 segments take
+/// less than an hour.
 #[test]
 fn everything_arrives_under_random_loss() {
     for seed in 0..40 {
@@ -222,7 +222,7 @@ fn everything_arrives_under_random_loss() {
                 while let Some((data, ecn)) = sender.poll(now) {
                     if !rng.chance(loss, 1_000) {
                         let marked = ecn.is_capable() && rng.chance(marks, 1_000);
-                        // As in a queue: one after the other.
+                        // In order, as in a queue.
                         let wait = Nanos(10_000_000 + rng.below(1_000));
                         events.schedule(now.plus(wait), Event::Data(data, marked));
                     }
@@ -237,8 +237,8 @@ fn everything_arrives_under_random_loss() {
     }
 }
 
-/// Goal: no connection has more than the line carries, and every packet is accounted for. Method:
-/// each control alone and all together through a short FIFO at 10 Mbit/s.
+/// Goal: no connection exceeds the rate of the link, and every packet is accounted for. Method:
+/// each congestion control alone and all together through a short FIFO at 10 Mbit/s.
 #[test]
 fn goodput_is_at_most_the_lines() {
     let rate = Rate::megabits_per_second(10).unwrap();
@@ -268,8 +268,7 @@ fn goodput_is_at_most_the_lines() {
     }
 }
 
-/// A short transfer over an idle line takes as many round trips as its windows: 10, 20 and 5 of 35
-/// segments.
+/// A short transfer over an idle link takes one round trip per window: 10, 20 and 5 of 35 segments.
 #[test]
 fn a_transfer_ends_when_its_last_acknowledgement_arrives() {
     let link = || {
@@ -283,7 +282,7 @@ fn a_transfer_ends_when_its_last_acknowledgement_arrives() {
     let id = network.connect(Way::Down, [1, 1], ms(5), config);
     network.run_until(ms(999));
     let took = network.completion(id).unwrap();
-    // The last segment of an odd number waits for the receiver's timer, 40 ms.
+    // The last of an odd number of segments waits for the receiver's timer, 40 ms.
     assert!((ms(160)..ms(162)).contains(&took), "{took:?}");
     assert_eq!(network.goodput(id).bytes(), 35 * u64::from(PAYLOAD));
     assert_eq!(network.sender(id).events().repeated, 0);
