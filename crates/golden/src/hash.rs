@@ -1,4 +1,4 @@
-//! A hash of a sequence of words, the same on every target.
+//! A hash of a sequence of 32-bit words, equal on every target.
 
 /// FNV-1a over 32-bit words: one XOR and one multiplication each. It detects differences between
 /// traces; it is not cryptographic.

@@ -96,14 +96,14 @@ impl fmt::Display for CaptureError {
         match self.problem {
             Problem::Foreign { magic: [a, b, c, d] } => write!(
                 f,
-                "no capture begins with {a:02x} {b:02x} {c:02x} {d:02x}; expected a1b2c3d4 or \
+                "not a capture: begins with {a:02x} {b:02x} {c:02x} {d:02x}; expected a1b2c3d4 or \
                  a1b23c4d in either byte order (pcap), or 0a0d0d0a (pcapng)"
             ),
             Problem::Truncated { what, needed, found } => {
                 write!(f, "the file ends in the {what}: {needed} bytes needed, {found} there")
             }
             Problem::Invalid { what, found, accepted } => {
-                write!(f, "{what} is {found}; accepted: {accepted}")
+                write!(f, "{what} is {found} (expected {accepted})")
             }
         }
     }

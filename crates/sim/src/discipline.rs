@@ -410,7 +410,7 @@ pub struct UnknownDiscipline {
 impl fmt::Display for UnknownDiscipline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = Discipline::NAMED.map(Discipline::name).join(", ");
-        write!(f, "{:?} is not a scheduler; accepted: {names}", self.word)
+        write!(f, "{:?} is not a scheduler (expected {names})", self.word)
     }
 }
 
@@ -436,7 +436,7 @@ mod tests {
             assert_eq!(discipline.to_string().parse(), Ok(discipline));
         }
         let error = "sfq".parse::<Discipline>().unwrap_err();
-        assert!(error.to_string().starts_with("\"sfq\" is not a scheduler; accepted: fifo, drr"));
+        assert!(error.to_string().starts_with("\"sfq\" is not a scheduler (expected fifo, drr"));
     }
 
     /// Goal: each name selects the right parts. Method: flow 0 sends four packets of 1,000 bytes,

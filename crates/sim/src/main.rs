@@ -57,7 +57,7 @@ struct Request {
     scheduler: Option<Discipline>,
     /// SmartQueue with these settings, in the keywords of tc for CAKE, for example "diffserv4
     /// dual-srchost ack-filter"; "" selects the defaults.
-    #[arg(long, value_name = "SETTINGS", value_parser = settings)]
+    #[arg(long, value_name = "KEYWORDS", value_parser = settings)]
     queue: Option<QueueSettings>,
     /// Maximum number of queued packets, 1 to 1000000 [default: 256, or the SmartQueue's own].
     #[arg(
@@ -85,7 +85,7 @@ impl Request {
         let limit = self.limit.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
         let queue = match (self.queue, self.scheduler) {
             (Some(settings), _) => Choice::Smart(settings),
-            (None, scheduler) => Choice::Discipline(scheduler.expect("clap asks for one of them")),
+            (None, scheduler) => Choice::Discipline(scheduler.expect("clap requires one of them")),
         };
         Setup { rate: self.rate, queue, limit, seed: self.seed.number }
     }
@@ -95,8 +95,8 @@ impl Request {
 fn settings(words: &str) -> Result<QueueSettings, String> {
     let settings = QueueSettings::from_words(words).map_err(|error| error.to_string())?;
     let elsewhere = [
-        (settings.rate.is_some(), "the rate (expected as --rate)"),
-        (settings.nat == Some(true), "nat (a capture has no table of connections)"),
+        (settings.rate.is_some(), "a rate (use --rate)"),
+        (settings.nat == Some(true), "nat (a capture has no connection table)"),
         (settings.autorate == Some(true), "autorate-ingress (--rate is fixed)"),
         (settings.split_gso == Some(true), "split-gso (packets are replayed as captured)"),
         (settings.fwmark.is_some_and(|mask| mask != 0), "fwmark (a capture has no marks)"),
@@ -190,7 +190,7 @@ fn reproduce(options: &Options) -> Result<(), Failure> {
     if failed.is_empty() {
         return Ok(());
     }
-    Err(Failure::Sentence(format!("a sentence does not hold: {}", failed.join(", "))))
+    Err(Failure::Sentence(format!("checks failed: {}", failed.join(", "))))
 }
 
 fn print(request: &Request, report: &Report, end: Option<CaptureError>) -> io::Result<()> {
@@ -215,7 +215,7 @@ fn print(request: &Request, report: &Report, end: Option<CaptureError>) -> io::R
         let read = offered.packets + report.corrections.skipped.values().sum::<u64>();
         writeln!(
             out,
-            "the file cannot be read to its end: {error}; replayed: the {read} packets before"
+            "the rest of the file cannot be read: {error}; replayed the {read} packets before it"
         )?;
     }
     writeln!(out)?;

@@ -21,8 +21,8 @@ impl fmt::Display for RateNotationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is not a rate; accepted: bits per second, or a number with bit, kbit, mbit or gbit \
-             behind it, from 1kbit to 400gbit",
+            "{:?} is not a rate (expected 1kbit to 400gbit: a number with bit, kbit, mbit or gbit, or \
+             bits per second)",
             self.word
         )
     }
@@ -69,7 +69,7 @@ pub fn within(
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     move |word| {
         let number = word.parse().ok().filter(|number| accepted.contains(number));
-        number.ok_or_else(|| format!("accepted: {} to {}", accepted.start(), accepted.end()))
+        number.ok_or_else(|| format!("expected {} to {}", accepted.start(), accepted.end()))
     }
 }
 

@@ -25,7 +25,7 @@ use flow_level::{Outcome, Sharing};
 /// The experiment `sim reproduce age-based`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "age-based",
-    about: "flows by age: mean times under processor sharing, two levels and least attained service; transfers of TCP",
+    about: "flows by age: mean times under processor sharing, two levels and least attained service; TCP transfers",
     run,
 };
 

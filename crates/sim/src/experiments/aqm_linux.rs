@@ -22,7 +22,7 @@ use scenario::{FlowReport, Outcome, Queueing, Setup};
 /// The experiment `sim reproduce aqm-linux`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aqm-linux",
-    about: "model TCP behind queues with AQMs, beside what the kernel's TCP and queues did",
+    about: "model TCP behind queues with AQMs, compared with the kernel's TCP and queues",
     run,
 };
 

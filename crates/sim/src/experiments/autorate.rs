@@ -22,7 +22,7 @@ use traces::Trace;
 /// The experiment `sim reproduce autorate`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "autorate",
-    about: "uploads over lines whose rate changes, with a fixed rate and with one that follows the line",
+    about: "uploads over links whose rate changes, with a fixed rate and with autorate",
     run,
 };
 

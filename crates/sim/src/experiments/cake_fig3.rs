@@ -22,7 +22,7 @@ use scenario::{Drops, ENDS, FLOWS, Outcome, Setup};
 /// The experiment `sim reproduce cake-fig3`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig3",
-    about: "CAKE Fig. 3: shares of TCP flows under every isolation of flows and hosts",
+    about: "CAKE Fig. 3: shares of TCP flows under every isolation mode",
     run,
 };
 

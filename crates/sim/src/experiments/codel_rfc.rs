@@ -18,7 +18,7 @@ use crate::progress::Progress;
 /// The experiment `sim reproduce codel-rfc`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "codel-rfc",
-    about: "AQMs beside the numbers of RFC 8289, RFC 8033, the paper of RED and the tests of ns-3",
+    about: "AQMs compared with the numbers of RFC 8289, RFC 8033, the RED paper and ns-3's tests",
     run,
 };
 
@@ -60,7 +60,7 @@ impl Source {
 /// Outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// As expected.
+    /// Result as expected.
     Same,
     /// A departure that this reason explains.
     Departs(&'static str),

@@ -19,7 +19,7 @@ use scenario::{Load, Outcome, Queueing, Setup, TrafficReport};
 /// The experiment `sim reproduce l4s`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "l4s",
-    about: "a Prague-like sender, CUBIC, a call and deaf ECT(1) traffic: isolated queues and DualPI2",
+    about: "a Prague-like sender, CUBIC, a call and unresponsive ECT(1) traffic: isolated queues and DualPI2",
     run,
 };
 

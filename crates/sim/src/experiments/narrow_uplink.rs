@@ -17,7 +17,7 @@ use crate::progress::Progress;
 /// The experiment `sim reproduce narrow-uplink`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "narrow-uplink",
-    about: "a call and downloads on 30/0.5 Mbit/s, with and without a filter of acknowledgements",
+    about: "a call and downloads on 30/0.5 Mbit/s, with and without the ACK filter",
     run,
 };
 

@@ -38,7 +38,7 @@ pub struct Options {
 type Group = Vec<&'static Experiment>;
 
 /// Papers whose name selects all experiments that begin with it and a dash.
-const PAPERS: [(&str, &str); 1] = [("cake", "all figures of the paper of CAKE")];
+const PAPERS: [(&str, &str); 1] = [("cake", "all figures of the CAKE paper")];
 
 fn experiment() -> impl TypedValueParser<Value = Group> {
     let figures = ALL.iter().map(|one| (one.name, one.about));
@@ -133,11 +133,8 @@ mod tests {
     #[test]
     fn a_refused_word_is_named_with_what_is_accepted() {
         for (words, expected) in [
-            (
-                &["--seeds", "1"][..],
-                "invalid value '1' for '--seeds <COUNT>': accepted: 2 to 10000",
-            ),
-            (&["--seeds", "-1"], "invalid value '-1' for '--seeds <COUNT>': accepted: 2 to 10000"),
+            (&["--seeds", "1"][..], "invalid value '1' for '--seeds <COUNT>': expected 2 to 10000"),
+            (&["--seeds", "-1"], "invalid value '-1' for '--seeds <COUNT>': expected 2 to 10000"),
             (&["--out"], "a value is required for '--out <FOLDER>'"),
             (&["--seed", "1"], "a similar argument exists: '--seeds'"),
             (&["qfq-fig8"], "invalid value 'qfq-fig8' for '[NAME]...'"),

@@ -22,7 +22,7 @@ use scenario::{Outcome, Queueing, Setup};
 /// The experiment `sim reproduce sparse`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sparse",
-    about: "a call beside uploads: what sparse flows and hosts wait for behind each queue",
+    about: "a call beside uploads: latency of sparse flows and hosts behind each queue",
     run,
 };
 

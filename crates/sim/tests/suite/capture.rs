@@ -354,7 +354,7 @@ fn a_foreign_file_is_named_by_its_first_bytes() {
     );
     assert_eq!(
         zip.to_string(),
-        "at byte 0: no capture begins with 50 4b 03 04; expected a1b2c3d4 or a1b23c4d in either \
+        "at byte 0: not a capture: begins with 50 4b 03 04; expected a1b2c3d4 or a1b23c4d in either \
          byte order (pcap), or 0a0d0d0a (pcapng)"
     );
     let empty = error(b"");
@@ -371,15 +371,15 @@ fn message(file: &[u8]) -> String {
 #[test]
 fn a_broken_field_of_pcap_is_named_with_what_is_accepted() {
     let header = |version, link| words(false, &[0xa1b2_c3d4, version, 0, 0, 0, link]);
-    assert_eq!(message(&header(3, 1)), "at byte 0: major version is 3; accepted: 2");
+    assert_eq!(message(&header(3, 1)), "at byte 0: major version is 3 (expected 2)");
     let with = |record: [u32; 4]| message(&[header(2, 1), words(false, &record)].concat());
     assert_eq!(
         with([0, 1_000_000, 0, 0]),
-        "at byte 24: fraction of a second is 1000000; accepted: 0 to 999999 microseconds"
+        "at byte 24: fraction of a second is 1000000 (expected 0 to 999999 microseconds)"
     );
     assert_eq!(
         with([0, 0, 262_145, u32::MAX]),
-        "at byte 24: captured length is 262145; accepted: 0 to 262144"
+        "at byte 24: captured length is 262145 (expected 0 to 262144)"
     );
 }
 
@@ -393,30 +393,30 @@ fn a_broken_block_of_pcapng_is_named_with_what_is_accepted() {
     let mut closing = enhanced(false, 0, 0);
     *closing.last_mut().unwrap() = 1;
     let long = 1 << 24 | closing.len();
-    let accepted = "accepted: the length at the start of the block";
-    assert_eq!(with(closing), expect(&format!("closing block length is {long}; {accepted}")));
+    let accepted = "(expected the length at the start of the block)";
+    assert_eq!(with(closing), expect(&format!("closing block length is {long} {accepted}")));
 
-    let lengths = "accepted: multiples of 4 from 12";
-    assert_eq!(with(words(false, &[6, 8, 8])), expect(&format!("block length is 8; {lengths}")));
+    let lengths = "(expected multiples of 4 from 12)";
+    assert_eq!(with(words(false, &[6, 8, 8])), expect(&format!("block length is 8 {lengths}")));
     assert_eq!(
         with(words(false, &[6, 14, 0, 0])),
-        expect(&format!("block length is 14; {lengths}"))
+        expect(&format!("block length is 14 {lengths}"))
     );
 
     assert_eq!(
         with(block(false, 6, &[0; 16])),
-        expect("block length is 28; accepted: 32 and above for a packet")
+        expect("block length is 28 (expected 32 and above for a packet)")
     );
-    let captured = "accepted: 0 to 262144 and at most what its block holds";
+    let captured = "(expected 0 to 262144 and at most what its block holds)";
     let overlong = block(false, 6, &words(false, &[0, 0, 0, 5, 60, 0]));
-    assert_eq!(with(overlong), expect(&format!("captured length is 5; {captured}")));
+    assert_eq!(with(overlong), expect(&format!("captured length is 5 {captured}")));
 
     let body = [words(false, &[0, 0, 0, 262_145, 262_145]), vec![0; 262_148]].concat();
     let huge = block(false, 6, &body);
-    assert_eq!(with(huge), expect(&format!("captured length is 262145; {captured}")));
+    assert_eq!(with(huge), expect(&format!("captured length is 262145 {captured}")));
 
     let magic = block(false, 0x0a0d_0d0a, &words(false, &[0x0102_0304, 0, 0, 0]));
-    assert!(with(magic).starts_with(&expect("byte-order magic is 67305985; accepted: 439041101")));
+    assert!(with(magic).starts_with(&expect("byte-order magic is 67305985 (expected 439041101")));
 
     // A tick before the epoch: one second back, at tick 0.
     let back = [words(false, &[halves(false, 14, 8)]), (-1_i64).to_le_bytes().to_vec()].concat();

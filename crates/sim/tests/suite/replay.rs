@@ -354,9 +354,9 @@ fn the_command_says_what_it_corrected() {
     let second = 24 + 16 + u32::from_le_bytes(PCAP[32..36].try_into().unwrap()) as usize;
     let (is_done, text) = replayed("cut", &PCAP[..PCAP.len() - 1], &drr);
     assert!(is_done && text.contains("1786 packets of"), "{text}");
-    assert!(text.contains("the file cannot be read to its end: at byte "), "{text}");
+    assert!(text.contains("the rest of the file cannot be read: at byte "), "{text}");
     assert!(text.contains("the file ends in the packet: 82 bytes needed, 81 there"), "{text}");
-    assert!(text.contains("; replayed: the 1786 packets before\n"), "{text}");
+    assert!(text.contains("; replayed the 1786 packets before it\n"), "{text}");
 
     let (is_done, text) = replayed("cut-at-once", &PCAP[..30], &drr);
     assert!(!is_done && text.contains("at byte 24: the file ends in the record header"), "{text}");
@@ -392,7 +392,7 @@ fn the_command_replays_through_a_smart_queue() {
     let refused = [
         ("difserv4", "did you mean `diffserv4`?"),
         ("nat", "not available in a replay: nat"),
-        ("bandwidth 3mbit", "not available in a replay: the rate (expected as --rate)"),
+        ("bandwidth 3mbit", "not available in a replay: a rate (use --rate)"),
     ];
     for (words, expected) in refused {
         let (is_done, text) = replayed("refused", PCAP, &["--queue", words]);
@@ -417,11 +417,11 @@ fn a_refused_word_is_named_with_what_is_accepted() {
         (&["replay", "--rate=5mbit", "--scheduler=fifo"], "not provided:\n  <FILE>"),
         (
             &["replay", "x", "--rate", "10mbits"],
-            "\"10mbits\" is not a rate; accepted: bits per second, or a number with bit, kbit, mbit \
-             or gbit behind it, from 1kbit to 400gbit",
+            "\"10mbits\" is not a rate (expected 1kbit to 400gbit: a number with bit, kbit, mbit or \
+             gbit, or bits per second)",
         ),
-        (&["--limit", "0"], "invalid value '0' for '--limit <PACKETS>': accepted: 1 to 1000000"),
-        (&["--limit", "-1"], "invalid value '-1' for '--limit <PACKETS>': accepted: 1 to 1000000"),
+        (&["--limit", "0"], "invalid value '0' for '--limit <PACKETS>': expected 1 to 1000000"),
+        (&["--limit", "-1"], "invalid value '-1' for '--limit <PACKETS>': expected 1 to 1000000"),
         (&["--limt", "9"], "a similar argument exists: '--limit'"),
         (&["y"], "unexpected argument 'y' found"),
         (&["--seed"], "a value is required for '--seed <N>'"),
@@ -445,7 +445,7 @@ fn a_file_that_is_no_capture_is_refused_with_the_offset() {
     let toml = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let (code, why) = replay(toml);
     assert_eq!(code, Some(1));
-    assert!(why.contains("Cargo.toml: at byte 0: no capture begins with"), "{why}");
+    assert!(why.contains("Cargo.toml: at byte 0: not a capture: begins with"), "{why}");
     let (code, why) = replay("no such file");
     assert_eq!(code, Some(1));
     assert!(why.starts_with("sim: no such file: "), "{why}");

@@ -33,7 +33,7 @@ pub struct Options {
     uplink: Rate,
     /// Framing of packets on the link, in keywords of tc, for example "pppoe-llcsnap" or "overhead
     /// 44 atm".
-    #[arg(long, value_name = "WORDS", default_value = "raw", value_parser = framing)]
+    #[arg(long, value_name = "KEYWORDS", default_value = "raw", value_parser = framing)]
     link: Overhead,
     /// Run only this queue; by default smart_queue, fifo, drr, sqf, sqf+floor and qfq.
     #[arg(long, value_name = "NAME", value_parser = notation::discipline())]
@@ -123,9 +123,9 @@ mod tests {
     #[test]
     fn a_bad_word_is_named_with_what_is_accepted() {
         for (words, parts) in [
-            ("--uplink 1mb", ["--uplink", "\"1mb\"", "from 1kbit to 400gbit"]),
-            ("--seconds 9", ["--seconds", "'9'", "accepted: 10 to 100000"]),
-            ("--seed -1", ["--seed", "'-1'", "accepted: 0 to"]),
+            ("--uplink 1mb", ["--uplink", "\"1mb\"", "1kbit to 400gbit"]),
+            ("--seconds 9", ["--seconds", "'9'", "expected 10 to 100000"]),
+            ("--seed -1", ["--seed", "'-1'", "expected 0 to"]),
             ("--scheduler sfq", ["--scheduler", "'sfq'", "[possible values: fifo, drr, sqf"]),
             ("--link adsl", ["--link", "`adsl`", "pppoe-llcsnap"]),
             ("--sed 3", ["'--sed'", "a similar argument exists", "'--seed'"]),
