@@ -83,7 +83,7 @@ pub enum Problem {
     Invalid {
         /// Name of the field.
         what: &'static str,
-        /// Its value.
+        /// Value of the field.
         found: u64,
         /// Values that are expected.
         accepted: &'static str,

@@ -329,14 +329,14 @@ pub(crate) fn longest(flows: u32) -> LongestQueueDrop<Vec<LongestFlow>> {
     LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows as usize])
 }
 
-/// Creates deficit round robin over `flows` flows with a quantum of the longest packet.
+/// Creates a deficit round robin scheduler for `flows` flows with a quantum of the longest packet.
 pub(crate) fn drr(flows: u32, max_len: u32) -> Result<Drr<Vec<DrrFlow>>, ConfigError> {
     let mut scheduler = Drr::new(vec![DrrFlow::EMPTY; flows as usize], max_len)?;
     scheduler.add_all(max_len)?;
     Ok(scheduler)
 }
 
-/// Creates quick fair queueing over `flows` flows with equal weights.
+/// Creates a quick fair queueing scheduler for `flows` flows with equal weights.
 fn qfq(flows: u32, max_len: u32) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
     let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; flows as usize], max_len)?;
     for flow in (0..flows).map(FlowId) {
@@ -345,7 +345,7 @@ fn qfq(flows: u32, max_len: u32) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
     Ok(scheduler)
 }
 
-/// Creates shortest queue first over `flows` flows.
+/// Creates a shortest-queue-first scheduler for `flows` flows.
 pub(crate) fn sqf(
     flows: u32,
     floor: FloorShare,

@@ -88,7 +88,7 @@ pub struct Picture {
 /// A check of an experiment and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
-    /// The claim.
+    /// Statement that is checked.
     pub claim: String,
     /// Figures that the result is based on.
     pub measured: String,

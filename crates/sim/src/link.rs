@@ -76,7 +76,7 @@ pub struct OnTheWay<P = Vec<u8>> {
     pub arrives: Nanos,
     /// Code point of the packet: the original one, or [`Ecn::Ce`] if it was marked in the queue.
     pub ecn: Ecn,
-    /// The packet.
+    /// Contents of the packet.
     pub packet: P,
 }
 

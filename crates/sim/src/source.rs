@@ -51,7 +51,7 @@ impl Pace {
     }
 }
 
-/// Constant bit rate: equal payloads, equally spaced.
+/// Source with constant bit rate: equal payloads, equally spaced.
 ///
 /// ```
 /// # use sim::source::{Cbr, Sent};
@@ -247,8 +247,8 @@ mod tests {
         assert!((179_500..182_500).contains(&together), "{together}");
     }
 
-    /// Heavy tails converge slowly, so the share is only bracketed; what is exact is the least off
-    /// period: 300 ms · (1.5 − 1) / 1.5 = 100 ms, so a gap is 10 ms or at least 110 ms.
+    /// Heavy tails converge slowly, so the share is only bounded. The minimum off period is exact:
+    /// 300 ms · (1.5 − 1) / 1.5 = 100 ms, so a gap is 10 ms or at least 110 ms.
     #[test]
     fn pareto_periods_have_a_shortest_length() {
         let periods = Periods::Pareto(ParetoShape::TRAFFIC);

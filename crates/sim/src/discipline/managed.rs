@@ -21,9 +21,9 @@ pub fn one_queue<A: Aqm + 'static>(
     Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
-/// Creates deficit round robin over [`QUEUES`] flows by hash, sparse flows first, with `aqm` in
-/// each queue: the structure of FQ-CoDel (RFC 8290). `aqm` must have as many states. A full buffer
-/// drops from the longest queue.
+/// Creates [`QUEUES`] queues for flows by hash under deficit round robin, sparse flows first, with
+/// `aqm` in each queue: the structure of FQ-CoDel (RFC 8290). `aqm` must have as many states. A
+/// full buffer drops from the longest queue.
 ///
 /// # Errors
 /// [`ConfigError`] if the scheduler rejects `max_len`.

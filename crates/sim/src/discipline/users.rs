@@ -118,8 +118,9 @@ impl UserFlows {
     }
 }
 
-/// Creates deficit round robin over users in front of `line`, with shortest queue first, this floor
-/// and CoDel in each queue for the flows of each user. Flows are numbered by [`PerUser::flow`].
+/// Creates a queue in front of `line` with deficit round robin over users. The flows of each user
+/// are served by shortest queue first with this floor and have CoDel in each queue. Flows are
+/// numbered by [`PerUser::flow`].
 ///
 /// Handles are numbered up to `limits.packets`, inclusively.
 ///
@@ -144,7 +145,7 @@ pub fn users_sqf_with_codel(
     Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
-/// Creates `scheduler` over users, each with queues of its own.
+/// Puts users under `scheduler`, each with queues of its own.
 fn over<O: FlowScheduler + 'static>(
     scheduler: O,
     inside: UserFlows,
@@ -156,7 +157,7 @@ fn over<O: FlowScheduler + 'static>(
     classes(scheduler, queues, users, limits)
 }
 
-/// Creates `scheduler` over users, each with a child created by `queues`.
+/// Puts users under `scheduler`, each with a child created by `queues`.
 fn classes<O: FlowScheduler + 'static>(
     scheduler: O,
     queues: impl Fn() -> Result<Any, ConfigError>,

@@ -61,8 +61,8 @@ impl Weighted {
         }
     }
 
-    /// Returns the T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time: by
-    /// how much a packet of `flow` may at most leave later than on a link of the flow's own, after all
+    /// Returns the T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time:
+    /// the most that a packet of `flow` may leave later than on a link of the flow's own, after all
     /// that the flow had queued (`docs/disciplines/qfq.md`). `None` for a FIFO, which promises
     /// nothing, and if [`Weighted::behind`] would fail.
     #[must_use]

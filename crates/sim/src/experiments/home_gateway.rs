@@ -35,6 +35,7 @@
 //! ([`Discipline::SqfFlush`]), they lose 0.98, 0.91, 1.04 and 0.88 %. (`cargo run --release
 //! --example home_gateway -- --seconds 20000 --seed N --scheduler sqf`, or `sqf+flush`;
 //! 2026-11-29.)
+//!
 //! The two stable states of SQF with longest-queue drop do not depend on this TCP:
 //! `docs/disciplines/sqf.md`.
 //!

@@ -63,7 +63,7 @@ pub struct Call {
     pub loss: Loss,
     /// Lost packets that did arrive, but late.
     pub late: u64,
-    /// The rating of the E-model.
+    /// R factor of the E-model.
     pub r: f64,
     /// The mean opinion score.
     pub mos: f64,

@@ -58,7 +58,7 @@ pub struct Feedback {
     pub delivered: u32,
     /// Number of newly reported marks: the growth of the count of marked segments.
     pub marks: u32,
-    /// `pipe`: segments in the network.
+    /// Estimated number of segments in the network, `pipe`.
     pub in_flight: u32,
     /// True for the first acknowledgement of a round: all that was in flight when the last round
     /// began has been delivered.

@@ -14,7 +14,7 @@ use core::ops::Range;
 
 use freeboard::sched_core::Nanos;
 
-/// `DupThresh`.
+/// Threshold of `IsLost`, `DupThresh`.
 pub(super) const THRESHOLD: u32 = 3;
 
 /// A segment in the scoreboard.

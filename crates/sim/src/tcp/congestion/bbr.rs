@@ -15,7 +15,7 @@ use freeboard::sched_core::{Ecn, Nanos};
 
 use super::{Cause, Controller, Feedback, Window};
 
-/// 2 / ln 2.
+/// Gain of Startup: 2 / ln 2.
 const STARTUP: f64 = 2.885_390_081_777_927;
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const RATE_ROUNDS: u64 = 10;

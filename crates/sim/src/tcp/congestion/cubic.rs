@@ -14,7 +14,7 @@ use freeboard::sched_core::{Ecn, Nanos};
 
 use super::{Cause, Controller, Feedback, Window};
 
-/// Segments per second cubed.
+/// Constant C of equation 1, in segments per second cubed.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// Growth of the Reno-friendly window per round trip: 3 · (1 − β) / (1 + β), equal to Reno on
@@ -27,9 +27,9 @@ struct Epoch {
     start: Nanos,
     /// K: seconds from the start until the window has returned to `origin`.
     k: f64,
-    /// W_max of equation 1.
+    /// Window at time K, W_max of equation 1.
     origin: f64,
-    /// W_est.
+    /// Reno-friendly window, W_est.
     friendly: f64,
 }
 
@@ -42,7 +42,7 @@ pub struct Cubic {
     /// W_max: the window before the last reduction, lowered by fast convergence; `None` after a
     /// timeout.
     highest: Option<f64>,
-    /// `cwnd_prior`.
+    /// Window before the last reduction, `cwnd_prior`.
     before: f64,
     epoch: Option<Epoch>,
     slow_start: HyStart,
