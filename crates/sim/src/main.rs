@@ -51,7 +51,7 @@ struct Request {
     /// Rate of the link, for example 10mbit, 512kbit or 1gbit; a plain number is bits per second.
     #[arg(long, value_name = "RATE", value_parser = notation::rate)]
     rate: Rate,
-    /// Queueing discipline without host isolation or AQM.
+    /// Queueing discipline, with its default settings.
     #[arg(long, value_name = "NAME", value_parser = notation::discipline())]
     #[arg(required_unless_present = "queue", conflicts_with = "queue")]
     scheduler: Option<Discipline>,

@@ -30,7 +30,7 @@ use conformance::rng::Streams;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "one value a replay")]
 pub enum Choice {
-    /// A discipline without host isolation or AQM.
+    /// A discipline with its default settings.
     Discipline(Discipline),
     /// A [`SmartQueue`] for uploads, with these settings on top of its defaults.
     Smart(QueueSettings),
