@@ -30,7 +30,7 @@ const MEASURED: Nanos = Nanos::from_secs(50);
 
 /// Maximum relative difference of goodput from Linux.
 const GOODPUT: f64 = 0.03;
-/// Maximum relative difference of a median delay from Linux, and the alternative in milliseconds.
+/// Maximum difference of a median delay from Linux: relative, or else in milliseconds.
 const DELAY: f64 = 0.3;
 const DELAY_MILLIS: f64 = 1.0;
 

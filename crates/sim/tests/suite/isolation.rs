@@ -124,8 +124,9 @@ impl Trial {
     }
 }
 
-/// Returns the maximum by which the drop victim may hold less than the longest host, if that holds
-/// more than 2/9 of the memory: a quarter of the share of a host, or the power of two below.
+/// Returns the grain: if it exceeds 2/9 of the longest host's backlog, it is the maximum by which
+/// the drop victim may hold less than that host. It is a quarter of the share of a host, or the
+/// power of two below.
 fn grain(memory: u32) -> u32 {
     let quarter = memory / 4 / ENTRIES;
     (1..=13).map(|bits| 1 << bits).filter(|power| *power <= quarter.max(2)).max().unwrap()

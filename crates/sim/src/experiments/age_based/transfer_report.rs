@@ -95,7 +95,7 @@ impl Row {
         Estimate::of(&values).expect("there are runs")
     }
 
-    /// Returns the ratio of transfer times to those of the row `other`, seed by seed.
+    /// Returns the relative increase of transfer times over those of the row `other`, seed by seed.
     fn beside(&self, other: &Self, of: impl Fn(&Outcome) -> f64) -> Estimate {
         let pairs = self.outcomes.iter().zip(&other.outcomes);
         let values: Vec<f64> = pairs.map(|(this, other)| of(this) / of(other) - 1.0).collect();
