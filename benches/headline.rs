@@ -1,5 +1,6 @@
-//! The library's headline figures in one table: `cargo bench --bench headline [-- --tsv] [-- FLOWS
-//! ...]`.
+//! Prints the library's headline figures in one table.
+//!
+//! `cargo bench --bench headline [-- --tsv] [-- FLOWS ...]`
 //!
 //! Each workload has a table, printed when the workload is measured. Instructions per pair are net
 //! of the empty harness and are counted by `cargo xtask instructions`, which needs valgrind;

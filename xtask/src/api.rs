@@ -44,7 +44,7 @@ pub(crate) fn run(renew: bool) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{step}: {} lines differ\n{}\nIf this is meant: `cargo xtask api --renew`, and a line in CHANGELOG.md",
+        "{step}: {} lines differ\n{}\nIf the change is intended, run `cargo xtask api --renew` and add a line to CHANGELOG.md",
         changed.len(),
         changed.join("\n")
     ))

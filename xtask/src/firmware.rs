@@ -43,7 +43,7 @@ pub(crate) fn cortex_m(part: &str, features: &str) -> Result<(PathBuf, Option<St
     let elf = build(part, CORTEX_M4, features, &into)?;
     if !has_qemu() {
         if std::env::var_os("CI").is_some() {
-            return Err("qemu-system-arm is missing, and CI runs firmware".into());
+            return Err("qemu-system-arm is not installed (required in CI)".into());
         }
         return Ok((elf, None));
     }

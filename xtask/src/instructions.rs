@@ -65,7 +65,7 @@ pub(crate) fn run(asked: &Asked) -> Result<(), String> {
                     let many = run(2 * pairs);
                     (few.join(), many)
                 });
-                let (few, _) = few.map_err(|_| "a run of valgrind was not awaited")??;
+                let (few, _) = few.map_err(|_| "a thread that runs valgrind panicked")??;
                 let (many, waits) = many?;
                 let gross = per_pair(few, many);
                 match *name {
@@ -134,7 +134,7 @@ pub(crate) fn need_valgrind() -> Result<(), String> {
     if has("valgrind") {
         return Ok(());
     }
-    Err("valgrind is missing: its callgrind counts the instructions".into())
+    Err("valgrind is not installed (needed to count instructions)".into())
 }
 
 /// Builds the bench `name` and returns the path of its executable.

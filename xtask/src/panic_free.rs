@@ -80,10 +80,10 @@ fn check_zeros(symbols: &str) -> Result<(), String> {
     for line in symbols.lines().filter(|line| line.contains(TABLES)) {
         tables += 1;
         if !line.to_lowercase().contains(" b ") {
-            return Err(format!("a static table that is not all zero, or no table: {line}"));
+            return Err(format!("static table is not zero-initialised: {line}"));
         }
     }
-    if tables == 0 { Err("no static table in the library".into()) } else { Ok(()) }
+    if tables == 0 { Err("no static tables found in the library".into()) } else { Ok(()) }
 }
 
 /// Returns the symbols of the library, one per line.

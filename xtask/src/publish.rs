@@ -39,7 +39,7 @@ pub(crate) fn packages() -> Result<(), String> {
     publish.args(["publish", "--workspace", "--dry-run", "--target-dir"]).arg(&folder);
     let changes = output("git", started_from(".", "git").args(["status", "--porcelain"]))?;
     if !changes.is_empty() {
-        eprintln!("xtask: the tree has changes that are not committed: --allow-dirty");
+        eprintln!("xtask: uncommitted changes: packaging with --allow-dirty");
         package.arg("--allow-dirty");
         publish.arg("--allow-dirty");
     }

@@ -16,18 +16,18 @@ pub(crate) struct Search {
 }
 
 pub(crate) fn bounds(search: &Search) -> Result<(), String> {
-    run("search for a history that exceeds a bound", &["--example", "search_bounds"], search)
+    run("search for a sequence that exceeds a bound", &["--example", "search_bounds"], search)
 }
 
 pub(crate) fn cost(search: &Search) -> Result<(), String> {
     let example = ["--features", "steps", "--example", "search_cost"];
-    run("search for the call that does most", &example, search)
+    run("search for the call with the most steps", &example, search)
 }
 
 /// Fails if a call takes more than eight times the median of its discipline.
 pub(crate) fn instructions(search: &Search) -> Result<(), String> {
     need_valgrind()?;
-    let step = "search for the call that takes most instructions";
+    let step = "search for the call with the most instructions";
     run(step, &["--example", "search_instructions"], search)
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn run(renew: bool) -> Result<(), String> {
     if wrong.is_empty() {
         return Ok(());
     }
-    Err(format!("{}\n`cargo xtask sizes --renew` records what is measured", wrong.join("\n")))
+    Err(format!("{}\n`cargo xtask sizes --renew` records the measured sizes", wrong.join("\n")))
 }
 
 /// Reads a page of the documents; the path is relative to the root.

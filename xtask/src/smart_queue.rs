@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<(), String> {
 
 fn run_with(row: &str, features: &str) -> Result<(), String> {
     let (elf, Some(printed)) = cortex_m("smart-queue", features)? else {
-        eprintln!("xtask: the smart queue not run: qemu-system-arm is missing");
+        eprintln!("xtask: smart queue not run: qemu-system-arm is missing");
         return Ok(());
     };
     let lines: Vec<&str> = printed.lines().collect();
@@ -59,7 +59,7 @@ mod tests {
 
     /// Writes to standard error directly: the test harness captures `eprintln` of passing tests.
     fn say_not_run(why: &str) {
-        writeln!(std::io::stderr(), "NOT RUN: the queue of fifteen lines: {why}").unwrap();
+        writeln!(std::io::stderr(), "NOT RUN: fifteen-line smart queue: {why}").unwrap();
     }
 
     /// Goal: the fifteen-line program behaves as documented, on machines that can build it.

@@ -16,7 +16,7 @@ use super::traffic::{MTU, Traffic};
 /// Marker for no packet.
 pub const NONE: u32 = u32::MAX;
 
-/// Largest backlog with a list of its own; flows never leave list 31.
+/// Largest backlog whose list can be marked; flows on list 31 are not fed.
 const LAST_LIST: u32 = 30;
 const LISTS: usize = 32;
 
