@@ -9,7 +9,7 @@
 //! - A wrong measurement counts if the host took little time during it. [`ATTEMPTS`] of them fail
 //!   the test.
 //! - A wrong measurement during which the host took more time is repeated. After [`PATIENCE`] of
-//!   such attempts the test reports on stderr that it was not judged, and passes.
+//!   such attempts the test reports on stderr that it was not judged, and continues.
 
 use core::time::Duration;
 use std::io::Write as _;

@@ -89,7 +89,7 @@ fn under(key: u32, flow: u32) -> InTin<Labels> {
 }
 
 /// Goal: a rebuild loses nothing. Where no flow shares a queue, packets leave in the order of their
-/// flow, each tin has sent as many bytes as were delivered in it, and the AQM has its state of each
+/// flow, the bytes counted for each tin are those sent in it, and the AQM has its state of each
 /// flow in the current tin. Method: random packets, interleaved with random isolation modes that
 /// have a queue for each flow, numbers of tins and keys, compared with counts per flow and tin.
 #[test]

@@ -321,7 +321,7 @@ impl NaiveIsolated {
     }
 
     /// Returns the entry of the host. An idle host keeps its entry while one of its buckets is not
-    /// full, as long as other hosts still find an entry, if only a shared one.
+    /// full, as long as the set has an entry that another host can share.
     fn claim_host(&mut self, labels: &impl Labelled) -> u32 {
         let [label, _] = self.host_labels(labels);
         if !self.sizes.rates || self.is_in_rounds() {

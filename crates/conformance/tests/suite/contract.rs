@@ -263,7 +263,7 @@ fn acts_and_keeps_the_contract(
     let has_acted = |counters: Counters| {
         counters.dropped_for(DropReason::Aqm).packets > 0 && counters.marked > 0
     };
-    // In a full run the sequence continues after the AQM has acted. Otherwise it ends soon after,
+    // A full run continues after the AQM has acted. Otherwise this is checked at short intervals,
     // since most act early.
     while effort(!has_acted(both.subject.counters()), true) {
         let spell: Vec<_> = history.by_ref().take(effort(1_000, 10_000)).collect();

@@ -44,7 +44,7 @@ fn flows_share_by_weight<O: FlowScheduler>(name: &str, mut scheduler: O, weights
 
 /// Creates one tin per weight, all of them backlogged.
 fn tins(weights: &[u32], config: impl Fn(u32) -> TinConfig) -> TinChoice<[TinState; 8]> {
-    // Otherwise the floor would serve tins of larger weights.
+    // Large enough that the floor does not serve tins of larger weights.
     let mut choice =
         TinChoice::new([TinState::EMPTY; 8], LEN, AsBooked).expect("in range").with_floor(1_024);
     let tins: Vec<_> = weights.iter().map(|&weight| config(weight)).collect();
