@@ -63,8 +63,7 @@ enum Command {
     },
     /// Check that every main type has an example in its documentation
     Examples,
-    /// Check packages, the oldest supported compiler and `defmt`; `check` runs this before a
-    /// release
+    /// Check packages, the oldest supported compiler and `defmt`; also part of `check`
     Publish,
     /// Run every fuzz target; needs nightly and cargo-fuzz
     Fuzz {
