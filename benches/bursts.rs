@@ -1,7 +1,7 @@
-//! Bursts against single calls: `cargo bench --bench bursts -- [SCHEDULER ...] [FLOWS ...]`.
+//! Bursts compared with single calls: `cargo bench --bench bursts -- [SCHEDULER ...] [FLOWS ...]`.
 //!
-//! FULL, harness included, the two taking turns in one run: lowest and median of the passes, in
-//! nanoseconds a pair, and the ratio of the lowest.
+//! Workload FULL, including the harness. The two alternate in one run: lowest and median of the
+//! passes in nanoseconds per pair, and the ratio of the lowest values.
 
 mod workload;
 
@@ -36,7 +36,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds a pair, ascending: with single calls, with bursts.
+/// Returns nanoseconds per pair in ascending order: with single calls, with bursts.
 fn times(name: &str, flows: usize) -> [Vec<f64>; 2] {
     let subjects = [name.to_string(), format!("{name}_burst")]
         .map(|name| subject(&name, Pattern::Full, flows).expect("a scheduler's name"));

@@ -1,13 +1,14 @@
-//! The figures that the library is judged by, in one table: `cargo bench --bench headline [--
-//! --tsv] [-- FLOWS ...]`.
+//! Prints the library's headline figures in one table.
 //!
-//! Each workload has a table, which follows when the workload is measured. Instructions of a pair
-//! are net of the empty harness, counted by `cargo xtask instructions`, which needs valgrind;
-//! without it there are times only. Times include the harness. Each row takes turns with the empty
-//! harness, and the ratio of the two is what can be compared between runs: the lowest of the
-//! passes, in nanoseconds a pair. In OVERLOAD a pair is a packet that is offered, twice as many as
-//! leave; in the mixes, which have flows of their own, it is one that leaves. What packets of
-//! sparse flows waited there is virtual time, and repeats.
+//! `cargo bench --bench headline [-- --tsv] [-- FLOWS ...]`
+//!
+//! Each workload has a table, printed when the workload is measured. Instructions per pair are net
+//! of the empty harness and are counted by `cargo xtask instructions`, which needs valgrind;
+//! without it only times are printed. Times include the harness. Each row alternates with the empty
+//! harness, and the ratio of the two is comparable between runs: the lowest of the passes, in
+//! nanoseconds per pair. In OVERLOAD a pair is one offered packet, twice as many as leave; in the
+//! mixes, which have their own flows, it is one packet sent. The queueing delay of sparse flows
+//! there is virtual time and is reproducible.
 
 mod workload;
 
@@ -21,8 +22,8 @@ use workload::{NAMES, Pattern, subject};
 
 const FLOWS: [usize; 4] = [32, 1_024, 4_096, 65_536];
 const PASSES: usize = 9;
-/// So many pairs are counted at most, and twice as many: two of each flow where there are most
-/// flows.
+/// Maximum number of pairs in the shorter counted run; the longer has twice as many. Two per flow
+/// at the largest number of flows.
 const MOST_PAIRS: usize = 131_072;
 
 const FULL: &[Pattern] = &[Pattern::Full];
@@ -31,7 +32,7 @@ const LOOPS: &[Pattern] = &[Pattern::Full, Pattern::Small, Pattern::Overload];
 const EVERY: &[Pattern] = &Pattern::ALL;
 const MIXES: &[Pattern] = Pattern::ALL.split_at(LOOPS.len()).1;
 
-/// In words, by its name in `workload`, and in which workloads.
+/// Description, name in `workload`, and workloads.
 const ROWS: [(&str, &str, &[Pattern]); 18] = [
     ("DRR, flow given", "drr", BOTH),
     ("QFQ, equal weights", "qfq", BOTH),
@@ -56,18 +57,18 @@ const ROWS: [(&str, &str, &[Pattern]); 18] = [
 /// Name and number of flows.
 type Place = (&'static str, usize);
 
-/// A row that was measured.
+/// A measured row.
 struct Row {
     words: &'static str,
     name: &'static str,
     of_flows: Vec<Measured>,
 }
 
-/// What was measured of a row with a number of flows.
+/// Measurements of a row at one number of flows.
 struct Measured {
     flows: usize,
     instructions: Option<f64>,
-    /// Of a pair, and of one of the empty harness beside it.
+    /// Nanoseconds per pair of the row, and of the empty harness.
     nanos: [f64; 2],
     wait: Option<Wait>,
 }
@@ -115,7 +116,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The rows of a workload.
+/// Returns the rows of a workload.
 fn rows_of(workload: Pattern) -> impl Iterator<Item = (&'static str, &'static str)> {
     let rows = ROWS.iter().filter(move |(_, _, workloads)| workloads.contains(&workload));
     rows.map(|&(words, name, _)| (words, name))
@@ -132,7 +133,7 @@ fn count(
     xtask.args(["xtask", "instructions", "--workloads", workload.name()]);
     xtask.args(["--flows", &list.join(","), "--most-pairs", &MOST_PAIRS.to_string()]);
     xtask.args(rows_of(workload).map(|(_, name)| name));
-    // Its errors, and how far it is, are seen.
+    // Errors and progress go to standard error.
     let done = xtask.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
     if !done.status.success() {
         return Err(done.status.to_string());
@@ -154,7 +155,7 @@ fn count(
     }
 }
 
-/// All rows of `workload`, in order, with each number of flows.
+/// Measures all rows of `workload` in order, with each number of flows.
 fn measured(workload: Pattern, flows: &[usize], counts: &HashMap<Place, f64>) -> Vec<Row> {
     let progress = Progress::new("time");
     progress.expect((rows_of(workload).count() * flows.len()) as u64);
@@ -164,7 +165,7 @@ fn measured(workload: Pattern, flows: &[usize], counts: &HashMap<Place, f64>) ->
         let wait = match workload {
             Pattern::Mix(_) => {
                 let mut subject = make(name);
-                // As long as the longer of the runs in which instructions are counted.
+                // The length of the longer run that counts instructions.
                 subject.run(2 * PAIRS);
                 subject.wait()
             }

@@ -1,8 +1,7 @@
-//! One workload of a given length, for `cargo xtask instructions` to count under callgrind.
+//! Runs one workload of a given length, for `cargo xtask instructions` to count under callgrind.
 //!
 //! Arguments: scheduler, workload, flows, pairs. Two runs that differ only in the pairs differ only
-//! in the instructions of those pairs. A mix has flows of its own, and whatever is said of them is
-//! left alone.
+//! in the instructions of those pairs. A mix has its own flows and ignores the argument.
 
 mod workload;
 
@@ -13,7 +12,7 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let [name, pattern, flows, pairs] = words[..] else {
-        // `cargo bench` runs every bench without arguments; this one has nothing to say then.
+        // `cargo bench` runs every bench without arguments; print the usage then.
         println!("arguments: SCHEDULER WORKLOAD FLOWS PAIRS");
         println!("workloads: {}", Pattern::ALL.map(Pattern::name).join(" "));
         println!("schedulers: {}", NAMES.join(" "));

@@ -1,4 +1,4 @@
-//! Time per enqueue and dequeue, harness included: `cargo bench --bench per_packet`.
+//! Time per enqueue and dequeue, including the harness: `cargo bench --bench per_packet`.
 //!
 //! The line `null` is the empty harness. Compare ratios within one run.
 
@@ -25,7 +25,8 @@ fn per_packet(criterion: &mut Criterion) {
                     bencher.iter_custom(|pairs| {
                         let start = Instant::now();
                         let done = subject.run(pairs as usize);
-                        // Whole bursts or rounds are run; report the time of as many as were asked.
+                        // Only whole bursts or rounds are run; scale the time to the requested
+                        // number.
                         let nanos = start.elapsed().as_nanos() * u128::from(pairs) / done as u128;
                         Duration::from_nanos(nanos as u64)
                     });

@@ -1,11 +1,11 @@
-//! One home, one full uplink, one queue after another: why the discipline of a queue matters.
+//! Simulates a home with a full uplink under one queue discipline after another, to show why the
+//! discipline matters.
 //!
 //! ```text
 //! cargo run --release --example home_gateway -- --help
 //! ```
 //!
-//! The scenario is `sim::experiments::home_gateway`; this program runs it and writes what comes
-//! out.
+//! The scenario is `sim::experiments::home_gateway`; this program runs it and writes the results.
 
 use std::fs;
 use std::fs::File;
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes to standard output. That it is not read to the end (`… | head`) is no failure.
+/// Writes to standard output. A reader that closes the pipe early (`… | head`) is not an error.
 fn printed(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
@@ -39,7 +39,7 @@ fn printed(text: &str) -> ExitCode {
     }
 }
 
-/// Runs every discipline, writes the files, and returns what is to be printed.
+/// Runs every discipline, writes the files, and returns the text to print.
 fn results(options: &Options) -> Result<String, String> {
     // Checked before the runs: `--seconds 100000` takes minutes, and the chart is part of the
     // result.
@@ -58,7 +58,7 @@ fn results(options: &Options) -> Result<String, String> {
     Ok(format!("{}\n{}", heading(&setup), table(&outcomes)))
 }
 
-/// Runs one discipline; `before` steps were done for others.
+/// Runs one discipline; `before` steps belong to earlier ones.
 fn outcome(
     options: &Options,
     discipline: Discipline,
@@ -87,7 +87,7 @@ fn outcome(
     Ok(outcome)
 }
 
-/// Says of which file an error is.
+/// Adds the path of a file to its error.
 fn named(path: &Path) -> impl Fn(io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }
@@ -98,11 +98,11 @@ struct Spectator<'a> {
     /// Steps before this run.
     before: u64,
     capture: Option<Writer<BufWriter<File>>>,
-    /// The first error of the capture; nothing is written after it.
+    /// First error of the capture; nothing is written after it.
     failure: Option<io::Error>,
 }
 
-/// The steps of a run, for its progress.
+/// Steps of progress in a run.
 const STEPS: u64 = 1_000;
 
 impl Observer for Spectator<'_> {

@@ -1,4 +1,4 @@
-//! A queue with hosts isolated, an AQM and a rate: eight lines.
+//! A queue with host isolation, an AQM and a rate in eight lines.
 
 use freeboard::SmartQueue;
 use freeboard::sched_core::Nanos;

@@ -1,9 +1,9 @@
 //! The run-time tables of QFQ (Fig. 8, Fig. 9, Table III): `cargo bench --bench paper`.
 //!
-//! One controller drives nothing (NONE), a FIFO, DRR, QFQ and WF2Q+ through the same bursts; what a
-//! pair of enqueue and dequeue takes is given gross and net of NONE in the same run. Without
-//! arguments: the rows for which there are figures of the paper's own harness, in less than two
-//! minutes. Then the sentences that must hold of them.
+//! One controller drives nothing (NONE), a FIFO, DRR, QFQ and WF2Q+ through the same bursts; the
+//! time of a pair of enqueue and dequeue is printed gross and net of NONE in the same run. Without
+//! arguments it prints the rows with figures from the paper's own harness, in less than two
+//! minutes, and then the acceptance checks.
 //!
 //! ```text
 //! [flows=N,...] [loads=SMALL,LARGE,FULL] [sizes=1500,imix] [weights=equal,mixed]
@@ -11,9 +11,9 @@
 //! count SCHEDULER CALLS LOAD FLOWS SIZES WEIGHTS CYCLES
 //! ```
 //!
-//! Each list may be `all`. Any of the first five makes a table of all combinations, of FULL, all
-//! numbers of flows, 1500, equal and sequential where it is not given. `count` only runs, for
-//! callgrind: two runs differ by the instructions of as many cycles (`cargo xtask paper`).
+//! Each list may be `all`. Any of the first five selects a table of all combinations, with the
+//! defaults FULL, all numbers of flows, 1500, equal and sequential. `count` only runs, for
+//! callgrind: two runs differ by the instructions of the additional cycles (`cargo xtask paper`).
 
 mod peer;
 mod sentences;
@@ -69,8 +69,8 @@ fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-/// Time against the number of flows, as Fig. 9 has it: the first load and way of calling measured,
-/// equal weights and lengths.
+/// Draws time against the number of flows, as in Fig. 9, for the first load and call type measured,
+/// with equal weights and lengths.
 fn chart(rows: &[Row]) -> String {
     let first = rows.first();
     let line: Vec<&Row> = rows
@@ -102,7 +102,7 @@ fn chart(rows: &[Row]) -> String {
     chart.to_svg()
 }
 
-/// What is to be measured.
+/// Command-line options.
 struct Options {
     rows: Vec<Traffic>,
     calls: Vec<Calls>,
@@ -155,7 +155,7 @@ impl Options {
 const USAGE: &str =
     "flows, loads, sizes, weights, pools, calls or passes = a list or 'all'; svg = FILE";
 
-/// The items of `all` that are named, or all of them.
+/// Returns the items of `all` that are named, or all of them.
 fn list<T: Copy + Display>(names: &str, all: &[T]) -> Result<Vec<T>, String> {
     if names == "all" {
         return Ok(all.to_vec());
@@ -169,7 +169,7 @@ fn one<T: Copy + Display>(name: &str, all: &[T]) -> Result<T, String> {
     found.copied().ok_or_else(|| format!("'{name}' is none of {}", known()))
 }
 
-/// No more flows than the bench has memory for: 20 bytes a flow and 48 for each of 30 packets.
+/// Maximum number of flows, limited by memory: 20 bytes per flow and 48 for each of 30 packets.
 const MAX_FLOWS: u32 = 1 << 20;
 
 fn numbers(words: &str) -> Result<Vec<u32>, String> {
@@ -183,8 +183,7 @@ fn number(word: &str, max: u32) -> Result<u32, String> {
     }
 }
 
-/// Runs `cycles` cycles after two to warm up, and says how many pairs have passed since the
-/// beginning.
+/// Runs `cycles` cycles after two for warm-up, and prints the number of pairs since the beginning.
 fn count(what: &[&str]) -> Result<(), String> {
     let [name, calls, load, flows, sizes, weights, cycles] = what else {
         return Err("count SCHEDULER CALLS LOAD FLOWS SIZES WEIGHTS CYCLES".into());

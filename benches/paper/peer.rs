@@ -1,13 +1,13 @@
-//! What the paper's own harness gives with dummynet's C schedulers.
+//! Figures of dummynet's C schedulers in the paper's own harness.
 //!
 //! AMD EPYC (Zen 5), gcc 12.2 `-O3 -march=native`, calls through pointers, the time of one pinned
-//! thread, the lowest of 5 to 7 runs on a quiet machine. QFQ is the better of the one as shipped
-//! and the one that finds the last bit set by an instruction. WF2Q+ clamps weights at 100.
+//! thread, the lowest of 5 to 7 runs on a quiet machine. QFQ is the better of the shipped version
+//! and one that finds the last bit set with an instruction. WF2Q+ clamps weights at 100.
 
 use crate::subjects::Name;
 use conformance::paper::{Load, Sizes, Traffic, Weights};
 
-/// A workload under FULL, and nanoseconds a pair, gross: NONE, FIFO, DRR, QFQ, WF2Q+.
+/// A workload with load FULL, and gross nanoseconds per pair: NONE, FIFO, DRR, QFQ, WF2Q+.
 type Measured = (u32, Sizes, Weights, [f64; 5]);
 
 const MEASURED: [Measured; 11] = [
@@ -24,7 +24,7 @@ const MEASURED: [Measured; 11] = [
     (32_768, Sizes::Imix, Weights::Mixed, [10.9, 11.6, 208.0, 191.0, 408.0]),
 ];
 
-/// The peer's gross nanoseconds, where they were measured.
+/// Returns the peer's gross nanoseconds, if measured.
 pub(crate) fn gross(traffic: &Traffic, name: Name) -> Option<f64> {
     let same = |row: &&Measured| {
         traffic.load == Load::Full

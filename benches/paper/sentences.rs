@@ -1,4 +1,4 @@
-//! The sentences that must hold of the table, and whether they do.
+//! Acceptance checks on the table.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use crate::subjects::{Calls, Name};
 use crate::table::Row;
 use conformance::paper::{Load, Pool, Sizes, Weights};
 
-/// A sentence about measured figures.
+/// A check on measured figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Sentence {
     calls: Calls,
@@ -23,7 +23,7 @@ impl fmt::Display for Sentence {
     }
 }
 
-/// The sentences for which `rows` have the figures, for each way of calling.
+/// Evaluates the checks for which `rows` has the figures, for each call type.
 pub(crate) fn check(rows: &[Row]) -> Vec<Sentence> {
     let ways = Calls::ALL.iter().copied();
     ways.flat_map(|calls| {
@@ -53,18 +53,19 @@ pub(crate) fn check(rows: &[Row]) -> Vec<Sentence> {
 
 type Verdict = Option<(&'static str, bool, String)>;
 
-/// Equal weights and lengths, by the number of flows.
+/// Returns the rows with equal weights and lengths, by number of flows.
 fn line<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
     let equal =
         |row: &&&Row| row.traffic.sizes == Sizes::Equal && row.traffic.weights == Weights::Equal;
     rows.iter().filter(equal).copied().collect()
 }
 
-/// The number of flows up to which their records and packets are in the caches: 4,096 flows with 30
-/// packets of 48 bytes are 6 MB.
+/// Number of flows up to which records and packets are in the caches: 4,096 flows with 30 packets
+/// of 48 bytes are 6 MB.
 const CACHED: u32 = 4_096;
 
-/// One flow is another matter: its group changes with every packet.
+/// Returns the points with more than one flow, since the group of a single flow changes with every
+/// packet.
 fn several(rows: &[&Row], name: Name) -> Vec<(f64, f64)> {
     let within = |row: &&&Row| (2..=CACHED).contains(&row.traffic.flows);
     let point = |row: &&Row| (f64::from(row.traffic.flows).log10(), row.net(name));
@@ -115,7 +116,7 @@ fn below(rows: &[&Row]) -> Verdict {
     Some(("net QFQ costs at most 60 ns", net.high <= 60.0, format!("{net:.1} ns")))
 }
 
-/// Ours over the peer's, both net of NONE in its own run.
+/// Returns the ratio of ours to the peer's, both net of NONE in its own run.
 fn over_peer(row: &Row) -> Option<f64> {
     let theirs = |name| peer::gross(&row.traffic, name);
     Some((row.gross(Name::Qfq) - row.none) / (theirs(Name::Qfq)? - theirs(Name::None)?))
@@ -128,7 +129,8 @@ fn peer_512(rows: &[&Row]) -> Verdict {
     Some((text, range.high <= 0.8, format!("{range:.2}")))
 }
 
-/// Net of NONE in order, on both sides: the peer's NONE on a shuffled pool costs more than its QFQ.
+/// Both sides are net of NONE with a sequential pool: the peer's NONE with a shuffled pool costs
+/// more than its QFQ.
 fn peer_scattered(rows: &[&Row]) -> Verdict {
     let scattered = |row: &&&Row| row.traffic.flows == 32_768 && row.traffic.sizes == Sizes::Imix;
     let range = Range::of(rows.iter().filter(scattered).filter_map(|row| over_peer(row)))?;
@@ -136,16 +138,16 @@ fn peer_scattered(rows: &[&Row]) -> Verdict {
     Some((text, range.high <= 0.5, format!("{range:.2}")))
 }
 
-/// A straight line by least squares.
+/// A straight line fitted by least squares.
 struct Fit {
     slope: f64,
     mean: f64,
-    /// R²: the part of the variance that the line explains.
+    /// R²: fraction of the variance that the line explains.
     determination: f64,
 }
 
 impl Fit {
-    /// `None` with fewer than three points.
+    /// Returns `None` with fewer than three points.
     fn of(points: &[(f64, f64)]) -> Option<Self> {
         if points.len() < 3 {
             return None;
@@ -164,7 +166,7 @@ impl Fit {
     }
 }
 
-/// The lowest and the highest.
+/// Lowest and highest value.
 struct Range {
     low: f64,
     high: f64,

@@ -1,4 +1,4 @@
-//! What the controller drives: nothing, a FIFO, and queues under a flow scheduler.
+//! The subjects of the controller: nothing, a FIFO, and queues under a flow scheduler.
 
 use core::fmt;
 use core::hint::black_box;
@@ -12,10 +12,10 @@ use freeboard::sched_core::{
     Queue, Scheduler,
 };
 
-/// A scheduler, by the paper's names.
+/// A scheduler, by its name in the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// The controller with a chain of packets in place of a scheduler: the floor of the net
+    /// The controller with a chain of packets in place of a scheduler: the baseline of the net
     /// figures.
     None,
     Fifo,
@@ -41,13 +41,12 @@ impl fmt::Display for Name {
     }
 }
 
-/// How the controller calls the scheduler.
+/// Type of the controller's calls to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Calls {
-    /// Through pointers to functions that the compiler cannot see through, as in the paper's
-    /// harness.
+    /// Through function pointers that the compiler cannot resolve, as in the paper's harness.
     Opaque,
-    /// As a program that knows its scheduler: inlined where the compiler likes.
+    /// Direct, inlined at the compiler's discretion, as in a program with a fixed scheduler.
     Free,
 }
 
@@ -64,14 +63,14 @@ impl fmt::Display for Calls {
     }
 }
 
-/// When everything happens: there is no clock in the paper's environment.
+/// Time of all operations: the paper's environment has no clock.
 const INSTANT: Nanos = Nanos::from_secs(1);
 
-/// A scheduler and its controller, side by side.
+/// A scheduler with its controller.
 pub(crate) type Run = Box<dyn FnMut(u64) -> Passed>;
 
-/// `name` under `traffic`, before its first packet. A run takes iterations and says what has passed
-/// since the beginning. NONE is always inlined.
+/// Creates `name` with `traffic`, before its first packet. A run takes a number of iterations and
+/// returns the totals since the beginning. NONE is always inlined.
 pub(crate) fn run(name: Name, calls: Calls, traffic: &Traffic) -> Run {
     let (flows, packets) = (traffic.flows as usize, traffic.packets().len());
     match name {
@@ -84,14 +83,14 @@ pub(crate) fn run(name: Name, calls: Calls, traffic: &Traffic) -> Run {
                 traffic,
             )
         }
-        // A quantum is whole packets.
+        // A quantum is a whole number of packets.
         Name::Drr => queued(Drr { sparse_first: false }, 3, calls, traffic),
         Name::Qfq => queued(Qfq, 1, calls, traffic),
         Name::Wf2q => queued(Wf2q, 1, calls, traffic),
     }
 }
 
-/// A flow scheduler whose flows have the weights of the traffic, times `unit`.
+/// Creates a flow scheduler whose flows have the weights of the traffic times `unit`.
 fn queued<R: FlowRecipe>(recipe: R, unit: u32, calls: Calls, traffic: &Traffic) -> Run
 where
     R::Output<Boxes>: 'static,
@@ -136,14 +135,15 @@ impl Subject for Nothing {
         NONE
     }
 
-    /// Read where the others read it, but always 0: the packets of one chain belong to no flow.
+    /// Reads memory where the others do, but always returns 0: the packets of one chain belong to
+    /// no flow.
     #[inline(always)]
     fn held(&self, flow: u32) -> u32 {
         self.unmoved[flow as usize][2]
     }
 }
 
-/// A FIFO; it knows no flows either.
+/// A FIFO, which has no flows either.
 struct OneQueue {
     fifo: Fifo<Box<[Descriptor]>>,
     unmoved: Box<[[u32; 4]]>,
@@ -169,7 +169,7 @@ impl Subject for OneQueue {
 
 type Tables = (Box<[Queue]>, Box<[Descriptor]>, [FlowRecord; 0]);
 
-/// A queue for each flow.
+/// A queue per flow.
 struct Queues<O: FlowScheduler> {
     queues: FlowQueues<O, Tables>,
     now: Nanos,
@@ -209,8 +209,8 @@ fn lost(_: Packet, _: freeboard::sched_core::DropReason) {
     panic!("a benchmark in which packets are dropped");
 }
 
-/// A subject behind two pointers to functions. What is read of a flow is read directly, as the
-/// paper's harness does.
+/// A subject behind two function pointers. The state of a flow is read directly, as in the paper's
+/// harness.
 struct Opaque<S> {
     subject: S,
     enqueue: Enqueue<S>,

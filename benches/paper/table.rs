@@ -1,11 +1,11 @@
-//! The measured table: what a pair costs, gross and net of NONE in the same run.
+//! The measured table: the cost of a pair, gross and net of NONE in the same run.
 
 use core::time::Duration;
 
 use crate::subjects::{Calls, Name, Run, run};
 use conformance::paper::{Load, Pool, Sizes, Traffic, Weights};
 
-/// One row: a workload, and what a pair of enqueue and dequeue takes under it.
+/// One row: a workload, and the time of a pair of enqueue and dequeue.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) traffic: Traffic,
@@ -18,25 +18,24 @@ pub(crate) struct Row {
     pub(crate) gross: [f64; Name::SCHEDULERS.len()],
 }
 
-/// From this number of flows on, packets of mixed lengths lie anywhere in memory.
+/// Number of flows from which on packets of mixed lengths are scattered over memory.
 const SCATTERED: u32 = 32_768;
 
 impl Row {
-    /// What is subtracted for the net figures: with many flows and mixed lengths the schedulers
-    /// scatter packets over the memory, and NONE, which keeps them in order, would not have paid
-    /// for that.
+    /// Returns the baseline for the net figures. With many flows and mixed lengths the schedulers
+    /// scatter packets over memory, a cost that NONE, which keeps them in order, would not include.
     pub(crate) fn floor(&self) -> f64 {
         let scattered = self.traffic.flows >= SCATTERED && self.traffic.sizes == Sizes::Imix;
         if scattered { self.none_shuffled } else { self.none }
     }
 
-    /// Nanoseconds a pair, gross.
+    /// Returns gross nanoseconds per pair.
     pub(crate) fn gross(&self, name: Name) -> f64 {
         let place = Name::SCHEDULERS.iter().position(|&other| other == name);
         place.map_or(self.none, |place| self.gross[place])
     }
 
-    /// Nanoseconds a pair, net.
+    /// Returns net nanoseconds per pair.
     pub(crate) fn net(&self, name: Name) -> f64 {
         self.gross(name) - self.floor()
     }
@@ -52,7 +51,7 @@ impl Row {
         line + "\tQFQ/DRR"
     }
 
-    /// The row as TSV.
+    /// Formats the row as TSV.
     pub(crate) fn line(&self) -> String {
         let Traffic { flows, load, sizes, weights, pool } = self.traffic;
         let mut line = format!("{flows}\t{load}\t{sizes}\t{weights}\t{pool}\t{}", self.calls);
@@ -67,8 +66,8 @@ impl Row {
     }
 }
 
-/// Measures one workload with each way of calling: the lowest of `passes`, in which all schedulers
-/// take turns, so that a busy neighbour does not meet one of them alone.
+/// Measures one workload with each call type: the lowest of `passes`, in which all schedulers
+/// alternate so that a disturbance does not affect only one of them.
 pub(crate) fn measure(traffic: Traffic, calls: &[Calls], passes: u32) -> Vec<Row> {
     let empty = Row {
         traffic,
@@ -95,8 +94,8 @@ pub(crate) fn measure(traffic: Traffic, calls: &[Calls], passes: u32) -> Vec<Row
     rows
 }
 
-/// Nanoseconds of the thread's own time for an enqueue and a dequeue: half of what passed in whole
-/// cycles, after whole cycles to warm up.
+/// Returns nanoseconds of thread time per enqueue and dequeue: half of the packets passed in whole
+/// cycles, after whole cycles for warm-up.
 fn pair(name: Name, calls: Calls, traffic: &Traffic) -> f64 {
     let (warm_up, timed) = cycles(traffic);
     let mut run = started(name, calls, traffic);
@@ -113,7 +112,7 @@ fn pair(name: Name, calls: Calls, traffic: &Traffic) -> f64 {
     time.as_nanos() as f64 / enqueued as f64
 }
 
-/// `name` at the low end of its first cycle.
+/// Creates `name` at the low end of its first cycle.
 pub(crate) fn started(name: Name, calls: Calls, traffic: &Traffic) -> Run {
     let mut run = run(name, calls, traffic);
     let (low, _) = traffic.bounds();
@@ -121,8 +120,9 @@ pub(crate) fn started(name: Name, calls: Calls, traffic: &Traffic) -> Run {
     run
 }
 
-/// How many cycles to warm up, and to time: at least two each, and a million pairs. With 131,072
-/// flows a cycle of the larger loads is two million pairs or more, and one is enough.
+/// Returns the numbers of cycles for warm-up and for timing: at least two each, and a million
+/// pairs. With 131,072 flows a cycle of the larger loads has two million pairs or more, and one is
+/// enough.
 fn cycles(traffic: &Traffic) -> (u64, u64) {
     if traffic.flows >= 131_072 && traffic.load != Load::Small {
         return (1, 1);
@@ -137,7 +137,7 @@ fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Elsewhere the time of all that runs: run it on a quiet machine.
+/// Wall-clock time on other systems: use a quiet machine.
 #[cfg(not(unix))]
 fn thread_time() -> Duration {
     use std::sync::LazyLock;
@@ -146,8 +146,8 @@ fn thread_time() -> Duration {
     START.elapsed()
 }
 
-/// The rows of a quick run: FULL over all numbers of flows, and the four other workloads for which
-/// there are figures of the paper's own harness.
+/// Returns the rows of a quick run: FULL with all numbers of flows, and the four other workloads
+/// with figures from the paper's own harness.
 pub(crate) fn quick() -> Vec<Traffic> {
     let row = |flows, sizes, weights| Traffic {
         flows,
@@ -165,5 +165,5 @@ pub(crate) fn quick() -> Vec<Traffic> {
     rows
 }
 
-/// The numbers of flows of the table.
+/// Numbers of flows in the table.
 pub(crate) const FLOWS: [u32; 7] = [1, 8, 64, 512, 4_096, 32_768, 131_072];

@@ -1,4 +1,4 @@
-//! A queue that is told more of a packet than a number for its flow.
+//! A queue that receives more information about a packet than the number of its flow.
 
 use freeboard::flowhash::{ByAddress, Labels};
 use freeboard::sched_core::{
@@ -16,7 +16,7 @@ pub(crate) struct EnqueuedBy<S, W> {
     pub(crate) way: W,
 }
 
-/// What a packet's labels are made of.
+/// A source of labels for packets.
 pub(crate) trait Way<S> {
     /// Enqueues `packet`, whose flow has the hash `flow`.
     fn enqueue(
@@ -29,7 +29,7 @@ pub(crate) trait Way<S> {
     ) -> Result<(), Rejected>;
 }
 
-/// The low bits of a flow's hash say its hosts: a power of two, less one.
+/// Derives hosts from the low bits of a flow's hash; the mask is a power of two minus one.
 #[derive(Debug)]
 pub(crate) struct HostsByHash(pub(crate) u32);
 
@@ -43,20 +43,20 @@ impl<S: LabelledScheduler> Way<S> for HostsByHash {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        // Spread over all bits, as labels have to be.
+        // Spread over all bits, as required for labels.
         let host = (flow.0 & self.0).wrapping_mul(0x9e37_79b9);
         let labels = Labels { flow: flow.0, src_host: host, dst_host: host };
         queue.enqueue_labelled(now, &labels as &dyn Labelled, packet, drops)
     }
 }
 
-/// What the labels of a packet are, and its tin.
+/// A mapping of flows to labels and tins.
 pub(crate) trait Labelling {
-    /// The labels of a packet whose flow has the hash `flow`.
+    /// Returns the labels of a packet whose flow has the hash `flow`.
     fn labels(&self, flow: FlowId) -> InTin<Labels>;
 }
 
-/// Each flow is the only one of its hosts, and bits of its hash say its tin, one of four.
+/// Makes each flow the only one of its hosts, and derives one of four tins from bits of its hash.
 #[derive(Debug)]
 pub(crate) struct TinsByHash;
 
@@ -64,7 +64,7 @@ impl Labelling for TinsByHash {
     #[inline(always)]
     fn labels(&self, flow: FlowId) -> InTin<Labels> {
         let labels = Labels { flow: flow.0, src_host: flow.0, dst_host: flow.0 };
-        // Not those that say the set.
+        // These bits do not select the set.
         InTin { labels, tin: (flow.0 >> 28 & 3) as u8 }
     }
 }
@@ -73,7 +73,7 @@ impl Labelling for Mix {
     #[inline(always)]
     fn labels(&self, flow: FlowId) -> InTin<Labels> {
         let (host, tin) = self.host_and_tin(flow);
-        // Spread over all bits, as labels have to be.
+        // Spread over all bits, as required for labels.
         let host = host.wrapping_mul(0x9e37_79b9);
         InTin { labels: Labels { flow: flow.0, src_host: host, dst_host: host }, tin }
     }
@@ -107,7 +107,7 @@ impl<S: Storage, L: Labelling> Way<SmartQueue<S>> for L {
     }
 }
 
-/// Every packet is of flow 0.
+/// Assigns every packet to flow 0.
 #[derive(Debug)]
 pub(crate) struct OneFlow;
 
@@ -125,29 +125,30 @@ impl<S: Scheduler> Way<S> for OneFlow {
     }
 }
 
-/// As much of a frame as a parser reads, in a cache line of its own.
+/// The part of a frame that a parser reads, in its own cache line.
 type Frame = [u8; 64];
 
-/// The headers of each packet's frame are parsed and hashed. Where the queue has several tins, the
-/// code point says which.
+/// Parses and hashes the headers of each packet's frame. The code point selects the tin if the
+/// queue has several.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    /// By handle.
+    /// Frames by handle.
     frames: Vec<Frame>,
     reader: FrameReader<ByAddress>,
 }
 
-/// What the headers of a frame say: UDP over IPv4.
+/// Header fields of a frame: UDP over IPv4.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) source: u32,
     pub(crate) port: u16,
-    /// The code point is this class selector, CS0 to CS7.
+    /// Class selector of the code point, CS0 to CS7.
     pub(crate) class: u8,
 }
 
 impl Frames {
-    /// Frames for `packets` packets, with the headers that `header` says of each handle.
+    /// Creates frames for `packets` packets, with the headers that `header` returns for each
+    /// handle.
     pub(crate) fn new(packets: usize, header: impl Fn(usize) -> Header) -> Self {
         let frame = |handle: usize| {
             let Header { source, port, class } = header(handle);
@@ -164,8 +165,8 @@ impl Frames {
         Self { frames: (0..packets).map(frame).collect(), reader }
     }
 
-    /// Frames of flows that go in turn as those of the loop do. Each flow is that of a source of
-    /// its own, and has one of the code points CS0 to CS3.
+    /// Creates frames whose flows alternate like those of the loop. Each flow has its own source
+    /// and one of the code points CS0 to CS3.
     pub(crate) fn in_turn(packets: usize, flows: usize) -> Self {
         Self::new(packets, |handle| {
             let flow = handle % flows;

@@ -1,58 +1,57 @@
-//! The workloads MIX60, MIX90, MIX100 and ISP: bulk flows and sparse ones on one link, in virtual
-//! time.
+//! The workloads MIX60, MIX90, MIX100 and ISP: bulk and sparse flows on one link, in virtual time.
 //!
-//! MIX is a home's link of 100 Mbit/s: 8 hosts, 20 bulk flows of frames of 1,514 bytes, and 200
-//! sparse flows, whose shares fall by Zipf's law with exponent 0.8. These send 15 % of all packets,
-//! in bursts of 1 to 3 packets of one length, a millisecond apart; the logarithms of lengths are
-//! uniform from 80 to 1,200 bytes. In MIX100 the bulk flows are always backlogged: each keeps a
-//! window of packets queued, which grows by one in 64 departures and shrinks by one for each drop.
-//! In MIX60 and MIX90 they send trains of 4 to 20 packets within one instant, and all arrivals
-//! together load the link to 60 and 90 %. Bursts and trains begin at random. ISP is MIX100 with ten
-//! times the rate, 200 bulk flows, 4,000 sparse ones and 512 hosts. Flows go to hosts and tins in
-//! turn, so that each of 8 hosts and of 4 tins has bulk flows.
+//! MIX is a home link of 100 Mbit/s with 8 hosts, 20 bulk flows with frames of 1,514 bytes, and 200
+//! sparse flows, whose shares follow Zipf's law with exponent 0.8. Sparse flows send 15 % of all
+//! packets, in bursts of 1 to 3 packets of one length, a millisecond apart; the logarithms of
+//! lengths are uniform from 80 to 1,200 bytes. In MIX100 the bulk flows are always backlogged: each
+//! keeps a window of packets queued, which grows by one in 64 departures and shrinks by one for
+//! each drop. In MIX60 and MIX90 they send trains of 4 to 20 packets at one time, and all arrivals
+//! together load the link to 60 and 90 %. Bursts and trains begin at random times. ISP is MIX100
+//! with ten times the rate, 200 bulk flows, 4,000 sparse ones and 512 hosts. Flows are assigned to
+//! hosts and tins in turn, so that each of 8 hosts and of 4 tins has bulk flows.
 //!
-//! The link calls `dequeue` once it is free at the time that `poll_at` names, and `poll_at` after
-//! each departure and after an arrival for which it waits. A pair is a packet that leaves.
+//! The link calls `dequeue` when it is free at the time returned by `poll_at`, and `poll_at` after
+//! each departure and after an arrival while it is idle. A pair is one packet sent.
 
 use conformance::Xorshift;
 use freeboard::sched_core::{FlowId, Nanos, Packet, Scheduler};
 
 use super::subjects::Subject;
 
-/// The length of the packets of bulk flows.
+/// Packet length of bulk flows.
 pub(crate) const BULK_LEN: u32 = 1_514;
-/// The lengths of the packets of sparse flows: the shortest, and the longest over the shortest.
+/// Packet lengths of sparse flows: the shortest, and the ratio of the longest to the shortest.
 const SPARSE_LEN: (f64, f64) = (80.0, 15.0);
-/// How many packets of a hundred are those of sparse flows.
+/// Percentage of packets that belong to sparse flows.
 const SPARSE_PERCENT: f64 = 15.0;
-/// The packets of a burst of a sparse flow, and between them.
+/// Packets in a burst of a sparse flow; the next constant is the time between them.
 const BURST: (u32, u32) = (1, 3);
 const SPACING: u64 = 1_000_000;
-/// The packets of a train of a bulk flow.
+/// Packets in a train of a bulk flow.
 const TRAIN: (u32, u32) = (4, 20);
-/// A flow sends no more while as many of its packets are queued.
+/// Number of queued packets at which a flow stops sending.
 const MOST_QUEUED: u32 = 64;
-/// The window of a bulk flow in the beginning, and the least.
+/// Initial and minimum window of a bulk flow.
 const WINDOW: (u32, u32) = (4, 2);
-/// A window grows by one packet in as many departures.
+/// Number of departures in which a window grows by one packet.
 const GROWTH: u32 = 64;
-/// Arrivals are drawn once for as many packets on the link, and then come again.
+/// Number of packets in the drawn schedule of arrivals, which then repeats.
 const SCHEDULED: u64 = 1 << 17;
-/// Virtual time before the first pair: windows have settled.
+/// Virtual time before the first pair, until windows have settled.
 const WARM_UP: u64 = 2_000_000_000;
-/// So many pairs the shorter of two runs that are compared has, and the longer one twice as many.
+/// Pairs in the shorter of two compared runs; the longer one has twice as many.
 pub(crate) const PAIRS: usize = 100_000;
 
 /// One of the mixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mix {
     pub(crate) name: &'static str,
-    /// Bulk flows have the lowest numbers, sparse flows those that follow.
+    /// Number of bulk flows, which have the lowest numbers; sparse flows follow.
     bulk: usize,
     sparse: usize,
-    /// A power of two.
+    /// Number of hosts, a power of two.
     hosts: usize,
-    /// Of a byte on the link.
+    /// Nanoseconds per byte on the link.
     nanos: u64,
     /// Load of the link in percent.
     load: u64,
@@ -85,7 +84,7 @@ impl Mix {
         self.bulk + self.sparse
     }
 
-    /// Handles are below this.
+    /// Returns the number of handles.
     pub(crate) const fn packets(&self) -> usize {
         self.flows() * MOST_QUEUED as usize
     }
@@ -94,34 +93,35 @@ impl Mix {
         8_000_000_000 / self.nanos
     }
 
-    /// The flow whose packet has this handle.
+    /// Returns the flow whose packet has this handle.
     pub(crate) const fn flow_of(handle: usize) -> usize {
         handle / MOST_QUEUED as usize
     }
 
-    /// The host of a flow.
+    /// Returns the host of a flow.
     pub(crate) const fn host(&self, flow: usize) -> usize {
         flow % self.hosts
     }
 
-    /// The tin of a flow where there are four.
+    /// Returns the tin of a flow, out of four.
     pub(crate) const fn tin(&self, flow: usize) -> usize {
         flow / self.hosts % 4
     }
 
-    /// What a flow is called: bits 30 and 31 are its tin, and those below its host.
+    /// Draws the identifier of a flow: bits 30 and 31 are its tin, and those below its host.
     fn name(&self, flow: usize, random: &mut Xorshift) -> FlowId {
         let below = 30 - self.hosts.ilog2();
         let random = random.below(1 << below);
         FlowId((self.tin(flow) as u32) << 30 | (self.host(flow) as u32) << below | random)
     }
 
-    /// The host and the tin that [`Self::name`] put into a name.
+    /// Returns the host and the tin encoded by [`Self::name`].
     pub(crate) const fn host_and_tin(&self, FlowId(name): FlowId) -> (u32, u8) {
         ((name & ((1 << 30) - 1)) >> (30 - self.hosts.ilog2()), (name >> 30) as u8)
     }
 
-    /// All arrivals but those that the departures of bulk flows make, and when they come again.
+    /// Draws all arrivals, except those triggered by departures of bulk flows, and returns them
+    /// with the period of repetition.
     fn schedule(&self, random: &mut Xorshift) -> (Vec<Arrival>, u64) {
         let sparse = SPARSE_PERCENT / 100.0;
         let (shortest, ratio) = SPARSE_LEN;
@@ -129,7 +129,7 @@ impl Mix {
         let len = sparse * sparse_len + (1.0 - sparse) * f64::from(BULK_LEN);
         let packet_time = len * self.nanos as f64 * 100.0 / self.load as f64;
         let end = (packet_time * SCHEDULED as f64) as u64;
-        // Zipf's law, summed up.
+        // Cumulative Zipf distribution.
         let mut total = 0.0;
         let shares = (1..=self.sparse).map(|rank| {
             total += (rank as f64).powf(-0.8);
@@ -156,7 +156,8 @@ impl Mix {
     }
 }
 
-/// Times before `end` at which groups of `packets` begin, one packet in `gap` ns in the mean.
+/// Draws times before `end` at which groups of `packets` begin, with one packet per `gap` ns on
+/// average.
 fn poisson(gap: f64, (least, most): (u32, u32), end: u64, random: &mut Xorshift) -> Vec<u64> {
     let gap = gap * f64::from(least + most) / 2.0;
     let (mut at, mut times) = (0.0, Vec::new());
@@ -173,12 +174,12 @@ fn between((least, most): (u32, u32), random: &mut Xorshift) -> u32 {
     least + random.below(most - least + 1)
 }
 
-/// Uniform, from 0 to less than 1.
+/// Draws a uniform number from 0 to less than 1.
 fn unit(random: &mut Xorshift) -> f64 {
     (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Packets that arrive within one instant.
+/// Packets that arrive at one time.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     at: u64,
@@ -192,7 +193,7 @@ struct Flow {
     name: FlowId,
     /// Handles that are not queued.
     free: Vec<u32>,
-    /// Of a bulk flow: how many packets it keeps queued, and departures since that grew.
+    /// Window of a bulk flow in packets; the next field counts departures since it grew.
     window: u32,
     departures: u32,
 }
@@ -203,17 +204,17 @@ impl Flow {
     }
 }
 
-/// How long packets of sparse flows waited, in whole microseconds.
+/// Queueing delays of sparse flows in whole microseconds.
 #[derive(Clone, Debug)]
 struct Waits {
-    /// How many waited for so long.
+    /// Number of packets per delay.
     counts: Vec<u32>,
     count: u64,
     nanos: u64,
 }
 
 impl Waits {
-    /// Longer waits count as this.
+    /// Maximum; longer waits count as this.
     const LONGEST: usize = 1 << 17;
 
     fn new() -> Self {
@@ -238,38 +239,38 @@ impl Waits {
     }
 }
 
-/// Mean and 99th percentile of what packets of sparse flows waited, in microseconds.
+/// Mean and 99th percentile of the queueing delay of sparse flows in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wait {
     pub(crate) mean: f64,
     pub(crate) p99: usize,
 }
 
-/// A scheduler at the link of a mix.
+/// A scheduler on the link of a mix.
 pub(crate) struct Mixed<S> {
     scheduler: S,
     mix: Mix,
     now: u64,
-    /// When the link has sent what left last.
+    /// Time at which the last packet is completely sent.
     free_at: u64,
-    /// When the next packet leaves, if any is queued.
+    /// Time of the next departure, if any packet is queued.
     due: Option<u64>,
     flows: Vec<Flow>,
-    /// When the packet with this handle arrived.
+    /// Arrival time by handle.
     arrived: Vec<u64>,
     schedule: Vec<Arrival>,
-    /// When the schedule begins anew, after it has.
+    /// Time after which the schedule repeats.
     period: u64,
-    /// The next arrival, and when the schedule began.
+    /// Next arrival; the next field is the time at which the schedule began.
     next: usize,
     began: u64,
-    /// Handles that a call has dropped.
+    /// Handles dropped by a call.
     dropped: Vec<u32>,
     waits: Waits,
 }
 
 impl<S: Scheduler> Mixed<S> {
-    /// The link after its warm-up.
+    /// Creates the link in the state after its warm-up.
     pub(crate) fn new(scheduler: S, mix: Mix) -> Self {
         let mut random = Xorshift::new(0);
         let (schedule, period) = mix.schedule(&mut random);
@@ -316,7 +317,7 @@ impl<S: Scheduler> Mixed<S> {
         self.lose();
     }
 
-    /// The senders of dropped packets slow down.
+    /// Reduces the windows of the senders of dropped packets.
     #[inline(always)]
     fn lose(&mut self) {
         while let Some(handle) = self.dropped.pop() {
@@ -326,7 +327,7 @@ impl<S: Scheduler> Mixed<S> {
         }
     }
 
-    /// A bulk flow sends as much as its window allows.
+    /// Fills the window of a bulk flow.
     #[inline(always)]
     fn fill(&mut self, flow: usize) {
         for _ in self.flows[flow].queued()..self.flows[flow].window {
@@ -363,7 +364,7 @@ impl<S: Scheduler> Mixed<S> {
         self.due = self.scheduler.poll_at(Nanos(self.now)).map(|at| at.0.max(self.free_at));
     }
 
-    /// The next arrival or departure; returns true if it was a departure.
+    /// Performs the next arrival or departure; returns true if it was a departure.
     #[inline(always)]
     fn step(&mut self) -> bool {
         let Arrival { at, flow, packets, len } = self.schedule[self.next];

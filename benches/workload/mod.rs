@@ -1,11 +1,11 @@
 //! The closed-loop workloads FULL, SMALL and OVERLOAD, the mixes of [`mix`], and the schedulers
-//! they are run on.
+//! that they run on.
 //!
-//! N flows, lengths uniform in 64..=1500, everything allocated before, packets recycled and never
-//! made in the loop. FULL keeps about four packets of each flow queued, arrivals random over flows,
-//! in bursts of 32. SMALL lets all flows become active with one packet each and go idle again.
-//! OVERLOAD is FULL with two packets offered for each one that leaves, into room for 10,240
-//! packets, or four a flow if that is more.
+//! N flows, lengths uniform in 64..=1500, everything allocated in advance, packets recycled and
+//! never created in the loop. FULL keeps about four packets per flow queued, with arrivals random
+//! over flows, in bursts of 32. In SMALL all flows become active with one packet each and go idle
+//! again. OVERLOAD is FULL with two packets offered for each one that leaves, and a buffer for
+//! 10,240 packets, or four per flow if that is more.
 
 #![allow(dead_code, unused_imports, reason = "each bench uses its part")]
 
@@ -21,24 +21,23 @@ pub(crate) mod time;
 use mix::Mix;
 pub(crate) use subjects::{MIXED, NAMES, Subject, subject};
 
-/// Bursts in and out of the scheduler in FULL.
+/// Length of the bursts into and out of the scheduler in FULL.
 const BURST: usize = 32;
-/// Packets in the buffer in OVERLOAD at least: the room that fq_codel has unless told otherwise.
+/// Minimum buffer in packets in OVERLOAD, the default of fq_codel.
 const ROOM: usize = 10_240;
-/// The clock's step before each operation.
+/// Step of the clock before each operation.
 const STEP: u64 = 40;
 
-/// Which pattern of arrivals and departures.
+/// Pattern of arrivals and departures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Pattern {
-    /// A standing backlog of about four packets a flow.
+    /// A standing backlog of about four packets per flow.
     Full,
     /// All flows go from idle to one packet and back.
     Small,
-    /// As [`Pattern::Full`], with bursts in that are twice as long as those out, into a buffer that
-    /// is full.
+    /// [`Pattern::Full`] with enqueued bursts twice as long as dequeued ones, into a full buffer.
     Overload,
-    /// No loop, but flows of many kinds on a link.
+    /// Many kinds of flows on a link, not a closed loop.
     Mix(Mix),
 }
 
@@ -53,7 +52,7 @@ impl Pattern {
         Self::Mix(Mix::ISP),
     ];
 
-    /// As it is written on command lines and in records.
+    /// Returns the name used on command lines and in records.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Full => "FULL",
@@ -63,7 +62,7 @@ impl Pattern {
         }
     }
 
-    /// How many packets of `flows` flows are queued before the loop begins.
+    /// Returns the number of packets of `flows` flows queued before the loop begins.
     pub(crate) fn queued(self, flows: usize) -> usize {
         match self {
             Self::Full => 4 * flows,
@@ -72,7 +71,7 @@ impl Pattern {
         }
     }
 
-    /// The pattern of this name.
+    /// Returns the pattern of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|pattern| pattern.name() == name)
     }
@@ -81,23 +80,23 @@ impl Pattern {
 /// A scheduler in a closed loop.
 pub(crate) struct Loop<S> {
     scheduler: S,
-    /// What the caller knows of the packet with this handle: its flow (or hash) and descriptor.
+    /// Flow (or hash) and descriptor by handle.
     packets: Vec<(FlowId, Packet)>,
     /// Handles that are not queued.
     pool: Vec<u32>,
     random: Xorshift,
     now: u64,
     pattern: Pattern,
-    /// Whether FULL and SMALL hand bursts over whole.
+    /// True if FULL and SMALL pass whole bursts.
     whole: bool,
-    /// Where the caller of bursts keeps them.
+    /// Buffers for bursts.
     arrivals: [(FlowId, Packet); BURST],
     departures: [Packet; BURST],
 }
 
 impl<S: Scheduler> Loop<S> {
-    /// The loop before its first pair, warmed up to its standing backlog. `hashed` names flows by a
-    /// random hash instead of their number.
+    /// Creates the loop before its first pair, warmed up to its standing backlog. With `hashed`,
+    /// flows are named by a random hash instead of their number.
     pub(crate) fn new(
         scheduler: S,
         pattern: Pattern,
@@ -182,7 +181,7 @@ impl<S: Scheduler> Loop<S> {
         self.scheduler.enqueue_burst(Nanos(self.now), &self.arrivals, drops);
     }
 
-    /// Returns how many left.
+    /// Returns the number of packets that left.
     #[inline(always)]
     fn dequeue_burst(&mut self) -> usize {
         self.now += STEP;
@@ -210,8 +209,8 @@ impl<S: Scheduler> Loop<S> {
         }
     }
 
-    /// Runs at least `pairs` pairs of enqueue and dequeue, in [`Pattern::Overload`] packets that
-    /// are offered; returns how many.
+    /// Runs at least `pairs` pairs of enqueue and dequeue, or offered packets in
+    /// [`Pattern::Overload`]; returns the number run.
     #[inline(never)]
     pub(crate) fn pairs(&mut self, pairs: usize) -> usize {
         let mut done = 0;
@@ -250,7 +249,7 @@ impl<S: Scheduler> Loop<S> {
                 }
                 Pattern::Small => {
                     // The pool refills from the front while it empties from the back, so the order
-                    // of arrival is the order of departure of the round before.
+                    // of arrival is the order of departure of the previous round.
                     let arrivals = core::mem::take(&mut self.pool);
                     for &handle in &arrivals {
                         self.enqueue(handle);
@@ -265,12 +264,12 @@ impl<S: Scheduler> Loop<S> {
         done
     }
 
-    /// Packets of [`Self::claims`].
+    /// Number of packets in [`Self::claims`].
     pub(crate) const LOOKED_AT: usize = 128 * BURST;
 
-    /// Goes on in FULL for as many packets; returns how many of them found their flow idle.
-    /// `backlogged` says how many flows are backlogged. No part of what is measured: as much work
-    /// in a long run as in a short one.
+    /// Continues in FULL for [`Self::LOOKED_AT`] packets; returns the number of packets that found
+    /// their flow idle. `backlogged` returns the number of backlogged flows. Not part of the
+    /// measurement: the amount of work is the same in a long and a short run.
     #[inline(never)]
     pub(crate) fn claims(&mut self, backlogged: impl Fn(&S) -> u32) -> usize {
         let mut claims = 0;
@@ -285,8 +284,8 @@ impl<S: Scheduler> Loop<S> {
         claims
     }
 
-    /// Checks that the loop measured what it says: nothing lost, and only under overload anything
-    /// refused.
+    /// Checks that the loop measured the intended workload: nothing lost, and rejections only in
+    /// OVERLOAD.
     pub(crate) fn verify(&self) {
         let counters = self.scheduler.counters();
         if self.pattern != Pattern::Overload {

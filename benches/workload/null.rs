@@ -8,20 +8,19 @@ use freeboard::sched_core::{
     Rejected, Scheduler,
 };
 
-/// The null scheduler looks nothing up: the floor that net figures subtract.
+/// No lookups: the baseline that net figures subtract.
 pub(crate) const NOTHING: u8 = 0;
-/// The null scheduler looks each packet's flow up by hash; what this costs more than [`NOTHING`] is
-/// the lookup.
+/// Looks up each packet's flow by hash; the excess over [`NOTHING`] is the cost of the lookup.
 pub(crate) const LOOKUP: u8 = 1;
-/// The null scheduler looks up a flow never seen before for each packet.
+/// Looks up a flow never seen before for each packet.
 pub(crate) const STRANGER: u8 = 2;
-/// The same, and the queue claimed is released again.
+/// Looks up a flow never seen before for each packet, and releases the queue that it claims.
 pub(crate) const STRANGER_RELEASED: u8 = 3;
 
-/// The null scheduler refuses what is beyond its limit in packets: the floor under overload.
+/// Rejects packets beyond its limit in packets: the baseline for OVERLOAD.
 pub(crate) const LIMITED: u8 = 4;
 
-/// Gives back the packet that came last.
+/// A stack of packets: returns the packet that arrived last.
 #[derive(Debug)]
 pub(crate) struct Null<const WORK: u8> {
     packets: Vec<Packet>,
@@ -51,7 +50,7 @@ impl<const WORK: u8> Scheduler for Null<WORK> {
                 black_box(self.table.lookup(flow.0).queue);
             }
             STRANGER | STRANGER_RELEASED => {
-                // Of one way the next is far away, and none comes again within 2^32 packets.
+                // Successive flows of one way are far apart, and none repeats within 2^32 packets.
                 self.stranger = self.stranger.wrapping_add(0x9e37_79b9);
                 let queue = black_box(self.table.lookup(self.stranger).queue);
                 if WORK == STRANGER_RELEASED {

@@ -1,4 +1,4 @@
-//! The schedulers that are measured, by name.
+//! The measured schedulers, by name.
 
 use conformance::catalog::{
     Arrays, Boxes, Dial, Drr, FlowRecipe, LongestQueue, Memory, Qfq, QfqPlus, QueuesRecipe, Room,
@@ -25,20 +25,19 @@ use super::{Loop, Pattern};
 
 /// A workload around a scheduler.
 pub(crate) trait Subject {
-    /// Runs at least as many pairs as asked, checks that they were what the workload says, and
-    /// returns how many.
+    /// Runs at least `pairs` pairs, checks that they match the workload, and returns the number
+    /// run.
     fn run(&mut self, pairs: usize) -> usize;
 
-    /// How long packets of sparse flows have waited, in a workload that has any.
+    /// Returns the queueing delay of sparse flows, in workloads that have them.
     fn wait(&self) -> Option<Wait> {
         None
     }
 }
 
-/// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by
-/// its name there. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
-/// of FULL and SMALL over whole, and is what the name before it is with OVERLOAD; `_16_ways` has
-/// sets of sixteen, all others of eight.
+/// The recorded rows; [`subject`] also accepts every flow scheduler of the catalogue by its name
+/// there. `hashed_` names flows by hash, the others by number; `_burst` passes whole bursts in FULL
+/// and SMALL, and has no effect in OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
 pub(crate) const NAMES: [&str; 61] = [
     "null",
     "lookup",
@@ -103,7 +102,7 @@ pub(crate) const NAMES: [&str; 61] = [
     "qfq_mixed_burst",
 ];
 
-/// The rows that mixes are for.
+/// The rows measured in mixes.
 pub(crate) const MIXED: [&str; 8] = [
     "null",
     "isolated_dual",
@@ -115,7 +114,7 @@ pub(crate) const MIXED: [&str; 8] = [
     "fq_codel_lqd",
 ];
 
-/// The longest packet of the workloads.
+/// Longest packet of the workloads.
 const MTU: u32 = 1_500;
 
 type Tables = (Box<[Queue]>, Box<[Descriptor]>, [FlowRecord; 0]);
@@ -124,8 +123,8 @@ type FairQueues<A> = FlowQueues<<Drr as FlowRecipe>::Output<Boxes>, Tables, A>;
 const DRR: Drr = Drr { sparse_first: false };
 const PLUS: QfqPlus = QfqPlus { members: 8 };
 
-/// The scheduler called `name` with `flows` flows in the closed loop `pattern`, warmed up.
-/// A mix has flows of its own.
+/// Creates the scheduler called `name` with `flows` flows in the closed loop `pattern`, warmed up.
+/// A mix has its own flows.
 pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<dyn Subject>> {
     if let Pattern::Mix(mix) = pattern {
         return in_mix(name, mix);
@@ -141,13 +140,13 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
         "null" => {
             closed(Null::<NOTHING>::new(descriptors_for(flows), hash_table(8, 8)), call, false)
         }
-        // Every flow has claimed its queue: hits alone.
+        // Every flow has claimed its queue: only hits.
         "lookup" => {
             let table = lookup_table();
             closed(Null::<LOOKUP>::new(descriptors_for(flows), table), call, true)
         }
-        // Half of the queues are claimed; each packet is of a flow never seen before, which claims
-        // one of the others (of 100,000 a few collide) and releases it.
+        // Half of the queues are claimed. Each packet belongs to a flow never seen before, which
+        // claims one of the others (of 100,000 a few collide) and releases it.
         "lookup_claim" => {
             let mut table = lookup_table();
             for queue in (0..table.queues()).step_by(2) {
@@ -155,7 +154,8 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
             }
             closed(Null::<STRANGER_RELEASED>::new(descriptors_for(flows), table), call, true)
         }
-        // All queues are claimed; each packet is of a flow never seen before: collisions alone.
+        // All queues are claimed, and each packet belongs to a flow never seen before: only
+        // collisions.
         "lookup_collision" => {
             let mut table = lookup_table();
             for queue in 0..table.queues() {
@@ -182,9 +182,9 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
         // The whole isolated queue by hash, each flow the only one of its hosts.
         "isolated_dual" => closed(isolated(flows, 1, Isolation::DualSrcHost), call, true),
         "isolated_triple" => closed(isolated(flows, 1, Isolation::TripleIsolate), call, true),
-        // The same queue, where hosts do not count.
+        // Isolated queue in a mode without hosts.
         "isolated_flows" => closed(isolated(flows, 1, Isolation::Flows), call, true),
-        // The same with few hosts, to which flows are told off by their hash.
+        // Isolated queue with few hosts, to which flows are assigned by their hash.
         "isolated_dual_1_host" => {
             closed(of_hosts(isolated(flows, 1, Isolation::DualSrcHost), 0), call, true)
         }
@@ -194,12 +194,12 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
         "isolated_triple_32_hosts" => {
             closed(of_hosts(isolated(flows, 1, Isolation::TripleIsolate), 31), call, true)
         }
-        // Behind a line that is faster than the loop.
+        // Behind a shaper that is faster than the loop.
         "drr_shaped" => {
             let queues = queued(scheduler(DRR, flows, turn), flows);
             closed(Shaped::new(queues, Shaper::new(fastest()), Overhead::RAW), call, false)
         }
-        // `isolated_dual` with room for committed rates, none set.
+        // `isolated_dual` with tables for committed rates, none of which is set.
         "isolated_rates_unset" => {
             let config = IsolatedConfig::new(MTU, Limits::NONE);
             let (queues, hosts) = isolated_tables(flows);
@@ -208,12 +208,12 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
             let queue = Isolated::new(memory.with_rates(), config);
             closed(queue.expect("powers of two"), call, true)
         }
-        // `isolated_dual` with CoDel and a device that is ready, behind an unlimited line, and
-        // behind one that is faster than the loop.
+        // `isolated_dual` with CoDel and a device that is ready, on an unlimited link, and on one
+        // that is faster than the loop.
         "smart_queue" => closed(smart_queue(flows, Rate::UNLIMITED, one_tin()), call, true),
         "smart_queue_shaped" => closed(smart_queue(flows, fastest(), one_tin()), call, true),
-        // Both with four tins, of which the hash of a flow says one. All tins are beyond their
-        // shares, which are equal: as much leaves each as comes, and each keeps its backlog.
+        // Both with four tins, selected by the hash of a flow. All tins exceed their shares, which
+        // are equal: departures equal arrivals in each, and each keeps its backlog.
         "isolated_tins4" => {
             let mut queue = isolated(flows, 4, Isolation::DualSrcHost);
             let tin = TinConfig::by_weight(1).with_rate(1_000_000_000);
@@ -236,8 +236,8 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
                 by.queue.backlogged_hosts().0
             })
         }
-        // The same, with all tins within their shares: those above are empty at once, and most
-        // packets find their flow idle.
+        // Both with all tins within their shares: those above are empty at once, and most packets
+        // find their flow idle.
         "isolated_tins4_within" => {
             let mut queue = isolated(flows, 4, Isolation::DualSrcHost);
             let share = |bits| TinConfig::by_weight(1).with_rate(bits);
@@ -249,12 +249,12 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
             let queue = smart_queue(flows, fastest(), TinMode::Diffserv4.plan());
             closed(EnqueuedBy { queue, way: TinsByHash }, call, true)
         }
-        // The same without tins, with the headers of frames parsed and hashed.
+        // Without tins, with the headers of frames parsed and hashed.
         "smart_queue_parsed" => {
             let way = Frames::in_turn(descriptors_for(flows), flows);
             closed(EnqueuedBy { queue: smart_queue(flows, fastest(), one_tin()), way }, call, true)
         }
-        // Four tins as above, which the code points of the frames say.
+        // Four tins, selected by the code points of the frames.
         "smart_queue_tins4_parsed" => {
             let queue = smart_queue(flows, fastest(), four_tins());
             let way = Frames::in_turn(descriptors_for(flows), flows);
@@ -288,15 +288,15 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
                 true,
             )
         }
-        // Hash, sparse flows first, CoDel: what FQ-CoDel is made of. With the longest queue to give
-        // way.
+        // Hash, sparse flows first, CoDel: the parts of FQ-CoDel. Then with drops from the longest
+        // queue.
         "fq_codel" => closed(Hashed::over(fq_codel(flows), queue_table(flows)), call, true),
         "fq_codel_lqd" => {
             let longest = vec![LongestFlow::EMPTY; queues_for(flows)];
             let queues = fq_codel(flows).with_drop_policy(LongestQueueDrop::new(longest));
             closed(Hashed::over(queues, queue_table(flows)), call, true)
         }
-        // The same with other AQMs.
+        // With other AQMs.
         "fq_blue" => by_hash(blue(queues_for(flows)), call),
         "fq_cobalt" => by_hash(cobalt(queues_for(flows)), call),
         "fq_cobalt_ce" => by_hash(with_threshold(cobalt(queues_for(flows))), call),
@@ -322,13 +322,13 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Box<
     })
 }
 
-/// Queues and hosts for all flows, or as many as there may be: with 65,536 flows some share a
-/// queue.
+/// Returns the numbers of queues and hosts for all flows, up to the maximum: with 65,536 flows some
+/// share a queue.
 fn isolated_tables(flows: usize) -> (usize, usize) {
     (queues_for(flows).min(1 << 15), queues_for(flows).min(1 << 14))
 }
 
-/// Hosts and queues for all flows, and room for so many tins.
+/// Creates an isolated queue with hosts and queues for all flows, and tables for `tins` tins.
 fn isolated(flows: usize, tins: usize, isolation: Isolation) -> Isolated<Boxes> {
     let (queues, hosts) = isolated_tables(flows);
     let memory = IsolatedMemory::allocate(queues, hosts, tins, descriptors_for(flows));
@@ -340,12 +340,12 @@ fn isolated(flows: usize, tins: usize, isolation: Isolation) -> Isolated<Boxes> 
     Isolated::new(memory, config).expect("powers of two")
 }
 
-/// The queue `queue`, whose hosts the low bits `mask` of a flow's hash say.
+/// Wraps `queue` so that the low bits `mask` of a flow's hash select its hosts.
 fn of_hosts<S>(queue: S, mask: u32) -> EnqueuedBy<S, HostsByHash> {
     EnqueuedBy { queue, way: HostsByHash(mask) }
 }
 
-/// Of the longest round-trip time: with 65,536 flows the backlog of FULL stands for longer than the
+/// Uses the longest round-trip time: with 65,536 flows the backlog of FULL lasts longer than the
 /// target of others.
 fn smart_queue(flows: usize, rate: Rate, tins: TinPlan) -> SmartQueue<Boxes> {
     let builder = SmartQueue::upload(rate).rtt(Rtt::SATELLITE).max_len(MTU);
@@ -353,7 +353,7 @@ fn smart_queue(flows: usize, rate: Rate, tins: TinPlan) -> SmartQueue<Boxes> {
     smart_queue_in((queues, hosts, descriptors_for(flows)), builder, tins)
 }
 
-/// With room for so many queues, hosts and packets.
+/// Creates a smart queue with these numbers of queues, hosts and packets.
 fn smart_queue_in(
     (queues, hosts, packets): (usize, usize, usize),
     builder: SmartQueueBuilder,
@@ -368,7 +368,7 @@ fn one_tin() -> TinPlan {
     TinMode::BestEffort.plan()
 }
 
-/// Four tins with a hundredth of the line each, for CS0 to CS3.
+/// Returns four tins with a hundredth of the link each, for CS0 to CS3.
 fn four_tins() -> TinPlan {
     let share = TinShare::new(1, 100).expect("a hundredth");
     let tin = |name| Tin::new(TinName::new(name).expect("a name"), share);
@@ -383,27 +383,27 @@ fn fastest() -> Rate {
     Rate::bits_per_second(Rate::MAX_BITS_PER_SECOND).expect("in range")
 }
 
-/// Queues under DRR with sparse flows first and CoDel.
+/// Creates queues under DRR with sparse flows first and CoDel.
 fn fq_codel(flows: usize) -> FairQueues<CoDel<Box<[CoDelState]>>> {
     fair_queues(queues_for(flows), descriptors_for(flows), codel(queues_for(flows)))
 }
 
-/// CoDel for `count` queues. Every packet is judged and none is dropped: with 65,536 flows the
-/// backlog of FULL stands for 21 ms of the loop's time.
+/// Creates CoDel for `count` queues. Every packet is judged and none is dropped: with 65,536 flows
+/// the backlog of FULL lasts 21 ms of the loop's time.
 fn codel(count: usize) -> CoDel<Box<[CoDelState]>> {
     let params = CoDelParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
     let codel = CoDel::new(Boxes(count).of(CoDelState::EMPTY), params);
     codel.expect("a target below the interval")
 }
 
-/// COBALT with the times of [`codel`].
+/// Creates COBALT with the times of [`codel`].
 fn cobalt(count: usize) -> Cobalt<Box<[CobaltState]>> {
     let params = CobaltParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
     let cobalt = Cobalt::new(Boxes(count).of(CobaltState::EMPTY), params, 1);
     cobalt.expect("a target below the interval")
 }
 
-/// `aqm`, and a threshold for ECT(1) that no packet of the loop comes near.
+/// Adds a threshold for ECT(1) to `aqm` that no packet of the loop approaches.
 fn with_threshold<A>(aqm: A) -> CeThreshold<A> {
     CeThreshold::new(aqm, Nanos::from_secs(1)).expect("in range").for_ect1_only()
 }
@@ -413,38 +413,39 @@ fn blue(count: usize) -> Blue<Box<[BlueState]>> {
     Blue::new(states, BlueParams::DEFAULT, 1).expect("the defaults")
 }
 
-/// RED with thresholds that no queue of the loop reaches.
+/// Creates RED with thresholds that no queue of the loop reaches.
 fn red(count: usize) -> Red<Box<[RedState]>> {
     let states = Boxes(count).of(RedState::EMPTY);
     Red::new(states, RedParams::new(1 << 29, 1 << 30), 1).expect("in range")
 }
 
-/// PIE with a target that no queue of the loop comes near: updates are due, and nothing is told.
+/// Creates PIE with a target that no queue of the loop approaches: updates are performed, and there
+/// are no signals.
 fn pie(count: usize) -> Pie<Box<[PieState]>> {
     let states = Boxes(count).of(PieState::EMPTY);
     Pie::new(states, PieParams::new(Nanos::from_secs(1)), 1).expect("in range")
 }
 
-/// PI2 with the target of [`pie`].
+/// Creates PI2 with the target of [`pie`].
 fn pi2(count: usize) -> Pi2<Box<[Pi2State]>> {
     let states = Boxes(count).of(Pi2State::EMPTY);
     Pi2::new(states, Pi2Params::new(Nanos::from_secs(1)), 1).expect("in range")
 }
 
-/// `count` queues under DRR with sparse flows first and this AQM, with room for so many packets.
+/// Creates `count` queues under DRR with sparse flows first and this AQM, for `packets` packets.
 fn fair_queues<A: Aqm>(count: usize, packets: usize, aqm: A) -> FairQueues<A> {
     let scheduler = scheduler(Drr { sparse_first: true }, count, turn);
     let room = (Boxes(count), Boxes(packets), Arrays::<0>);
     queues(scheduler, aqm, room, Limits::NONE)
 }
 
-/// The queues of FQ-CoDel with this AQM.
+/// Creates the queues of FQ-CoDel with this AQM.
 fn by_hash<A: Aqm + 'static>(aqm: A, call: Call) -> Box<dyn Subject> {
     let queues = fair_queues(queues_for(call.1), descriptors_for(call.1), aqm);
     closed(Hashed::over(queues, queue_table(call.1)), call, true)
 }
 
-/// One of these queues, for all packets.
+/// Creates one queue with this AQM for all packets.
 fn in_one_queue<A: Aqm + 'static>(aqm: A, call: Call) -> Box<dyn Subject> {
     closed(
         EnqueuedBy { queue: fair_queues(1, descriptors_for(call.1), aqm), way: OneFlow },
@@ -453,15 +454,15 @@ fn in_one_queue<A: Aqm + 'static>(aqm: A, call: Call) -> Box<dyn Subject> {
     )
 }
 
-/// The table of hashes for the queues of `flows`.
+/// Creates the hash table for the queues of `flows`.
 fn queue_table(flows: usize) -> FlowTable<Box<[TagLine]>> {
     hash_table(queues_for(flows), 8)
 }
 
-/// Pattern, flows, and whether bursts are handed over whole.
+/// Pattern, number of flows, and whether bursts are passed whole.
 type Call = (Pattern, usize, bool);
 
-/// The flow scheduler that the catalogue calls `name`.
+/// Returns the catalogue's flow scheduler called `name`.
 fn entry(name: &str, call: Call) -> Option<Box<dyn Subject>> {
     macro_rules! by_name {
         ([$wanted:ident] $($name:ident: $recipe:expr,)*) => {
@@ -474,7 +475,7 @@ fn entry(name: &str, call: Call) -> Option<Box<dyn Subject>> {
     conformance::flow_schedulers!(by_name, [name])
 }
 
-/// Packets in the loop at most.
+/// Returns the maximum number of packets in the loop.
 fn descriptors_for(flows: usize) -> usize {
     Pattern::Overload.queued(flows) + flows.max(64)
 }
@@ -487,7 +488,7 @@ const fn room(flows: usize) -> Room<Boxes> {
     Room { flows: Boxes(flows), max_len: MTU, setting: setting(turn(0)) }
 }
 
-/// The flow scheduler with all flows.
+/// Creates the flow scheduler with all flows added.
 fn scheduler<R: FlowRecipe>(
     recipe: R,
     flows: usize,
@@ -506,7 +507,7 @@ fn queued<O: FlowScheduler>(scheduler: O, flows: usize) -> FlowQueues<O, Tables>
     queues(scheduler, NoAqm, room, Limits::NONE)
 }
 
-/// A flow scheduler and its drop policy under queues of packets.
+/// Builds a flow scheduler and its drop policy with queues of packets.
 fn alone<R: QueuesRecipe>(recipe: R, weight: impl Fn(u32) -> u32, call: Call) -> Box<dyn Subject>
 where
     SchedulerOf<R, Boxes>: 'static,
@@ -528,12 +529,12 @@ const fn mixed(flow: u32) -> u32 {
     1 << (flow % 5)
 }
 
-/// Up to 4,096 flows no two weights are alike: nothing to share an aggregate with.
+/// With up to 4,096 flows all weights are distinct, so that no flows share an aggregate.
 fn distinct(flow: u32, flows: usize) -> u32 {
     1 + flow % if flows > 4_096 { 256 } else { 4_096 }
 }
 
-/// Twice as many queues as flows, so that nearly all flows have one of their own.
+/// Twice as many queues as flows, so that nearly all flows have their own.
 fn queues_for(flows: usize) -> usize {
     (2 * flows).next_power_of_two().max(8)
 }
@@ -559,8 +560,8 @@ fn closed<S: Scheduler + 'static>(
     Box::new(Loop::new(scheduler, pattern, flows, hashed, whole))
 }
 
-/// [`closed`], of flows by hash. In FULL nearly every packet finds its flow backlogged, as is
-/// checked behind the loop: `backlogged` says how many are.
+/// [`closed`] with flows by hash. In FULL nearly every packet finds its flow backlogged, which is
+/// checked after the loop: `backlogged` returns the number of backlogged flows.
 struct Standing<S, B> {
     subject: Loop<S>,
     is_full: bool,
@@ -586,20 +587,20 @@ fn standing<S: Scheduler + 'static>(
     let mut subject = Loop::new(scheduler, pattern, flows, true, whole);
     let is_full = pattern == Pattern::Full;
     if is_full {
-        // Every flow begins with four packets, so flows of short packets empty together in the
-        // first two rounds: up to 8 % of packets find their flow idle then, 2 to 3 % afterwards. A
-        // round takes fewer than two packets of each flow.
+        // Every flow begins with four packets, so flows of short packets become empty together in
+        // the first two rounds: up to 8 % of packets find their flow idle then, 2 to 3 %
+        // afterwards. A round takes fewer than two packets of each flow.
         subject.run(4 * flows);
     }
     Box::new(Standing { subject, is_full, backlogged })
 }
 
-/// A scheduler at the link of a mix.
+/// Puts a scheduler on the link of a mix.
 fn at_link<S: Scheduler + 'static>(scheduler: S, mix: Mix) -> Box<dyn Subject> {
     Box::new(Mixed::new(scheduler, mix))
 }
 
-/// The scheduler called `name` at the link of a mix.
+/// Creates the scheduler called `name` on the link of a mix.
 fn in_mix(name: &str, mix: Mix) -> Option<Box<dyn Subject>> {
     let (queues, hosts, packets) = (mix.queues, mix.queues / 4, mix.packets());
     let rate = || Rate::bits_per_second(mix.bits_per_second()).expect("in range");

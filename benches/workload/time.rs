@@ -1,11 +1,11 @@
-//! Times that can be compared: of subjects that take turns in one run.
+//! Comparable times: subjects alternate in one run.
 
 use std::time::Instant;
 
 use super::subjects::Subject;
 
-/// Nanoseconds a pair of each of `subjects` in each of `passes`, ascending. Before the first they
-/// run twice as long.
+/// Returns nanoseconds per pair of each of `subjects` in each of `passes`, in ascending order. They
+/// run twice as long before the first pass, for warm-up.
 pub(crate) fn times_in_turns<const N: usize>(
     mut subjects: [Box<dyn Subject>; N],
     pairs: usize,

@@ -1,13 +1,13 @@
-//! A smoltcp device with a smart queue in front of it: two TCP uploads of smoltcp through an uplink
-//! of 2 Mbit/s, and a call of a second host, whose frames are forwarded through the same device.
-//! Simulated time; nothing sleeps.
+//! A smoltcp device with a smart queue in front of it: two TCP uploads of smoltcp through a 2
+//! Mbit/s uplink, and a call of a second host, whose frames are forwarded through the same device.
+//! Simulated time, so it does not sleep.
 //!
 //! ```text
 //! cargo run --release --example smoltcp_shaped_device
 //! ```
 //!
-//! What to copy is `shaped_device.rs`. Rates and lengths are those of Ethernet frames. A call's
-//! frame waits from the instant at which it is forwarded until the line has sent it.
+//! `shaped_device.rs` is the file to copy. Rates and lengths are those of Ethernet frames. The wait
+//! of a call's frame is the time from its forwarding until the link has sent it.
 
 mod scenario;
 mod shaped_device;
@@ -23,13 +23,13 @@ use scenario::{Outcome, run};
 use shaped_device::ShapedDevice;
 use wire::Wire;
 
-/// The uplink in bits per second.
+/// Rate of the uplink in bits per second.
 const UPLINK: u64 = 2_000_000;
-/// Places in the ring of the device: of a modem that holds far too much, and of a network card that
-/// holds little.
+/// Slots in the ring of the device: a modem with far too large a buffer, and a network card with a
+/// small one.
 const LARGE: usize = 64;
 const SMALL: usize = 2;
-/// A key for the hash of flows. A real device draws 16 random bytes at each start.
+/// Key for the flow hash. A real device draws 16 random bytes at each start.
 const KEY: [u8; 16] = *b"not for real use";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -40,18 +40,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The device alone: what does not fit is refused.
+/// Runs the device alone; it refuses frames when its ring is full.
 fn without_queue() -> Outcome {
     run(Wire::new(LARGE, UPLINK))
 }
 
-/// The queue has the rate of the line, so that the ring stays empty.
+/// Runs a queue with the rate of the link, so that the ring stays empty.
 fn by_rate() -> Result<Outcome, Box<dyn Error>> {
     let rate = Rate::bits_per_second(UPLINK)?;
     Ok(run(ShapedDevice::new(Wire::new(LARGE, UPLINK), queue(rate)?)))
 }
 
-/// The queue knows no rate: the device says when its ring is full.
+/// Runs a queue without a rate; the device reports when its ring is full.
 fn by_back_pressure() -> Result<Outcome, Box<dyn Error>> {
     Ok(run(ShapedDevice::new(Wire::new(SMALL, UPLINK), queue(Rate::UNLIMITED)?)))
 }

@@ -1,4 +1,4 @@
-//! Two hosts behind one device, and a server: what is sent, and what arrives when.
+//! Two hosts behind one device, and a server: the traffic, and the arrival times.
 
 use freeboard::sched_core::Counters;
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
@@ -21,18 +21,18 @@ const UPLOAD: usize = 1_000_000;
 /// The call: 100 bytes every 20 ms.
 const CALL_BYTES: usize = 100;
 const CALL_EVERY: Duration = Duration::from_millis(20);
-/// Bytes of a call's frame.
+/// Length of a call's frame in bytes.
 pub(crate) const CALL_FRAME: usize = 14 + 20 + 8 + CALL_BYTES;
-/// The run is given up after this much simulated time.
+/// Simulated time after which the run is abandoned.
 const GIVE_UP: Instant = Instant::from_millis_const(60_000);
 
-/// What the simulation asks of the device of the first host, with a queue or without.
+/// Interface of the simulation to the device of the first host, with or without a queue.
 pub(crate) trait Port: Device {
-    /// Sends a frame of another host; false if the device refuses it.
+    /// Sends a frame of another host; returns false if the device refuses it.
     fn forward(&mut self, now: Instant, frame: &[u8]) -> bool;
-    /// Moves what may leave to the line.
+    /// Moves frames that may leave to the link.
     fn pump(&mut self, _now: Instant) {}
-    /// How long until something is to be done, if it is not the line that says so.
+    /// Returns the time until the next action that does not depend on the link.
     fn delay(
         &self,
         now: Instant,
@@ -40,7 +40,7 @@ pub(crate) trait Port: Device {
         of: &SocketSet<'_>,
     ) -> Option<Duration>;
     fn wire(&mut self) -> &mut Wire;
-    /// What the queue has counted, after its books were checked.
+    /// Returns the counters of the queue after checking them.
     fn counters(&self) -> Option<Counters> {
         None
     }
@@ -96,38 +96,38 @@ impl Port for ShapedDevice<Wire> {
     }
 }
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// Bytes of each upload that the server had received when the first was complete, and at the
-    /// end.
+    /// Bytes of each upload received by the server when the first was complete; the next field is
+    /// at the end.
     pub(crate) at_first: [usize; 2],
     pub(crate) received: [usize; 2],
-    /// Frames of the call that were sent, and how long each waited that arrived; sorted.
+    /// Number of frames sent in the call; the next field is the sorted waits of those that arrived.
     pub(crate) calls: u64,
     pub(crate) waits: Vec<Duration>,
     /// Frames of the call that the device refused.
     pub(crate) refused: u64,
-    /// Frames that the line carried.
+    /// Frames that the link carried.
     pub(crate) carried: u64,
     pub(crate) counters: Option<Counters>,
 }
 
 impl Outcome {
-    /// Each upload's share in percent, until the first was complete.
+    /// Returns each upload's share in percent, until the first was complete.
     pub(crate) fn shares(&self) -> [f64; 2] {
         let all: usize = self.at_first.iter().sum();
         self.at_first.map(|bytes| 100.0 * bytes as f64 / all.max(1) as f64)
     }
 
-    /// Milliseconds that `percent` of the call's frames did not exceed.
+    /// Returns the wait in milliseconds that `percent` of the call's frames did not exceed.
     pub(crate) fn wait(&self, percent: usize) -> f64 {
         let at = (self.waits.len() * percent).div_ceil(100).max(1) - 1;
         self.waits.get(at).map_or(f64::NAN, |wait| wait.total_micros() as f64 / 1_000.0)
     }
 }
 
-/// Runs until both uploads are complete and all that was sent has arrived.
+/// Runs until both uploads are complete and everything sent has arrived.
 pub(crate) fn run(mut port: impl Port) -> Outcome {
     let mut far = Wire::new(1_000, 100_000_000);
     let (mut now, mut next_call) = (Instant::ZERO, Instant::ZERO);
@@ -203,7 +203,7 @@ fn mac(of: Ipv4Address) -> EthernetAddress {
     EthernetAddress([2, 0, 0, 0, 0, of.octets()[3]])
 }
 
-/// A connection, from `ours` to the server.
+/// Opens a connection from `ours` to the server.
 fn upload(
     number: u16,
     ours: &mut Interface,
@@ -218,7 +218,7 @@ fn upload(
     (sending.add(from), receiving.add(to))
 }
 
-/// A frame of the call, which says when it was sent.
+/// Builds a frame of the call, which contains its sending time.
 fn call(now: Instant) -> Vec<u8> {
     let udp = UdpRepr { src_port: 4_000, dst_port: 4_000 };
     let ip = Ipv4Repr {
@@ -246,7 +246,7 @@ fn call(now: Instant) -> Vec<u8> {
     bytes
 }
 
-/// When this frame of the call was sent; `None` for any other frame.
+/// Returns the sending time of a frame of the call; `None` for any other frame.
 fn stamp(frame: &[u8]) -> Option<Instant> {
     let packet = Ipv4Packet::new_checked(EthernetFrame::new_checked(frame).ok()?.payload()).ok()?;
     let datagram = UdpPacket::new_checked(packet.payload()).ok()?;

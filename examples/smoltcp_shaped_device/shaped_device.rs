@@ -1,4 +1,4 @@
-//! A smoltcp device whose frames wait in a smart queue. It knows nothing of the simulation: copy
+//! A smoltcp device whose frames pass through a smart queue. Independent of the simulation: copy
 //! this file.
 
 use freeboard::sched_core::Nanos;
@@ -9,9 +9,9 @@ use smoltcp::time::{Duration, Instant};
 
 /// Puts a [`FrameQueue`] in front of the device `D`.
 ///
-/// smoltcp may always transmit: its frames go into the queue, and the queue decides which frame
-/// gives way. Without the queue a full device refuses, and smoltcp offers the next free place to
-/// its first socket again.
+/// smoltcp may always transmit: its frames go into the queue, which decides which frame to drop.
+/// Without the queue a full device refuses frames, and smoltcp offers the next free slot to its
+/// first socket again.
 ///
 /// The loop around it: [`Interface::poll`], then [`pump`](Self::pump), then sleep for
 /// [`poll_delay`](Self::poll_delay), or until the device has received or sent.
@@ -19,7 +19,7 @@ use smoltcp::time::{Duration, Instant};
 pub(crate) struct ShapedDevice<D> {
     inner: D,
     queue: FrameQueue,
-    /// Where smoltcp writes a frame before the queue copies it.
+    /// Buffer into which smoltcp writes a frame before the queue copies it.
     scratch: Vec<u8>,
 }
 
@@ -28,14 +28,14 @@ impl<D: Device> ShapedDevice<D> {
         Self { inner, queue, scratch: Vec::new() }
     }
 
-    /// Takes a frame of another host, which leaves beside those of the interface. A frame that is
-    /// longer than the buffers of the queue is counted as rejected there.
+    /// Enqueues a frame of another host, sent along with those of the interface. The queue counts a
+    /// frame that is longer than its buffers as rejected.
     pub(crate) fn forward(&mut self, now: Instant, frame: &[u8]) {
         let _counted = self.queue.push(nanos(now), frame);
     }
 
-    /// Moves what may leave to the device, while the device gives tokens. No frame is taken from
-    /// the queue without a token: what the device has no place for stays isolated.
+    /// Moves frames that may leave to the device, while the device returns tokens. A frame is taken
+    /// from the queue only with a token, so frames that the device has no slot for stay isolated.
     pub(crate) fn pump(&mut self, now: Instant) {
         loop {
             let token = self.inner.transmit(now);
@@ -49,8 +49,8 @@ impl<D: Device> ShapedDevice<D> {
         }
     }
 
-    /// How long until `interface` or the queue has something to do; `None` if only an arrival, or a
-    /// device that has sent, can change that.
+    /// Returns the time until `interface` or the queue has work to do; `None` if only an arrival,
+    /// or a transmission completed by the device, can change that.
     pub(crate) fn poll_delay(
         &self,
         now: Instant,
@@ -58,7 +58,8 @@ impl<D: Device> ShapedDevice<D> {
         sockets: &SocketSet<'_>,
     ) -> Option<Duration> {
         let due = self.queue.poll_at(nanos(now));
-        // smoltcp counts microseconds: rounded up, so that the frame may leave by then.
+        // smoltcp has a resolution of microseconds: rounded up, so that the frame may leave by
+        // then.
         let queue = due.map(|at| Duration::from_micros(at.since(nanos(now)).0.div_ceil(1_000)));
         let interface = interface.poll_delay(now, sockets);
         queue.into_iter().chain(interface).min()
@@ -83,7 +84,7 @@ impl<D: Device> Device for ShapedDevice<D> {
     where
         D: 'a;
 
-    /// The device's own token to answer with is not used: the answer goes into the queue.
+    /// Drops the device's own transmit token: the response goes into the queue.
     fn receive(&mut self, now: Instant) -> Option<(D::RxToken<'_>, QueueToken<'_>)> {
         let Self { inner, queue, scratch } = self;
         let (received, _) = inner.receive(now)?;

@@ -5,7 +5,8 @@ use super::*;
 use crate::scenario::CALL_FRAME;
 use crate::wire::MAX_FRAME;
 
-/// The uploads are complete, and every frame that was offered to the queue is accounted for.
+/// Checks that the uploads are complete and that every frame pushed into the queue is accounted
+/// for.
 fn counters(outcome: &Outcome) -> Counters {
     assert_eq!(outcome.received, [1_000_000; 2]);
     let counters = outcome.counters.expect("a queue whose books are right");
@@ -15,9 +16,9 @@ fn counters(outcome: &Outcome) -> Counters {
     counters
 }
 
-/// The longest that a frame of the call may wait, while `ahead` frames are in the ring. The frame
-/// waits for these frames, for one quantum of the other host, which may have become sparse at the
-/// same time, and for itself.
+/// Returns the maximum wait of a call's frame with `ahead` frames in the ring. The frame waits for
+/// these frames, for one quantum of the other host, which may have become sparse at the same time,
+/// and for itself.
 fn bound(ahead: u32) -> Duration {
     let wire = Wire::new(1, UPLINK);
     wire.time_of(MAX_FRAME) * (ahead + 1) + wire.time_of(CALL_FRAME)
@@ -44,7 +45,8 @@ fn by_back_pressure_the_ring_is_ahead() {
     check(&by_back_pressure().unwrap(), 2);
 }
 
-/// What the queue is for: without it the ring is full, the call waits, and most of it is refused.
+/// The problem that the queue solves: without it the ring is full, the call waits, and most of it
+/// is refused.
 #[test]
 fn without_a_queue_the_device_refuses() {
     let outcome = without_queue();

@@ -1,25 +1,25 @@
-//! The simulated device: a ring of places for frames, in front of a line.
+//! The simulated device: a ring of slots for frames, in front of a link.
 
 use std::collections::VecDeque;
 
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::{Duration, Instant};
 
-/// The longest Ethernet frame in bytes.
+/// Longest Ethernet frame in bytes.
 pub(crate) const MAX_FRAME: usize = 1_514;
-/// The time that a frame is on its way behind the line.
+/// Propagation delay after the link.
 const PROPAGATION: Duration = Duration::from_millis(10);
 
-/// A device with a transmit ring. A frame has its place until the line has sent all of it.
+/// A device with a transmit ring. A frame keeps its slot until the link has sent all of it.
 #[derive(Debug)]
 pub(crate) struct Wire {
     places: usize,
     bits_per_second: u64,
-    /// Frames in the ring and on their way, each with the instant at which the line has sent it.
+    /// Frames in the ring and in transit, each with the time at which the link has sent it.
     frames: VecDeque<(Instant, Vec<u8>)>,
     /// Frames that have arrived here.
     pub(crate) inbox: VecDeque<Vec<u8>>,
-    /// Frames that the line was given.
+    /// Frames passed to the link.
     pub(crate) carried: u64,
 }
 
@@ -29,7 +29,7 @@ impl Wire {
         Self { places, bits_per_second, frames, inbox, carried: 0 }
     }
 
-    /// The time that the line takes for a frame.
+    /// Returns the transmission time of a frame.
     pub(crate) fn time_of(&self, bytes: usize) -> Duration {
         Duration::from_micros((bytes as u64 * 8_000_000).div_ceil(self.bits_per_second))
     }
@@ -40,13 +40,13 @@ impl Wire {
         self.frames.push_back((begin + self.time_of(frame.len()), frame));
     }
 
-    /// A frame that is at the other end by now, and the instant at which the line had sent it.
+    /// Returns a frame that has reached the other end, with the time at which the link had sent it.
     pub(crate) fn arrival(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
         let (sent, _) = self.frames.front()?;
         if *sent + PROPAGATION > now { None } else { self.frames.pop_front() }
     }
 
-    /// When a place becomes free or a frame arrives, after `now`.
+    /// Returns the next time after `now` at which a slot becomes free or a frame arrives.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         let sent = self.frames.iter().map(|&(sent, _)| sent).find(|&sent| sent > now);
         let arrives = self.frames.front().map(|&(sent, _)| sent + PROPAGATION);

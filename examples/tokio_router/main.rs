@@ -9,9 +9,10 @@
 //! ip netns exec left ping 10.9.0.2
 //! ```
 //!
-//! The words are the device at the local hosts, the device at the line, and the rates up and down.
-//! Ctrl-C ends it with a report. Packets pass as they are: no addresses are translated, and the
-//! time to live stays. A tunnel puts a UDP socket in the place of the second device.
+//! The arguments are the device on the side of the local hosts, the device on the side of the link,
+//! and the upload and download rates. Ctrl-C ends it with a report. Packets are not modified: there
+//! is no address translation, and the time to live is kept. For a tunnel, replace the second device
+//! by a UDP socket.
 
 #[cfg(target_os = "linux")]
 mod router;

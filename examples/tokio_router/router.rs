@@ -13,10 +13,11 @@ use freeboard::{FrameQueue, SmartQueue};
 use tokio::time::{Instant, sleep_until};
 use tokio_tun::Tun;
 
-/// The longest packet that a device may give, in bytes.
+/// Longest packet of a device in bytes.
 const LONGEST: usize = 65_535;
 
-/// How long a device that has no room is left alone: a TUN device does not say when it has.
+/// Time until a full device is tried again: a TUN device does not report when it can accept
+/// packets.
 const RETRY: Nanos = Nanos::from_millis(1);
 
 /// Opens the devices, and forwards until ctrl-C. `names` and `rates` begin with the local side.
@@ -38,14 +39,14 @@ async fn route([lan, wan]: [&str; 2], [up, down]: [Rate; 2]) -> Result<Report, B
     Ok(Report([up, down]))
 }
 
-/// Attaches to the TUN device, or makes it. It carries packets once it is up.
+/// Attaches to the TUN device, or creates it. It carries packets once it is up.
 fn open(name: &str) -> Result<Tun, Box<dyn Error>> {
     let devices = Tun::builder().name(name).build();
     let mut devices = devices.map_err(|error| format!("{name}: {error}"))?;
     Ok(devices.pop().ok_or("no device")?)
 }
 
-/// One direction: a queue, and how many packets the device behind it has refused.
+/// One direction: a queue, and the number of packets refused by the device behind it.
 #[derive(Debug)]
 struct Forwarder {
     queue: FrameQueue,
@@ -57,7 +58,7 @@ impl Forwarder {
         Self { queue, refused: 0 }
     }
 
-    /// Reads packets from one device into the queue, and writes what may leave to the other.
+    /// Reads packets from one device into the queue, and writes those that may leave to the other.
     async fn forward(&mut self, from: &Tun, to: &Tun, clock: Clock) -> io::Result<Infallible> {
         let mut packet = vec![0; LONGEST];
         let mut again = None;
@@ -65,7 +66,7 @@ impl Forwarder {
             let due = again.or_else(|| self.queue.poll_at(clock.now()));
             tokio::select! {
                 len = from.recv(&mut packet) => {
-                    // One that is longer than a buffer is counted as rejected.
+                    // A packet longer than a buffer is counted as rejected.
                     let _counted = self.queue.push(clock.now(), &packet[..len?]);
                 }
                 () = clock.reaches(due) => {}
@@ -74,9 +75,9 @@ impl Forwarder {
         }
     }
 
-    /// Writes what may leave; returns when to try again, if the device had no room. Nothing is
-    /// awaited while the queue is borrowed, and a packet for which there is no room stays in the
-    /// queue, where it does not hold up the others.
+    /// Writes packets that may leave; returns the time to try again if the device was full. Nothing
+    /// is awaited while the queue is borrowed. A packet that the device cannot accept stays in the
+    /// queue and does not delay others there.
     fn send(&mut self, to: &Tun, clock: Clock) -> Option<Nanos> {
         let Self { queue, refused } = self;
         let mut is_full = false;
@@ -85,7 +86,7 @@ impl Forwarder {
                 is_full = true;
                 false
             }
-            // A device that is down refuses for good, and so does one that finds no IP header.
+            // A device that is down refuses permanently, and so does one that finds no IP header.
             sent => {
                 *refused += u64::from(sent.is_err());
                 true
@@ -95,7 +96,7 @@ impl Forwarder {
     }
 }
 
-/// The time since the start.
+/// A clock that counts the time since the start.
 #[derive(Clone, Copy, Debug)]
 struct Clock(Instant);
 
@@ -104,9 +105,9 @@ impl Clock {
         Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Waits until `due`, or for ever if there is nothing to wait for. tokio's timer has a
-    /// resolution of 1 ms, so a packet may leave 1 ms late. The queue makes up for this, and the
-    /// rate is kept.
+    /// Waits until `due`, or forever if there is nothing to wait for. tokio's timer has a
+    /// resolution of 1 ms, so a packet may leave 1 ms late. The queue catches up, and the rate is
+    /// kept.
     async fn reaches(self, due: Option<Nanos>) {
         match due {
             Some(due) => sleep_until(self.0 + Duration::from_nanos(due.0)).await,
@@ -115,7 +116,7 @@ impl Clock {
     }
 }
 
-/// What became of the packets.
+/// Counters of both directions.
 #[derive(Debug)]
 pub(crate) struct Report([Forwarder; 2]);
 

@@ -1,5 +1,5 @@
-//! The router between two network namespaces. It takes root, `ip` and `ping`; elsewhere the test
-//! says `skipped: needs CAP_NET_ADMIN` and passes, unless the environment has `CI=true`.
+//! Runs the router between two network namespaces. Needs root, `ip` and `ping`; otherwise the test
+//! prints `skipped: needs CAP_NET_ADMIN` and passes, unless the environment has `CI=true`.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -20,9 +20,9 @@ use crate::router;
 
 const NEAR: &str = "10.9.0.1";
 const FAR: &str = "10.9.0.2";
-/// Rates up and down, in bits per second.
+/// Upload and download rates in bits per second.
 const RATES: [(&str, f64); 2] = [("4mbit", 4e6), ("8mbit", 8e6)];
-/// How long one reading of the rate takes, and how many there are.
+/// Duration of one measurement of the rate; the next constant is the number of measurements.
 const READING: Duration = Duration::from_millis(250);
 const READINGS: usize = 7;
 
@@ -33,7 +33,7 @@ fn ip(words: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("ip {words}: {said}")) }
 }
 
-/// A network namespace, which is removed with this.
+/// A network namespace, removed on drop.
 struct Namespace(String);
 
 impl Namespace {
@@ -41,7 +41,7 @@ impl Namespace {
         let name = format!("fbtr{}-{part}", std::process::id());
         ip(&format!("netns add {name}"))?;
         let made = Self(name);
-        // No packets but those of the test.
+        // Suppresses packets other than those of the test.
         for conf in ["all", "default"] {
             let path = format!("/proc/sys/net/ipv6/conf/{conf}/disable_ipv6");
             let _where_there_is_ipv6 = made.within(move || fs::write(path, "1"));
@@ -49,8 +49,8 @@ impl Namespace {
         Ok(made)
     }
 
-    /// Runs `act` in a thread that is inside: sockets, devices and processes that it makes stay
-    /// inside.
+    /// Runs `act` in a thread inside the namespace; sockets, devices and processes that it creates
+    /// stay inside.
     fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let file = File::open(format!("/run/netns/{}", self.0)).unwrap();
         let act = move || {
@@ -60,7 +60,7 @@ impl Namespace {
         thread::scope(|scope| scope.spawn(act).join()).unwrap()
     }
 
-    /// Takes the device of the router, once it is there.
+    /// Moves the device of the router into this namespace, once it exists.
     fn take(&self, router: &Self, device: &str, own: &str, peer: &str) {
         let begin = Instant::now();
         while let Err(why) = ip(&format!("-n {} link set {device} netns {}", router.0, self.0)) {
@@ -71,7 +71,7 @@ impl Namespace {
         ip(&format!("-n {} link set {device} up", self.0)).unwrap();
     }
 
-    /// Bytes of IP that a device of this namespace has been given by the router.
+    /// Returns the bytes of IP that a device of this namespace has received from the router.
     fn received(&self, device: &str) -> u64 {
         let text = self.within(|| fs::read_to_string("/proc/thread-self/net/dev")).unwrap();
         let line =
@@ -79,7 +79,7 @@ impl Namespace {
         line.unwrap().split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// The median rate at which a device of this namespace receives, in bits per second.
+    /// Returns the median rate at which a device of this namespace receives, in bits per second.
     fn rate(&self, device: &str) -> f64 {
         let mut rates = [0; READINGS].map(|_| {
             let (begin, before) = (Instant::now(), self.received(device));
@@ -91,7 +91,7 @@ impl Namespace {
         rates[READINGS / 2]
     }
 
-    /// The median round-trip time of pings, in milliseconds.
+    /// Returns the median round-trip time of pings in milliseconds.
     fn ping(&self, to: &str) -> f64 {
         let words = ["-n", "-i", "0.05", "-c", "15", "-W", "2", to];
         let output = self.within(|| Command::new("ping").args(words).output()).unwrap();
@@ -110,7 +110,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Presses ctrl-C at the end, also at the end of a test that fails: the router waits for it.
+/// Sends SIGINT at the end, also if the test fails: the router waits for it.
 struct CtrlC;
 
 impl Drop for CtrlC {
@@ -119,7 +119,8 @@ impl Drop for CtrlC {
     }
 }
 
-/// TCP as fast as it can, up, and UDP at 1.5 times the rate, down, until `until` has ended.
+/// Sends TCP upload at full speed and UDP download at 1.5 times the rate until `until` has
+/// returned.
 fn with_traffic<T>(left: &Namespace, right: &Namespace, until: impl FnOnce() -> T) -> T {
     let listener = right.within(|| TcpListener::bind((FAR, 0)).unwrap());
     let address = listener.local_addr().unwrap();
@@ -154,7 +155,7 @@ fn with_traffic<T>(left: &Namespace, right: &Namespace, until: impl FnOnce() -> 
     })
 }
 
-/// Both rates are kept, a ping does not wait behind the bulk, and ctrl-C ends the router with its
+/// Both rates are kept, a ping is not delayed by bulk traffic, and ctrl-C ends the router with its
 /// report.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
@@ -190,7 +191,7 @@ fn between_two_namespaces() {
     assert!(report.lines().all(|line| line.contains(" 0 refused by the device")));
 }
 
-/// What the router keeps, judged as measurements on a shared machine are.
+/// Measures rates and ping, with the rules for measurements on a shared machine.
 fn measure(left: &Namespace, right: &Namespace) -> Result<(), String> {
     tried("tokio_router", || {
         let shares = [(right, "wan0", RATES[0].1), (left, "lan0", RATES[1].1)]

@@ -1,10 +1,10 @@
-//! The build script of the programs for this board: hands its memory map and the linker script of
+//! Build script of the programs for this board: passes its memory map and the linker script of
 //! `cortex-m-rt` to the linker.
 
 use std::path::PathBuf;
 use std::{env, fs, io};
 
-/// Seen from the folder of a program.
+/// Path relative to the folder of a program.
 const BOARD: &str = "../mps2-an386";
 
 fn main() -> io::Result<()> {

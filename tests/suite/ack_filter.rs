@@ -1,5 +1,4 @@
-//! A smart queue with the filter of acknowledgements: by frame and by descriptor, and changed under
-//! load.
+//! A smart queue with the ACK filter: by frame, by descriptor, and with changes under load.
 
 use conformance::acks::{Segment, Wrap};
 use conformance::effort::effort;
@@ -11,7 +10,7 @@ use freeboard::{AckFilter, FrameQueue, Isolation, Labelled, SmartQueue, StaticFr
 const KEY: [u8; 16] = *b"sixteen of these";
 const STEP: u32 = 1_448;
 
-/// Nothing leaves before the rate is set.
+/// Creates a queue that sends nothing before the rate is set.
 fn stopped(filter: AckFilter) -> FrameQueue {
     SmartQueue::upload(Rate::STOPPED).ack_filter(filter).frames(KEY).expect("in range")
 }
@@ -20,7 +19,7 @@ fn filtered(counters: sched_core::Counters) -> u64 {
     counters.dropped_for(DropReason::Filtered).packets
 }
 
-/// Everything that is queued, at once.
+/// Returns all queued frames at once.
 fn drained(queue: &mut FrameQueue) -> Vec<Vec<u8>> {
     queue.set_rate(Nanos(0), Rate::UNLIMITED);
     let mut frames = Vec::new();
@@ -32,9 +31,9 @@ fn drained(queue: &mut FrameQueue) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Goal: of a row of acknowledgements the last stays, or the last two, in whatever frames they
-/// come; and what else is queued stays. Method: twenty in each wrapping, of both versions of IP,
-/// with data between two halves.
+/// Goal: only the last one or two of a series of acknowledgements stay, with any headers; other
+/// queued packets stay too. Method: twenty acknowledgements with each kind of header, over both
+/// versions of IP, with data between two halves.
 #[test]
 fn the_last_acknowledgements_stay() {
     for (filter, left) in
@@ -72,8 +71,8 @@ fn the_last_acknowledgements_stay() {
     }
 }
 
-/// Goal: the mode changes while packets are queued, and nothing is lost but what the mode in force
-/// filters.
+/// Goal: the mode can change while packets are queued, and only packets filtered by the current
+/// mode are lost.
 #[test]
 fn the_mode_changes_under_load() {
     let mut queue = stopped(AckFilter::Off);
@@ -89,7 +88,7 @@ fn the_mode_changes_under_load() {
     assert_eq!(push(&mut queue, 10), 10);
     queue.set_ack_filter(AckFilter::Aggressive);
     assert_eq!(queue.ack_filter(), AckFilter::Aggressive);
-    // Each arrival takes one from those that wait; the oldest are out of reach.
+    // Each arrival replaces a queued one; the oldest are beyond the filter's reach.
     assert_eq!(push(&mut queue, 4), 10);
     queue.set_ack_filter(AckFilter::Conservative);
     assert_eq!(push(&mut queue, 4), 10);
@@ -101,7 +100,7 @@ fn the_mode_changes_under_load() {
     assert_eq!(drained(&mut queue).len(), 11);
 }
 
-/// Goal: a new key, a full queue and one without buffers change nothing of the books.
+/// Goal: a new key, a full queue and a lack of buffers leave the counters correct.
 #[test]
 fn a_key_limits_and_buffers_change_under_the_filter() {
     let memory = &mut StaticFrames::<8, 128, 1>::new();
@@ -126,12 +125,12 @@ fn a_key_limits_and_buffers_change_under_the_filter() {
     assert_eq!(counters.accepted.packets, 200);
 }
 
-/// Goal: an acknowledgement that carries a mark of congestion is not dropped for the next,
+/// Goal: an acknowledgement with a congestion mark is not dropped in favour of the next one,
 /// whichever of its headers carries the mark: the end of a tunnel keeps a mark of either (RFC 6040
-/// §4.2). Behind two tunnels none is dropped: the header between is not read.
+/// §4.2). With two tunnels none is dropped, because the middle header is not read.
 #[test]
 fn a_marked_acknowledgement_stays() {
-    /// In an IPv4 header more, directly behind that of Ethernet, with this ECN field.
+    /// Inserts an additional IPv4 header with this ECN field after the Ethernet header.
     fn within(frame: &[u8], ecn: u8) -> Vec<u8> {
         let (ethernet, packet) = frame.split_at(14);
         let [l0, l1] = (packet.len() as u16 + 20).to_be_bytes();
@@ -139,7 +138,7 @@ fn a_marked_acknowledgement_stays() {
         [ethernet, &header, packet].concat()
     }
     for tunnels in 0..3 {
-        // Which header has the field, from the segment's own outwards.
+        // The header with the ECN field, counted from the segment's own outwards.
         for marked in 0..=tunnels {
             for ecn in 0..4 {
                 let mut queue = stopped(AckFilter::Aggressive);
@@ -157,9 +156,9 @@ fn a_marked_acknowledgement_stays() {
     }
 }
 
-/// Goal: by descriptor it is the same filter: the caller's buffers are read, and what is dropped
-/// comes back. Method: the same acknowledgements by frame and by descriptor, of flows that share a
-/// queue as well.
+/// Goal: the filter behaves the same by descriptor: it reads the caller's buffers, and dropped
+/// packets are returned. Method: the same acknowledgements by frame and by descriptor, also of
+/// flows that share a queue.
 #[test]
 fn by_descriptor_it_drops_what_it_drops_by_frame() {
     let frames: Vec<Vec<u8>> = (0..60_u32)
@@ -191,7 +190,7 @@ fn by_descriptor_it_drops_what_it_drops_by_frame() {
         assert!(gone.iter().all(|&(_, why)| why == DropReason::Filtered));
         assert_eq!(queue.recount(), Ok(()));
     }
-    // All flows in one queue: the ends of three connections.
+    // Puts all flows in one queue: the ends of three connections.
     struct Alike;
     impl Labelled for Alike {
         fn flow(&self) -> u32 {
@@ -212,7 +211,7 @@ fn by_descriptor_it_drops_what_it_drops_by_frame() {
         assert_eq!(taken, Ok(()));
     }
     assert_eq!(queue.backlog().packets, 6);
-    // What cannot be queued comes back, and nothing is filtered.
+    // A packet that cannot be queued is returned, and nothing is filtered for it.
     let taken =
         queue.enqueue_with_acks(Nanos(0), &Alike, Packet::new(59, 66), &acks, &mut |_, _| ());
     assert!(taken.is_err());

@@ -1,4 +1,4 @@
-//! What assembled queues know of the flows that are next: bursts touch their memory first.
+//! Prefetching in assembled queues: bursts touch the memory of the next flows first.
 
 use freeboard::sched_core::{Descriptor, LongestFlow, LongestQueueDrop, Scheduler};
 use freeboard::sched_core::{Drr, DrrFlow, FlowId, FlowQueues, Limits, Nanos, Packet, Queue};
@@ -34,7 +34,7 @@ fn none(packet: Packet, why: freeboard::sched_core::DropReason) {
     panic!("{packet:?} dropped: {why:?}");
 }
 
-/// Isolated queues with five packets of a whole quantum in each of 64 flows.
+/// Creates an isolated queue with five packets of a whole quantum in each of 64 flows.
 fn isolated(isolation: Isolation) -> Isolated<Heap> {
     let memory = IsolatedMemory::<Heap>::allocate(128, 16, 1, 1 << 15).with_triple(64);
     let config = IsolatedConfig::new(LEN, Limits::NONE).isolated_by(isolation);
@@ -46,8 +46,8 @@ fn isolated(isolation: Isolation) -> Isolated<Heap> {
     queue
 }
 
-/// Goal: what is touched first changes nothing, behind isolation either.
-/// Method: with as many descriptors as make touching worth it, bursts are the packets one by one.
+/// Goal: prefetching has no observable effect, with isolation as well. Method: with enough
+/// descriptors to enable prefetching, bursts equal the packets one by one.
 #[test]
 fn bursts_of_isolated_queues_are_their_packets_one_by_one() {
     for isolation in [Isolation::DualSrcHost, Isolation::TripleIsolate] {
@@ -66,9 +66,9 @@ fn bursts_of_isolated_queues_are_their_packets_one_by_one() {
     }
 }
 
-/// Goal: hosts stay isolated behind a line, and idle time buys no burst, by the way in for labels.
-/// Method: after an idle second host 1 has one flow and host 0 nine. By labels host 1 gets half of
-/// the line; by a bare label, where each flow is its own host, a tenth.
+/// Goal: with labels, hosts stay isolated behind a shaper, and idle time earns no burst. Method:
+/// after an idle second host 1 has one flow and host 0 nine. By labels host 1 gets half of the
+/// link; by a bare label, where each flow is its own host, a tenth.
 #[test]
 fn behind_a_line_labels_isolate_hosts_and_bare_labels_do_not() {
     let served = |by_labels: bool| {
@@ -100,7 +100,7 @@ fn behind_a_line_labels_isolate_hosts_and_bare_labels_do_not() {
     assert_eq!((served(true), served(false)), (10, 2));
 }
 
-/// Goal: whatever takes labels takes them behind a line and behind a reference too.
+/// Goal: everything that accepts labels also does so behind a shaper and behind a reference.
 #[test]
 fn every_queue_has_one_way_in_for_labels() {
     let line = || Shaper::new(Rate::megabits_per_second(12).unwrap());

@@ -1,13 +1,13 @@
-//! Numbered buffers: each is out once or free once.
+//! Numbered buffers: each is either in use or free, exactly once.
 
 use std::collections::BTreeMap;
 
 use freeboard::Buffers;
 use freeboard::sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
 
-/// Goal: numbers are unique among the taken, frames come back as stored, nothing is freed twice.
-/// Method: 100,000 random stores and returns, also of numbers that are free or do not exist,
-/// against a map.
+/// Goal: the numbers in use are unique, frames are returned as stored, and nothing is freed twice.
+/// Method: 100,000 random stores and releases, also of numbers that are free or do not exist,
+/// compared with a map.
 #[test]
 fn buffers_agree_with_a_map() {
     let mut buffers = Buffers::<7, 16>::new();
@@ -41,8 +41,8 @@ fn buffers_fit_into_a_static() {
     assert_eq!((BUFFERS.free(), BUFFERS.frame(0)), (2, None));
 }
 
-/// Goal: memory of a scheduler may be a `heapless::Vec`, whose length, not its capacity, is that of
-/// the table.
+/// Goal: a `heapless::Vec` can be the memory of a scheduler; the length of the table is its length,
+/// not its capacity.
 #[test]
 fn a_heapless_vec_is_memory_for_a_scheduler() {
     let mut memory = heapless::Vec::<Descriptor, 8>::new();
@@ -64,9 +64,9 @@ fn a_heapless_vec_is_memory_for_a_scheduler() {
 }
 
 /// Goal: no frame between an interrupt and the main loop is lost or changed, none overtakes
-/// another, and one for which there is no buffer stays in the ring. Method: an interrupt is a
-/// thread that sends 20,000 numbered frames and tries again while the ring is full; the main loop
-/// holds its buffers for a while.
+/// another, and a frame without a free buffer stays in the ring. Method: the interrupt is a thread
+/// that sends 20,000 numbered frames and retries while the ring is full; the main loop holds its
+/// buffers for a while.
 #[test]
 fn frames_of_an_interrupt_arrive_whole_and_in_order() {
     use heapless::spsc::Queue;

@@ -1,5 +1,4 @@
-//! Bursts into queues found by hash: their packets one by one, where memory is touched first and
-//! where not.
+//! Bursts into queues found by hash equal their packets one by one, with and without prefetching.
 
 use conformance::Xorshift;
 use conformance::effort::effort;
@@ -11,13 +10,13 @@ use freeboard::sched_core::{
 use freeboard::{Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation};
 
 const LONGEST: u32 = 1_500;
-/// With as many descriptors bursts touch memory first, with fewer they do not.
+/// Numbers of descriptors: bursts prefetch with the first, but not with the second.
 const DESCRIPTORS: [usize; 2] = [1 << 15, (1 << 15) - 1];
 
-/// What drops and rejections a scheduler told of, and what it sent.
+/// Packets dropped, rejected and sent by a scheduler.
 type Course = Vec<(Packet, Option<DropReason>)>;
 
-/// Offers `packets` one by one; returns how many were accepted.
+/// Enqueues `packets` one by one; returns the number accepted.
 fn one_by_one(
     queue: &mut impl Scheduler,
     now: Nanos,
@@ -35,16 +34,16 @@ fn one_by_one(
     accepted
 }
 
-/// Goal: a burst is its packets one by one: same packets out, same drops and rejections in the same
-/// order, same books. Method: two copies get the same random bursts of up to 100 packets, one in
-/// bursts and one in single calls. Flows are twice as many as queues, so that sets are full.
-/// Handles in use, handles that do not exist, and lengths of nothing and of too much stand in the
-/// middle of bursts.
+/// Goal: a burst equals its packets one by one: same packets out, same drops and rejections in the
+/// same order, same counters. Method: two copies receive the same random bursts of up to 100
+/// packets, one in bursts and one in single calls. There are twice as many flows as queues, so that
+/// sets are full. Bursts contain handles that are in use or do not exist, and lengths of zero and
+/// above the maximum.
 fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, descriptors: usize) {
     let random = &mut Xorshift::new(0);
     for step in 0..effort(300, 600_u64) {
         let now = Nanos(step * 100_000);
-        // Now and then a pause: queues empty, and flows come back.
+        // Occasional pauses: queues empty, and flows return.
         let (most_in, most_out) = if step / 50 % 3 == 2 { (20, 100) } else { (100, 60) };
         let packets: Vec<_> = (0..random.next_u64() % most_in)
             .map(|_| {
@@ -113,7 +112,7 @@ fn bursts_of_isolated_queues_are_their_packets_one_by_one() {
     }
 }
 
-/// Goal: a packet refused in the middle of a burst claims no queue, and those around it are queued
+/// Goal: a packet rejected in the middle of a burst claims no queue, and those around it are queued
 /// in order.
 #[test]
 fn a_refused_packet_of_a_burst_leaves_no_claim() {

@@ -1,4 +1,5 @@
-//! `Debug` of what holds tables and buffers: a summary, as long for large tables as for small ones.
+//! `Debug` of types that hold tables and buffers prints a summary of the same length for large and
+//! small tables.
 
 use core::fmt::Debug;
 
@@ -34,7 +35,7 @@ fn a_container_is_printed_in_short() {
     is_short(&builder().descriptors().unwrap());
     is_short(&frames.isolated());
     is_short(&frames.isolated().aqm());
-    // What a rule of the caller's is made of need not be `Debug`.
+    // The type of the caller's rules need not implement `Debug`.
     let host_rules = |_| freeboard::HostTerms::default();
     is_short(&builder().frames([42; 16]).unwrap().with_host_rules(host_rules));
 

@@ -1,12 +1,12 @@
-//! What errors say: the value that was given, and what is accepted in its place.
+//! Error texts: the value that was given, and what is expected.
 
 use core::error::Error;
 
 use freeboard::shaper::{Rate, Segments};
 use freeboard::{CutError, QueueSettings, SmartQueue};
 
-/// Goal: what is wrong with a word of the settings is said with its value and what is accepted.
-/// Method: the whole text.
+/// Goal: an error in a configuration string names the value and what is expected. Method: compare
+/// the whole text.
 #[test]
 fn settings_name_the_value_and_what_is_accepted() {
     for (words, text) in [
@@ -35,8 +35,8 @@ fn settings_name_the_value_and_what_is_accepted() {
     }
 }
 
-/// Goal: an error of settings or of a link outlives the text, so that `?` boxes it. Method: words
-/// that end before the error is read.
+/// Goal: an error of a configuration string or of a framing outlives the string, so that `?` can
+/// box it. Method: strings that are dropped before the error is read.
 #[test]
 fn errors_of_words_are_boxed_by_the_question_mark() {
     fn settings(words: String) -> Result<QueueSettings, Box<dyn Error>> {
@@ -55,8 +55,8 @@ fn errors_of_words_are_boxed_by_the_question_mark() {
     assert!(error.starts_with(&format!("at byte 0, `{}…`: ", "a".repeat(30))), "{error}");
 }
 
-/// Goal: what an error prints is not said again by its sources. Method: the error with another
-/// error inside, and the texts of its chain.
+/// Goal: the text of an error is not repeated by its sources. Method: an error that contains
+/// another, and the texts of its chain.
 #[test]
 fn an_error_does_not_repeat_its_source() {
     let why = Segments::one(0).unwrap_err();

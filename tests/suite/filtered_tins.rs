@@ -1,5 +1,4 @@
-//! The filter of acknowledgements where tins, hosts, an AQM and a drop policy have the packets in
-//! their books.
+//! The ACK filter with tins, hosts, an AQM and a drop policy, each of which counts the packets.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +12,11 @@ use freeboard::{
     AckFilter, AqmKind, DescriptorQueue, InTin, Isolation, MemoryLimit, SmartQueue, TinMode,
 };
 
-/// As many handles there are.
+/// Number of handles.
 const HANDLES: u32 = 400;
 const TINS: usize = 4;
 
-/// What happened to the packets of one tin.
+/// Counters of one tin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Books {
     accepted: u64,
@@ -28,31 +27,31 @@ struct Books {
 /// A packet that is queued.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// The tin that it named.
+    /// Tin in its labels.
     tin: usize,
     flow: u32,
-    /// What it acknowledges.
+    /// Acknowledgement number.
     number: u32,
     has_payload: bool,
 }
 
-/// The reasons that are counted.
+/// Drop reasons that are counted.
 const REASONS: [DropReason; 4] =
     [DropReason::Filtered, DropReason::Aqm, DropReason::Overflow, DropReason::LimitLowered];
 
 struct Uplink {
     queue: DescriptorQueue,
     frames: Vec<Vec<u8>>,
-    /// What each handle is that is queued.
+    /// Packets by handle.
     inside: BTreeMap<u32, Sent>,
     free: Vec<u32>,
     books: [Books; TINS],
-    /// The acknowledgement number of each flow.
+    /// Acknowledgement number of each flow.
     numbers: BTreeMap<u32, u32>,
     now: Nanos,
-    /// Flows are numbered below this.
+    /// Number of flows.
     flows: u32,
-    /// The number of the key in force.
+    /// Number of the current key.
     key: u32,
 }
 
@@ -61,7 +60,7 @@ impl Uplink {
         Self::of_flows(8, 64, aqm, filter, isolation)
     }
 
-    /// So many flows, in a table of as many queues as are said.
+    /// Creates an uplink for `flows` flows, with a table of `queues` queues.
     fn of_flows(
         flows: u32,
         queues: usize,
@@ -86,14 +85,14 @@ impl Uplink {
         }
     }
 
-    /// The labels of a packet of `flow`, under the key of this number.
+    /// Returns the labels of a packet of `flow` under a key.
     fn labels(flow: u32, key: u32) -> Labels {
         let label = |number: u32| mix(number ^ key << 16);
         let (src_host, dst_host) = (label(1_000 + flow % 3), label(7 + flow % 2));
         Labels { flow: label(flow), src_host, dst_host }
     }
 
-    /// A packet of `flow`: an acknowledgement of what came since, of the same, or data of the
+    /// Enqueues a packet of `flow`: an acknowledgement of new data, a duplicate, or data of the
     /// flow's own.
     fn push(&mut self, random: &mut Xorshift, flow: u32) {
         let Some(handle) = self.free.pop() else { return };
@@ -167,7 +166,7 @@ impl Uplink {
         self.books[sent.tin].delivered += 1;
     }
 
-    /// Packets give way to other limits.
+    /// Changes the limits, which may drop packets.
     fn limit(&mut self, limits: Limits, memory: Option<MemoryLimit>) {
         let (inside, free, books) = (&mut self.inside, &mut self.free, &mut self.books);
         let drops = &mut |packet: Packet, why| {
@@ -177,7 +176,7 @@ impl Uplink {
         self.queue.set_memory_limit(memory, drops).expect("as much as the longest packet takes");
     }
 
-    /// The labels of what is queued, under the key in force.
+    /// Returns the labels of queued packets under the current key.
     fn labels_of(
         inside: &BTreeMap<u32, Sent>,
         key: u32,
@@ -198,14 +197,13 @@ impl Uplink {
         self.queue.set_tins(mode, labels_of).expect("there is room for eight");
     }
 
-    /// Another key.
+    /// Changes the key.
     fn rotate(&mut self) {
         self.key += 1;
         self.queue.relabel(Self::labels_of(&self.inside, self.key));
     }
 
-    /// The sum of all tins, whichever they are, is what was counted by hand, and as much as is not
-    /// in tin 0 is in the others.
+    /// Checks that the counters, and their sums over all tins, equal the independent counts.
     fn check_sums(&self) {
         assert_eq!(self.queue.recount(), Ok(()));
         let counters = self.queue.counters();
@@ -230,7 +228,7 @@ impl Uplink {
         assert_eq!(delivered, counters.delivered.packets);
     }
 
-    /// All that is queued comes out, and every handle is free.
+    /// Dequeues everything and checks that every handle is free.
     fn drain(&mut self) {
         self.queue.set_rate(self.now, Rate::UNLIMITED);
         while self.queue.backlog().packets > 0 {
@@ -255,11 +253,11 @@ impl Uplink {
     }
 }
 
-/// Goal: a packet that is taken from the middle of its queue is taken from all books: those of its
-/// tin, its host, the AQM and the drop policy, which chooses among hosts over all tins. Method:
-/// floods of acknowledgements with data between them, of eight flows of three hosts in four tins,
-/// at more than the rate. What comes out is counted by hand, tin by tin and reason by reason; the
-/// books are recounted after each call. Filter, AQM, isolation, rate and limits change meanwhile.
+/// Goal: a packet removed from the middle of its queue is removed from all counters: of its tin,
+/// its host, the AQM and the drop policy, which selects hosts across all tins. Method: floods of
+/// acknowledgements with data between them, of eight flows of three hosts in four tins, at more
+/// than the rate. Packets are counted independently by tin and reason; the counters are recounted
+/// after each call. Filter, AQM, isolation, rate and limits change during the test.
 #[test]
 fn what_is_filtered_leaves_the_books_of_its_tin_its_host_and_its_aqm() {
     let mut dropped = [[0; REASONS.len()]; 2];
@@ -311,7 +309,7 @@ fn what_is_filtered_leaves_the_books_of_its_tin_its_host_and_its_aqm() {
     assert!(of_all_reasons, "{dropped:?} for {REASONS:?}");
 }
 
-/// Changes a setting, whatever is queued.
+/// Changes a setting, regardless of queued packets.
 fn change(uplink: &mut Uplink, random: &mut Xorshift) {
     let value = random.below(1_000);
     let choice = value as usize;
@@ -344,17 +342,17 @@ fn change(uplink: &mut Uplink, random: &mut Xorshift) {
     }
 }
 
-/// Goal: whatever setting changes while acknowledgements are filtered, every handle comes out once,
-/// the books are right, and no acknowledgement is filtered for one that is not queued, or of
-/// another flow. Method: 24 flows in a table of eight queues, so that flows share queues and spare
-/// ones; tins in number and in name, hosts across them, isolation, limits, key, AQM and filter
-/// change.
+/// Goal: whatever setting changes while acknowledgements are filtered, every handle is returned
+/// once, the counters are correct, and no acknowledgement is filtered for one that is not queued or
+/// belongs to another flow. Method: 24 flows in a table of eight queues, so that flows share queues
+/// and spare ones; number and names of tins, hosts across them, isolation, limits, key, AQM and
+/// filter change.
 #[test]
 fn whatever_changes_every_handle_comes_out_once_and_no_flow_filters_another() {
     let mut dropped = [0; REASONS.len()];
     for seed in 1..=effort(12, 100) {
         let mut random = Xorshift::new(seed);
-        // So that there is room for it.
+        // Allocates the tables for this mode, too.
         let isolation = Isolation::TripleIsolate;
         let mut uplink = Uplink::of_flows(24, 8, AqmKind::Cobalt, AckFilter::Aggressive, isolation);
         for step in 0..2_000 {

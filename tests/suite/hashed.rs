@@ -1,4 +1,4 @@
-//! Queues reached by hash: claimed while backlogged, released however they empty.
+//! Queues found by hash: claimed while backlogged, released however they empty.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,8 +32,7 @@ fn hashed(limits: Limits) -> Subject {
     Hashed::over(queues.with_drop_policy(longest), table)
 }
 
-/// Bytes that flows of 90 and 40 packets get in the time in which 50 leave, in parts of 100 of all
-/// that leave.
+/// Returns the percentage of bytes that flows of 90 and 40 packets receive while 50 leave.
 fn shares_of_90_and_40_in_50(queues: &mut dyn Scheduler) -> [u64; 2] {
     let (offered, mut free) = ([90, 40], (0..64).collect::<Vec<u32>>());
     let (mut owed, mut owner, mut sent) = ([0; 2], [0; 64], [0_u64; 2]);
@@ -58,9 +57,9 @@ fn shares_of_90_and_40_in_50(queues: &mut dyn Scheduler) -> [u64; 2] {
     sent.map(|bytes| bytes * 100 / sent.iter().sum::<u64>())
 }
 
-/// Goal: the shortest construction is fair, by flow and by hash; that which drops the arrival, and
-/// which one has to ask for, is not. Method: two flows of 90 and 40 into a link of 50, with room
-/// for 50 packets.
+/// Goal: the shortest construction is fair, by flow and by hash; the explicit variant that drops
+/// the arrival is not. Method: two flows of 90 and 40 on a link of 50, with capacity for 50
+/// packets.
 #[test]
 fn the_shortest_construction_is_fair() {
     let drr = || {
@@ -82,10 +81,10 @@ fn the_shortest_construction_is_fair() {
     assert!(more >= 65, "{more}");
 }
 
-/// Goal: whatever happens, a queue of the table is claimed if and only if it holds packets, every
-/// handle comes home once, and a flow that never had to share is never reordered.
-/// Method: random arrivals of 48 hashes, departures, lowered limits and drains; the table is full
-/// for much of the time. `recount` compares the table with the queues after every operation.
+/// Goal: in all cases a queue of the table is claimed if and only if it holds packets, every handle
+/// is returned once, and a flow that never had to share a queue is never reordered. Method: random
+/// arrivals of 48 hashes, departures, lowered limits and drains; the table is full for much of the
+/// time. `recount` compares the table with the queues after every operation.
 #[test]
 fn queues_are_claimed_exactly_while_backlogged() {
     let mut subject = hashed(Limits::packets(40));

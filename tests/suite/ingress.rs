@@ -1,4 +1,4 @@
-//! A queue behind the bottleneck: what arrives keeps to the rate, because drops are charged.
+//! A queue after the bottleneck (ingress): arrivals keep to the rate, because drops are charged.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,7 +10,7 @@ use freeboard::{Labelled, SmartQueue};
 
 const MTU: u32 = 1_500;
 const RTT: u64 = 20_000_000;
-/// What the provider's line carries and what the queue is set to, in bits a second.
+/// Rate of the provider's link and configured rate of the queue, in bit/s.
 const PROVIDER: u64 = 20_000_000;
 const CONFIGURED: u64 = 19_600_000;
 
@@ -28,8 +28,8 @@ impl Labelled for Flow {
     }
 }
 
-/// A sender with a window: one packet more a round trip, half the window at a loss, once a round
-/// trip.
+/// A sender with a window: grows by one packet per round trip, halves on a loss, at most once per
+/// round trip.
 struct Sender {
     window: f64,
     in_flight: u32,
@@ -44,15 +44,16 @@ enum Event {
     Lost(u32),
 }
 
-/// What was seen in the last 20 of 30 seconds, in bits a second of what arrived and left, and the
-/// mean time that packets waited at the provider, in microseconds.
+/// Averages over the last 20 of 30 seconds: arrivals and departures in bit/s, and the mean wait at
+/// the provider in microseconds.
 struct Averages {
     arrived: u64,
     left: u64,
     waited: u64,
 }
 
-/// Senders through the provider's line, whose queue is long, to a queue behind it.
+/// Simulates senders on the provider's link, which has a long queue, followed by the queue under
+/// test.
 fn run(ingress: bool, senders: u32) -> Averages {
     let rate = Rate::bits_per_second(CONFIGURED).unwrap();
     let mut queue = SmartQueue::download(rate).ingress(ingress).descriptors().unwrap();
@@ -128,11 +129,10 @@ fn run(ingress: bool, senders: u32) -> Averages {
     Averages { arrived: rate(arrived), left: rate(left), waited: waited / arrived / 1_000 }
 }
 
-/// Goal: behind a bottleneck, arrivals keep to the rate that was set, so that no queue stands
-/// there. Method: 24 senders with windows, a line of the provider's that is 2 % faster than the
-/// rate, and a round-trip time of 20 ms, where every tenth packet or so is dropped. Charged, drops
-/// leave room for nothing else: arrivals are the rate. Not charged, arrivals fill the provider's
-/// line.
+/// Goal: after a bottleneck, arrivals keep to the configured rate, so that no standing queue builds
+/// up there. Method: 24 senders with windows, a provider's link 2 % faster than the rate, and a
+/// round-trip time of 20 ms, at which about every tenth packet is dropped. With drops charged,
+/// arrivals equal the rate. Without, arrivals fill the provider's link.
 #[test]
 fn arrivals_keep_to_the_rate_where_drops_are_charged() {
     let (without, with) = (run(false, 24), run(true, 24));
@@ -145,10 +145,9 @@ fn arrivals_keep_to_the_rate_where_drops_are_charged() {
     assert!(with.waited * 2 < without.waited, "{}, {}", told(&with), told(&without));
 }
 
-/// Goal: a second after a flood, a load that fits has its rate, also where the rate was cut and an
-/// AQM drops among what is still queued. Method: three times the rate for two seconds by senders
-/// that do not react, then nine tenths of the rate that was set at the end; what leaves from a
-/// second later on.
+/// Goal: one second after a flood, a load that fits receives its rate, also if the rate was lowered
+/// and an AQM drops queued packets. Method: unresponsive senders at three times the rate for two
+/// seconds, then nine tenths of the final rate; measure departures from one second later on.
 #[test]
 fn a_load_that_fits_has_its_rate_a_second_after_a_flood() {
     let half = 500_000_000;

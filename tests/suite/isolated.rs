@@ -1,4 +1,4 @@
-//! The isolated queue: what it promises, and what it says of itself.
+//! The isolated queue: its guarantees and its counters.
 
 mod counters;
 mod gives_way;
@@ -33,13 +33,13 @@ fn queue(isolation: Isolation, limits: Limits) -> Isolated<Heap> {
     Isolated::new(memory, config).expect("powers of two")
 }
 
-/// Enqueues one of the longest packets, for which there is room.
+/// Enqueues one of the longest packets, which must be accepted.
 fn put(queue: &mut Isolated<Heap>, labels: &impl Labelled, handle: u32) {
     let packet = Packet::new(handle, MTU);
     queue.enqueue_labelled(Nanos(0), labels, packet, &mut no_drops).expect("there is room");
 }
 
-/// The handle of the packet that leaves next; there is one.
+/// Returns the handle of the next packet; there must be one.
 fn take(queue: &mut Isolated<Heap>) -> u32 {
     queue.dequeue(Nanos(0), &mut no_drops).expect("more are queued").handle
 }

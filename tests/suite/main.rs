@@ -1,5 +1,5 @@
-//! The assembled queues, from outside: labels, hashes and isolation, frames and their buffers, the
-//! smart queue.
+//! The assembled queues from the outside: labels, hashes and isolation, frames and their buffers,
+//! the smart queue.
 
 mod ack_filter;
 mod ahead;

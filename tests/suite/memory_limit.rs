@@ -1,4 +1,4 @@
-//! The memory that queued packets take is within its limit after every call.
+//! The memory of queued packets is within its limit after every call.
 
 use freeboard::flowhash::mix;
 use freeboard::sched_core::{
@@ -23,8 +23,8 @@ impl Labelled for Flow {
     }
 }
 
-/// Goal: the rule is CAKE's. Method: the table of what a kernel has, in which the tins make no
-/// difference.
+/// Goal: the rule equals CAKE's. Method: compare with the table of a kernel's values, which do not
+/// depend on the tins.
 #[test]
 fn the_rule_is_that_of_cake() {
     let table = include_str!("../golden/memory_limit.tsv");
@@ -46,9 +46,9 @@ fn the_rule_is_that_of_cake() {
     assert_eq!(MemoryLimit::ByRate.bytes(Rate::STOPPED, Rtt::INTERNET), MemoryLimit::LEAST);
 }
 
-/// Goal: the limit is hard after every call, and nothing else is dropped for it. Method: histories
-/// of arrivals, departures, other limits, rates and round-trip times, by descriptor with lengths
-/// and with buffers; what the mirror holds in buffers is compared after each call.
+/// Goal: the limit is hard after every call, and no more is dropped for it than necessary. Method:
+/// sequences of arrivals, departures, and changes of limits, rates and round-trip times, by
+/// descriptor with lengths and with buffers; the mirror's buffers are compared after each call.
 #[test]
 fn the_limit_is_kept_after_every_call() {
     let mut state = 7_u64;
@@ -110,8 +110,8 @@ fn the_limit_is_kept_after_every_call() {
     assert!(dropped > 1_000, "{dropped}");
 }
 
-/// Goal: buffers of a queue with frames count as they are, with the one that the caller was given.
-/// Method: short frames.
+/// Goal: in a queue with frames, buffers count with their full size, including the one held by the
+/// caller. Method: short frames.
 #[test]
 fn a_short_frame_takes_a_buffer() {
     let rate = Rate::megabits_per_second(10).unwrap();
@@ -126,7 +126,7 @@ fn a_short_frame_takes_a_buffer() {
     assert_eq!(queue.backlog().packets, 2);
     assert!(queue.pop(Nanos::from_secs(1)).is_some());
     assert_eq!(queue.memory_held(), 1_522);
-    // By rate it follows upwards.
+    // By rate, the limit only increases.
     queue.set_memory_limit(Some(MemoryLimit::ByRate)).unwrap();
     assert_eq!(queue.memory_limit(), Some(MemoryLimit::LEAST));
     queue.set_rate(Nanos::from_secs(2), Rate::megabits_per_second(100).unwrap());
@@ -158,9 +158,9 @@ fn a_limit_below_a_packet_is_refused() {
     assert_eq!(queue.limits(), before, "as many as without");
 }
 
-/// Goal: limits made for buffers as they are keep queues of the bare core within the memory, and no
-/// packet fewer than must. Method: every small granule, longest packet and memory, against a sum;
-/// and a FIFO that takes packets of all lengths.
+/// Goal: limits derived from buffer sizes keep queues of the bare core within the memory, and drop
+/// no more packets than necessary. Method: every small granule, longest packet and memory, compared
+/// with a sum; and a FIFO with packets of all lengths.
 #[test]
 fn limits_within_memory_are_exact_for_the_longest() {
     let footprint = |len: u32, granule: u32| len.div_ceil(granule) * granule;
@@ -192,9 +192,9 @@ fn limits_within_memory_are_exact_for_the_longest() {
     assert_eq!(fifo.backlog().packets, 6);
 }
 
-/// Goal: with times that stand, jump and run backwards and rates from 0 to the largest, every
-/// packet in tins comes out once, by `dequeue` or as a drop, and the limit holds. Method: a queue
-/// at each rate that meets each of these times, and then has no line.
+/// Goal: with times that stop, jump and run backwards and rates from 0 to the maximum, every packet
+/// in tins is returned once, by `dequeue` or as a drop, and the limit holds. Method: a queue at
+/// each rate with each of these times, and finally without a rate limit.
 #[test]
 fn no_time_and_no_rate_loses_a_packet() {
     let largest = Rate::bits_per_second(Rate::MAX_BITS_PER_SECOND).unwrap();

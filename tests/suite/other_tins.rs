@@ -1,5 +1,5 @@
-//! Other tins while packets are queued: what comes afterwards goes by the tin that it names,
-//! whatever stands there from before.
+//! Changes of tins while packets are queued: new packets go to the tin in their labels, whatever is
+//! queued from before.
 
 use freeboard::flowhash::{Labels, mix};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, Scheduler, TinConfig};
@@ -17,7 +17,7 @@ fn tins(count: usize) -> Vec<TinConfig> {
 struct Line {
     queue: Isolated<Heap>,
     handle: u32,
-    /// Those of each packet that came, by its handle, in the tin that it is in.
+    /// Labels of each packet by its handle, with the tin that it is in.
     labels: Vec<InTin<Labels>>,
 }
 
@@ -41,8 +41,8 @@ impl Line {
         handle
     }
 
-    /// So many tins, where what is in tin `t` goes to tin `to(t)`, or to tin 0 if that is not
-    /// there.
+    /// Sets `count` tins; packets in tin `t` move to tin `to(t)`, or to tin 0 if that does not
+    /// exist.
     fn set_tins(&mut self, count: usize, to: impl Fn(u8) -> u8) {
         let to = |tin| Some(to(tin)).filter(|tin| usize::from(*tin) < count).unwrap_or(0);
         self.labels.iter_mut().for_each(|labels| labels.tin = to(labels.tin));
@@ -68,8 +68,9 @@ fn modes() -> impl Iterator<Item = Isolation> {
     Isolation::ALL.iter().copied().filter(|mode| *mode != Isolation::TripleIsolate)
 }
 
-/// Goal: a flow whose tin goes and comes back is served in it again with its next packet, and so is
-/// its host, although packets of both wait in the tin that took them in meanwhile.
+/// Goal: a flow whose tin is removed and restored is served in it from its next packet on, and so
+/// is its host, although packets of both are still queued in the tin that held them in the
+/// meantime.
 #[test]
 fn a_tin_that_comes_back_has_its_flows_and_hosts() {
     for mode in modes() {
@@ -88,15 +89,15 @@ fn a_tin_that_comes_back_has_its_flows_and_hosts() {
     }
 }
 
-/// Goal: where a tin has another number from now on, its old number is another tin's: flows and
-/// hosts of this one do not join what waits under the old number.
+/// Goal: if a tin gets another number, its old number belongs to another tin: new flows and hosts
+/// of that tin do not join packets queued under the old number.
 #[test]
 fn a_tin_of_another_number_leaves_the_number_to_others() {
     for mode in modes() {
         for is_same_flow in [true, false] {
             let mut line = Line::new(mode, 4);
             let flow = if is_same_flow { 0 } else { 1 };
-            // The lowest becomes the highest, the one below the highest the lowest.
+            // The lowest tin becomes the highest, and the one below the highest the lowest.
             line.put(&labels(0, 1, 0));
             line.put(&labels(2, 1, 0));
             let to = |tin: u8| if tin == 0 { 3 } else { 0 };
@@ -113,7 +114,7 @@ fn a_tin_of_another_number_leaves_the_number_to_others() {
     }
 }
 
-/// Goal: the same again and again: each packet counts in the tin that it names.
+/// Goal: with repeated changes, each packet counts in the tin in its labels.
 #[test]
 fn tins_that_change_again_and_again_keep_their_packets_apart() {
     for mode in modes() {
@@ -142,9 +143,9 @@ fn tins_that_change_again_and_again_keep_their_packets_apart() {
     }
 }
 
-/// Goal: hosts are equal although one of them claimed its entry, while there was one tin, from a
-/// host that had one share in two. Method: host 0 sends in two tins and is idle again; eight hosts
-/// flood the only tin, then one of two.
+/// Goal: hosts receive equal shares although one of them claimed its entry, while there was one
+/// tin, from a host that had one share across two. Method: host 0 sends in two tins and becomes
+/// idle; eight hosts flood the only tin, then one of two.
 #[test]
 fn an_entry_taken_over_while_there_is_one_tin_inherits_no_share_in_two() {
     let of = |tin, host: u32| {

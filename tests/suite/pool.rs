@@ -1,4 +1,4 @@
-//! A pool of buffers and the queue in front of it: the queue has to be full first.
+//! A pool of buffers and a queue: the limits of the queue must be reached before the pool is empty.
 
 use conformance::effort::effort;
 use freeboard::Hashed;
@@ -9,14 +9,14 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
-/// The buffers of the example in `docs/guide/library.md`.
+/// Number of buffers in the example in `docs/guide/library.md`.
 const BUFFERS: u32 = 256;
 
 fn packets() -> u64 {
     effort(1_000, 4_000)
 }
 
-/// The queue of that example, with these limits.
+/// Creates the queue of that example with these limits.
 fn uplink(limits: Limits) -> impl Scheduler {
     let mut drr = Drr::new([DrrFlow::EMPTY; 64], 1_514).unwrap().sparse_first();
     drr.add_all(1_514).unwrap();
@@ -29,11 +29,12 @@ fn uplink(limits: Limits) -> impl Scheduler {
     Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP)
 }
 
-/// How many of the [`packets`] of a light flow get through beside a flood, all of 200 bytes.
+/// Returns the number of packets of a light flow, out of [`packets`], that are delivered during a
+/// flood, all of 200 bytes.
 ///
-/// The light flow sends one every 5 ms, less than half of the line; the flood one every 20 µs.
-/// Every packet needs a buffer to be received in; where none is free, it is lost, unless the caller
-/// `evicts`.
+/// The light flow sends one packet every 5 ms, less than half of the link; the flood sends one
+/// every 20 µs. Every packet needs a buffer on reception; if none is free it is lost, unless the
+/// caller `evicts`.
 fn light_packets(limits: Limits, evicts: bool) -> u32 {
     let mut uplink = uplink(limits);
     let mut free: Vec<u32> = (0..BUFFERS).collect();
@@ -47,7 +48,7 @@ fn light_packets(limits: Limits, evicts: bool) -> u32 {
             home.push(packet);
         }
         for flow in [2 * u32::from(step % 250 != 125) + 1, 3] {
-            // Now and then the light flow is first, now and then the flood.
+            // The light flow is sometimes first, and sometimes the flood.
             free.extend(home.drain(..).map(|packet| packet.handle));
             if free.is_empty() && evicts {
                 let sink = &mut |packet: Packet, why| {
@@ -70,10 +71,10 @@ fn light_packets(limits: Limits, evicts: bool) -> u32 {
     through
 }
 
-/// Goal: a light flow loses nothing to a flood, whatever the packets' length.
-/// Method: the example's sizes and packets of 200 bytes, of which 256 buffers hold 51 kB and the
-/// limit 150. With the limit in bytes alone the pool is empty before it binds, and the device takes
-/// what comes first.
+/// Goal: a light flow loses nothing to a flood, for any packet length. Method: the example's sizes
+/// and packets of 200 bytes, of which 256 buffers hold 51 kB, while the limit is 150 kB. With a
+/// limit in bytes alone the pool is empty before the limit takes effect, and the device accepts
+/// packets in order of arrival.
 #[test]
 fn a_light_flow_gets_its_packets_whatever_the_length() {
     let in_bytes = Limits::bytes(150_000);

@@ -1,9 +1,9 @@
-//! What of the public API may grow after a release, and what the READMEs say of it.
+//! Parts of the public API that may grow after a release, and statements about it in the READMEs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Enums that are closed: `(name, why)`.
+/// Closed enums: `(name, reason)`.
 const CLOSED: [(&str, &str); 6] = [
     ("DropFrom", "a queue has two ends"),
     ("Ecn", "two bits"),
@@ -13,7 +13,7 @@ const CLOSED: [(&str, &str); 6] = [
     ("Side", "a packet has two ends"),
 ];
 
-/// Public constants that are arrays: `(name, why)`.
+/// Public constants that are arrays: `(name, reason)`.
 const FIXED: [(&str, &str); 1] = [("OF_PRIORITIES", "802.1Q has three bits")];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -27,7 +27,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines of the library, each with those before it.
+/// Calls `check` with each line of the library and the lines before it.
 fn lines(mut check: impl FnMut(&Path, &[&str], &str)) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
@@ -45,8 +45,8 @@ fn lines(mut check: impl FnMut(&Path, &[&str], &str)) {
 }
 
 /// Goal: a release can add a variant to every enum that may grow, and an element to every public
-/// list, without breaking a caller. Method: the sources; a public enum is `non_exhaustive` or named
-/// as closed, a public constant no array.
+/// list, without breaking callers. Method: search the sources; a public enum is `non_exhaustive` or
+/// listed as closed, and no public constant is an array.
 #[test]
 fn what_may_grow_is_open() {
     let (mut open, mut closed, mut fixed) = (0, Vec::new(), Vec::new());
@@ -78,8 +78,8 @@ fn what_may_grow_is_open() {
     assert!(open > 20, "{open}");
 }
 
-/// Goal: the example of the READMEs compiles with the version of `rand` that they name. Method: it
-/// is that of the tests.
+/// Goal: the example in the READMEs compiles with the version of `rand` that they name. Method: it
+/// is the version used by the tests.
 #[test]
 fn the_readmes_name_the_version_of_rand() {
     let manifest = include_str!("../../Cargo.toml");

@@ -1,5 +1,5 @@
-//! Tins of the smart queue: shares of floods, hosts within each, voice beside floods, other tins
-//! and rates under load.
+//! Tins of the smart queue: shares under floods, hosts within each tin, voice during floods, and
+//! changes of tins and rates under load.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use freeboard::{
 
 const LEN: u32 = 1_000;
 
-/// Tins of an operator's own, in words.
+/// Configuration string for custom tins.
 const OWN_TINS: &str =
     "tin rest tin video share 1/4 tin calls share 1/8 map EF,VA calls map AF41 video";
 
@@ -24,13 +24,13 @@ fn mbit(rate: u64) -> Rate {
     Rate::megabits_per_second(rate).expect("in range")
 }
 
-/// A sender that always has a packet to send.
+/// A sender that is always backlogged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Sender {
     tin: u8,
     host: u32,
     flow: u32,
-    /// The server it sends to, beside one for all.
+    /// The sender's own server, or 0 for the common one.
     server: u32,
 }
 
@@ -41,21 +41,21 @@ impl Sender {
         InTin { labels: Labels { flow, src_host, dst_host }, tin: self.tin }
     }
 
-    /// The same to a server that only its host sends to.
+    /// Directs the sender to a server that only its host sends to.
     fn to_own_server(self) -> Self {
         Self { server: 1 + self.host, ..self }
     }
 }
 
-/// A queue, the handles that are out, and what was sent.
+/// A queue, the handles in use, and the service so far.
 struct Line {
     queue: DescriptorQueue,
     now: Nanos,
-    /// The sender and the instant of each handle that is queued.
+    /// Sender and arrival time of each queued handle.
     queued: BTreeMap<u32, (Sender, Nanos)>,
-    /// The tin that each handle is in.
+    /// Tin of each handle.
     tins: BTreeMap<u32, u8>,
-    /// Bytes sent of each sender.
+    /// Bytes sent per sender.
     sent: BTreeMap<Sender, u64>,
     dropped: BTreeMap<Sender, u64>,
     longest_wait: BTreeMap<u8, Nanos>,
@@ -79,7 +79,7 @@ impl Line {
         self.lose(gone);
     }
 
-    /// Another isolation; what is queued stays in its tin.
+    /// Sets the isolation mode; queued packets stay in their tins.
     fn set_isolation(&mut self, isolation: Isolation) {
         let (queued, tins) = (&self.queued, &self.tins);
         let labels_of = |Packet { handle, .. }: Packet| {
@@ -88,12 +88,12 @@ impl Line {
         self.queue.set_isolation(isolation, labels_of).expect("there is room");
     }
 
-    /// Other tins; what is queued goes to the tin of the same name, or to the default tin.
+    /// Sets the tins; queued packets move to the tin with the same name, or to the default tin.
     fn set_tins(&mut self, plan: TinPlan) {
         let before = *self.queue.tins();
         for tin in self.tins.values_mut() {
             let named = before.tin(*tin).and_then(|tin| plan.number_of(tin.name()));
-            // A tin that there was not was tin 0.
+            // A tin that did not exist counted as tin 0.
             let of_none = || before.tin(0).and_then(|tin| plan.number_of(tin.name()));
             let is_there = *tin < before.count();
             let to = if is_there { named } else { of_none() };
@@ -113,7 +113,7 @@ impl Line {
         }
     }
 
-    /// Sends what may leave now.
+    /// Sends all packets that may leave now.
     fn send(&mut self) {
         loop {
             let mut gone = Vec::new();
@@ -128,7 +128,7 @@ impl Line {
         }
     }
 
-    /// For `millis` each of `senders` has two packets queued at least.
+    /// Keeps at least two packets of each of `senders` queued for `millis`.
     fn flood(&mut self, senders: &[Sender], millis: u64) {
         let end = self.now.plus(Nanos::from_millis(millis));
         while self.now < end {
@@ -145,14 +145,14 @@ impl Line {
         self.sent.iter().filter(|(sender, _)| counts(sender)).map(|(_, bytes)| bytes).sum()
     }
 
-    /// Thousandths of what was sent that each tin had.
+    /// Returns the share of each tin in thousandths of all bytes sent.
     fn shares(&self) -> Vec<u64> {
         let all = self.bytes(|_| true);
         let tins = 0..self.queue.tins().count();
         tins.map(|tin| self.bytes(|sender| sender.tin == tin) * 1_000 / all).collect()
     }
 
-    /// The books: each tin, and all together.
+    /// Checks the counters of each tin, and their sum.
     fn check(&self) {
         Scheduler::recount(&self.queue).expect("the counters are right");
         let tins = (0..self.queue.tins().count()).filter_map(|tin| self.queue.tin_counters(tin));
@@ -172,7 +172,7 @@ impl Line {
     }
 }
 
-/// Hosts 0 to 2 in each of four tins; host 0 has five flows, the others one.
+/// Returns hosts 0 to 2 in each of four tins; host 0 has five flows, the others one.
 fn floods() -> Vec<Sender> {
     let flows = |host| if host == 0 { 0..5 } else { 0..1 };
     let of_tin = |tin| {
@@ -188,8 +188,8 @@ fn diffserv4(rate: Rate) -> DescriptorQueue {
     builder.catch_up(Nanos::ZERO).descriptors().expect("it is in range")
 }
 
-/// Goal: with every tin flooded each has its share, and in each the hosts share alike, whatever
-/// flows they open. In every mode.
+/// Goal: with every tin flooded each tin receives its share, and hosts within a tin receive equal
+/// shares, regardless of their numbers of flows. In every isolation mode.
 #[test]
 fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
     for &isolation in Isolation::ALL {
@@ -200,7 +200,7 @@ fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
         for (share, part) in shares.iter().zip([187, 62, 500, 250]) {
             assert!(share.abs_diff(part) <= 4, "{isolation}: {shares:?}");
         }
-        // Under `triple-isolate` the one server is what all flows share.
+        // In `triple-isolate`, all flows share the common server.
         if isolation == Isolation::DualSrcHost {
             for (tin, host) in (0..4).flat_map(|tin| (0..3).map(move |host| (tin, host))) {
                 let ours = line.bytes(|sender| (sender.tin, sender.host) == (tin, host));
@@ -212,19 +212,19 @@ fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
     }
 }
 
-/// Four hosts: 0 floods all tins of `diffserv4`, each of the others one of the tins 0, 2 and 3, and
-/// the tin 1 of bulk has host 0 alone.
+/// Returns four hosts: host 0 floods all tins of `diffserv4`; each of the others floods one of the
+/// tins 0, 2 and 3, and the bulk tin 1 is used by host 0 alone.
 fn one_host_in_all_tins() -> Vec<Sender> {
     let of_host = |host: u32, tin: u8| Sender { tin, host, flow: u32::from(tin), server: 7 };
     let everywhere = (0..4).map(|tin| of_host(0, tin));
     everywhere.chain([(1, 0), (2, 2), (3, 3)].map(|(host, tin)| of_host(host, tin))).collect()
 }
 
-/// Goal: a host that floods every tin has a share in each, or with the option about one in all. Of
-/// a line in parts of 187, 62, 500 and 250 thousandths the host has without the option half of
-/// three tins and all of one: 531, and the others 94, 250 and 125. The most even shares would be
-/// 281, 187, 281 and 250; a packet of every turn that is left to the host in tins 0 and 3 is what
-/// is missing. Tins keep their shares.
+/// Goal: a host that floods every tin has a share in each, or with the option about one across all.
+/// On a link with shares of 187, 62, 500 and 250 thousandths, without the option the host receives
+/// half of three tins and all of one, 531, and the others 94, 250 and 125. The fairest shares would
+/// be 281, 187, 281 and 250; the difference is one packet per turn that the host keeps in tins 0
+/// and 3. Tins keep their shares.
 #[test]
 fn a_host_in_all_tins_has_one_share() {
     for across in [false, true] {
@@ -246,9 +246,9 @@ fn a_host_in_all_tins_has_one_share() {
     }
 }
 
-/// Goal: one share in all tins in three tins, in eight and in an operator's own: a host that floods
-/// all tins beside one in each is sent half the line without the option, and much less with it;
-/// tins keep what they had, and the books are right.
+/// Goal: one share across all tins works with three tins, eight and custom ones: a host that floods
+/// all tins while one other host uses each receives half of the link without the option, and much
+/// less with it; tins keep their shares, and the counters are correct.
 #[test]
 fn one_share_holds_in_every_plan() {
     let own = QueueSettings::from_words(OWN_TINS).unwrap().tins.expect("it names tins");
@@ -277,10 +277,10 @@ fn one_share_holds_in_every_plan() {
     }
 }
 
-/// Goal: in a tin that has nothing but the floor, because the shares above it come to the whole
-/// link, a host waits for one packet of each other host there, with one share in all tins as
-/// without. Method: three hosts in all tins, three in the lowest alone, which is sent about one
-/// packet in 500.
+/// Goal: in a tin that receives only the service floor, because the shares above it add up to the
+/// whole link, a host waits for one packet of each other host there, with and without one share
+/// across all tins. Method: three hosts in all tins, three in the lowest alone, which receives
+/// about one packet in 500.
 #[test]
 fn one_share_starves_no_host_in_a_tin_that_has_the_floor_alone() {
     for mode in [TinMode::Diffserv8, TinMode::Precedence] {
@@ -302,8 +302,8 @@ fn one_share_starves_no_host_in_a_tin_that_has_the_floor_alone() {
     }
 }
 
-/// Goal: under `triple-isolate` hosts of a tin share alike, whatever flows they open there and in
-/// other tins. Method: each host has a destination of its own.
+/// Goal: in `triple-isolate` the hosts of a tin receive equal shares, whatever flows they open
+/// there and in other tins. Method: each host has its own destination.
 #[test]
 fn hosts_share_alike_in_every_tin_under_triple_isolate() {
     let builder = SmartQueue::upload(mbit(10)).isolation(Isolation::TripleIsolate);
@@ -322,11 +322,11 @@ fn hosts_share_alike_in_every_tin_under_triple_isolate() {
     line.check();
 }
 
-/// Goal: under `triple-isolate` a host that floods every tin divides one share among its flows in
-/// all of them. Of a line in parts of 187, 62, 500 and 250 thousandths host 0 has without the
-/// option half of three tins and all of one. With it the host has a quarter of a share in each tin:
-/// one fifth of the three, beside a host whose one flow has a share. Method: each host has a
-/// destination of its own.
+/// Goal: in `triple-isolate` with the option, a host that floods every tin divides one share among
+/// its flows in all of them. On a link with shares of 187, 62, 500 and 250 thousandths, without the
+/// option host 0 receives half of three tins and all of one. With it the host has a quarter of a
+/// share in each tin: a fifth of each of the three, next to a host whose single flow has a whole
+/// share. Method: each host has its own destination.
 #[test]
 fn a_host_in_all_tins_divides_one_share_under_triple_isolate() {
     for (across, expected) in [(false, [531, 94, 250, 125]), (true, [250, 150, 400, 200])] {
@@ -349,8 +349,8 @@ fn a_host_in_all_tins_divides_one_share_under_triple_isolate() {
     }
 }
 
-/// Goal: another isolation under load loses nothing with several tins, and the tins keep their
-/// shares. Method: to `triple-isolate` and back, again and again.
+/// Goal: changes of the isolation mode under load lose nothing with several tins, and the tins keep
+/// their shares. Method: repeated changes to `triple-isolate` and back.
 #[test]
 fn another_isolation_under_load_leaves_tins_their_shares() {
     let builder = SmartQueue::upload(mbit(10)).isolation(Isolation::TripleIsolate);
@@ -370,12 +370,12 @@ fn another_isolation_under_load_leaves_tins_their_shares() {
     }
 }
 
-/// Goal: one share in all tins is set and unset under load, beside other tins and other isolations:
-/// nothing is lost by it, the books are right after each change, and in the end shares are those of
-/// a queue that had the option from the start.
+/// Goal: one share across all tins can be enabled and disabled under load, together with changes of
+/// tins and isolation: nothing is lost, the counters are correct after each change, and in the end
+/// the shares are those of a queue that had the option from the start.
 #[test]
 fn one_share_is_set_under_load() {
-    // So that there is room for it.
+    // Allocates the tables for this mode, too.
     let builder = SmartQueue::upload(mbit(10)).isolation(Isolation::TripleIsolate);
     let queue = builder.tins(TinMode::Diffserv4).catch_up(Nanos::ZERO).descriptors().unwrap();
     let mut line = Line::new(queue);
@@ -418,7 +418,7 @@ fn one_share_is_set_under_load() {
     line.check();
 }
 
-/// Goal: voice loses nothing behind floods of twelve hosts in each other tin, and waits for a
+/// Goal: voice loses nothing during floods of twelve hosts in each other tin, and waits for a
 /// packet or two; without tins it shares with all hosts.
 #[test]
 fn voice_loses_nothing_beside_floods_in_other_tins() {
@@ -443,8 +443,8 @@ fn voice_loses_nothing_beside_floods_in_other_tins() {
     line.check();
 }
 
-/// Goal: other tins under load, in number and in name: no packet is lost by it, all come out, the
-/// books are right, and the tins read back.
+/// Goal: changes of the number and names of tins under load lose no packet; all leave, the counters
+/// are correct, and the configured tins can be read back.
 #[test]
 fn other_tins_under_load_lose_nothing() {
     for isolation in [Isolation::DualSrcHost, Isolation::TripleIsolate] {
@@ -489,16 +489,16 @@ fn check_other_tins_under(isolation: Isolation) {
     line.check();
 }
 
-/// The counters of each tin that has any, by its name.
+/// Returns the counters of each tin by its name.
 fn counters_by_name(queue: &DescriptorQueue) -> BTreeMap<String, Counters> {
     let counters = |tin| queue.tin_counters(tin).expect("there is such a tin").counters;
     let tins = (0..).zip(queue.tins().tins());
     tins.map(|(at, tin)| (tin.name().to_string(), counters(at))).collect()
 }
 
-/// Goal: counters follow the name of a tin to whatever number it has in another plan, and those of
-/// a name that is gone go to the default tin; nothing is counted twice or lost. Method: floods with
-/// losses under one plan after another; in the last ones the default tin is not the lowest.
+/// Goal: counters follow the name of a tin to its number in another plan, and those of a removed
+/// name go to the default tin; nothing is counted twice or lost. Method: floods with losses under
+/// several plans in turn; in the last ones the default tin is not the lowest.
 #[test]
 fn counters_follow_the_name_of_a_tin() {
     let own = "tin bulk tin video share 1/4 tin best-effort share 1/2 default-tin best-effort";
@@ -537,7 +537,7 @@ fn counters_follow_the_name_of_a_tin() {
     }
 }
 
-/// Goal: the shares follow the rate, all tins at once, and on a line without a rate they are by
+/// Goal: the shares of all tins follow the rate at once, and on an unlimited link they go by
 /// weight.
 #[test]
 fn shares_follow_the_rate() {
@@ -562,7 +562,7 @@ fn shares_follow_the_rate() {
     assert_eq!([0, 1, 2, 3].map(weights), [1_024, 64, 512, 256].map(|weight| Some((None, weight))));
 }
 
-/// Goal: each tin has the AQM for its part of the rate, also after the rate has changed.
+/// Goal: each tin has an AQM for its part of the rate, also after the rate has changed.
 #[test]
 fn each_tin_has_an_aqm_for_its_part_of_the_rate() {
     let mut queue = diffserv4(mbit(100));
@@ -578,8 +578,8 @@ fn each_tin_has_an_aqm_for_its_part_of_the_rate() {
     }
 }
 
-/// Goal: `triple-isolate` takes as many tins as it has rounds for, and says what is missing.
-/// Method: 8 tins need 16 rounds.
+/// Goal: `triple-isolate` accepts as many tins as it has rounds for, and the error names the
+/// required number. Method: 8 tins need 16 rounds.
 #[test]
 fn tins_under_triple_isolate_need_two_rounds_each() {
     let shares = [TinConfig::by_weight(1); 8];
@@ -599,8 +599,8 @@ fn tins_under_triple_isolate_need_two_rounds_each() {
     assert_eq!(set(16, Isolation::TripleIsolate, &shares), Ok(()));
 }
 
-/// Goal: the words of a plan reach the running queue, and a frame of every code point goes to the
-/// tin of the plan.
+/// Goal: the keywords of a plan take effect in the running queue, and a frame of every code point
+/// goes to the tin of the plan.
 #[test]
 fn a_frame_goes_to_the_tin_of_its_code_point() {
     for words in ["besteffort", "precedence", "diffserv3", "diffserv4 map NQB voice", "diffserv8"] {
@@ -618,7 +618,7 @@ fn a_frame_goes_to_the_tin_of_its_code_point() {
             let before = held(&queue, tin);
             queue.push(Nanos(0), &frame).expect("there is room");
             assert_eq!(held(&queue, tin), before + 1, "{dscp} of {words}");
-            // A mark goes before the code point.
+            // A mark takes precedence over the code point.
             let marked = plan.shown()[0];
             let before = held(&queue, marked);
             queue.push_marked(Nanos(0), 1, &frame).expect("there is room");
@@ -628,9 +628,9 @@ fn a_frame_goes_to_the_tin_of_its_code_point() {
     }
 }
 
-/// Goal: the tin is named by the header that was asked for, from the next frame on; a mark comes
-/// before, by its bits. Method: a frame with priority 1 in its tag, AF41 in its IP header and EF in
-/// the one inside; one without a tag and without a tunnel.
+/// Goal: the tin is selected by the configured header from the next frame on; a mark with the
+/// configured bits takes precedence. Method: a frame with priority 1 in its tag, AF41 in its IP
+/// header and EF in the inner one; and one without a tag and without a tunnel.
 #[test]
 fn a_tin_is_named_by_the_header_that_was_asked_for() {
     let ip = |dscp: u8, protocol: u8, len: u8| {
@@ -657,7 +657,7 @@ fn a_tin_is_named_by_the_header_that_was_asked_for() {
     {
         queue.set_tin_by(by);
         assert_eq!(queue.tin_by(), by);
-        // A mark of other bits is none.
+        // A mark with other bits is ignored.
         let found = [0, 0x0f, 0x1_00, 0x20].map(|mark| tin_of(&mut queue, mark, &tunnel));
         assert_eq!(found, [of_tunnel, of_tunnel, of_tunnel, "best-effort"], "{by}");
         assert_eq!(tin_of(&mut queue, 0, &plain), "bulk", "{by}");

@@ -1,5 +1,4 @@
-//! Frames of several segments, cut: what a receiver puts together again is what the sender handed
-//! over.
+//! Segmentation of frames: the receiver reassembles the sender's data.
 
 use conformance::Xorshift;
 use conformance::effort::effort;
@@ -8,14 +7,14 @@ use freeboard::shaper::{Overhead, Rate};
 use freeboard::{CutError, FrameQueue, PushError, Segmenter, SmartQueue};
 use proptest::prelude::*;
 
-/// A frame of several segments, in parts.
+/// The parts of a frame with several segments.
 #[derive(Clone, Debug)]
 struct Parts {
-    /// Bytes of Ethernet and tags, none for a raw packet.
+    /// Ethernet header and tags, empty for a raw packet.
     link: Vec<u8>,
     is_v4: bool,
     is_tcp: bool,
-    /// Words of options behind the IPv4 header and behind that of TCP.
+    /// Words of options after the IPv4 header and after that of TCP.
     options: [usize; 2],
     id: u16,
     seq: u32,
@@ -84,7 +83,7 @@ fn parts() -> impl Strategy<Value = Parts> {
                 0 => Vec::new(),
                 tags => [&[2; 12][..], &[0x81, 0, 0x60, 7].repeat(tags - 1), &kind].concat(),
             };
-            // Many small segments of a long payload take long to look at.
+            // Many small segments of a long payload take long to check.
             let size = if size < 9 && len > 9_000 { size + 1_000 } else { size };
             let payload = (0..len).map(|at| (at * 7 + (at >> 8)) as u8).collect();
             Parts { link, is_v4, is_tcp, options, id, seq, flags, payload, size }
@@ -92,7 +91,7 @@ fn parts() -> impl Strategy<Value = Parts> {
     )
 }
 
-/// The sum of `parts` in words, each of the parts even but the last.
+/// Returns the checksum of `parts` in words; each part except the last has an even length.
 fn sum(parts: &[&[u8]]) -> u16 {
     let all = parts.concat();
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| low.into());
@@ -110,8 +109,9 @@ fn word(bytes: &[u8], at: usize) -> u16 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(effort(150, 3_000)))]
 
-    /// Goal: the segments carry the payload once, in order, behind the headers of the frame, in which nothing but lengths,
-    /// identification, sequence number, flags and checksums differs; each of these is what the receiver expects.
+    /// Goal: the segments carry the payload once, in order, after the headers of the frame, which
+    /// differ only in lengths, identification, sequence number, flags and checksums; each of these
+    /// is what the receiver expects.
     #[test]
     fn segments_are_the_frame_again(parts in parts()) {
         let frame = parts.frame();
@@ -133,7 +133,7 @@ proptest! {
             } else {
                 prop_assert_eq!(usize::from(word(ip, 4)), ip.len() - 40);
             }
-            // The upper layer's.
+            // Those of the upper layer.
             let addresses = if parts.is_v4 { &ip[12..20] } else { &ip[8..40] };
             let protocol = if parts.is_tcp { 6 } else { 17 };
             let length = ((len - upper) as u16).to_be_bytes();
@@ -171,8 +171,8 @@ proptest! {
         prop_assert!(payload == parts.payload);
     }
 
-    /// Goal: whatever the bytes, the answer is segments of at most the size, or an error. Method: a frame with some bytes
-    /// changed and its end cut off.
+    /// Goal: for any bytes, the result is segments of at most the given size, or an error. Method:
+    /// a frame with some bytes changed and its end truncated.
     #[test]
     fn any_bytes_have_an_answer(
         parts in parts(),
@@ -220,8 +220,8 @@ fn queue(rate: u64) -> FrameQueue {
     builder.overhead(Overhead::ETHERNET.for_frames(14)).frames([42; 16]).expect("a queue")
 }
 
-/// Goal: each segment is a packet: counted, charged with its own overhead, and the buffers are
-/// booked.
+/// Goal: each segment is a packet: it is counted, charged with its own overhead, and its buffer is
+/// accounted for.
 #[test]
 fn a_frame_that_is_cut_counts_as_its_segments() {
     let (parts, frame) = frame(14_480);
@@ -245,7 +245,8 @@ fn a_frame_that_is_cut_counts_as_its_segments() {
     assert_eq!((left, queue.counters().delivered.packets), (10, 10));
 }
 
-/// Goal: where a limit has no room for all, what gives way is counted, and the books are right.
+/// Goal: if a limit does not allow for all segments, the drops are counted, and the counters are
+/// correct.
 #[test]
 fn a_limit_holds_for_segments() {
     let (parts, frame) = frame(14_480);
@@ -258,7 +259,7 @@ fn a_limit_holds_for_segments() {
     assert_eq!((few.backlog().packets, counters.dropped_total().packets), (4, 6));
     assert_eq!(counters.rejected.packets, 0);
 
-    // None of them fits: the first is rejected, and no other is offered.
+    // None of them fits: the first is rejected, and no other is enqueued.
     let mut none = queue(8_000_000);
     none.set_limits(Limits { packets: 100, bytes: 1_000 });
     let refused = none.push_segments(Nanos(0), segmenter());
@@ -279,8 +280,8 @@ fn a_limit_holds_for_segments() {
 }
 
 /// Goal: short packets are dropped until a long one fits, so that a frame of several segments is
-/// queued as a whole. Method: 2,000 packets of 20 bytes of one host fill the limit; a packet of
-/// 9,000 bytes comes, or two segments of that length, each in the place of 450.
+/// queued as a whole. Method: 2,000 packets of 20 bytes of one host fill the limit; then a packet
+/// of 9,000 bytes arrives, or two segments of that length, each replacing 450.
 #[test]
 fn short_packets_give_way_to_all_segments() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).raw_ip().max_len(9_000).buffers(2_000);
@@ -311,9 +312,9 @@ fn short_packets_give_way_to_all_segments() {
     }
 }
 
-/// Goal: a frame of several segments that is refused has left nothing behind. Method: random frames
-/// of several hosts, of which some are of several segments, in little room; the limits in bytes and
-/// in packets, and the buffers, bind in turn.
+/// Goal: a rejected frame of several segments leaves nothing behind. Method: random frames of
+/// several hosts, some of them with several segments, with little capacity; the limits in bytes and
+/// in packets and the number of buffers take effect in turn.
 #[test]
 fn segments_are_queued_all_or_none() {
     let mut random = Xorshift::new(11);

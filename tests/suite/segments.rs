@@ -1,4 +1,4 @@
-//! Super-packets: what the line is charged for several packets in one.
+//! Super-packets: the charge to the link for several packets in one.
 
 use conformance::Xorshift;
 use freeboard::flowhash::Labels;
@@ -8,7 +8,7 @@ use freeboard::{DescriptorQueue, SmartQueue, SmartQueueBuilder};
 
 const HANDLES: u32 = 64;
 
-/// Segments at random, ordinary packets among them.
+/// Draws random segments, or none for an ordinary packet.
 fn draw(random: &mut Xorshift) -> Option<Segments> {
     if random.below(3) == 0 {
         return None;
@@ -19,9 +19,9 @@ fn draw(random: &mut Xorshift) -> Option<Segments> {
     Some(Segments::of_offload(len, headers, size).expect("in range"))
 }
 
-/// Goal: the line is charged for a super-packet what its segments would be charged one by one, and
-/// other packets as they were. Method: histories on several links; a line of its own is charged
-/// segment by segment and compared after each departure, to the nanosecond and over all remainders.
+/// Goal: a super-packet is charged like its segments one by one, and other packets are charged as
+/// before. Method: random sequences on several links; a separate shaper is charged segment by
+/// segment and compared after each departure, to the nanosecond and over all remainders.
 #[test]
 fn the_line_is_charged_segment_by_segment() {
     for (turn, words) in
@@ -76,8 +76,8 @@ fn behind_the_bottleneck(buffers: u32) -> SmartQueueBuilder {
     builder.catch_up(Nanos::ZERO).max_len(1 << 17).buffers(buffers)
 }
 
-/// Goal: behind the bottleneck a super-packet that is rejected, and one that is dropped, are
-/// charged by their segments.
+/// Goal: after the bottleneck a super-packet that is rejected or dropped is charged by its
+/// segments.
 #[test]
 fn what_is_lost_behind_the_bottleneck_is_charged_by_segments() {
     let cut = Segments::of_offload(3_066, 66, 1_448).unwrap();
@@ -89,13 +89,13 @@ fn what_is_lost_behind_the_bottleneck_is_charged_by_segments() {
     // Rejected: no packet has this handle.
     let mut queue = behind_the_bottleneck(4).descriptors().unwrap();
     let now = Nanos::from_secs(1);
-    // While one waits: idle time would pay.
+    // A packet must be queued, because idle time would pay.
     queue.enqueue_segmented(now, &labels(2), Packet::new(0, 1_000), &of, drops).unwrap();
     let packet = Packet::new(9, 3_066);
     assert!(queue.enqueue_segmented(now, &labels(1), packet, &of, drops).is_err());
     assert_eq!(paid_beside_departures(&mut queue, now), on_wire);
 
-    // Dropped: the longest gives way to an arrival of another host.
+    // Dropped: the longest queue is dropped from for an arrival of another host.
     let limits = Limits { packets: 4, bytes: 4_000 };
     let mut queue = behind_the_bottleneck(4).limits(limits).descriptors().unwrap();
     queue.enqueue_segmented(now, &labels(1), Packet::new(0, 3_066), &of, drops).unwrap();
@@ -106,8 +106,8 @@ fn what_is_lost_behind_the_bottleneck_is_charged_by_segments() {
     assert_eq!(paid_beside_departures(&mut queue, now), on_wire);
 }
 
-/// Ten packets of 1,000 bytes leave one after another, from `now` on; returns what the line is
-/// charged beside them, in microseconds, which are bytes at 8 Mbit/s.
+/// Dequeues ten packets of 1,000 bytes one after another, from `now` on; returns the charge to the
+/// link beyond them, in microseconds, which are bytes at 8 Mbit/s.
 fn paid_beside_departures(queue: &mut DescriptorQueue, mut now: Nanos) -> u64 {
     let drops = &mut |_: Packet, _: DropReason| {};
     let mut paid = 0;

@@ -1,4 +1,5 @@
-//! Settings in words: read, printed, read back, and refused with a finger on the word.
+//! Configuration strings: parsed, printed, read back, and rejected with the position of the wrong
+//! keyword.
 
 use core::fmt::{Debug, Display};
 use core::str::FromStr;
@@ -17,7 +18,7 @@ fn read(words: &str) -> QueueSettings {
     QueueSettings::from_words(words).unwrap_or_else(|error| panic!("{words}: {error}"))
 }
 
-/// Goal: what works for CAKE's `tc` says here what it says there.
+/// Goal: keywords of CAKE's `tc` have the same meaning here.
 #[test]
 fn the_words_of_tc_say_what_they_say_there() {
     let settings = read(
@@ -56,13 +57,13 @@ fn the_words_of_tc_say_what_they_say_there() {
         read("memlimit 1000 bandwidth stopped").to_string(),
         "bandwidth stopped memlimit 1000b"
     );
-    // A value may be a word.
+    // A value may be equal to a keyword.
     let plan = read("tin nat tin wash share 1/4 map EF wash").tins.unwrap();
     assert_eq!((plan.of_dscp(Dscp::EF), plan.tins()[0].name().as_str()), (1, "nat"));
     assert_eq!(read("tin nat").nat, None);
 }
 
-/// Goal: tins of the caller's have what is said of them, wherever the code points stand.
+/// Goal: custom tins have the configured properties, wherever the code points are given.
 #[test]
 fn tins_of_the_caller_are_read() {
     let words = "map LE,CS1 slow tin rest default-tin calls tin slow share 5% weight 9 tin calls weight 300 share 1/4 map 0x2e calls";
@@ -86,7 +87,7 @@ fn tins_of_the_caller_are_read() {
     );
 }
 
-/// Goal: each fault is found at its word, by byte, and the text says what is accepted.
+/// Goal: each error is located at its word, by byte, and the text says what is expected.
 #[test]
 fn an_error_points_at_the_word() {
     let unknown = |nearest| SettingsProblem::Unknown { nearest };
@@ -183,9 +184,9 @@ fn an_error_points_at_the_word() {
     assert!(text.contains("did you mean `wash`?") && text.contains(" ether-vlan"), "{text}");
 }
 
-/// Goal: a fault of one word is told before the sum of the shares, which is the fault of no single
-/// word. Method: shares that take the whole line, with each fault of a code point or a default tin
-/// behind them; without this fault the sum is told.
+/// Goal: an error in a single word is reported before an excessive sum of shares, which is not the
+/// fault of a single word. Method: shares that add up to the whole link, followed by each kind of
+/// error in a code point or a default tin; without this error the sum is reported.
 #[test]
 fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
     let crowded = SettingsProblem::Tins(TinPlanError::Crowded { thousandths: 1_000 });
@@ -210,7 +211,7 @@ fn a_wrong_word_is_told_before_the_sum_of_the_shares() {
     }
 }
 
-/// Words that say something, each valid by itself.
+/// Generates keywords, each valid by itself.
 fn phrase() -> impl Strategy<Value = String> {
     let flags = prop::sample::select(vec![
         "nat",
@@ -278,7 +279,7 @@ fn phrase() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A plan of tins in words, a mode's or the caller's.
+/// Generates a plan of tins, a mode's or a custom one.
 fn plan() -> impl Strategy<Value = String> {
     let mode = prop::sample::select(TinMode::ALL.to_vec()).prop_map(|mode| {
         (mode.to_string(), {
@@ -290,7 +291,7 @@ fn plan() -> impl Strategy<Value = String> {
             let count = tins.len() as u32;
             let names: Vec<String> = (0..count).map(|n| format!("t{n}")).collect();
             let words = tins.iter().zip(&names).map(|((parts, weight), name)| {
-                // Together below 1.
+                // The sum is below 1.
                 let weight = weight.map_or(String::new(), |weight| format!(" weight {weight}"));
                 format!("tin {name} share {parts}/{}{weight}", 100 * count)
             });
@@ -311,7 +312,7 @@ fn plan() -> impl Strategy<Value = String> {
     )
 }
 
-/// A queue of each level and header: its settings, as they are in force.
+/// Returns the settings in effect of a queue of frames and of a queue of descriptors.
 fn in_force(words: &str, is_raw_ip: bool) -> Option<[QueueSettings; 2]> {
     let builder = SmartQueue::upload(Rate::UNLIMITED).tables(8, 8).buffers(4);
     let builder = if is_raw_ip { builder.raw_ip() } else { builder };
@@ -322,7 +323,8 @@ fn in_force(words: &str, is_raw_ip: bool) -> Option<[QueueSettings; 2]> {
     Some([frames.settings(), descriptors.settings()])
 }
 
-/// Goal: a queue is what the words say, and words that a queue does not do are refused by name.
+/// Goal: a queue has the properties in the configuration string, and keywords that a queue does not
+/// support are rejected by name.
 #[test]
 fn a_queue_is_built_of_words() {
     let words = "bandwidth 20mbit diffserv3 srchost nat wash ack-filter-aggressive ingress lan codel no-l4s memlimit by-rate \
@@ -338,8 +340,8 @@ fn a_queue_is_built_of_words() {
         "bandwidth unlimited besteffort dual-srchost nowash no-ack-filter egress internet cobalt l4s raw"
     );
 
-    // What names a tin is the caller's by descriptor, and is said where it is not what it is unless
-    // set.
+    // The selection of a tin is the caller's task by descriptor; otherwise it is printed unless it
+    // is the default.
     for (words, said) in [
         ("tin-by inner-dscp fwmark 0xff0", "tin-by inner-dscp fwmark 0xff0 "),
         ("tin-by priority fwmark 0", "tin-by priority fwmark 0x0 "),
@@ -359,7 +361,8 @@ fn a_queue_is_built_of_words() {
     }
 }
 
-/// Goal: what changes while a queue runs is in its settings, and a link that no words say is not.
+/// Goal: changes while a queue runs appear in its settings, except for a framing that cannot be
+/// expressed in keywords.
 #[test]
 fn settings_are_those_in_force() {
     let mut queue = SmartQueue::upload(Rate::UNLIMITED).frames([42; 16]).unwrap();
@@ -371,7 +374,7 @@ fn settings_are_those_in_force() {
     queue.set_aqm(AqmKind::None);
     let said = "bandwidth stopped besteffort dual-srchost wash no-ack-filter egress internet no-aqm l4s memlimit 1mb overhead 30 ptm";
     assert_eq!(queue.settings().to_string(), said);
-    // Lengths of frames, all of which count.
+    // The full length of frames counts.
     queue.set_overhead(Overhead::PPPOE_PTM);
     assert_eq!(queue.settings().framing, None);
 
@@ -384,7 +387,7 @@ fn settings_are_those_in_force() {
     assert_eq!(queue.settings().framing, None);
 }
 
-/// Goal: no buffer is said to be shorter than what has to fit into it.
+/// Goal: a buffer length below the longest packet is rejected.
 #[test]
 fn a_buffer_is_as_long_as_the_longest_packet() {
     let with = |bytes| SmartQueue::upload(Rate::UNLIMITED).max_len(1_514).buffer_len(bytes);
@@ -395,14 +398,14 @@ fn a_buffer_is_as_long_as_the_longest_packet() {
     assert!(error.to_string().contains("1513"), "{error}");
     assert!(with(1_514).descriptors().is_ok());
     assert_eq!(SmartQueueBuilder::MAX_FRAME, 1_522);
-    // Frames lie in buffers of the queue's, whatever is said.
+    // Frames use the queue's own buffers, so the setting has no effect.
     assert!(with(1).frames([42; 16]).is_ok());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(effort(400, 40_000)))]
 
-    /// Goal: what is printed of any settings reads back to the same settings, and prints the same again.
+    /// Goal: any printed settings read back as equal settings, and print the same text again.
     #[test]
     fn settings_are_read_back(
         before in prop::collection::vec(phrase(), 0..8),
@@ -410,7 +413,7 @@ proptest! {
         after in prop::collection::vec(phrase(), 0..8),
     ) {
         let words = [before, plan.into_iter().collect(), after].concat().join(" ");
-        // The sums of a link may leave their range.
+        // The sums of a framing may be out of range.
         if let Ok(settings) = QueueSettings::from_words(&words) {
             let printed = settings.to_string();
             prop_assert_eq!(read(&printed), settings, "{}: {}", words, printed);
@@ -422,8 +425,8 @@ proptest! {
         }
     }
 
-    /// Goal: a queue that is built of words has these settings, whatever else it fills in, and its text builds the same
-    /// queue again.
+    /// Goal: a queue built from a configuration string has these settings, whatever other defaults
+    /// it adds, and its text builds an equal queue.
     #[test]
     fn a_queue_says_the_words_that_it_is_built_of(
         words in prop::collection::vec(phrase(), 0..8),
@@ -441,7 +444,7 @@ proptest! {
             if in_force_there.fwmark.is_none() {
                 expected.fwmark = None;
             }
-            // `overhead 0` is `raw` where there is no header.
+            // `overhead 0` equals `raw` where there is no header.
             let layer = if is_raw_ip { LinkLayer::RawIp } else { LinkLayer::Ethernet };
             if expected.overhead(layer) == in_force_there.overhead(layer) {
                 expected.framing = in_force_there.framing;
@@ -457,7 +460,7 @@ proptest! {
         }
     }
 
-    /// Goal: no text panics, and every error points into its text at its word.
+    /// Goal: no text panics, and every error points to its word in the text.
     #[test]
     fn any_text_has_an_answer(
         text in prop_oneof![
@@ -474,7 +477,7 @@ proptest! {
     }
 }
 
-/// Goal: later settings hold where they say something.
+/// Goal: later settings override earlier ones where they are given.
 #[test]
 fn later_settings_hold_where_they_say_something() {
     let first = read("bandwidth 10mbit nat wash diffserv3");
@@ -483,15 +486,15 @@ fn later_settings_hold_where_they_say_something() {
     assert_eq!(both.aqm, Some(AqmKind::CoDel));
 }
 
-/// Goal: a configuration file of the caller's holds settings as their text, and what it refuses is
-/// named as by `from_words`.
+/// Goal: a configuration file of the caller holds settings as text, and its errors are those of
+/// `from_words`.
 #[test]
 fn settings_are_a_string_for_serde() {
     let words = "bandwidth 20mbit diffserv4 map NQB voice nat wash regional overhead 34 ptm";
     let text = serde_json::to_string(&read(words)).unwrap();
     assert_eq!(text, format!("\"{words}\""));
     assert_eq!(serde_json::from_str::<QueueSettings>(&text).unwrap(), read(words));
-    // An escape in the text: the string is not a part of what is read.
+    // With an escape in the text, the string cannot be borrowed from the input.
     let escaped = serde_json::from_str::<QueueSettings>("\"nat\\twash\"").unwrap();
     assert_eq!(escaped, read("nat wash"));
     assert_eq!(serde_json::from_str::<QueueSettings>("\"\"").unwrap(), QueueSettings::NONE);
@@ -504,8 +507,8 @@ fn settings_are_a_string_for_serde() {
     assert!(refused("null").contains("expected settings as keywords"));
 }
 
-/// Goal: what `tc -s qdisc` prints of a CAKE queue can be pasted. Method: the forms of such lines,
-/// each beside the same settings in keywords; an error in one still points into the line.
+/// Goal: the output of `tc -s qdisc` for a CAKE queue can be pasted. Method: the forms of such
+/// lines, each with the same settings in keywords; errors still point into the line.
 #[test]
 fn a_line_that_tc_prints_is_read() {
     let plain = "bandwidth 20mbit diffserv3 triple-isolate nonat nowash no-ack-filter split-gso rtt 100ms docsis";
@@ -526,8 +529,8 @@ fn a_line_that_tc_prints_is_read() {
     assert!(QueueSettings::from_words("qdisc fq_codel 8001: root refcnt 2").is_err());
 }
 
-/// Goal: each value that is printed as a word reads back from it, exactly. Method: all values of
-/// what can be listed, and any value of rates and times.
+/// Goal: each value that is printed as a keyword reads back exactly. Method: all values of types
+/// that can be enumerated, and random rates and times.
 #[test]
 fn what_is_printed_reads_back() {
     fn reads_back<T: FromStr + Display + PartialEq + Debug + Copy>(
@@ -548,7 +551,7 @@ fn what_is_printed_reads_back() {
     reads_back([Rate::STOPPED, Rate::UNLIMITED]);
     reads_back([Nanos::ZERO, Nanos::MAX]);
     let (least, most) = (Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND);
-    // Whole numbers of each unit too, which chance does not meet.
+    // Also round numbers of each unit, which random values do not include.
     let scaled = (0..10_u32, any::<u64>()).prop_map(|(power, number)| {
         let unit = 10_u64.pow(power);
         number / unit * unit

@@ -1,4 +1,4 @@
-//! The smart queue with frames: translated addresses, terms of single hosts, another key, limits,
+//! The smart queue with frames: translated addresses, terms of single hosts, key rotation, limits,
 //! and frames written in place.
 
 use core::cell::Cell;
@@ -19,7 +19,8 @@ use freeboard::{
 const KEY: [u8; 16] = *b"sixteen of these";
 const LEN: usize = 1_000;
 
-/// A frame of UDP over IPv4: from this port of host 10.0.0.`host`; the number is in its last byte.
+/// Builds a frame of UDP over IPv4 from this port of host 10.0.0.`host`, with the number in its
+/// last byte.
 fn frame(host: u8, port: u8, number: u8) -> [u8; LEN] {
     let mut frame = [2; LEN];
     frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 3, 0xda, 0, 0, 0, 0, 64, 17]);
@@ -36,7 +37,7 @@ fn unlimited() -> FrameQueue {
     SmartQueue::upload(Rate::UNLIMITED).frames(KEY).expect("a queue")
 }
 
-/// Port `n` of 10.0.0.9 is host 10.0.1.`n` on the inner side.
+/// Maps port `n` of 10.0.0.9 to host 10.0.1.`n` on the inner side.
 struct ByPort;
 
 impl Nat for ByPort {
@@ -51,8 +52,8 @@ impl Nat for ByPort {
     }
 }
 
-/// Goal: hosts behind a translation are hosts. Method: ten ports of one address; nine are one host
-/// each, the tenth too, and its terms are asked for by the inner address.
+/// Goal: hosts behind an address translation are separate hosts. Method: ten ports of one address,
+/// each of which is one host; terms are looked up by the inner address.
 #[test]
 fn hosts_behind_a_translation_are_told_apart() {
     let (mut plain, asked) = (unlimited(), Cell::new(0));
@@ -71,7 +72,7 @@ fn hosts_behind_a_translation_are_told_apart() {
     queue.recount().expect("the counters are right");
 }
 
-/// A frame that comes from this card and, behind a tag, this VLAN.
+/// Builds a frame from this network card with a tag for this VLAN.
 fn from_card(host: u8, port: u8, card: u8, vlan: u8) -> Vec<u8> {
     let mut frame = frame(host, port, 0).to_vec();
     frame[11] = card;
@@ -80,9 +81,9 @@ fn from_card(host: u8, port: u8, card: u8, vlan: u8) -> Vec<u8> {
     frame
 }
 
-/// Goal: a host is what its identity says, for shares, terms and the way down alike; a change of
-/// the identity counts for flows that begin after it. Method: addresses of two cards in two VLANs
-/// under each identity, the backlogged hosts counted; a rule for a list.
+/// Goal: the host identity determines the hosts for shares, terms and the download direction; a
+/// change applies to flows that begin after it. Method: addresses of two cards in two VLANs with
+/// each identity, counting the backlogged hosts; a rule for a list.
 #[test]
 fn hosts_are_what_the_operator_calls_one() {
     let byte = HostBy::Prefix(PrefixLengths::new(24, 64).expect("in range"));
@@ -92,7 +93,7 @@ fn hosts_are_what_the_operator_calls_one() {
         (byte, vec![], 1),
         (HostBy::Mac, vec![], 2),
         (HostBy::Vlan, vec![], 3),
-        // The three of card 9 with address 1, and three more.
+        // The three addresses of card 9 with address 1 count as one, plus three others.
         (HostBy::Address, listed().to_vec(), 4),
         (byte, listed().to_vec(), 2),
     ] {
@@ -109,7 +110,7 @@ fn hosts_are_what_the_operator_calls_one() {
         }
         assert_eq!(queue.backlogged_hosts(), (hosts, 0), "{by:?} {members:?}");
         assert_eq!(named.get() > 0, !members.is_empty(), "{by:?} {members:?}");
-        // A flow that is queued keeps its host; one that begins is of the new one.
+        // A queued flow keeps its host; a new flow belongs to the new one.
         *queue.host_identity_mut() = HostMap::new(byte, vec![]).expect("no overlap");
         queue.push(Nanos(0), &from_card(1, 0, 9, 0)).expect("there is room");
         assert_eq!(queue.backlogged_hosts(), (hosts, 0), "{by:?} {members:?}");
@@ -119,7 +120,7 @@ fn hosts_are_what_the_operator_calls_one() {
         assert_eq!(queue.backlogged_hosts(), (hosts + more, 0), "{by:?} {members:?}");
         queue.recount().expect("the counters are right");
     }
-    // The far side is told apart by address, whatever its cards: one far host here, and one card.
+    // Far hosts are distinguished by address, whatever their cards: one far host and one card here.
     let map = HostMap::unlisted(HostBy::Mac);
     let queue = SmartQueue::download(Rate::UNLIMITED).frames(KEY).expect("a queue");
     let mut queue = queue.with_host_identity(map);
@@ -131,12 +132,12 @@ fn hosts_are_what_the_operator_calls_one() {
     assert_eq!(queue.backlogged_hosts(), (6, 0));
 }
 
-/// How many of the first `count` frames are of host 1, which has 4 flows beside one of host 2.
+/// Returns the number of frames of host 1 among the first `count`; it has 4 flows, host 2 has one.
 fn of_host_1(pop: &mut impl FnMut() -> Option<u8>, count: usize) -> usize {
     (0..count).filter(|_| pop().expect("a frame") == 1).count()
 }
 
-/// What a host weighs, against the others.
+/// Weight of host 1 relative to the others.
 struct Weighted(u32);
 
 impl HostRules for Weighted {
@@ -146,8 +147,8 @@ impl HostRules for Weighted {
     }
 }
 
-/// Goal: a weight is honoured either way, and a new one at once. Method: three against one, then
-/// one against one, of hosts that stay backlogged.
+/// Goal: a weight is applied in both directions, and a new one takes effect at once. Method: three
+/// to one, then one to one, with hosts that stay backlogged.
 #[test]
 fn weights_of_hosts_hold_and_change_while_frames_are_queued() {
     for download in [false, true] {
@@ -182,8 +183,8 @@ fn weights_of_hosts_hold_and_change_while_frames_are_queued() {
     }
 }
 
-/// Goal: after a key rotation a backlogged host gets new terms at once. Method: as above, with a
-/// rotation before the terms change; then a ceiling of the host that stays backlogged.
+/// Goal: after a key rotation, new terms apply to a backlogged host at once. Method: hosts that
+/// stay backlogged, with a rotation before the terms change; then a ceiling for such a host.
 #[test]
 fn terms_of_a_host_change_after_a_key_rotation() {
     let memory = IsolatedMemory::<Heap>::allocate(64, 16, 1, 400).with_rates();
@@ -220,9 +221,9 @@ fn terms_of_a_host_change_after_a_key_rotation() {
     queue.recount().expect("the counters are right");
 }
 
-/// Goal: rates and ceilings of hosts bind with frames as they do by descriptor, where the memory
-/// has room. Method: a ceiling of 8 Mbit/s, 1 ms a frame, on a line without a rate, alone and with
-/// a committed rate above it; a committed rate beside a host without one.
+/// Goal: rates and ceilings of hosts apply to frames as they do by descriptor, if tables for them
+/// are allocated. Method: a ceiling of 8 Mbit/s, 1 ms per frame, on an unlimited link, alone and
+/// with a committed rate above it; a committed rate next to a host without one.
 #[test]
 fn ceilings_and_rates_of_hosts_bind() {
     let queue = |terms: HostTerms| {
@@ -235,7 +236,7 @@ fn ceilings_and_rates_of_hosts_bind() {
         queue.with_host_rules(rules)
     };
     let ceiling = Some(TokenBucket::new(8_000_000, 2_000).expect("in range"));
-    // Of a rate ten times the ceiling, the ceiling is what the host gets.
+    // With a rate ten times the ceiling, the host receives the ceiling.
     let above = TokenBucket::new(80_000_000, 2_000).expect("in range");
     for committed_rate in [None, Some(above)] {
         let mut bound = queue(HostTerms { ceiling, committed_rate, ..HostTerms::default() });
@@ -264,8 +265,9 @@ fn ceilings_and_rates_of_hosts_bind() {
     shared.recount().expect("the counters are right");
 }
 
-/// Goal: another key splits no host, reorders no flow and loses no frame. Method: four flows of two
-/// hosts, each with a standing queue, over three keys; each frame has the next number of its flow.
+/// Goal: a key rotation splits no host, reorders no flow and loses no frame. Method: four flows of
+/// two hosts, each with a standing queue, over three keys; each frame carries the next number of
+/// its flow.
 #[test]
 fn another_key_while_frames_are_queued_reorders_nothing() {
     let mut queue = unlimited();
@@ -278,8 +280,8 @@ fn another_key_while_frames_are_queued_reorders_nothing() {
         let frame = frame(flow as u8 / 2, flow as u8 % 2, pushed[flow]);
         queue.push(now, &frame).expect("there is room");
         pushed[flow] = pushed[flow].wrapping_add(1);
-        // Queues stand, and are empty for three steps of ten, in which flows and hosts come back
-        // under the new key.
+        // Queues stand, except in three of ten steps, in which flows and hosts return under the new
+        // key.
         let down_to = if step % 10 > 6 { 0 } else { 5 };
         while queue.backlog().packets > down_to {
             let frame = queue.pop(now).expect("a frame");
@@ -317,8 +319,8 @@ fn other_limits_drop_what_exceeds_them_and_stay() {
     assert_eq!((queue.backlog().packets, queue.backlogged_hosts().0), (5, 2));
 }
 
-/// Goal: a frame that is popped is the caller's to change, and what it writes there disturbs no
-/// other frame. Method: every byte of each frame overwritten, with frames queued behind it.
+/// Goal: the caller may change a popped frame, without affecting other frames. Method: overwrite
+/// every byte of each frame while others are queued.
 #[test]
 fn a_popped_frame_is_the_callers_to_change() {
     let mut queue = SmartQueue::upload(Rate::UNLIMITED).buffers(4).frames(KEY).expect("a queue");
@@ -333,9 +335,9 @@ fn a_popped_frame_is_the_callers_to_change() {
     }
 }
 
-/// Goal: a frame that is written in place is as one that is copied, and nothing is asked for in
-/// vain. Method: the same history both ways, over few buffers, so that frames give way; lengths out
-/// of range.
+/// Goal: a frame written in place is treated like one that is copied, and the writer is not called
+/// for invalid lengths. Method: one sequence in both ways, with few buffers so that frames are
+/// dropped; lengths out of range.
 #[test]
 fn a_frame_that_is_written_in_place_is_as_one_that_is_copied() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).buffers(4).max_len(LEN as u32);
@@ -385,9 +387,8 @@ fn tables_that_are_too_short_are_refused_with_what_is_needed() {
     assert_eq!(build(8, 799, 8), lacks("bytes", 799, 800));
 }
 
-/// Goal: a frame that is turned away claims no flow and no host, and does not count as one that
-/// became backlogged. Method: frames that are empty, too long for a buffer, and too long for the
-/// limit where no buffer is free.
+/// Goal: a rejected frame claims no flow and no host, and does not count as an activation. Method:
+/// frames that are empty, too long for a buffer, and too long for the limit when no buffer is free.
 #[test]
 fn a_frame_that_is_turned_away_claims_nothing() {
     let limits = Limits { packets: 8, bytes: 900 };
@@ -411,10 +412,10 @@ fn a_frame_that_is_turned_away_claims_nothing() {
     queue.recount().expect("the counters");
 }
 
-/// Goal: frames without an IP header are counted by what they are, and a queue of the wrong layer
-/// says so, both ways. Method: frames of each kind; IPv4 and IPv6 packets into a queue of frames;
-/// frames, of which some begin as an IP header does, into a queue of packets; IP packets that have
-/// no ports count as nothing.
+/// Goal: frames without an IP header are counted by kind, and a queue of the wrong layer is
+/// noticed, in both directions. Method: frames of each kind; IPv4 and IPv6 packets into a queue of
+/// frames; frames, some of which begin like an IP header, into a queue of packets. IP packets
+/// without ports do not count.
 #[test]
 fn frames_that_are_not_ip_are_counted_by_what_they_are() {
     let whole = frame(1, 1, 0);
@@ -454,9 +455,9 @@ fn frames_that_are_not_ip_are_counted_by_what_they_are() {
     assert_eq!(counts(raw(), &[to_card(2), to_card(0x46), to_card(0x66)]), (3, [0; 3], [0; 2]));
 }
 
-/// Goal: a frame that is refused stays as it was, and the link is not charged: `pop_if` that always
-/// takes is `pop`. Method: two queues with one history of frames that wait long, with marks and
-/// code points; one is popped, and the other refuses at random before each frame leaves; frames,
+/// Goal: a refused frame stays unchanged, and the link is not charged; `pop_if` that always accepts
+/// equals `pop`. Method: two queues with one sequence of frames that wait long, with marks and code
+/// points; one is popped, and the other refuses at random before each frame leaves; frames,
 /// counters and the link are compared.
 #[test]
 fn a_frame_that_is_refused_stays() {
@@ -500,7 +501,7 @@ fn a_frame_that_is_refused_stays() {
     }
 }
 
-/// Goal: what a frame that is not taken came with is left in it, code point and marks included.
+/// Goal: a refused frame keeps its header, including code point and marks.
 #[test]
 fn a_frame_that_is_refused_keeps_its_header() {
     let mut queue = SmartQueue::upload(Rate::UNLIMITED).wash(true).frames(KEY).expect("a queue");
@@ -515,9 +516,9 @@ fn a_frame_that_is_refused_keeps_its_header() {
     assert_eq!(queue.pop(Nanos(0)).as_deref(), Some(&frame[..]));
 }
 
-/// Goal: a user gets from a frame to the numbers of its flow and hosts, and from a flow's number to
-/// its key. Method: frames of three hosts and four ports in several tins, behind a translation,
-/// looked up while they are queued.
+/// Goal: a user can look up the numbers of a frame's flow and hosts, and the key of a flow by its
+/// number. Method: frames of three hosts and four ports in several tins, behind an address
+/// translation, looked up while they are queued.
 #[test]
 fn flows_are_found_by_frame_and_named_by_number() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).tins(TinMode::Diffserv4);
@@ -547,9 +548,9 @@ fn flows_are_found_by_frame_and_named_by_number() {
     assert_eq!(queue.flow_key(flows[0].queue), None);
 }
 
-/// Goal: the parser that is chosen is the one in force. Method: two flows in one VXLAN tunnel, two
-/// in sequenced GRE, and two that only IPv6 flow labels tell apart: how many flows there are with
-/// the default and with each option.
+/// Goal: the selected parser is used. Method: two flows in one VXLAN tunnel, two in sequenced GRE,
+/// and two that differ only in their IPv6 flow labels: the number of flows with the default and
+/// with each option.
 #[test]
 fn the_parser_can_be_chosen() {
     let inner = |port: u8| frame(1, port, 0)[14..100].to_vec();
@@ -587,9 +588,9 @@ fn the_parser_can_be_chosen() {
     assert_eq!(flows(by_label, &labelled), 2);
 }
 
-/// Goal: behind a compressed PPPoE protocol number and behind SNAP a packet is one of its flow and
-/// host, its code point counts, its header takes a mark and loses its code point, and its
-/// acknowledgements are filtered.
+/// Goal: after a compressed PPPoE protocol number and after SNAP a packet belongs to its flow and
+/// host, its code point counts, its header can be marked and washed, and its acknowledgements are
+/// filtered.
 #[test]
 fn packets_behind_other_links_are_packets() {
     let packet = |host: u8, number: u8, class: u8| {
@@ -631,14 +632,14 @@ fn packets_behind_other_links_are_packets() {
     }
 }
 
-/// Goal: a machine with a hundred IPv6 addresses of its subnet has no more than the machine beside
-/// it, with one upload: by default the hosts of Ethernet frames are cards, upload and download.
-/// Also where the addresses were there first and their queues never empty. While one card is all
-/// there is, and where rules name hosts, hosts are addresses. By address the attack works, as the
-/// figure says.
+/// Goal: a machine with a hundred IPv6 addresses receives no more than another machine with one
+/// upload: by default the hosts of Ethernet frames are network cards, for upload and download, also
+/// if the addresses were there first and their queues never empty. Hosts are addresses while there
+/// is only one card, and where rules name hosts. By address the attack works: the single upload
+/// receives less than 3 %.
 #[test]
 fn addresses_of_one_card_have_the_share_of_one_host() {
-    /// A datagram of IPv6 between a local host with this card and a far one, up or down.
+    /// Builds an IPv6 datagram between a local host with this card and a far one.
     fn frame(is_upload: bool, card: u8, address: u8) -> [u8; 1_000] {
         let mut frame = [0; 1_000];
         let (local, far) =
@@ -652,12 +653,12 @@ fn addresses_of_one_card_have_the_share_of_one_host() {
         frame[58..60].copy_from_slice(&[3, 0xb2]);
         frame
     }
-    /// What the one upload has of the link in the last of three seconds, in thousandths; it comes
-    /// after one.
+    /// Returns the share of the single upload, which starts after one second, in the last of three
+    /// seconds, in thousandths.
     fn share(mut queue: impl FnMut(Nanos, Option<&[u8]>) -> Option<u8>, is_upload: bool) -> u32 {
         let (mut all, mut of_one) = (0, 0);
         // At 20 Mbit/s a frame takes 0.4 ms. The hundred addresses send twice the rate, the other
-        // machine all of it.
+        // machine the full rate.
         for tick in 0_u64..7_500 {
             let now = Nanos(tick * 400_000);
             for number in [2 * tick, 2 * tick + 1] {
@@ -711,9 +712,9 @@ fn addresses_of_one_card_have_the_share_of_one_host() {
     assert_eq!(alone.backlogged_hosts(), (20, 0));
 }
 
-/// Goal: of a host that sends little nothing is lost where many hosts fill the buffers with short
-/// packets. Method: 80 hosts send short packets, eight times what the line takes; another sends
-/// half of its share.
+/// Goal: a host that sends little loses nothing when many hosts fill the buffers with short
+/// packets. Method: 80 hosts send short packets at eight times the rate of the link; another host
+/// sends half of its share.
 #[test]
 fn short_packets_of_many_hosts_take_no_buffer_of_a_host_that_sends_little() {
     fn packet(host: u8) -> [u8; 28] {

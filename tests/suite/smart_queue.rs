@@ -1,5 +1,5 @@
-//! The smart queue: what comes out went in, every frame is accounted for once, marks are right, and
-//! rate, device and buffers bind.
+//! The smart queue: frames leave as they were accepted, each is accounted for once, marks are
+//! correct, and rate, device and buffers limit it.
 
 mod history;
 mod line;
@@ -19,7 +19,7 @@ fn mbit(rate: u64) -> Rate {
     Rate::megabits_per_second(rate).expect("in range")
 }
 
-/// What a frame is to look like.
+/// Properties of a frame.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     host: u8,
@@ -32,7 +32,7 @@ struct Shape {
     payload: u16,
 }
 
-/// A frame of UDP over IP over Ethernet; `number` is the first four bytes of its payload.
+/// Builds a frame of UDP over IP over Ethernet; `number` is in the first four bytes of its payload.
 fn frame(shape: Shape, number: u32) -> Vec<u8> {
     let mut frame = vec![2; 12];
     for _ in 0..shape.tags {
@@ -63,7 +63,7 @@ fn frame(shape: Shape, number: u32) -> Vec<u8> {
     frame
 }
 
-/// The internet checksum (RFC 1071) of a header whose field is counted as it stands.
+/// Returns the internet checksum (RFC 1071) of a header, including its checksum field.
 fn checksum(header: &[u8]) -> u16 {
     let words = header.chunks(2).map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]])));
     let sum: u64 = words.sum();
@@ -71,20 +71,20 @@ fn checksum(header: &[u8]) -> u16 {
     !((((sum - 1) % 0xffff) + 1) as u16)
 }
 
-/// Where the IP header of `frame` begins.
+/// Returns the offset of the IP header of a frame.
 fn ip_at(shape: Shape) -> usize {
     14 + 4 * usize::from(shape.tags)
 }
 
-/// `frame` as it is with congestion experienced: bits set, checksum computed anew over the whole
-/// header.
+/// Returns the frame with CE set and the checksum computed over the whole header.
 fn marked(shape: Shape, number: u32) -> Vec<u8> {
     frame(Shape { ecn: 3, ..shape }, number)
 }
 
-/// Goal: a mark is written into every header that can carry it, with a right checksum, and nothing
-/// else changes. Method: a standing queue of both versions behind no tag, one and two; what the AQM
-/// marks is compared with a frame that is built with the mark, whose checksum is computed anew.
+/// Goal: a mark is written into every header that can carry it, with a correct checksum, and
+/// nothing else changes. Method: a standing queue of both IP versions after zero, one and two tags;
+/// marked frames are compared with a frame built with the mark, whose checksum is computed from
+/// scratch.
 #[test]
 fn a_mark_is_in_the_header_and_the_checksum_is_right() {
     for (v6, tags, ecn) in [false, true]
@@ -114,8 +114,8 @@ fn a_mark_is_in_the_header_and_the_checksum_is_right() {
     }
 }
 
-/// Goal: without the capability a packet is dropped instead, and one that came marked leaves as it
-/// came.
+/// Goal: a packet that is not ECN-capable is dropped instead, and one that arrived with a mark
+/// leaves unchanged.
 #[test]
 fn what_cannot_be_marked_is_dropped_and_what_is_marked_stays() {
     for (ecn, drops) in [(0, true), (3, false)] {
@@ -143,14 +143,14 @@ fn udp(host: u8, port: u8, payload: u16) -> Shape {
     Shape { host, port, ecn: 0, v6: false, tags: 0, payload }
 }
 
-/// The last byte of the source address of an untagged IPv4 frame.
+/// Returns the last byte of the source address of an untagged IPv4 frame.
 fn host_of(frame: &[u8]) -> u8 {
     frame[14 + 15]
 }
 
-/// Goal: when every buffer is taken the host that holds the most gives way, whatever it opens, and
-/// no arrival is refused. Method: one host fills all buffers from many ports; another then sends
-/// one frame a turn.
+/// Goal: when all buffers are in use, a packet is dropped from the host with the longest backlog,
+/// however many flows it opens, and no arrival is rejected. Method: one host fills all buffers from
+/// many ports; another then sends one frame per turn.
 #[test]
 fn when_no_buffer_is_free_the_host_that_holds_the_most_gives_way() {
     let mut memory = StaticFrames::<16, 1_514, 2>::new();
@@ -175,10 +175,10 @@ fn when_no_buffer_is_free_the_host_that_holds_the_most_gives_way() {
     queue.recount().expect("the counters are right");
 }
 
-/// Goal: what SECURITY.md says of short frames: the host that gives way holds about the most bytes,
-/// so a flood of short frames takes most of the buffers, and another host keeps as many bytes as
-/// the flood holds, less the grain and a frame. Method: the flood comes in 20 frames for each long
-/// frame. 16 hosts share 256 buffers of 1,518 bytes, so the grain is 4,096 bytes.
+/// Goal: the statement in SECURITY.md about short frames: packets are dropped from a host with
+/// about the most bytes, so a flood of short frames takes most of the buffers, and another host
+/// keeps as many bytes as the flood, less the grain and a frame. Method: the flood sends 20 frames
+/// for each long frame. 16 hosts share 256 buffers of 1,518 bytes, so the grain is 4,096 bytes.
 #[test]
 fn a_flood_of_short_frames_leaves_another_host_about_as_many_bytes() {
     const GRAIN: u32 = 4_096;
@@ -200,8 +200,7 @@ fn a_flood_of_short_frames_leaves_another_host_about_as_many_bytes() {
     assert!(bytes[2] + GRAIN + 1_514 > bytes[1], "{bytes:?}");
 }
 
-/// Goal: a single buffer works: the frame that the caller was given is free when the caller comes
-/// again.
+/// Goal: a single buffer is sufficient: a popped frame's buffer is free at the caller's next call.
 #[test]
 fn one_buffer_is_enough() {
     let mut memory = StaticFrames::<1, 64, 1>::new();
@@ -220,9 +219,9 @@ fn one_buffer_is_enough() {
     assert_eq!(queue.pop(Nanos(0)), None);
 }
 
-/// Goal: what cannot be queued is refused with the reason and counted, whatever it contains; what
-/// is no IP is queued. Method: lengths around the buffer's, headers cut at every byte, and bytes
-/// that mean nothing.
+/// Goal: a frame that cannot be queued is rejected with the reason and counted, whatever it
+/// contains; frames without IP are queued. Method: lengths around that of the buffer, headers
+/// truncated at every byte, and arbitrary bytes.
 #[test]
 fn malformed_frames_are_queued_or_refused_by_name() {
     let mut memory = StaticFrames::<8, 256, 1>::new();
@@ -250,8 +249,8 @@ fn malformed_frames_are_queued_or_refused_by_name() {
     queue.recount().expect("the counters are right");
 }
 
-/// Goal: on a TUN device there is no Ethernet header. Method: two hosts as packets; both are told
-/// apart, and a mark is where it belongs.
+/// Goal: packets of a TUN device are read without an Ethernet header. Method: packets of two hosts;
+/// they are distinguished, and marks are written at the right offset.
 #[test]
 fn packets_that_begin_with_ip_are_read_as_such() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).raw_ip();
@@ -272,8 +271,8 @@ fn packets_that_begin_with_ip_are_read_as_such() {
     assert_eq!(queue.buffers().1, 1_500);
 }
 
-/// Goal: on the way up hosts are sources, on the way down destinations. Method: one host opens nine
-/// flows, another one; of 20 frames each has ten.
+/// Goal: hosts are sources in upload direction and destinations in download direction. Method: one
+/// host opens nine flows, another one flow; of 20 frames each host receives ten.
 #[test]
 fn hosts_of_the_local_side_share_the_line() {
     let swap = |mut frame: Vec<u8>| {
@@ -300,8 +299,7 @@ fn hosts_of_the_local_side_share_the_line() {
     }
 }
 
-/// Goal: a mark is put into the header of a sender that understands it, and of no other (RFC 3168
-/// §5).
+/// Goal: only ECN-capable headers are marked (RFC 3168 §5).
 #[test]
 fn a_header_without_the_capability_is_not_marked() {
     for (v6, ecn) in [false, true].into_iter().flat_map(|v6| (0..4).map(move |ecn| (v6, ecn))) {
@@ -314,9 +312,10 @@ fn a_header_without_the_capability_is_not_marked() {
     }
 }
 
-/// Goal: the code point is cleared and nothing else but the checksum changes, which is right if it
-/// was right and wrong by as much if it was wrong. Method: every traffic class of both versions
-/// behind no tag, one and two, in 64 headers each; the checksum is computed anew.
+/// Goal: washing clears the code point and changes nothing else but the checksum, which stays
+/// correct if it was correct, and wrong by the same difference if it was wrong. Method: every
+/// traffic class of both IP versions after zero, one and two tags, in 64 headers each; the checksum
+/// is computed from scratch.
 #[test]
 fn a_cleared_code_point_leaves_the_rest_as_it_was() {
     for (class, number) in (0..=255_u8).flat_map(|class| (0..64).map(move |n| (class, n))) {
@@ -332,7 +331,7 @@ fn a_cleared_code_point_leaves_the_rest_as_it_was() {
             bytes[at + 1] = class;
             bytes[at + 10..at + 12].fill(0);
             let sum = checksum(&bytes[at..at + 20]);
-            // A sum of ones' complement, so that what is wrong stays wrong by as much.
+            // Ones' complement addition, so that a wrong sum stays wrong by the same difference.
             let (sum, carry) = sum.overflowing_add(wrong_by);
             let sum = sum + u16::from(carry);
             bytes[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
@@ -343,7 +342,7 @@ fn a_cleared_code_point_leaves_the_rest_as_it_was() {
         let ip = parse::ethernet(&bytes).ip.expect("an IP header");
         assert_eq!(ip.traffic_class, class);
         assert!(clear_dscp(&mut bytes, &ip));
-        // The two zeros of ones' complement are one sum.
+        // The two zeros of ones' complement are equal.
         let zeros = |bytes: &mut [u8]| {
             if !shape.v6 && bytes[at + 10..at + 12] == [0xff; 2] {
                 bytes[at + 10..at + 12].fill(0);
@@ -361,15 +360,15 @@ fn a_cleared_code_point_leaves_the_rest_as_it_was() {
 }
 
 /// Goal: with wash every IP packet leaves without its code point and with its own ECN bits or the
-/// AQM's mark, and what is not IP as it came; the setting holds for what is queued, from one frame
-/// to the next. Method: a standing queue of IPv4, IPv6 and ARP, marked by the AQM; wash is switched
-/// at each third frame.
+/// AQM's mark, and other frames leave unchanged; the setting applies to queued packets from one
+/// frame to the next. Method: a standing queue of IPv4, IPv6 and ARP, marked by the AQM; wash is
+/// toggled at each third frame.
 #[test]
 fn washed_frames_keep_ecn_and_nothing_else_of_their_class() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).l4s(false);
     let mut queue = builder.isolation(Isolation::SrcHost).frames(KEY).expect("a queue");
     let shape = |number: u32| Shape { ecn: 2, v6: number % 3 == 1, ..udp(1, 1, 1_000) };
-    // With a code point in IPv6 too.
+    // Sets a code point in IPv6 too.
     let classed = |mut bytes: Vec<u8>| {
         bytes[14] |= if bytes[14] >> 4 == 6 { 0xb } else { 0 };
         bytes
@@ -387,7 +386,7 @@ fn washed_frames_keep_ecn_and_nothing_else_of_their_class() {
         queue.set_wash(is_on);
         assert_eq!(queue.settings().wash, Some(is_on));
         let now = Nanos::from_millis(50 + 20 * u64::from(turn));
-        // Of ARP, the AQM drops some.
+        // The AQM drops some of the ARP frames.
         let Some(bytes) = queue.pop(now) else { break };
         let mut bytes = bytes.to_vec();
         let parsed = parse::ethernet(&bytes);
@@ -420,8 +419,8 @@ fn washed_frames_keep_ecn_and_nothing_else_of_their_class() {
     queue.recount().expect("the counters are right");
 }
 
-/// Goal: a frame that the limits can never take is refused before another gives way for its buffer.
-/// Method: all buffers are taken, and the limit in bytes is below the length of the arrival.
+/// Goal: a frame that exceeds the limits is rejected before another is dropped for its buffer.
+/// Method: all buffers are in use, and the limit in bytes is below the length of the arrival.
 #[test]
 fn a_frame_that_never_fits_costs_no_other_its_buffer() {
     let mut memory = StaticFrames::<4, 1_514, 1>::new();
@@ -442,8 +441,9 @@ fn labels(flow: u32, host: u32) -> Labels {
     Labels { flow: mix(flow + 1), src_host: mix(host + 1), dst_host: mix(0) }
 }
 
-/// Goal: by descriptor, hosts are isolated both ways in, books hold, and limits follow the rate
-/// upwards only. Method: two hosts, one with nine flows; each has half of the line.
+/// Goal: by descriptor, hosts are isolated by both enqueue methods, the counters are correct, and
+/// limits increase with the rate but never decrease. Method: two hosts, one with nine flows; each
+/// receives half of the link.
 #[test]
 fn by_descriptor_hosts_share_the_line_and_limits_follow_the_rate() {
     let mut queue: DescriptorQueue =
@@ -534,7 +534,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     assert_eq!(LinkLayer::default(), LinkLayer::Ethernet);
 }
 
-/// Lines as rustfmt writes them, without imports, comments and what is blank.
+/// Counts lines as rustfmt formats them, without imports, comments and blank lines.
 fn lines(program: &str) -> usize {
     let counts = |line: &&str| {
         let line = line.trim();
@@ -544,7 +544,7 @@ fn lines(program: &str) -> usize {
 }
 
 /// Goal: a newcomer gets a queue in eight lines on a PC, and in fifteen with static memory on a
-/// Cortex-M. Method: the programs that are run elsewhere are counted.
+/// Cortex-M. Method: count the lines of the programs, which run elsewhere.
 #[test]
 fn eight_lines_on_a_pc_and_fifteen_on_a_cortex_m() {
     let program = include_str!("../../examples/smart_queue.rs");

@@ -1,5 +1,5 @@
-//! Statistics of a whole queue: what is walked agrees with a naive tally, nothing is disturbed, and
-//! the JSON is the one that the guide shows.
+//! Statistics of a whole queue: they agree with a naive tally, reading them has no effect, and the
+//! JSON is the one in the guide.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use freeboard::{
     AqmKind, DescriptorQueue, FlowTotals, HostStatistics, InTin, Isolation, SmartQueue, TinMode,
 };
 
-/// A packet that is queued, as the naive tally has it.
+/// A queued packet in the naive tally.
 #[derive(Clone, Copy)]
 struct Queued {
     flow: u32,
@@ -24,12 +24,12 @@ struct Queued {
 }
 
 fn labels_of(queued: &Queued) -> InTin<Labels> {
-    // No label is the number of a queue.
+    // No label equals the number of a queue.
     let [flow, src_host, dst_host] = [queued.flow, queued.host, queued.peer].map(|n| mix(n + 1));
     InTin { labels: Labels { flow, src_host, dst_host }, tin: queued.tin }
 }
 
-/// What of the queued packets agree on `key`: how many, how many bytes, and since when the oldest.
+/// Groups the queued packets by `key`: packets, bytes, and arrival time of the oldest.
 fn tally<K: Ord>(
     queued: &BTreeMap<u32, Queued>,
     key: impl Fn(&Queued) -> K,
@@ -44,7 +44,7 @@ fn tally<K: Ord>(
     all
 }
 
-/// A wait as the queue knows it: in ticks of 2^10 ns.
+/// Returns a wait in the queue's resolution, ticks of 2^10 ns.
 fn ticks(now: Nanos, came: Nanos) -> Nanos {
     Nanos(((now.0 >> 10) - (came.0 >> 10)) << 10)
 }
@@ -55,7 +55,7 @@ fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
     all
 }
 
-/// How many flows have packets queued.
+/// Returns the number of backlogged flows.
 fn flows_of(queued: &BTreeMap<u32, Queued>) -> u32 {
     tally(queued, |packet| (packet.tin, packet.flow)).len() as u32
 }
@@ -99,9 +99,9 @@ fn compare(queue: &DescriptorQueue, queued: &BTreeMap<u32, Queued>, now: Nanos) 
     }
 }
 
-/// Goal: what is said of flows and hosts is what is queued, and asking changes nothing. Method:
-/// histories of arrivals and departures in two isolations; a mirror of what is queued; a second
-/// queue with the same history that is not asked.
+/// Goal: the statistics of flows and hosts describe the queued packets, and reading them changes
+/// nothing. Method: sequences of arrivals and departures in two isolation modes; a mirror of the
+/// queued packets; a second queue with the same operations whose statistics are not read.
 #[test]
 fn flows_and_hosts_are_those_of_a_naive_tally() {
     for (isolation, mode) in [
@@ -161,7 +161,7 @@ fn flows_and_hosts_are_those_of_a_naive_tally() {
         assert!(delays.count() > effort(200, 500), "{}", delays.count());
         let all = queue.statistics().activations;
         assert_eq!([all.flows, all.source_hosts, all.destination_hosts], activations);
-        // One that comes back where another was meanwhile is new once more.
+        // A flow or host that returns after another used its entry counts as new again.
         let tins = u64::from(mode.plan().count());
         let new = [all.new_flows, all.new_source_hosts, all.new_destination_hosts];
         let least = [12 * tins, 4, activations[2].min(4)];
@@ -184,8 +184,8 @@ fn flows_and_hosts_are_those_of_a_naive_tally() {
     }
 }
 
-/// Goal: a flow that came lately is sparse; one that has used up a turn and stands is not, until it
-/// has been idle. Method: in each isolation a flow with 20 packets, and one beside it that comes
+/// Goal: a new flow is sparse; one that has used up a turn and stays backlogged is not, until it
+/// has been idle. Method: in each isolation mode a flow with 20 packets, and another that arrives
 /// when the first has sent 4; each is its own host.
 #[test]
 fn a_flow_that_stands_is_bulk() {
@@ -215,9 +215,9 @@ fn a_flow_that_stands_is_bulk() {
     }
 }
 
-/// Goal: a flow that overflows its queue and does not react is told, and one beside it is not.
-/// Method: with COBALT, packets of a flow that come twice as fast as they leave, into a small
-/// queue, and those of another flow that never wait for long; with another AQM none is told.
+/// Goal: an unresponsive flow that overflows its queue is reported, and another one is not. Method:
+/// with COBALT, packets of a flow that arrive twice as fast as they leave, into a small queue, and
+/// those of another flow that never wait for long; with another AQM none is reported.
 #[test]
 fn a_flow_that_does_not_react_is_told() {
     for (aqm, expected) in [(AqmKind::Cobalt, 1), (AqmKind::CoDel, 0), (AqmKind::None, 0)] {
@@ -246,7 +246,7 @@ fn a_flow_that_does_not_react_is_told() {
     }
 }
 
-/// Goal: too few places leave out entries, and nothing else.
+/// Goal: with too few output entries some are left out, and nothing else happens.
 #[test]
 fn few_places_are_enough_for_few_entries() {
     let mut queue = SmartQueue::upload(Rate::UNLIMITED).tables(64, 64).descriptors().unwrap();
@@ -275,7 +275,7 @@ fn the_json_is_that_of_the_guide() {
     let mut delays = DelayHistogram::new();
     let drops = &mut |_: Packet, _: DropReason| {};
     for (handle, host) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
-        // No label is the number of a queue.
+        // No label equals the number of a queue.
         let label = |number: u32| 1 << 31 | number;
         let labels = Labels { flow: label(host), src_host: label(host), dst_host: label(3) };
         queue.enqueue(Nanos(0), &labels, Packet::new(handle, 1_000), drops).unwrap();

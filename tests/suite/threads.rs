@@ -13,7 +13,7 @@ use freeboard::{
 
 fn is_send_and_sync<T: Send + Sync>() {}
 
-/// Goal: what the docs say of threads holds; that this compiles is the test.
+/// Goal: the statements about threads in the documentation hold; compiling this is the test.
 #[test]
 fn queues_may_move_between_threads() {
     is_send_and_sync::<FrameQueue>();

@@ -1,5 +1,5 @@
-//! Tins: their rates, quanta and code points, and targets and intervals of an AQM by rate, against
-//! what a deployed shaper sets.
+//! Tins: their rates, quanta and code points, and AQM targets and intervals by rate, compared with
+//! those of a deployed shaper.
 
 use freeboard::sched_core::{Cobalt, CobaltState, Nanos};
 use freeboard::shaper::Rate;
@@ -7,16 +7,16 @@ use freeboard::{
     Dscp, QueueSettings, Rtt, Tin as PlannedTin, TinMode, TinName, TinPlan, TinPlanError, TinShare,
 };
 
-/// Bytes of the longest packet that the table is for: an Ethernet frame.
+/// Longest packet in the table in bytes: an Ethernet frame.
 const MTU: u32 = 1_514;
 
 /// A tin of a mode at a bandwidth.
 struct Tin {
     line: &'static str,
     mode: TinMode,
-    /// Of the line.
+    /// Rate of the link.
     bandwidth: Rate,
-    /// As `tc` shows it.
+    /// Position in the output of `tc`.
     shown: usize,
     rtt: Rtt,
     threshold: u64,
@@ -26,8 +26,8 @@ struct Tin {
     interval_us: u64,
 }
 
-/// `golden/tins.tsv` holds what Linux 6.1's CAKE sets for each tin of five modes at ten bandwidths
-/// and round-trip times.
+/// Reads `golden/tins.tsv`, the parameters that Linux 6.1's CAKE sets for each tin of five modes at
+/// ten bandwidths and round-trip times.
 fn tins() -> Vec<Tin> {
     let table = include_str!("../golden/tins.tsv");
     let lines = table.lines().filter(|line| !line.starts_with('#')).skip(1);
@@ -54,7 +54,7 @@ fn micros(time: Nanos) -> u64 {
     time.0 / 1_000
 }
 
-/// Goal: COBALT for a rate has the target and the interval of CAKE, to the microsecond, in every
+/// Goal: for a rate, COBALT has the target and the interval of CAKE, to the microsecond, in every
 /// line of the table.
 #[test]
 fn cobalt_has_the_target_and_the_interval_of_every_recorded_tin() {
@@ -68,9 +68,9 @@ fn cobalt_has_the_target_and_the_interval_of_every_recorded_tin() {
     }
 }
 
-/// Goal: CoDel for a rate departs from the table by its one rule, two packets in place of one and a
-/// half: where that raises the target, it is at most four thirds of the recorded one, and the
-/// interval grows by as much.
+/// Goal: CoDel departs from the table only by its rule of two packets instead of one and a half:
+/// where that raises the target, it is at most four thirds of the recorded one, and the interval
+/// grows by the same amount.
 #[test]
 fn codel_departs_from_the_recorded_tins_by_its_two_packets_alone() {
     let mut as_recorded = 0;
@@ -93,7 +93,7 @@ fn codel_departs_from_the_recorded_tins_by_its_two_packets_alone() {
     assert_eq!(as_recorded, 132, "of 240");
 }
 
-/// Goal: a line that stands still or has no limit has parameters in range, and COBALT takes them.
+/// Goal: a stopped or unlimited link has parameters in range, and COBALT accepts them.
 #[test]
 fn the_ends_of_the_rates_are_in_range() {
     for (rate, longest) in [(Rate::UNLIMITED, 0), (Rate::STOPPED, (1 << 33) - 1)] {
@@ -106,8 +106,8 @@ fn the_ends_of_the_rates_are_in_range() {
     }
 }
 
-/// Goal: each tin of each mode has the recorded rate and quantum to the byte, and from its rate the
-/// recorded target and interval.
+/// Goal: each tin of each mode has the recorded rate and quantum to the byte, and the recorded
+/// target and interval for its rate.
 #[test]
 fn plans_have_the_rates_the_quanta_and_the_delays_of_every_recorded_tin() {
     for tin in tins() {
@@ -121,7 +121,7 @@ fn plans_have_the_rates_the_quanta_and_the_delays_of_every_recorded_tin() {
     }
 }
 
-/// Goal: in each mode each code point goes to the recorded tin, and there are as many tins.
+/// Goal: in each mode each code point goes to the recorded tin, and the number of tins is equal.
 /// `golden/dscp_to_tin.tsv` was read from the counters of Linux 6.1's CAKE.
 #[test]
 fn every_code_point_goes_to_the_recorded_tin() {
@@ -141,9 +141,9 @@ fn every_code_point_goes_to_the_recorded_tin() {
     assert_eq!(modes, TinMode::ALL.len());
 }
 
-/// Goal: lower effort is below the default wherever there are tins for it, and non-queue-building
-/// is where the default is (RFC 8622, RFC 9956), but by precedence, which knows the upper three
-/// bits alone.
+/// Goal: lower effort is below the default if the mode has a tin for it, and non-queue-building is
+/// in the default tin (RFC 8622, RFC 9956). The exception is precedence, which uses only the upper
+/// three bits.
 #[test]
 fn lower_effort_is_lower_and_nqb_is_no_better_than_the_default() {
     for (mode, le, nqb) in [
@@ -165,8 +165,8 @@ fn lower_effort_is_lower_and_nqb_is_no_better_than_the_default() {
     }
 }
 
-/// Goal: a mark names a tin as `tc` numbers them, from 1 on; 0 and numbers beyond leave the packet
-/// to its code point.
+/// Goal: a mark selects a tin by the numbers of `tc`, from 1 on; with 0 and numbers out of range
+/// the code point decides.
 #[test]
 fn a_mark_goes_before_the_code_point() {
     for &mode in TinMode::ALL {
@@ -191,7 +191,7 @@ fn planned(name: &str, share: &str) -> PlannedTin {
     PlannedTin::new(TinName::new(name).unwrap(), share.parse().unwrap())
 }
 
-/// Goal: each fault of a plan is named, and what is just in range is accepted.
+/// Goal: each error in a plan is named, and values at the limits are accepted.
 #[test]
 fn a_faulty_plan_is_refused_with_what_is_accepted() {
     let share = |parts, whole| Err(TinPlanError::Share { parts, whole });
@@ -262,8 +262,8 @@ fn a_faulty_plan_is_refused_with_what_is_accepted() {
     assert_eq!(other.with_default("bulk"), Err(TinPlanError::TwoDefaults));
 }
 
-/// Goal: another default takes the code points that were in the default tin, but those that were
-/// put there by name, whatever the order of the two.
+/// Goal: changing the default tin moves the code points that were in the previous default tin,
+/// except for those assigned by name, whatever the order of the two.
 #[test]
 fn another_default_takes_what_no_list_names() {
     let plan = TinMode::Diffserv4.plan();
@@ -281,9 +281,9 @@ fn another_default_takes_what_no_list_names() {
     assert_eq!(before.default_tin(), 1);
 }
 
-/// Goal: what tins are promised adds up to the line at most, and every tin of a plan with names is
-/// promised something on a line that is not slow; stopped and unlimited lines have rates that an
-/// AQM takes.
+/// Goal: the guarantees of tins add up to at most the link's rate, and every tin of a plan with
+/// names has one on a link that is not slow; stopped and unlimited links have rates that an AQM
+/// accepts.
 #[test]
 fn promises_fit_the_line() {
     let named = TinPlan::new(&[planned("rest", "1"), planned("a", "2/3"), planned("b", "33%")]);
@@ -312,8 +312,8 @@ fn promises_fit_the_line() {
     }
 }
 
-/// Goal: every code point is read back from what is written of it, in any case, and nothing else is
-/// read.
+/// Goal: every code point reads back from all its printed forms, regardless of case, and nothing
+/// else is accepted.
 #[test]
 fn code_points_are_read_back() {
     for dscp in Dscp::all() {
@@ -332,9 +332,8 @@ fn code_points_are_read_back() {
     }
 }
 
-/// Goal: a tin of CAKE's in a plan of the caller's has the same share again when its plan is
-/// printed and read, rounding included. Method: each tin of every mode above one that has all of
-/// the line.
+/// Goal: a tin of a CAKE mode in a custom plan keeps its share when its plan is printed and read,
+/// including rounding. Method: each tin of every mode above one with a share of 1.
 #[test]
 fn a_tin_of_a_mode_is_read_back_in_another_plan() {
     for &mode in TinMode::ALL {
@@ -352,8 +351,8 @@ fn a_tin_of_a_mode_is_read_back_in_another_plan() {
     }
 }
 
-/// Goal: the page says where each code point goes. Method: the rows of its table against the plans;
-/// what it does not name is in the tin of the last row.
+/// Goal: the documentation lists the tin of each code point correctly. Method: the rows of its
+/// table compared with the plans; code points not named are in the tin of the last row.
 #[test]
 fn the_page_of_tins_says_where_each_code_point_goes() {
     let page = include_str!("../../docs/tables/code-points.md");
@@ -392,7 +391,7 @@ fn the_page_of_tins_says_where_each_code_point_goes() {
         let row = page.lines().find(|line| line.starts_with(&format!("| `{mode}` |")));
         let row = row.unwrap_or_else(|| panic!("{mode} has no row"));
         let names = plan.tins().iter().map(|tin| tin.name().to_string());
-        // Of eight tins the first and the last are named.
+        // With eight tins, only the first and the last are named.
         let is_named = |(at, _): &(usize, String)| plan.count() < 8 || at % 7 == 0;
         for (_, name) in names.enumerate().filter(is_named) {
             assert!(row.contains(&format!("`{name}`")), "{mode}: {name}");

@@ -1,4 +1,4 @@
-//! `freeboard` without its default features: what is left out is refused, and the rest works.
+//! `freeboard` without its default features: parts left out are rejected, and the rest works.
 #![cfg(test)]
 
 use freeboard::sched_core::Nanos;
@@ -21,8 +21,8 @@ const LEFT_OUT: [&str; 10] = [
     "diffserv8",
 ];
 
-/// Goal: a word of a part that is left out is an error where it stands, and says nothing of the
-/// link.
+/// Goal: a keyword of a part that is left out is an error at its position, and is not taken as a
+/// keyword for framing.
 #[test]
 fn words_of_parts_that_are_left_out_are_refused() {
     for word in LEFT_OUT {
@@ -37,7 +37,7 @@ fn words_of_parts_that_are_left_out_are_refused() {
     assert_eq!(TinPlan::new(&two), Err(TinPlanError::Tins { given: 2 }));
 }
 
-/// Goal: a queue with every other setting sends what it takes, and says its settings.
+/// Goal: a queue with every other setting sends what it accepts, and prints its settings.
 #[test]
 fn a_queue_without_parts_works() {
     let words = "besteffort map EF best-effort hosts-across-tins no-ack-filter codel l4s ingress";

@@ -1,16 +1,15 @@
-//! The public items of the library crates against a recorded baseline.
+//! Compares the public items of the library crates with a recorded baseline.
 //!
-//! One file a crate in `docs/api`, as `cargo public-api` lists them. A change of the public
-//! interface is a change of these files, which a reviewer sees: `cargo xtask api --renew` writes
-//! them anew.
+//! The baseline is one file per crate in `docs/api`, in the format of `cargo public-api`. A change
+//! of the public interface changes these files and so shows in the review. `cargo xtask api
+//! --renew` rewrites them.
 
 use std::path::PathBuf;
 
 use crate::publish::{rustup, skip};
 use crate::run::{output, root};
 
-/// Each library crate with the features that its baseline has: all but `steps`, which is for the
-/// project.
+/// The library crates and the features of their baselines: all but `steps`, which is internal.
 const CRATES: [(&str, &[&str]); 4] = [
     ("sched-core", &["--features", "defmt,serde"]),
     ("flowhash", &["--all-features"]),
@@ -21,7 +20,7 @@ const CRATES: [(&str, &[&str]); 4] = [
 const INSTALL: &str =
     "rustup toolchain install nightly --profile minimal && cargo install --locked cargo-public-api";
 
-/// Compares, or with `renew` writes, the baseline.
+/// Compares the public items with the baseline, or rewrites the baseline if `renew` is set.
 pub(crate) fn run(renew: bool) -> Result<(), String> {
     let step = "public items against docs/api";
     let tool = rustup("nightly", "cargo").args(["public-api", "--version"]).output();
@@ -45,7 +44,7 @@ pub(crate) fn run(renew: bool) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{step}: {} lines differ\n{}\nIf this is meant: `cargo xtask api --renew`, and a line in CHANGELOG.md",
+        "{step}: {} lines differ\n{}\nIf the change is intended, run `cargo xtask api --renew` and add a line to CHANGELOG.md",
         changed.len(),
         changed.join("\n")
     ))
@@ -55,7 +54,7 @@ fn baseline(package: &str) -> PathBuf {
     root().join("docs/api").join(format!("{package}.txt"))
 }
 
-/// The public items of a crate, one a line, without those of blanket, automatic and derived traits.
+/// Returns the public items of a crate, one per line, without blanket, auto and derived traits.
 fn items(package: &str, features: &[&str]) -> Result<String, String> {
     let mut list = rustup("nightly", "cargo");
     list.args(["public-api", "-sss", "--color", "never", "--package", package]);
@@ -63,7 +62,7 @@ fn items(package: &str, features: &[&str]) -> Result<String, String> {
     output(&format!("public items of {package}"), &mut list)
 }
 
-/// What only one of the two lists has: `-` was there before, `+` is new. Both are sorted alike.
+/// Returns the lines that are in one list only: `-` was removed, `+` was added.
 fn differences<'a>(before: &'a str, now: &'a str) -> impl Iterator<Item = String> + 'a {
     let gone = before.lines().filter(|line| !now.lines().any(|other| other == *line));
     let new = now.lines().filter(|line| !before.lines().any(|other| other == *line));

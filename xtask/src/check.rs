@@ -10,11 +10,11 @@ use crate::{
 /// What [`run`] does besides its usual steps.
 #[derive(clap::Args)]
 pub(crate) struct Extent {
-    /// Leaves out the tests, for CI, which has run them.
+    /// Skip the tests, for CI, where they have run already
     #[arg(long)]
     without_tests: bool,
-    /// Runs random and exhaustive tests at full depth, then the searches and each fuzz target for
-    /// longer: about an hour and a half.
+    /// Run random and exhaustive tests at full depth, then the searches and each fuzz target for
+    /// longer: about an hour and a half
     #[arg(long, conflicts_with = "without_tests")]
     long: bool,
 }

@@ -1,10 +1,10 @@
-//! The page of every main type and trait has an example.
+//! Checks that the documentation of every main type and trait has an example.
 
 use std::path::Path;
 
 use crate::run::root;
 
-/// The types and traits a user begins with, by the folder of their crate's sources.
+/// The types and traits that users meet first, by the source folder of their crate.
 const MAIN: [(&str, &[&str]); 4] = [
     (
         "crates/sched-core/src",
@@ -71,7 +71,7 @@ const MAIN: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// Searches the documentation of every main type.
+/// Fails unless every type in [`MAIN`] has an example in its documentation.
 pub(crate) fn run() -> Result<(), String> {
     eprintln!("xtask: examples of the main types");
     let mut missing = Vec::new();
@@ -89,7 +89,7 @@ pub(crate) fn run() -> Result<(), String> {
     if missing.is_empty() { Ok(()) } else { Err(missing.join("\n")) }
 }
 
-/// The Rust sources in `folder` and below.
+/// Appends the Rust sources in `folder` and below to `sources`.
 fn read(folder: &Path, sources: &mut Vec<String>) -> Result<(), String> {
     let error = |error| format!("{}: {error}", folder.display());
     for entry in std::fs::read_dir(folder).map_err(error)? {
@@ -103,12 +103,12 @@ fn read(folder: &Path, sources: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// The lines of documentation above the public type `name`, if it is declared here.
+/// Returns the lines of documentation of the public type `name` if `source` declares it.
 fn documentation(source: &str, name: &str) -> Option<Vec<String>> {
     let lines: Vec<&str> = source.lines().collect();
     let declared = lines.iter().position(|line| {
         ["pub struct ", "pub enum ", "pub trait "].iter().any(|start| {
-            // In a macro the declaration is indented.
+            // A declaration inside a macro is indented.
             let rest = line.trim_start().strip_prefix(start);
             let rest = rest.and_then(|rest| rest.strip_prefix(name));
             rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
@@ -123,7 +123,7 @@ fn documentation(source: &str, name: &str) -> Option<Vec<String>> {
     Some(text.map(|line| line.trim().to_owned()).collect())
 }
 
-/// Whether a block of code that the tests run is among the lines.
+/// Returns true if the documentation contains a code block that is compiled and run as a test.
 fn has_example(documentation: &[String]) -> bool {
     let fences = documentation.iter().filter(|line| line.starts_with("```"));
     fences.step_by(2).any(|opening| opening == "```" || opening == "```rust")
@@ -133,7 +133,7 @@ fn has_example(documentation: &[String]) -> bool {
 mod tests {
     use super::{documentation, has_example};
 
-    /// Whether the type `T` of this source has an example.
+    /// Returns true if the type `T` in this source has an example, `None` if there is no such type.
     fn example(source: &str) -> Option<bool> {
         documentation(source, "T").map(|lines| has_example(&lines))
     }

@@ -1,4 +1,4 @@
-//! Every fuzz target for a while, on nightly.
+//! Runs every fuzz target for a given time, on nightly.
 
 use core::time::Duration;
 use std::process::Command;
@@ -23,11 +23,12 @@ pub(crate) fn run(seconds: u32) -> Result<(), String> {
     let targets = output("fuzz targets", fuzz().arg("list"))?;
     let count = targets.lines().count() as u64;
     for (done, target) in (0..).zip(targets.lines()) {
-        // libFuzzer writes to the first folder only: the corpus in the tree is chosen by hand.
+        // libFuzzer writes new inputs to the first folder only; the committed corpus is curated
+        // manually.
         let found = root().join("fuzz/target/corpus").join(target);
         std::fs::create_dir_all(&found).map_err(|error| format!("{}: {error}", found.display()))?;
-        // Without unsafe code there is nothing for a sanitizer to find, and fuzzing is thrice as
-        // fast.
+        // The crates have no unsafe code, so a sanitizer finds nothing; without one, fuzzing is
+        // three times as fast.
         let mut command = fuzz();
         command.args(["run", "--sanitizer", "none", target]).arg(found);
         command

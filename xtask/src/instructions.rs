@@ -1,12 +1,13 @@
-//! Instructions per packet, counted by callgrind: the figure that repeats on any machine.
+//! Counts instructions per packet with callgrind; the figure is reproducible on any machine.
 //!
-//! The bench `instructions` is run twice with different numbers of pairs; the difference of the
-//! instructions over the difference of the pairs is the cost of a pair, start-up excluded. `null`
-//! is the empty harness, subtracted for the net figure; of the rows that end in `_burst`,
-//! `null_burst` is. In OVERLOAD a pair is a packet that is offered, in the mixes one that leaves.
-//! Lines with `#` give the most over the least net figure from 64 flows on: how flat it is. The
-//! mixes have flows of their own; their lines end with mean and 99th percentile of what packets
-//! of sparse flows waited, in microseconds of virtual time.
+//! The bench `instructions` runs twice with different numbers of pairs (one enqueue and one
+//! dequeue). The difference in instructions divided by the difference in pairs is the cost of a
+//! pair, without start-up. The net figure subtracts the empty harness: `null`, or `null_burst` for
+//! rows that end in `_burst`. In OVERLOAD a pair is one offered packet; in the mixes it is one
+//! packet sent. Lines with `#` give the ratio of the highest to the lowest net figure from 64 flows
+//! on, a measure of how flat the cost is. The mixes have their own numbers of flows; their lines
+//! end with the mean and the 99th percentile of the queueing delay of sparse flows, in microseconds
+//! of virtual time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,24 +18,24 @@ use crate::run::{cargo, has, output, root};
 const WORKLOADS: [&str; 7] = ["FULL", "SMALL", "OVERLOAD", "MIX60", "MIX90", "MIX100", "ISP"];
 const FLOWS: [usize; 5] = [1, 32, 64, 1_024, 4_096];
 
-/// The mixes and how many flows they have: `benches/workload/mix.rs`.
+/// The mixes and their numbers of flows, as in `benches/workload/mix.rs`.
 const MIXES: [(&str, usize); 4] = [("MIX60", 220), ("MIX90", 220), ("MIX100", 220), ("ISP", 4_200)];
-/// Pairs of the shorter of two runs of a mix.
+/// Pairs in the shorter of the two runs of a mix.
 const PAIRS_OF_MIX: usize = 100_000;
 
-/// What is counted.
+/// Arguments of `cargo xtask instructions`.
 #[derive(clap::Args)]
 pub(crate) struct Asked {
-    /// Names of rows; all that are recorded, if none is given.
+    /// Names of rows to count; by default all recorded rows
     names: Vec<String>,
-    /// Numbers of flows, separated by commas; the mixes have their own.
+    /// Numbers of flows, separated by commas; the mixes use their own
     #[arg(long, value_delimiter = ',', default_values_t = FLOWS)]
     flows: Vec<usize>,
-    /// FULL, SMALL, OVERLOAD, MIX60, MIX90, MIX100 or ISP, separated by commas.
+    /// Workloads, separated by commas
     #[arg(long, value_delimiter = ',', default_values = WORKLOADS, value_parser = WORKLOADS)]
     workloads: Vec<String>,
-    /// The most pairs of the shorter of two runs, which has 20 a flow, and 20,000 at least. With
-    /// many flows fewer are faster.
+    /// Upper limit for the pairs in the shorter of two runs, otherwise 20 per flow and at least
+    /// 20,000; a lower limit saves time with many flows
     #[arg(long, default_value_t = usize::MAX)]
     most_pairs: usize,
 }
@@ -64,7 +65,7 @@ pub(crate) fn run(asked: &Asked) -> Result<(), String> {
                     let many = run(2 * pairs);
                     (few.join(), many)
                 });
-                let (few, _) = few.map_err(|_| "a run of valgrind was not awaited")??;
+                let (few, _) = few.map_err(|_| "a thread that runs valgrind panicked")??;
                 let (many, waits) = many?;
                 let gross = per_pair(few, many);
                 match *name {
@@ -95,9 +96,9 @@ pub(crate) fn run(asked: &Asked) -> Result<(), String> {
     Ok(())
 }
 
-/// The rows that are counted in `workload`, the floors first: those in `asked`, or all that the
-/// bench says it knows. OVERLOAD has none of a lookup alone, which has no buffer that could be
-/// full, and the mixes have rows of their own.
+/// Returns the rows to count in `workload`, the empty harnesses first: those in `asked`, or all
+/// that the bench lists. OVERLOAD excludes the lookups, which have no buffer to overflow; the mixes
+/// have their own list of rows.
 fn rows<'a>(known: &'a str, asked: &'a [String], workload: &str) -> Vec<&'a str> {
     let is_mix = is_mix(workload);
     let floors: &[&str] = if is_mix { &["null"] } else { &["null", "null_burst"] };
@@ -118,13 +119,13 @@ fn is_mix(workload: &str) -> bool {
     MIXES.iter().any(|&(name, _)| name == workload)
 }
 
-/// The numbers of flows for which `workload` is counted.
+/// Returns the numbers of flows to count `workload` with.
 fn flows_of(workload: &str, asked: &[usize]) -> Vec<usize> {
     let of_mix = MIXES.iter().find(|&&(name, _)| name == workload);
     of_mix.map_or_else(|| asked.to_vec(), |&(_, flows)| vec![flows])
 }
 
-/// The pairs of the shorter of two runs.
+/// Returns the number of pairs in the shorter of the two runs.
 fn pairs_of(workload: &str, flows: usize) -> usize {
     if is_mix(workload) { PAIRS_OF_MIX } else { 20 * flows.max(1_000) }
 }
@@ -133,10 +134,10 @@ pub(crate) fn need_valgrind() -> Result<(), String> {
     if has("valgrind") {
         return Ok(());
     }
-    Err("valgrind is missing: its callgrind counts the instructions".into())
+    Err("valgrind is not installed (needed to count instructions)".into())
 }
 
-/// Builds the bench `name`; returns where it is.
+/// Builds the bench `name` and returns the path of its executable.
 pub(crate) fn build(name: &str) -> Result<PathBuf, String> {
     let mut build = cargo(".");
     build.args(["bench", "--no-run", "--bench", name, "--message-format=json"]);
@@ -148,20 +149,20 @@ pub(crate) fn build(name: &str) -> Result<PathBuf, String> {
     path.map(PathBuf::from).ok_or_else(|| "cargo did not name the bench it built".into())
 }
 
-/// The pairs run and the instructions executed.
+/// Pairs run and instructions executed in one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     pairs: u64,
     instructions: u64,
 }
 
-/// The instructions of a pair, from two runs that differ in nothing but the pairs.
+/// Returns the instructions per pair, from two runs that differ only in the number of pairs.
 pub(crate) fn per_pair(few: Counted, many: Counted) -> f64 {
     (many.instructions - few.instructions) as f64 / (many.pairs - few.pairs) as f64
 }
 
-/// Runs `bench` under callgrind. It says how many pairs it has run; what else it says is returned,
-/// with a tab before each word.
+/// Runs `bench` under callgrind. Returns the pairs it reports and the instructions counted, and the
+/// rest of its output with a tab before each word.
 pub(crate) fn count(bench: &Path, arguments: &[&str]) -> Result<(Counted, String), String> {
     let folder = root().join("target");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -1,6 +1,4 @@
-//! The project's own commands.
-//!
-//! `cargo xtask --help` names them.
+//! The project's development commands, listed by `cargo xtask --help`.
 
 mod api;
 mod check;
@@ -25,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The project's own commands.
+/// Development commands of the project
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 80)]
 struct CommandLine {
@@ -35,53 +33,53 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs everything a change must pass.
+    /// Run every check that a change must pass
     Check(check::Extent),
-    /// Format, documents, lints and the library's unit tests: the edit loop, in a minute or so.
+    /// Check format, documents, lints and the library's unit tests: for the edit loop
     Quick,
-    /// Checks links, the budgets of words, and programs of the documents.
+    /// Check links, anchors, word budgets and programs of the documents
     Documents,
-    /// Checks that subjects of commits have at most 72 characters.
+    /// Check that subjects of commits have at most 72 characters
     Commits,
-    /// No panic can be reached on the bare-metal targets.
+    /// Check that no panic is reachable on the bare-metal targets
     PanicFree,
-    /// The queue of fifteen lines runs on a Cortex-M4.
+    /// Run the fifteen-line smart queue on a Cortex-M4 and compare its sizes with the guide
     SmartQueue,
-    /// Each part of the library takes the flash and the RAM that the guide says.
+    /// Compare the flash and RAM of each part of the library with the guide
     Sizes {
-        /// Writes the sizes to the guide.
+        /// Write the measured sizes to the guide
         #[arg(long)]
         renew: bool,
     },
-    /// A Cortex-M4 and this machine produce the same traces.
+    /// Check that a Cortex-M4 and this machine produce the same trace
     Trace,
-    /// Instructions per packet, counted by callgrind, as TSV.
+    /// Count instructions per packet with callgrind and print them as TSV
     Instructions(instructions::Asked),
-    /// Instructions per packet in the environment of QFQ Fig. 8.
+    /// Count instructions per packet in the environment of QFQ Fig. 8
     Paper,
-    /// Licences, duplicates, sources and known weaknesses of the dependencies; needs cargo-deny.
+    /// Check licences, duplicates, sources and advisories of dependencies; needs cargo-deny
     Deny,
-    /// The public items against the baseline in docs/api; needs nightly and cargo-public-api.
+    /// Compare the public items with the baseline in docs/api; needs nightly and cargo-public-api
     Api {
-        /// Writes the baseline anew.
+        /// Rewrite the baseline
         #[arg(long)]
         renew: bool,
     },
-    /// The page of every main type has an example.
+    /// Check that every main type has an example in its documentation
     Examples,
-    /// Packages, the oldest compiler, `defmt`: what `check` does before a release.
+    /// Check packages, the oldest supported compiler and `defmt`; also part of `check`
     Publish,
-    /// Every fuzz target for a while; needs nightly and cargo-fuzz.
+    /// Run every fuzz target; needs nightly and cargo-fuzz
     Fuzz {
-        /// How long each target runs, in seconds, 1 to 86400.
+        /// Run time of each target in seconds, 1 to 86400
         #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
         seconds: u32,
     },
-    /// Tries to exceed the proven bounds.
+    /// Search for sequences of operations that exceed the proven bounds
     SearchBounds(search::Search),
-    /// Looks for the call that does most, in turns of loops.
+    /// Search for the call with the most loop iterations
     SearchCost(search::Search),
-    /// Looks for the call that takes most instructions; needs valgrind.
+    /// Search for the call that takes the most instructions; needs valgrind
     SearchInstructions(search::Search),
 }
 

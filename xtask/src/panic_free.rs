@@ -1,13 +1,13 @@
-//! The link check: no panic can be reached in the `no_std` crates.
+//! Checks at link time that no panic is reachable in the `no_std` crates.
 //!
-//! `firmware/panic-free` exports every public operation; its panic handler calls a function that
-//! does not exist. Where the compiler proves that nothing panics, the handler is gone from the
-//! library and so is the undefined symbol. A build with one unchecked index shows that the check
-//! can fail. A library without the disciplines has no panic either, so a function of each list of
-//! the catalogue has to be in it.
+//! `firmware/panic-free` exports every public operation, and its panic handler calls a function
+//! that does not exist. Where the compiler proves that nothing panics, it removes the handler and
+//! with it the undefined symbol. A build with one unchecked index proves that the check can fail. A
+//! library without the disciplines would have no panics either, so one function from each list of
+//! the catalogue has to be present.
 //!
-//! The library has a static table of each kind too, which has to be all zero: what is not would lie
-//! in flash as well.
+//! The library also has one static table of each kind. They have to be all zero, because other
+//! tables take flash in addition to RAM.
 
 use std::process::Command;
 use std::thread;
@@ -20,20 +20,19 @@ use crate::run::{BARE_METAL, cargo, llvm_tool, output, root};
 const FOLDER: &str = "firmware/panic-free";
 const SYMBOL: &str = "__panic_reached__";
 
-/// A function of each list of the catalogue: flow schedulers, schedulers, compositions.
+/// One function from each list of the catalogue: flow schedulers, schedulers, compositions.
 const LINKED: [&str; 3] = [
     "panic_free::operations::catalog::drr::",
     "panic_free::operations::catalog::fifo::",
     "panic_free::operations::catalog::hashed_drr::",
 ];
 
-/// The static tables, which have to be all zero.
+/// Prefix of the static tables, which have to be all zero.
 const TABLES: &str = "panic_free::tables::";
 
 pub(crate) fn run() -> Result<(), String> {
     let progress = progress(3 * BARE_METAL.len() as u64);
-    // The builds of one kind share a folder and wait for each other; those of several kinds share
-    // the processors.
+    // Builds of one kind share a folder and run one after another; the kinds run in parallel.
     let kinds = [("s", false), ("3", false), ("3", true)];
     let outcome = thread::scope(|scope| {
         let progress = &progress;
@@ -47,8 +46,8 @@ pub(crate) fn run() -> Result<(), String> {
     outcome.into_iter().collect()
 }
 
-/// Builds for every target at an optimisation level; with `control` a panic must be found, else
-/// none.
+/// Builds for every target at one optimisation level. With `control` the panic handler must be
+/// reachable, otherwise it must not.
 fn check(level: &str, control: bool, progress: &ProgressBar) -> Result<(), String> {
     for target in BARE_METAL {
         let symbols = symbols(target, level, control)?;
@@ -75,19 +74,19 @@ fn check(level: &str, control: bool, progress: &ProgressBar) -> Result<(), Strin
     Ok(())
 }
 
-/// Whether each static table of the library is in a section of zeros, and takes no flash.
+/// Fails unless each static table of the library is in a zero-initialised section.
 fn check_zeros(symbols: &str) -> Result<(), String> {
     let mut tables = 0;
     for line in symbols.lines().filter(|line| line.contains(TABLES)) {
         tables += 1;
         if !line.to_lowercase().contains(" b ") {
-            return Err(format!("a static table that is not all zero, or no table: {line}"));
+            return Err(format!("static table is not zero-initialised: {line}"));
         }
     }
-    if tables == 0 { Err("no static table in the library".into()) } else { Ok(()) }
+    if tables == 0 { Err("no static tables found in the library".into()) } else { Ok(()) }
 }
 
-/// The symbols of the library, a line each.
+/// Returns the symbols of the library, one per line.
 fn symbols(target: &str, level: &str, control: bool) -> Result<String, String> {
     let kind = if control { "control" } else { "clean" };
     let folder = root().join("target/panic-free").join(format!("{kind}-{level}"));

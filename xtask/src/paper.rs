@@ -1,20 +1,21 @@
-//! Instructions per packet in the environment of QFQ Fig. 8, counted by callgrind.
+//! Counts instructions per packet in the environment of QFQ Fig. 8 with callgrind.
 //!
-//! The bench `paper` at 512 flows, each load, with equal and mixed weights and lengths; the last
-//! columns are the net cost of QFQ in dummynet, in the paper's own harness, and ours over it.
+//! Runs the bench `paper` with 512 flows for each load, with equal and mixed weights and lengths.
+//! The last columns are the net cost of QFQ in dummynet, measured in the paper's own harness, and
+//! the ratio of ours to it.
 
 use crate::instructions::{build, count, need_valgrind, per_pair};
 use crate::progress::progress;
 
 const FLOWS: &str = "512";
 
-/// How many cycles make about 50,000 pairs with 512 flows.
+/// Loads and the numbers of cycles that make about 50,000 pairs with 512 flows.
 const LOADS: [(&str, u32); 3] = [("SMALL", 20), ("LARGE", 4), ("FULL", 7)];
 
 const SCHEDULERS: [&str; 4] = ["FIFO", "DRR", "QFQ", "WF2Q+"];
 
-/// dummynet's QFQ, gcc 12.2 `-O3`, net of NONE: the better of the one as shipped and the one that
-/// finds the last bit set by an instruction. SMALL, LARGE, FULL.
+/// Net instructions (over NONE) of dummynet's QFQ, gcc 12.2 `-O3`, for SMALL, LARGE and FULL: the
+/// better of the shipped version and one that finds the last bit set with an instruction.
 const PEER: [(&str, &str, [f64; 3]); 4] = [
     ("equal", "1500", [170.5, 163.7, 161.1]),
     ("equal", "imix", [146.1, 135.7, 133.7]),

@@ -1,4 +1,4 @@
-//! How far a long run is, and how long it still takes, on standard error.
+//! Shows the progress and the remaining time of long runs on standard error.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -9,7 +9,8 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::run::root;
 
-/// How far `steps` steps of about the same length are, if standard error is a terminal.
+/// Returns a progress bar for `steps` steps of similar length, hidden unless standard error is a
+/// terminal.
 pub(crate) fn progress(steps: u64) -> ProgressBar {
     styled(ProgressBar::new(steps), "{bar:30} {pos} of {len}, {eta} left")
 }
@@ -19,7 +20,7 @@ fn styled(bar: ProgressBar, style: &str) -> ProgressBar {
     style.map_or_else(|_| ProgressBar::hidden(), |style| bar.with_style(style))
 }
 
-/// Runs a `command` that ends after `seconds` by itself, and shows how many of them are left.
+/// Runs a `command` that ends by itself after `seconds` and shows the time elapsed.
 pub(crate) fn succeed_after(seconds: u32, step: &str, command: &mut Command) -> Result<(), String> {
     eprintln!("xtask: {step}");
     let mut child = command
@@ -38,11 +39,11 @@ pub(crate) fn succeed_after(seconds: u32, step: &str, command: &mut Command) -> 
     if status.success() { Ok(()) } else { Err(format!("{step}: {status}")) }
 }
 
-/// A step of a run: its name, and what it does.
+/// A step of a run: its name and its action.
 pub(crate) type Step = (&'static str, Box<dyn Fn() -> Result<(), String>>);
 
-/// Does `steps` one after another until one fails. Says before each how many there are and, once a
-/// run has been here before, how long the rest took then.
+/// Runs `steps` in order until one fails. Prints before each step how many there are and, if all
+/// durations are known from earlier runs, the time left.
 pub(crate) fn one_after_another(steps: &[Step]) -> Result<(), String> {
     let mut known = Durations::read();
     for (number, (name, step)) in (1..).zip(steps) {
@@ -57,7 +58,7 @@ pub(crate) fn one_after_another(steps: &[Step]) -> Result<(), String> {
     Ok(())
 }
 
-/// How long each step took the last time, in a file below `target`: a line is `seconds name`.
+/// Duration of each step in the last run, kept in a file below `target` with lines `seconds name`.
 struct Durations(Vec<(String, u64)>);
 
 impl Durations {
@@ -86,7 +87,7 @@ impl Durations {
         found.map(|&(_, seconds)| Duration::from_secs(seconds))
     }
 
-    /// Remembers; where the file cannot be written, the next run has nothing to go by.
+    /// Records a duration. Errors in writing are ignored: the next run then shows no estimate.
     fn set(&mut self, name: &str, time: Duration) {
         self.0.retain(|(known, _)| known != name);
         self.0.push((name.to_owned(), time.as_secs()));

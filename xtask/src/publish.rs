@@ -1,5 +1,5 @@
-//! Whether the library crates can be published: their packages, and the oldest compiler they
-//! promise.
+//! Checks that the library crates can be published: their packages and the oldest supported
+//! compiler.
 
 use std::fs;
 use std::process::Command;
@@ -7,24 +7,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::run::{BARE_METAL, NO_STD, cargo, output, root, started_from, succeed};
 
-/// The compiler that `rust-version` of the library crates names.
+/// The `rust-version` of the library crates.
 const OLDEST: &str = "1.88";
 
-/// All of it.
+/// Runs the checks for `defmt`, the oldest compiler and the packages.
 pub(crate) fn run() -> Result<(), String> {
     defmt()?;
     oldest_compiler()?;
     packages()
 }
 
-/// Builds every library crate as a user gets it, from its package.
+/// Builds every library crate from its package, as a user gets it.
 ///
-/// A change under way is packaged as well. What is left out of a package by mistake fails the
-/// build.
+/// Uncommitted changes are packaged too. A file missing from a package fails the build.
 ///
-/// The build folder has a new name each time. Cargo keeps what it has unpacked of a local registry,
-/// by the registry's path and the package's version, and takes it again although the package is
-/// another one.
+/// The build folder has a new name each time, because cargo caches the unpacked packages of a local
+/// registry by the registry's path and the package's version, and would reuse an outdated one.
 pub(crate) fn packages() -> Result<(), String> {
     let all = root().join("target/publish");
     if all.exists() {
@@ -41,7 +39,7 @@ pub(crate) fn packages() -> Result<(), String> {
     publish.args(["publish", "--workspace", "--dry-run", "--target-dir"]).arg(&folder);
     let changes = output("git", started_from(".", "git").args(["status", "--porcelain"]))?;
     if !changes.is_empty() {
-        eprintln!("xtask: the tree has changes that are not committed: --allow-dirty");
+        eprintln!("xtask: uncommitted changes: packaging with --allow-dirty");
         package.arg("--allow-dirty");
         publish.arg("--allow-dirty");
     }
@@ -49,7 +47,7 @@ pub(crate) fn packages() -> Result<(), String> {
     succeed("publication, dry run", &mut publish)
 }
 
-/// Compiles the library crates, all features included, with the oldest compiler they promise.
+/// Compiles the library crates with all features and the oldest supported compiler.
 pub(crate) fn oldest_compiler() -> Result<(), String> {
     let step = format!("library crates with Rust {OLDEST}");
     if !rustup(OLDEST, "rustc").arg("--version").output().is_ok_and(|run| run.status.success()) {
@@ -67,22 +65,22 @@ pub(crate) fn oldest_compiler() -> Result<(), String> {
     succeed(&step, &mut check)
 }
 
-/// Compiles `freeboard` with its types told to `defmt`, on a target that has it.
+/// Compiles `freeboard` with the feature `defmt` on a bare-metal target.
 pub(crate) fn defmt() -> Result<(), String> {
     let mut check = cargo(".");
     check.args(["check", "--lib", "--package", "freeboard", "--features", "defmt"]);
     succeed("defmt", check.args(["--target", BARE_METAL[0]]))
 }
 
-/// `program` of another toolchain.
+/// Returns a command that runs `program` of another toolchain.
 pub(crate) fn rustup(toolchain: &str, program: &str) -> Command {
     let mut command = started_from(".", "rustup");
     command.args(["run", toolchain, program]);
     command
 }
 
-/// What a check does whose tool is missing: it says so, and with `CI` set it fails, unless
-/// `FREEBOARD_SKIP`, a list of words, names the tool as one that could not be fetched.
+/// Reports a check as skipped because its tool is missing. With `CI` set this is an error, unless
+/// `FREEBOARD_SKIP`, a list of names separated by spaces, contains the tool.
 pub(crate) fn skip(step: &str, tool: &str, install: &str) -> Result<(), String> {
     let allowed = std::env::var("FREEBOARD_SKIP").unwrap_or_default();
     if std::env::var_os("CI").is_some() && !allowed.split_whitespace().any(|word| word == tool) {

@@ -1,30 +1,30 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The bare-metal targets that `rust-toolchain.toml` brings.
+/// The bare-metal targets that `rust-toolchain.toml` installs.
 pub(crate) const BARE_METAL: [&str; 3] =
     ["thumbv7em-none-eabihf", "thumbv6m-none-eabi", "riscv32imac-unknown-none-elf"];
 
 /// The crates that run without an operating system.
 pub(crate) const NO_STD: [&str; 4] = ["sched-core", "flowhash", "freeboard-shaper", "freeboard"];
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
-/// A `cargo` of the pinned toolchain, in `folder` below the root.
+/// Returns a command for `cargo` of the pinned toolchain, in `folder` below the root.
 pub(crate) fn cargo(folder: &str) -> Command {
     started_from(folder, "cargo")
 }
 
-/// `program`, in `folder` below the root.
+/// Returns a command for `program`, in `folder` below the root.
 ///
-/// The variables that cargo sets for its children are taken away: a build in another workspace must
-/// not see this one's.
+/// Removes the variables that cargo sets for its children: they would affect a build in another
+/// workspace.
 pub(crate) fn started_from(folder: &str, program: &str) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root().join(folder));
@@ -36,7 +36,7 @@ pub(crate) fn started_from(folder: &str, program: &str) -> Command {
     command
 }
 
-/// Runs `command` to its end, showing what it prints.
+/// Runs `command` to completion and shows its output.
 pub(crate) fn succeed(step: &str, command: &mut Command) -> Result<(), String> {
     eprintln!("xtask: {step}");
     match command.status() {
@@ -46,7 +46,7 @@ pub(crate) fn succeed(step: &str, command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs `command` to its end and returns what it printed.
+/// Runs `command` to completion and returns its standard output.
 pub(crate) fn output(step: &str, command: &mut Command) -> Result<String, String> {
     let output = command
         .output()
@@ -59,12 +59,13 @@ pub(crate) fn output(step: &str, command: &mut Command) -> Result<String, String
     Err(format!("{step}: {}\n{text}{errors}", output.status))
 }
 
-/// Whether a program of this name can be started.
+/// Returns true if `program --version` runs successfully.
 pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// A program of the component `llvm-tools`, which `rust-toolchain.toml` brings.
+/// Returns the path of a program from the `llvm-tools` component, which `rust-toolchain.toml`
+/// installs.
 pub(crate) fn llvm_tool(name: &str) -> Result<PathBuf, String> {
     let sysroot =
         output("rustc", Command::new("rustc").args(["--print", "sysroot"]).current_dir(root()))?;

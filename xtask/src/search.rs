@@ -1,37 +1,37 @@
-//! Searches that try to exceed what is proven: the bounds of every flow scheduler
-//! (`conformance::bounds`), and what a call may cost (`conformance::worst_call`).
+//! Searches that try to exceed proven limits: the bounds of every flow scheduler
+//! (`conformance::bounds`) and the cost of a call (`conformance::worst_call`).
 
 use crate::instructions::need_valgrind;
 use crate::progress::succeed_after;
 use crate::run::{cargo, succeed};
 
-/// How long a search runs, and where it starts.
+/// Arguments of a search.
 #[derive(clap::Args)]
 pub(crate) struct Search {
-    /// How long all of it runs, in seconds, 1 to 1000000.
+    /// Total run time in seconds, 1 to 1000000
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) seconds: u32,
-    /// Chooses what is tried.
+    /// Seed of the random number generator
     pub(crate) seed: Option<u64>,
 }
 
 pub(crate) fn bounds(search: &Search) -> Result<(), String> {
-    run("search for a history that exceeds a bound", &["--example", "search_bounds"], search)
+    run("search for a sequence that exceeds a bound", &["--example", "search_bounds"], search)
 }
 
 pub(crate) fn cost(search: &Search) -> Result<(), String> {
     let example = ["--features", "steps", "--example", "search_cost"];
-    run("search for the call that does most", &example, search)
+    run("search for the call with the most steps", &example, search)
 }
 
-/// Fails where a call takes more than eight times what the median of its discipline takes.
+/// Fails if a call takes more than eight times the median of its discipline.
 pub(crate) fn instructions(search: &Search) -> Result<(), String> {
     need_valgrind()?;
-    let step = "search for the call that takes most instructions";
+    let step = "search for the call with the most instructions";
     run(step, &["--example", "search_instructions"], search)
 }
 
-/// Builds first, so that the seconds are those of the search.
+/// Builds first, so that `seconds` is the time of the search alone.
 fn run(step: &str, example: &[&str], search: &Search) -> Result<(), String> {
     let package = ["--release", "--package", "conformance"];
     succeed("build of the search", cargo(".").arg("build").args(package).args(example))?;

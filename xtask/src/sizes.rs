@@ -1,4 +1,4 @@
-//! Each part of the library takes the flash and the RAM that the guide says.
+//! Compares the flash and RAM of each part of the library with the guide.
 
 use std::fs;
 
@@ -6,13 +6,13 @@ use crate::firmware::{build, sizes};
 use crate::progress::progress;
 use crate::run::{BARE_METAL, root};
 
-/// Where the sizes are recorded, for users too.
+/// The page of the guide that records the sizes.
 pub(crate) const PAGE: &str = "docs/guide/sizes.md";
-/// The table in [`PAGE`] begins with this line and ends with an empty one.
+/// First line of the table in [`PAGE`]; the table ends with an empty line.
 const HEAD: &str = "| part | Cortex-M4 | Cortex-M0 | RISC-V | RAM | goal |\n";
 
-/// A row of the table: its name, the features of `firmware/sizes`, and the goal for the code on a
-/// Cortex-M4, in bytes.
+/// A row of the table: name, features of `firmware/sizes`, and the goal for the code on a Cortex-M4
+/// in bytes.
 type Row = (&'static str, &'static str, Option<u64>);
 
 const ROWS: [Row; 21] = [
@@ -43,8 +43,8 @@ const ROWS: [Row; 21] = [
     ),
 ];
 
-/// Builds every row for every target and prints the table. Compares it with the guide or, with
-/// `renew`, writes it there.
+/// Builds every row for every target and prints the table. Compares it with the guide, or writes it
+/// there if `renew` is set.
 pub(crate) fn run(renew: bool) -> Result<(), String> {
     let guide = page(PAGE)?;
     let progress = progress((ROWS.len() * BARE_METAL.len()) as u64);
@@ -74,15 +74,15 @@ pub(crate) fn run(renew: bool) -> Result<(), String> {
     if wrong.is_empty() {
         return Ok(());
     }
-    Err(format!("{}\n`cargo xtask sizes --renew` records what is measured", wrong.join("\n")))
+    Err(format!("{}\n`cargo xtask sizes --renew` records the measured sizes", wrong.join("\n")))
 }
 
-/// Reads this page of the documents.
+/// Reads a page of the documents; the path is relative to the root.
 pub(crate) fn page(path: &str) -> Result<String, String> {
     fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))
 }
 
-/// Returns a row of the table. The first figure is in bold if it is above the goal.
+/// Returns a row of the table, with the first figure in bold if it exceeds the goal.
 fn row(name: &str, measured: &[(&str, u64)], goal: Option<u64>) -> String {
     let mut cells: Vec<String> = measured.iter().map(|&(_, bytes)| with_comma(bytes)).collect();
     if let (Some((_, code)), Some(goal)) = (measured.first(), goal)
@@ -101,14 +101,14 @@ fn with_comma(bytes: u64) -> String {
     }
 }
 
-/// Returns the guide with `table` in place of its own.
+/// Returns the guide with its table replaced by `table`.
 fn renewed(guide: &str, table: &str) -> Option<String> {
     let (before, old) = guide.split_once(HEAD)?;
     let (_, after) = old.split_once("\n\n")?;
     Some(format!("{before}{table}\n{after}"))
 }
 
-/// Fails unless each figure is within 2 % of its cell in `row` of the guide, in the order of cells.
+/// Fails unless each figure is within 2 % of the cell in the same column of `row`.
 pub(crate) fn compare(guide: &str, row: &str, measured: &[(&str, u64)]) -> Result<(), String> {
     let cells = guide.lines().find_map(|line| line.strip_prefix(&format!("| {row} | ")));
     let recorded: Vec<_> = cells.unwrap_or_default().split('|').map(bytes).collect();
@@ -127,7 +127,7 @@ pub(crate) fn compare(guide: &str, row: &str, measured: &[(&str, u64)]) -> Resul
     Ok(())
 }
 
-/// Reads a cell of the guide: `53.7 kB`, `8,948` or `**8,948**`.
+/// Parses a cell of the guide: `53.7 kB`, `8,948` or `**8,948**`.
 fn bytes(cell: &str) -> Option<u64> {
     let cell = cell.trim();
     match cell.strip_suffix(" kB") {
@@ -144,8 +144,8 @@ mod tests {
 
     const ROW: [(&str, u64); 3] = [("M4", 3_284), ("M0", 950), ("RAM", 0)];
 
-    /// Goal: a figure that is more than 2 % off is an error with its row, its column and what was
-    /// expected.
+    /// Goal: a figure that is more than 2 % off is reported with its row, column and expected
+    /// value.
     #[test]
     fn a_figure_that_is_off_is_named() {
         let guide =
@@ -163,7 +163,8 @@ mod tests {
         }
     }
 
-    /// Goal: what `--renew` writes is what is compared, and the rest of the guide stays.
+    /// Goal: the table that `--renew` writes passes the comparison, and the rest of the guide is
+    /// unchanged.
     #[test]
     fn a_renewed_table_takes_the_place_of_the_old_one() {
         let old = format!("# Sizes\n\n{HEAD}|---|\n| FIFO | 1 |\n\nBeneath.\n\n| DRR | 1 |\n");

@@ -1,11 +1,11 @@
-//! The queue of fifteen lines runs on a Cortex-M4, and takes what the guide says.
+//! Runs the fifteen-line smart queue on a Cortex-M4 and compares its sizes with the guide.
 
 use crate::firmware::{cortex_m, sizes};
 use crate::sizes::{PAGE, compare, page};
 
-/// What the program prints. A heavy host sends 3,999 frames at 8 Mbit/s and a light one 99 at 20
-/// kbit/s, through a line of 500 kbit/s. All frames of the light host leave, and as many of the
-/// heavy one as fill the line.
+/// Expected output of the program. A heavy host sends 3,999 frames at 8 Mbit/s and a light one 99
+/// at 20 kbit/s, through a 500 kbit/s link. All frames of the light host are sent; those of the
+/// heavy host fill the rest of the link.
 const EXPECTED: &str = "heavy 240 of 3999, light 99 of 99, refused 0, 499800 bit/s";
 
 /// Rows of the guide for the program without features.
@@ -13,7 +13,7 @@ const CODE: &str = "code and constants, in flash";
 const TABLES: &str = "static tables, all zero";
 const STACK: &str = "stack at its deepest";
 
-/// Rows of the guide for features of the program.
+/// Rows of the guide for the features of the program.
 const FEATURES: [(&str, &str); 5] = [
     ("none", ""),
     ("`ack-filter`: the filter of TCP acknowledgements", "ack-filter"),
@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<(), String> {
 
 fn run_with(row: &str, features: &str) -> Result<(), String> {
     let (elf, Some(printed)) = cortex_m("smart-queue", features)? else {
-        eprintln!("xtask: the smart queue not run: qemu-system-arm is missing");
+        eprintln!("xtask: smart queue not run: qemu-system-arm is missing");
         return Ok(());
     };
     let lines: Vec<&str> = printed.lines().collect();
@@ -57,13 +57,12 @@ mod tests {
 
     use crate::firmware::{CORTEX_M4, has_qemu};
 
-    /// Not by `eprintln`, which the harness keeps to itself if the test passes.
+    /// Writes to standard error directly: the test harness captures `eprintln` of passing tests.
     fn say_not_run(why: &str) {
-        writeln!(std::io::stderr(), "NOT RUN: the queue of fifteen lines: {why}").unwrap();
+        writeln!(std::io::stderr(), "NOT RUN: fifteen-line smart queue: {why}").unwrap();
     }
 
-    /// Goal: the program of fifteen lines does what its documents say, where this machine can build
-    /// it.
+    /// Goal: the fifteen-line program behaves as documented, on machines that can build it.
     #[test]
     fn the_queue_of_fifteen_lines_runs_on_a_cortex_m() {
         let mut asks = Command::new("rustc");

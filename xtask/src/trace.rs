@@ -1,4 +1,4 @@
-//! The same operations leave the same trace on a Cortex-M4 as on this machine.
+//! Checks that the same operations produce the same trace on a Cortex-M4 and on this machine.
 
 use crate::firmware::cortex_m;
 use crate::run::{cargo, output};

@@ -1,10 +1,10 @@
-//! Tries to exceed the proven bounds: `search_bounds SECONDS [SEED]`, shared by all flow schedulers
-//! and bounds.
+//! Tries to exceed the proven bounds: `search_bounds SECONDS [SEED]`. All flow schedulers and
+//! bounds share the time.
 //!
-//! First flows stay as they are. Then flows are re-configured, added and removed: what is measured
-//! begins with the last change, where a flow scheduler promises a bound for that, or when all
-//! bounds are said to hold again. Prints for each the nearest that it came, with the history; fails
-//! if one is exceeded.
+//! The first part keeps flows unchanged. The second part configures, adds and removes flows; it
+//! measures from the last change, where a flow scheduler has a bound for that, or from the time
+//! when all bounds hold again. Prints the largest ratio for each bound with its sequence; fails if
+//! a bound is exceeded.
 
 mod arguments;
 
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The worst that was found, the history that shows it, and how many were played.
+/// The worst outcome, its sequence, and the number of sequences played.
 type Found = Result<(Outcome, String, u64), String>;
 type Search = fn(Bound, u64, Duration) -> Found;
 

@@ -1,6 +1,7 @@
-//! Looks for the call that does most: `search_cost SECONDS [SEED]`, shared by all disciplines.
+//! Searches for the call with the most steps: `search_cost SECONDS [SEED]`. All disciplines share
+//! the time.
 //!
-//! Prints the most steps for a packet moved that were found beside the bound; fails if one is
+//! Prints the maximum number of steps per packet moved next to the bound; fails if a bound is
 //! exceeded.
 
 mod arguments;

@@ -1,9 +1,9 @@
-//! Looks for the call that takes most instructions: `search_instructions SECONDS [SEED]`, shared by
-//! all disciplines.
+//! Searches for the call with the most instructions: `search_instructions SECONDS [SEED]`. All
+//! disciplines share the time.
 //!
-//! A history is played in a process of its own under callgrind, which counts each call. Prints the
-//! median of the calls of the worst history, and the most instructions for a packet moved that were
-//! found; fails where that is more than [`MOST`] times the median.
+//! A sequence runs in a separate process under callgrind, which counts each call. Prints the median
+//! over the calls of the worst sequence and the maximum number of instructions per packet moved;
+//! fails if that exceeds [`MOST`] times the median.
 
 mod arguments;
 
@@ -14,10 +14,10 @@ use std::time::Instant;
 
 use conformance::worst_call::{Call, Subject, Worst, climb, play};
 
-/// The function that is counted, as callgrind names it.
+/// Name of the counted function in callgrind.
 const CALL: &str = "conformance::worst_call::one_call";
 const FLOWS: u32 = 1_024;
-/// The most that a call may take, in medians.
+/// Limit for a call, as a multiple of the median.
 const MOST: u64 = 8;
 
 fn main() -> ExitCode {
@@ -53,13 +53,13 @@ fn main() -> ExitCode {
             "{:<40} {median:>6} {per_packet:>6} {ratio:>6.1} {cost:>10} {:>6}",
             subject.name, found.played
         );
-        // Nothing is counted if the function has another name.
+        // A result of 0 means that no function has the name in `CALL`.
         is_kept &= (1..=MOST * median).contains(&per_packet);
     }
     if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Plays the history that is read from the standard input; prints each call and how many packets it
+/// Plays the sequence read from standard input; prints each call and the number of packets it
 /// moved.
 fn play_input(subject: &Subject) -> ExitCode {
     let mut text = String::new();
@@ -75,7 +75,7 @@ fn play_input(subject: &Subject) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A call as a line: the flow and the length of a packet that comes; `-`; or nanoseconds.
+/// Formats a call as a line: flow and length of an arriving packet, `-`, or nanoseconds.
 fn line(call: &Call) -> String {
     match call {
         Call::Enqueue { flow, len } => format!("{flow} {len}"),
@@ -84,7 +84,7 @@ fn line(call: &Call) -> String {
     }
 }
 
-/// The call of a [`line`].
+/// Parses a [`line`].
 fn read(line: &str) -> Option<Call> {
     if line == "-" {
         return Some(Call::Dequeue);
@@ -97,7 +97,7 @@ fn read(line: &str) -> Option<Call> {
     }
 }
 
-/// The calls of `history`, each with its instructions.
+/// Counts the instructions of each call of `history`.
 fn counted(subject: &Subject, history: &[Call]) -> Vec<Worst> {
     let program = std::env::current_exe().expect("a program has a path");
     let profile = program.with_extension(format!("{}.callgrind", std::process::id()));

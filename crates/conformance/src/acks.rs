@@ -1,5 +1,5 @@
-//! Acknowledgements as bytes, what a sender learns from them, and queues that filter them beside a
-//! naive one.
+//! TCP acknowledgements as bytes, a model of the sender that receives them, and filtered queues
+//! compared with a reference model.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,37 +9,36 @@ use freeboard::{AckFilter, Heap, Isolated, IsolatedConfig, IsolatedMemory};
 
 use crate::twin::ack_filter::{self, Feedback};
 
-/// A TCP segment without payload, to be written as bytes.
+/// A TCP segment from which packets are built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The last byte of the source port: one connection each.
+    /// Last byte of the source port; identifies the connection.
     pub port: u8,
-    /// The sequence number.
+    /// Sequence number.
     pub seq: u32,
-    /// The acknowledgement number.
+    /// Acknowledgement number.
     pub number: u32,
-    /// The window.
+    /// Window.
     pub window: u16,
-    /// Flags, the twelve bits beside the data offset: ACK is 0x010, ECE 0x040, CWR 0x080, the next
-    /// 0x100.
+    /// Flags, the twelve bits after the data offset: ACK is 0x010, ECE 0x040, CWR 0x080, AE 0x100.
     pub flags: u16,
-    /// Options as they stand, padded with zeros to a multiple of four; 40 bytes at most.
+    /// Raw options, padded with zeros to a multiple of four; at most 40 bytes.
     pub options: Vec<u8>,
-    /// Bytes of payload.
+    /// Payload length in bytes.
     pub payload: usize,
-    /// The ECN field of the IP header.
+    /// ECN field of the IP header.
     pub ecn: u8,
 }
 
 impl Segment {
-    /// A pure acknowledgement without options.
+    /// Returns a pure acknowledgement without options.
     #[must_use]
     pub fn ack(number: u32) -> Self {
         let (seq, window, flags, options) = (7, 512, 0x010, Vec::new());
         Self { port: 1, seq, number, window, flags, options, payload: 0, ecn: 0 }
     }
 
-    /// The same with timestamps behind two bytes of padding.
+    /// Adds a timestamp option after two bytes of padding.
     #[must_use]
     pub fn stamped(mut self, value: u32, echo: u32) -> Self {
         self.options.extend([1, 1, 8, 10]);
@@ -48,7 +47,7 @@ impl Segment {
         self
     }
 
-    /// The same with SACK blocks behind two bytes of padding; without blocks nothing is added.
+    /// Adds SACK blocks after two bytes of padding; adds nothing if there are no blocks.
     #[must_use]
     pub fn reporting(mut self, blocks: &[(u32, u32)]) -> Self {
         if !blocks.is_empty() {
@@ -76,13 +75,13 @@ impl Segment {
         tcp
     }
 
-    /// An IPv4 packet.
+    /// Builds an IPv4 packet.
     #[must_use]
     pub fn v4(&self) -> Vec<u8> {
         v4(self.ecn, 6, &self.tcp())
     }
 
-    /// An IPv6 packet.
+    /// Builds an IPv6 packet.
     #[must_use]
     pub fn v6(&self) -> Vec<u8> {
         let tcp = self.tcp();
@@ -96,7 +95,7 @@ impl Segment {
     }
 }
 
-/// An IPv4 packet of this protocol.
+/// Builds an IPv4 packet of this protocol.
 fn v4(ecn: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, ecn];
     packet.extend(u16::try_from(20 + payload.len()).expect("below 64 KiB").to_be_bytes());
@@ -105,24 +104,24 @@ fn v4(ecn: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// What stands before an IP packet in a frame.
+/// Headers in front of the IP packet of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrap {
     /// An Ethernet header.
     Ethernet,
-    /// An Ethernet header, two VLAN tags.
+    /// An Ethernet header and two VLAN tags.
     Tagged,
-    /// An Ethernet header, a VLAN tag, a PPPoE session.
+    /// An Ethernet header, a VLAN tag and a PPPoE session header.
     Pppoe,
-    /// An Ethernet header, an IPv4 header: a tunnel.
+    /// An Ethernet header and an IPv4 header: a tunnel.
     InIpv4,
 }
 
 impl Wrap {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Ethernet, Self::Tagged, Self::Pppoe, Self::InIpv4];
 
-    /// A frame with this IP packet, padded to the least length of Ethernet.
+    /// Builds a frame with this IP packet, padded to the minimum length of Ethernet.
     #[must_use]
     pub fn frame(self, packet: &[u8]) -> Vec<u8> {
         let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
@@ -151,34 +150,33 @@ impl Wrap {
     }
 }
 
-/// What a sender has learned from acknowledgements, in their order.
+/// State of a sender after a sequence of acknowledgements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
-    /// The highest acknowledgement number.
+    /// Highest acknowledgement number.
     pub number: Option<u32>,
-    /// Data above it that has arrived, as distances from it that do not touch.
+    /// Data above `number` that was reported as received, as disjoint ranges relative to it.
     pub board: Vec<(u32, u32)>,
-    /// The window, by RFC 9293 §3.10.7.4.
+    /// Window, updated as in RFC 9293 §3.10.7.4.
     pub window: u16,
-    /// The sequence number that the window came with.
+    /// Sequence number of the segment that updated the window last.
     last: u32,
-    /// The newest timestamp that was echoed, and the newest of the other end.
+    /// Newest echoed timestamp and newest timestamp of the receiver.
     pub stamps: Option<(u32, u32)>,
-    /// ECE and CWR, each time they changed.
+    /// ECE and CWR, one entry per change.
     pub echoes: Vec<(bool, bool)>,
-    /// Blocks that were duplicates.
+    /// SACK blocks that reported duplicates.
     pub duplicate_sacks: BTreeSet<(u32, u32)>,
-    /// Acknowledgements with the number of the one before since the last that acknowledged more
-    /// (RFC 5681 §3.2).
+    /// Duplicate acknowledgements since the last one that acknowledged new data (RFC 5681 §3.2).
     pub repeated: u32,
-    /// How often there were three of them: fast retransmit.
+    /// Number of fast retransmits, each caused by three duplicate acknowledgements.
     pub retransmits: u32,
-    /// Marks on acknowledgements themselves.
+    /// Acknowledgements that carried a congestion mark themselves.
     pub marks: u32,
 }
 
 impl Learned {
-    /// An acknowledgement arrives.
+    /// Processes an acknowledgement.
     pub fn hear(&mut self, told: &Feedback) {
         self.marks += u32::from(told.marked);
         if self.echoes.last() != Some(&told.echoes) {
@@ -235,22 +233,22 @@ impl Learned {
     }
 }
 
-/// A queue of frames with the filter, and beside it a list with the naive one: both do the same, or
-/// say what differs.
+/// A queue of frames with [`AckFilter`] and a list with the naive filter, which must behave alike.
 #[derive(Debug)]
 pub struct Filtered {
     filter: AckFilter,
     queue: Isolated<Heap>,
     frames: Vec<Option<Vec<u8>>>,
     list: VecDeque<(u32, Option<Feedback>)>,
-    /// What was dropped.
+    /// Dropped frames, each with its acknowledgement if it was one.
     pub dropped: Vec<Option<Feedback>>,
 }
 
-/// Frames that a [`Filtered`] holds.
+/// Capacity of a [`Filtered`] in frames.
 const FRAMES: u32 = 512;
 
-/// The acknowledgement in `frame`, as library and twin read it, which agree.
+/// Reads the acknowledgement in `frame` with the library and with the reference model, and checks
+/// that they agree.
 #[must_use]
 pub fn read(frame: &[u8]) -> (Option<Ack>, Option<Feedback>) {
     let parsed = Parser::default().ethernet(frame);
@@ -269,7 +267,7 @@ pub fn read(frame: &[u8]) -> (Option<Ack>, Option<Feedback>) {
     (ack, told)
 }
 
-/// All frames are of one host and one flow: connections share a queue.
+/// Labels that put all frames in one flow of one host: connections share a queue.
 struct OneFlow;
 
 impl freeboard::Labelled for OneFlow {
@@ -287,10 +285,10 @@ impl freeboard::Labelled for OneFlow {
 }
 
 impl Filtered {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Panics
-    /// Never: the sizes are accepted.
+    /// Never: the sizes are valid.
     #[must_use]
     pub fn new(filter: AckFilter) -> Self {
         let memory = IsolatedMemory::<Heap>::allocate(8, 8, 1, FRAMES as usize);
@@ -304,10 +302,10 @@ impl Filtered {
         }
     }
 
-    /// A frame comes; with 512 queued it is turned away, and so is one without bytes.
+    /// Enqueues a frame. Rejects it if 512 are queued or its length is not in 1 to 1,600 bytes.
     ///
     /// # Panics
-    /// Where library and twin differ, or the books do not balance.
+    /// If library and reference model differ, or the counters are inconsistent.
     pub fn push(&mut self, frame: Vec<u8>) {
         let Some(handle) = self.frames.iter().position(Option::is_none) else { return };
         let Ok(len) = u32::try_from(frame.len()) else { return };
@@ -350,10 +348,10 @@ impl Filtered {
         assert_eq!(queue.recount(), Ok(()));
     }
 
-    /// The first frame leaves: what it tells, if it is an acknowledgement and nothing else.
+    /// Dequeues the first frame; returns its acknowledgement if it is a pure one.
     ///
     /// # Panics
-    /// Where library and twin differ.
+    /// If library and reference model differ.
     pub fn pop(&mut self) -> Option<Option<Feedback>> {
         let drops = &mut |_: Packet, _: DropReason| panic!("nothing is dropped here");
         let packet = self.queue.dequeue(Nanos(0), drops);
@@ -363,30 +361,30 @@ impl Filtered {
         Some(read(&frame).1)
     }
 
-    /// How many frames are queued.
+    /// Returns the number of queued frames.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether nothing is queued.
+    /// Returns true if no frame is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 }
 
-/// Bytes are segments with any options, flags and numbers, in a queue with the filter; library and
-/// twin do the same.
+/// Decodes `bytes` as segments with arbitrary options, flags and numbers, and plays them on a
+/// filtered queue.
 ///
 /// # Panics
-/// If they do not.
+/// If library and reference model differ.
 pub fn play(bytes: &[u8]) {
     let mut rest = bytes.iter().copied();
     let mut next = || rest.next();
     let Some(first) = next() else { return };
     let mut queue = Filtered::new(AckFilter::ALL[usize::from(first % 3)]);
-    // Numbers wrap in most histories.
+    // Sequence numbers wrap in most sequences.
     let mut segment = Segment { seq: u32::MAX - 1, ..Segment::ack(u32::MAX - 2_500) };
     let (mut value, mut echo) = (u32::MAX - 3, u32::MAX - 9);
     while let (Some(what), Some(how)) = (next(), next()) {
@@ -426,7 +424,7 @@ pub fn play(bytes: &[u8]) {
                 segment = segment.reporting(&blocks[..blocks.len().min(room)]);
             }
             5 => {
-                // Options as they come.
+                // Arbitrary options.
                 let len = usize::from(how >> 3).min(40 - segment.options.len());
                 segment.options.extend(core::iter::from_fn(&mut next).take(len));
             }

@@ -1,14 +1,14 @@
-//! Are the proven bounds ever exceeded? A link of constant rate, flows with known shares, and a
-//! history of arrivals made to hurt.
+//! Searches for violations of the proven bounds: a link of constant rate, flows with known shares,
+//! and adversarial sequences of arrivals.
 //!
-//! A [`Trial`] is played on a flow scheduler through its public interface only: a byte a unit of
-//! time, packets back to back while anything is queued, arrivals at any byte of a packet on the
-//! wire. The meters of `sched-core` measure B-WFI, T-WFI and the relative fairness of every pair;
-//! an [`Outcome`] says how near each came to its bound. [`Trials`] draws trials at random,
-//! [`climb`] changes one step by step to come nearer. All arithmetic is exact but the last
-//! division. A [`Changing`] history also re-configures flows, adds and removes them.
+//! A [`Trial`] is played on a flow scheduler through its public interface only. The link sends one
+//! byte per unit of time, and packets back to back while any are queued; packets may arrive at any
+//! byte of a transmission. The meters of `sched-core` measure B-WFI, T-WFI and the relative
+//! fairness of every pair, and an [`Outcome`] holds the ratio of each to its bound. [`Trials`]
+//! draws random trials; [`climb`] modifies one step by step to raise a ratio. All arithmetic is
+//! exact except the last division. A [`Changing`] also configures, adds and removes flows.
 //!
-//! `docs/guarantees.md` has the bounds, their conventions, and what was reached.
+//! `docs/guarantees.md` lists the bounds, their conventions and the ratios reached.
 
 mod changing;
 mod draw;
@@ -31,49 +31,49 @@ pub use draw::{Trials, counterexample};
 pub use search::{Climb, climb};
 pub use sparse_first::SparseFirst;
 
-/// Packets of one flow that come at one instant; every other one is `first` long, the rest
+/// Packets of one flow that arrive at the same time, with lengths alternating between `first` and
 /// `second`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// The instant, in bytes of link time.
+    /// Arrival time in bytes of link time.
     pub at: u64,
-    /// How many packets.
+    /// Number of packets.
     pub packets: u32,
-    /// The length of the first, third, fifth …, in bytes.
+    /// Length in bytes of the first, third, fifth … packet.
     pub first: u32,
-    /// The length of the others, in bytes.
+    /// Length in bytes of the other packets.
     pub second: u32,
 }
 
-/// A flow and everything that it will send.
+/// A flow and all packets that it will send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
-    /// Its weight; DRR makes a quantum of it.
+    /// Weight; DRR derives the quantum from it.
     pub weight: u32,
-    /// Its longest packet, in bytes; longer ones are cut to it.
+    /// Longest packet in bytes; longer ones are truncated to it.
     pub max_len: u32,
-    /// What it sends.
+    /// Packets it sends.
     pub bursts: Vec<Burst>,
 }
 
-/// Flows and what they send.
+/// A scenario: flows and their arrivals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// The longest packet of the scheduler, in bytes.
+    /// Longest packet of the scheduler in bytes.
     pub max_len: u32,
-    /// The flows.
+    /// Flows.
     pub flows: Vec<FlowPlan>,
 }
 
 impl Trial {
-    /// How many packets are sent.
+    /// Returns the number of packets of all flows.
     #[must_use]
     pub fn packets(&self) -> u64 {
         let bursts = self.flows.iter().flat_map(|flow| &flow.bursts);
         bursts.map(|burst| u64::from(burst.packets)).sum()
     }
 
-    /// Every arrival: instant, flow, length. In the order of the instants, then of the flows.
+    /// Returns time, flow and length of every arrival, sorted by time, then by flow.
     fn arrivals(&self) -> Vec<(u64, FlowId, u32)> {
         let mut all = Vec::new();
         for (number, flow) in (0..).zip(&self.flows) {
@@ -87,8 +87,8 @@ impl Trial {
         all
     }
 
-    /// The same with `alike` flows in a row of the weight and the longest packet of the first of
-    /// them, the longest packet `less` bytes shorter.
+    /// Gives every `alike` consecutive flows the weight and the longest packet of the first of
+    /// them, and makes the longest packet `less` bytes shorter.
     #[must_use]
     pub fn with_classes(mut self, alike: usize, less: u32) -> Self {
         for flows in self.flows.chunks_mut(alike) {
@@ -104,7 +104,7 @@ impl Trial {
         self
     }
 
-    /// Whether all packets of `flow` are as long as its longest.
+    /// Returns true if all packets of `flow` have its maximum length.
     fn has_one_length(&self, flow: usize) -> bool {
         let flow = &self.flows[flow];
         let longest = |burst: &Burst| {
@@ -128,36 +128,37 @@ impl fmt::Display for Trial {
     }
 }
 
-/// A flow scheduler that promises something.
+/// A flow scheduler with guarantees.
 pub trait Promising: FlowScheduler + Sized {
-    /// The flow scheduler with all flows of `trial` added.
+    /// Creates the flow scheduler with all flows of `trial` added.
     fn of(trial: &Trial) -> Self;
 
-    /// What it promises to `flow`.
+    /// Returns the guarantee of `flow`.
     fn promise(&self, flow: FlowId) -> Guarantee;
 
-    /// What has to hold of its inner state beside its books.
+    /// Checks invariants of the internal state beyond the counters.
     ///
     /// # Errors
-    /// The first [`Imbalance`] found.
+    /// Returns the first [`Imbalance`] found.
     fn check_inside(&self) -> Result<(), Imbalance> {
         Ok(())
     }
 
-    /// Bounds on B-WFI in bytes that are not promised but watched.
+    /// Returns bounds on B-WFI that are monitored but not guaranteed.
     fn watched(&self, _flow: FlowId, _trial: &Trial) -> Option<Watched> {
         None
     }
 }
 
-/// Bounds on B-WFI in bytes, rounded up, that are not promised but watched.
+/// Bounds on B-WFI in bytes, rounded up, that are monitored but not guaranteed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// What is quoted for flows of one packet length, where their packets end. QFQ keeps it for
-    /// those and not for all; WF²Q+, whose `V` grows by whole packets, does not keep it.
+    /// Bound from the literature for flows with one packet length, at the end of their packets. QFQ
+    /// keeps it for those, but not for all flows; WF²Q+, whose `V` advances by whole packets, does
+    /// not keep it.
     pub one_length: u64,
-    /// What could be promised if every flow counted all the time; a flow scheduler that does not
-    /// may exceed it.
+    /// Bound that would hold if every flow counted all the time; a flow scheduler for which this is
+    /// not so may exceed it.
     pub all_count: u64,
 }
 
@@ -176,12 +177,13 @@ impl Promising for Qfq<Vec<QfqFlow>> {
         self.guarantee(flow).expect("all flows are added")
     }
 
-    /// Theorem 2; the rest is in the books.
+    /// Theorem 2; the counters cover the rest.
     fn check_inside(&self) -> Result<(), Imbalance> {
         self.check_lag()
     }
 
-    /// `3φσ + 2φL`, and `max(3φσ + φL + (1 − φ)L_k, 2φσ + 2φL)`, from the definitions.
+    /// Returns `3φσ + 2φL`, and `max(3φσ + φL + (1 − φ)L_k, 2φσ + 2φL)`, derived from the
+    /// definitions.
     fn watched(&self, flow: FlowId, trial: &Trial) -> Option<Watched> {
         let plan = trial.flows.get(flow.index())?;
         let inverse = u128::from((1 << 30) / plan.weight);
@@ -201,7 +203,7 @@ impl Promising for Qfq<Vec<QfqFlow>> {
     }
 }
 
-/// The longest packet says how many members an aggregate has at most.
+/// The longest packet determines the maximum number of flows in an aggregate.
 impl Promising for QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>> {
     fn of(trial: &Trial) -> Self {
         let count = trial.flows.len();
@@ -240,7 +242,8 @@ impl Promising for Wf2q<Vec<Wf2qFlow>> {
         self.guarantee(flow).expect("all flows are added")
     }
 
-    /// `L_k + φ(L − L_k)`, which Bennett and Zhang have where `V` grows byte by byte.
+    /// Returns `L_k + φ(L − L_k)`, the bound of Bennett and Zhang for a `V` that advances byte by
+    /// byte.
     fn watched(&self, flow: FlowId, trial: &Trial) -> Option<Watched> {
         let own = trial.flows.get(flow.index())?.max_len;
         let promise = self.promise(flow);
@@ -249,7 +252,7 @@ impl Promising for Wf2q<Vec<Wf2qFlow>> {
     }
 }
 
-/// The quantum is the longest packet and a byte for each unit of weight above the first.
+/// The quantum is the longest packet plus one byte for each unit of weight above the first.
 impl Promising for Drr<Vec<DrrFlow>> {
     fn of(trial: &Trial) -> Self {
         let mut drr = Drr::new(vec![DrrFlow::EMPTY; trial.flows.len()], trial.max_len)
@@ -269,9 +272,9 @@ impl Promising for Drr<Vec<DrrFlow>> {
 /// The bounds that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// B-WFI, at any instant.
+    /// B-WFI at any time.
     AnyInstant,
-    /// B-WFI, where packets of the flow end.
+    /// B-WFI at the end of packets of the flow.
     Completion,
     /// T-WFI.
     Delay,
@@ -280,10 +283,10 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// All of them, as numbered by `as usize`.
+    /// All variants, in the order of `as usize`.
     pub const ALL: [Self; 4] = [Self::AnyInstant, Self::Completion, Self::Delay, Self::Fairness];
 
-    /// One or two words.
+    /// Returns a short name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -295,19 +298,19 @@ impl Bound {
     }
 }
 
-/// The largest measured/bound and what it is made of.
+/// The largest ratio of a measure to its bound, with both values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Worst {
-    /// Of a flow, or of two.
+    /// One flow, or a pair of flows.
     pub flows: [u32; 2],
-    /// In bytes, rounded up.
+    /// Measured value in bytes, rounded up.
     pub measured: u64,
-    /// In bytes, rounded up.
+    /// Bound in bytes, rounded up.
     pub bound: u64,
 }
 
 impl Worst {
-    /// Measured over bound; 0 if nothing was measured.
+    /// Returns measured / bound; 0 if nothing was measured.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         if self.measured == 0 { 0.0 } else { self.measured as f64 / self.bound as f64 }
@@ -320,23 +323,23 @@ impl Worst {
     }
 }
 
-/// How near a trial came to the bounds.
+/// Largest ratios of measures to bounds in a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// For each [`Bound`] the worst flow.
+    /// Worst flow for each [`Bound`].
     pub worst: [Worst; 4],
-    /// B-WFI at completion of flows of one packet length against [`Watched::one_length`].
+    /// B-WFI at completion against [`Watched::one_length`], for flows of one packet length.
     pub one_length: Worst,
-    /// B-WFI at any instant, of all flows, against the same.
+    /// B-WFI at any time against [`Watched::one_length`], for all flows.
     pub any_length: Worst,
-    /// B-WFI at any instant against [`Watched::all_count`].
+    /// B-WFI at any time against [`Watched::all_count`].
     pub all_count: Worst,
     /// Packets sent.
     pub packets: u64,
 }
 
 impl Outcome {
-    /// Keeps of each the worse.
+    /// Keeps the worse of each.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.worst.iter_mut().zip(other.worst) {
             mine.take(theirs);
@@ -347,29 +350,29 @@ impl Outcome {
         self.packets += other.packets;
     }
 
-    /// The worst of `bound`.
+    /// Returns the worst case of `bound`.
     #[must_use]
     pub const fn of(&self, bound: Bound) -> Worst {
         self.worst[bound as usize]
     }
 }
 
-/// How much is checked beside the bounds.
+/// Depth of the checks in addition to the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Nothing: for the search.
+    /// No further checks, for the search.
     Bounds,
-    /// The books and the inner state of the flow scheduler, after every packet.
+    /// Counters and internal state of the flow scheduler after every packet.
     Packets,
-    /// The same after every arrival as well.
+    /// Counters and internal state after every packet and every arrival.
     Steps,
 }
 
-/// Sends all that `trial` has through the flow scheduler `O`.
+/// Plays `trial` on the flow scheduler `O`.
 ///
 /// # Errors
-/// The first [`Imbalance`] of the flow scheduler's own invariants. Bounds that are exceeded are no
-/// error here: [`Worst::ratio`] says so.
+/// Returns the first [`Imbalance`] of the flow scheduler's own invariants. An exceeded bound is not
+/// an error here; [`Worst::ratio`] reports it.
 pub fn play<O: Promising>(trial: &Trial, depth: Depth) -> Result<Outcome, Imbalance> {
     let mut link = MeteredLink::<O>::new(trial);
     let arrivals = trial.arrivals();
@@ -380,7 +383,7 @@ pub fn play<O: Promising>(trial: &Trial, depth: Depth) -> Result<Outcome, Imbala
             let Some(next) = arrivals.peek() else { break };
             now = now.max(next.0);
             link.meter.transmitted(u32::MAX);
-            // What comes at the same instant is there before the link takes a packet.
+            // Packets that arrive at this time precede the link's next choice.
             while let Some(&(_, flow, len)) = arrivals.next_if(|arrival| arrival.0 <= now) {
                 link.arrive(flow, len);
                 link.check(depth == Depth::Steps)?;

@@ -1,14 +1,16 @@
-//! Every discipline, once: how it is assembled, in whatever memory.
+//! A catalogue of every discipline, independent of the memory it is built in.
 //!
-//! A *recipe* is a discipline with its options, but without memory: [`FlowRecipe`] makes a flow
-//! scheduler, [`QueuesRecipe`] a flow scheduler and the drop policy beside it, [`Recipe`] a scheduler with packets. Memory is made by a [`Memory`]: arrays, or boxes where there is a heap.
+//! A *recipe* is a discipline with its options, but without memory: [`FlowRecipe`] builds a flow
+//! scheduler, [`QueuesRecipe`] a flow scheduler with its drop policy, [`Recipe`] a packet
+//! scheduler. Tables come from a [`Memory`]: arrays, or boxes where there is a heap.
 //!
 //! Three lists name the recipes: [`flow_schedulers!`](crate::flow_schedulers),
-//! [`schedulers!`](crate::schedulers) and [`compositions!`](crate::compositions). A list hands all
-//! its entries to a macro of the caller. The comparisons with the twins, the fuzz target
-//! `ops_catalog`, the pinned runs of the crate `golden` and of `firmware/trace`, the link check of
-//! `firmware/panic-free` and the benches read them, so a discipline is added by one entry. It needs
-//! a recipe here and a twin in [`sides`](crate::sides) if it is of a new type.
+//! [`schedulers!`](crate::schedulers) and [`compositions!`](crate::compositions). A list passes all
+//! its entries to a macro of the caller. The comparisons with reference models, the fuzz target
+//! `ops_catalog`, the recorded runs of the crate `golden` and of `firmware/trace`, the link check
+//! of `firmware/panic-free` and the benches use these lists, so one entry adds a discipline
+//! everywhere. A discipline of a new type also needs a recipe here and a reference model in
+//! [`sides`](crate::sides).
 
 mod aqms;
 mod flows;
@@ -35,29 +37,28 @@ pub use queues::{
 pub use setting::{Dial, Setting};
 pub use tins::{ByNumber, IsolatedTins, SmartTins};
 
-/// A flow scheduler without memory.
+/// A recipe for a flow scheduler.
 pub trait FlowRecipe: Copy + core::fmt::Debug {
-    /// The flow scheduler with the tables of its flows in `F`.
+    /// The flow scheduler with its flow tables in `F`.
     type Output<F: Memory>: FlowScheduler<Config: Dial> + Clone + core::fmt::Debug;
 
-    /// The flow scheduler in this room, without flows; `None` if a size or an option is out of its
-    /// range.
+    /// Builds the flow scheduler without flows; `None` if a size or an option is out of range.
     fn flow_scheduler<F: Memory>(self, room: Room<F>) -> Option<Self::Output<F>>;
 }
 
-/// A flow scheduler and the drop policy beside it, without memory. Every [`FlowRecipe`] is one: the
-/// flow that its flow scheduler names gives way ([`OwnVictim`]).
+/// A recipe for a flow scheduler with a drop policy. Every [`FlowRecipe`] is one: the flow
+/// scheduler itself selects the drop victim ([`OwnVictim`]).
 pub trait QueuesRecipe: Copy + core::fmt::Debug {
-    /// The flow scheduler.
+    /// Recipe of the flow scheduler.
     type Of: FlowRecipe;
-    /// The drop policy with the tables of its flows in `F`.
+    /// The drop policy with its flow tables in `F`.
     type Policy<F: Memory>: DropPolicy<SchedulerOf<Self, F>> + Clone + core::fmt::Debug;
 
-    /// The recipe of the flow scheduler.
+    /// Returns the recipe of the flow scheduler.
     fn of(self) -> Self::Of;
 
-    /// The drop policy in this room, beside the flow scheduler `made` in the same room; `None` if a
-    /// size is out of its range.
+    /// Builds the drop policy for the flow scheduler `made`, which was built from the same `room`;
+    /// `None` if a size is out of range.
     fn policy<F: Memory>(
         self,
         made: &SchedulerOf<Self, F>,
@@ -65,7 +66,7 @@ pub trait QueuesRecipe: Copy + core::fmt::Debug {
     ) -> Option<Self::Policy<F>>;
 }
 
-/// The flow scheduler of a recipe of queues.
+/// The flow scheduler of a [`QueuesRecipe`].
 pub type SchedulerOf<R, F> = <<R as QueuesRecipe>::Of as FlowRecipe>::Output<F>;
 
 impl<R: FlowRecipe> QueuesRecipe for R {
@@ -81,12 +82,12 @@ impl<R: FlowRecipe> QueuesRecipe for R {
     }
 }
 
-/// A scheduler of packets without memory.
+/// A recipe for a packet scheduler.
 pub trait Recipe: Copy + core::fmt::Debug {
-    /// The scheduler with the tables of its flows in `F` and those of its packets in `S`.
+    /// The scheduler with its flow tables in `F` and its packet tables in `S`.
     type Output<F: Memory, S: Memory>: Scheduler;
 
-    /// The empty scheduler in this room; `None` if a size or an option is out of its range.
+    /// Builds the empty scheduler; `None` if a size or an option is out of range.
     fn scheduler<F: Memory, S: Memory>(
         self,
         room: Room<F>,
@@ -94,8 +95,8 @@ pub trait Recipe: Copy + core::fmt::Debug {
         limits: Limits,
     ) -> Option<Self::Output<F, S>>;
 
-    /// Adds every flow that a caller would have to add, configured as [`Room::setting`] says;
-    /// `None` if the scheduler refuses one. Does nothing where no flow has to be added.
+    /// Adds every flow that a caller has to add, configured as in [`Room::setting`]; `None` if the
+    /// scheduler rejects one. Does nothing for schedulers without explicit flows.
     fn add_flows<F: Memory, S: Memory>(
         _made: &mut Self::Output<F, S>,
         _room: Room<F>,

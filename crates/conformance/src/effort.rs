@@ -1,10 +1,10 @@
-//! How much a test tries: little enough to wait for, or everything.
+//! Amount of work in a test: fast, or complete.
 
-/// `full` where the environment has `FREEBOARD_TESTS=full`, as `cargo xtask check` sets it; `quick`
-/// elsewhere.
+/// Returns `full` if the environment has `FREEBOARD_TESTS=full`, which `cargo xtask check` sets,
+/// and `quick` otherwise.
 ///
-/// Both run the same code on the same first histories. A test that asserts how often something came
-/// up asserts it for both.
+/// Both run the same code on the same first sequences. A test that asserts a minimum number of
+/// occurrences asserts it for both.
 #[must_use]
 pub fn effort<T>(quick: T, full: T) -> T {
     let asked = std::env::var_os("FREEBOARD_TESTS");

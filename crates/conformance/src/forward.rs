@@ -1,10 +1,10 @@
-//! What a scheduler around another says as the one inside does.
+//! Macros that forward methods of a wrapper to the scheduler inside.
 
 #[doc(hidden)]
 pub use freeboard::sched_core;
 
-/// Says `books`, `flow_counters` and `recount` of a
-/// [`Scheduler`](freeboard::sched_core::Scheduler) as the scheduler in this field does.
+/// Forwards `books`, `flow_counters` and `recount` of a
+/// [`Scheduler`](freeboard::sched_core::Scheduler) to the scheduler in this field.
 #[macro_export]
 macro_rules! forward_books {
     ($field:tt) => {
@@ -25,8 +25,8 @@ macro_rules! forward_books {
     };
 }
 
-/// Does all of a [`Scheduler`](freeboard::sched_core::Scheduler) but `enqueue`, `dequeue` and
-/// bursts as the scheduler in this field does.
+/// Forwards all methods of a [`Scheduler`](freeboard::sched_core::Scheduler) except `enqueue`,
+/// `dequeue` and bursts to the scheduler in this field.
 #[macro_export]
 macro_rules! forward_all_but_packets {
     ($field:tt) => {

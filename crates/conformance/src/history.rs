@@ -1,11 +1,10 @@
-//! One language for everything that can be done to a scheduler, and a match of two that are to
-//! agree.
+//! Sequences of operations on a scheduler, and a comparison of two schedulers that must agree.
 //!
-//! The same [`Operation`]s are enumerated ([`explore`]), drawn at random ([`Operations`]) and
-//! decoded from the bytes of a fuzzer ([`operations`]). A [`Match`] does each to both sides and
-//! compares all that can be seen. It also keeps its own ledger of every handle, so that two sides
-//! that agree on something wrong are noticed where the contract says what is right. A difference
-//! comes with the shortest history that shows it ([`check`]).
+//! [`Operation`]s are enumerated ([`explore`]), drawn at random ([`Operations`]) or decoded from
+//! the bytes of a fuzzer ([`operations`]). A [`Match`] applies each to both sides and compares
+//! everything observable. It also keeps its own ledger of all handles, to detect cases in which
+//! both sides agree but violate the contract. A difference is reported with the shortest sequence
+//! that shows it ([`check`]).
 
 mod churn;
 mod contestant;

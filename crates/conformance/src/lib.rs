@@ -1,23 +1,23 @@
-//! Is it right? What judges the disciplines, without a network: no hosts, no TCP.
+//! Correctness tests for the disciplines without a network: no hosts, no TCP.
 //!
 //! Without an operating system and without an allocator:
-//! - [`catalog`]: every discipline, how it is assembled, and the lists that name them
-//! - [`wfi`]: meters that compare what was sent with what is promised
+//! - [`catalog`]: recipes for every discipline, and the lists that name them
+//! - [`wfi`]: meters that compare the service received with the guarantees
 //! - [`Xorshift`]: random numbers for tests and benches
 //!
-//! With the feature `std`, which is on unless it is turned off:
-//! - [`acks`]: acknowledgements as bytes, and what a sender learns from them
-//! - [`twin`]: each discipline's naive twin, written from its definition
-//! - [`history`]: one language of operations, and a match of two sides that must agree
-//! - [`sides`]: every discipline beside its twin, at any size
-//! - [`targets`]: what the fuzzer runs
-//! - [`bounds`]: histories made to exceed the proven bounds
-//! - [`paper`]: the harness of QFQ Fig. 8, for the bench `paper` and the paths of QFQ
-//! - `worst_call`: the most that a call costs, in instructions and, with the feature `steps`, in
-//!   turns of loops
-//! - [`effort`]: how much a test tries
-//! - [`measurement`]: how a test judges what it measured in time
-//! - [`rng`]: one seed, one named stream for each source of randomness
+//! With the feature `std` (default):
+//! - [`acks`]: TCP acknowledgements as bytes, and a model of the sender that receives them
+//! - [`twin`]: naive reference models of the disciplines, written from their definitions
+//! - [`history`]: sequences of operations, and a comparison of two sides that must agree
+//! - [`sides`]: every discipline with its reference model, at any size
+//! - [`targets`]: the fuzz targets
+//! - [`bounds`]: searches for sequences that exceed the proven bounds
+//! - [`paper`]: the harness of QFQ Fig. 8, for the bench `paper` and the code paths of QFQ
+//! - `worst_call`: the maximum cost of a call, in instructions and, with the feature `steps`, in
+//!   loop iterations
+//! - [`effort`]: amount of work in a test
+//! - [`measurement`]: evaluation of timing measurements on shared machines
+//! - [`rng`]: one seed, and a named stream for each source of randomness
 #![cfg_attr(not(feature = "std"), no_std)]
 
 pub mod catalog;

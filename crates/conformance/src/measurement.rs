@@ -1,36 +1,35 @@
-//! Measurements of time on a machine that others share.
+//! Timing measurements on a machine that is shared with others.
 //!
-//! The host of a virtual machine may take its processors for tens of milliseconds, again and again.
-//! A queue that is served there loses that time: its rate sinks and its delays rise, and a test
-//! cannot tell that from a fault. Linux counts the time that was taken (`steal` in `/proc/stat`),
-//! so these measurements are judged by it:
+//! The host of a virtual machine may take its processors away for tens of milliseconds at a time. A
+//! queue served there loses that time: its rate drops and its delays rise, and a test cannot
+//! distinguish that from a bug. Linux counts the time taken (`steal` in `/proc/stat`), so
+//! measurements are evaluated as follows:
 //!
-//! - A measurement that is right is accepted, however much time was taken.
-//! - A measurement that is wrong counts if the host took little time meanwhile. [`ATTEMPTS`] of
-//!   them fail the test.
-//! - A measurement that is wrong while the host took more is tried again. After [`PATIENCE`] of
-//!   such attempts the test says on stderr that it was not judged, and goes on.
+//! - A correct measurement is accepted, regardless of the time taken.
+//! - A wrong measurement counts if the host took little time during it. [`ATTEMPTS`] of them fail
+//!   the test.
+//! - A wrong measurement during which the host took more time is repeated. After [`PATIENCE`] of
+//!   such attempts the test reports on stderr that it was not judged, and continues.
 
 use core::time::Duration;
 use std::io::Write as _;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Wrong measurements that fail a test.
+/// Number of wrong measurements that fail a test.
 pub const ATTEMPTS: usize = 5;
 
-/// The share of the processors' time that the host may take before a wrong measurement does not
-/// count.
+/// Fraction of processor time taken by the host above which a wrong measurement does not count.
 pub const MOST_TAKEN: f64 = 0.05;
 
-/// How long one program repeats measurements that do not count, all its tests together.
+/// Total time that one program may spend on measurements that do not count, over all its tests.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What is left of the patience of this program.
+/// Remaining patience of this program.
 static LEFT: Mutex<Duration> = Mutex::new(PATIENCE);
 
-/// Takes a measurement until it is right: see the module's rules. `try_once` prints what it has
-/// measured.
+/// Repeats a measurement until it is correct, by the rules of the module. `try_once` prints the
+/// measured values.
 ///
 /// # Panics
 ///
@@ -41,21 +40,22 @@ pub fn attempts(what: &str, try_once: impl FnMut() -> Result<(), String>) {
     }
 }
 
-/// As [`attempts`], for a test that has to clean up before it fails.
+/// Repeats a measurement like [`attempts`], for tests that have to clean up before they fail.
 ///
 /// # Errors
 ///
-/// What was wrong, if [`ATTEMPTS`] measurements that count are.
+/// Returns a description if [`ATTEMPTS`] measurements that count are wrong.
 pub fn tried(what: &str, try_once: impl FnMut() -> Result<(), String>) -> Result<(), String> {
     conclude(what, judge(ATTEMPTS, taken_while(try_once), repeat))
 }
 
-/// Takes readings until the medians of five in a row are `right`. A reading is one number for each
-/// of the things measured; readings count as measurements do, and 20 that count are the most.
+/// Takes readings until the medians of five consecutive ones are `right`. A reading has one number
+/// for each quantity measured. Readings count by the rules for measurements; at most 20 that count
+/// are taken.
 ///
 /// # Panics
 ///
-/// If 20 readings that count came and no five in a row were right.
+/// If there are 20 readings that count and no five consecutive ones were right.
 pub fn settles(what: &str, mut read: impl FnMut() -> Vec<f64>, right: impl Fn(&[f64]) -> bool) {
     let mut readings: Vec<Vec<f64>> = Vec::new();
     let mut try_once = || {
@@ -81,7 +81,7 @@ pub fn settles(what: &str, mut read: impl FnMut() -> Vec<f64>, right: impl Fn(&[
     }
 }
 
-/// What came of a measurement.
+/// Result of a series of attempts.
 #[derive(Debug, PartialEq)]
 enum Verdict {
     Right,
@@ -89,8 +89,9 @@ enum Verdict {
     NotJudged(String),
 }
 
-/// Repeats `attempt`, which says what was wrong and the share of time that the host took, until one
-/// is right, until `most` wrong ones count, or until `may_repeat` says no to one that does not.
+/// Repeats `attempt`, which returns its error, the fraction of time taken by the host, and its
+/// duration. Ends when an attempt is correct, when `most` wrong ones count, or when `may_repeat`
+/// returns false for one that does not count.
 fn judge(
     most: usize,
     mut attempt: impl FnMut() -> (Result<(), String>, f64, Duration),
@@ -112,7 +113,7 @@ fn judge(
     }
 }
 
-/// Spends time of the patience of this program, while there is some.
+/// Deducts `time` from the patience of this program; returns true while any is left.
 fn repeat(time: Duration) -> bool {
     let mut left = LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     *left = left.saturating_sub(time);
@@ -124,7 +125,8 @@ fn conclude(what: &str, verdict: Verdict) -> Result<(), String> {
         Verdict::Right => Ok(()),
         Verdict::Wrong(failed) => Err(format!("{what}:{failed}")),
         Verdict::NotJudged(failed) => {
-            // Past what catches the output of tests: it is to be seen that nothing was judged.
+            // Written to stderr directly, because the test harness captures `eprintln`: a test that
+            // was not judged must be visible.
             let _ =
                 writeln!(std::io::stderr(), "{what}: NOT JUDGED, the host took the time:{failed}");
             Ok(())
@@ -132,8 +134,8 @@ fn conclude(what: &str, verdict: Verdict) -> Result<(), String> {
     }
 }
 
-/// `try_once`, with the share of the processors' time that the host took meanwhile, and how long it
-/// ran.
+/// Wraps `try_once` to also return the fraction of processor time that the host took and the
+/// duration.
 fn taken_while<T>(mut try_once: impl FnMut() -> T) -> impl FnMut() -> (T, f64, Duration) {
     move || {
         let (begin, before) = (Instant::now(), taken());
@@ -145,17 +147,18 @@ fn taken_while<T>(mut try_once: impl FnMut() -> T) -> impl FnMut() -> (T, f64, D
     }
 }
 
-/// Seconds of all processors that the host has taken since the machine started; zero where nothing
-/// tells.
+/// Returns the processor time taken by the host since boot in seconds, over all processors; 0 where
+/// this is unknown.
 fn taken() -> f64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     taken_of(&stat).unwrap_or(0) as f64 / TICKS_A_SECOND
 }
 
-/// What Linux counts in, on every architecture it runs on here (`USER_HZ`).
+/// Unit of Linux's counters (`USER_HZ`), 100 on all architectures used here.
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// The eighth number of the first line: `cpu  user nice system idle iowait irq softirq steal …`.
+/// Parses the eighth number of the first line: `cpu  user nice system idle iowait irq softirq steal
+/// …`.
 fn taken_of(stat: &str) -> Option<u64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }
@@ -166,8 +169,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// The verdict over attempts that are wrong while the host takes these shares of the time, and
-    /// then right.
+    /// Returns the verdict on attempts that are wrong while the host takes these fractions of the
+    /// time, followed by a correct one.
     fn verdict(taken: &[f64], repeats: usize) -> Verdict {
         let mut taken = taken.iter();
         let attempt = || match taken.next() {

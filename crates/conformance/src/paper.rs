@@ -1,4 +1,4 @@
-//! The harness of QFQ Fig. 8: what decides which flow gets a packet next, and the workloads.
+//! The harness of QFQ Fig. 8: the controller that selects flows, and the workloads.
 
 mod controller;
 mod traffic;

@@ -1,17 +1,17 @@
-//! Random numbers for tests and benches: small, seeded, the same on every target.
+//! Random numbers for tests and benches: small, seeded, and identical on every target.
 
 /// Marsaglia's xorshift with 64 bits of state, triple (13, 7, 17).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Xorshift(u64);
 
 impl Xorshift {
-    /// A generator; its state is never 0, whatever the seed.
+    /// Creates a generator; its state is never 0, for any seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self((seed ^ 0x9e37_79b9_7f4a_7c15) | 1 << 63)
     }
 
-    /// The next state.
+    /// Returns the next state.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -19,32 +19,31 @@ impl Xorshift {
         self.0
     }
 
-    /// The high half of the next state, which has the better bits.
+    /// Returns the high half of the next state, whose bits are of better quality.
     pub const fn next_u32(&mut self) -> u32 {
         (self.next_u64() >> 32) as u32
     }
 
-    /// A number below `bound`, by widening multiplication; 0 if `bound` is 0.
+    /// Returns a number below `bound`, by widening multiplication; 0 if `bound` is 0.
     pub const fn below(&mut self, bound: u32) -> u32 {
         ((self.next_u32() as u64 * bound as u64) >> 32) as u32
     }
 
-    /// A number below `2^bits`, every magnitude alike; `bits` up to 31.
+    /// Returns a number below `2^bits` whose magnitude is uniform; `bits` is at most 31.
     pub const fn magnitude(&mut self, bits: u32) -> u32 {
         let bits = self.below(bits + 1);
         self.below(1 << bits)
     }
 
-    /// Eight random bits.
+    /// Returns eight random bits.
     pub const fn byte(&mut self) -> u8 {
         let [.., high] = self.next_u32().to_le_bytes();
         high
     }
 }
 
-/// A number that looks random and depends on every bit of `number`: the finalizer of SplitMix64
-/// (Steele, Lea and Flood 2014). It makes hashes, and seeds that are far apart of numbers that are
-/// not.
+/// Mixes all bits of `number` with the finalizer of SplitMix64 (Steele, Lea and Flood 2014). Used
+/// for hashes, and to derive distant seeds from nearby numbers.
 #[must_use]
 pub const fn scramble(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -70,13 +69,14 @@ mod tests {
         }
     }
 
-    /// The first outputs that are published for SplitMix64, and the shifts of xorshift written out.
+    /// Compares with the first published outputs of SplitMix64, and with the shifts of xorshift
+    /// written out.
     #[test]
     fn the_numbers_are_the_published_ones() {
         // SplitMix64 from state 0 and from the state after it.
         assert_eq!(scramble(0), 0xe220_a839_7b1d_cdaf);
         assert_eq!(scramble(0x9e37_79b9_7f4a_7c15), 0x6e78_9e6a_a1b9_65f4);
-        // Seed 0 is the state 0x9e37_79b9_7f4a_7c15: its three shifts by hand.
+        // Seed 0 is the state 0x9e37_79b9_7f4a_7c15; its three shifts are written out.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for (left, by) in [(true, 13), (false, 7), (true, 17)] {
             state ^= if left { state << by } else { state >> by };

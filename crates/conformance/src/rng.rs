@@ -1,35 +1,35 @@
-//! All randomness of a run, from one seed.
+//! All randomness of a run, derived from one seed.
 //!
-//! Every consumer draws from a stream of its own, found by name. A scenario that gains a source
-//! leaves the draws of all others as they were, so two runs differ by what was changed and by
-//! nothing else.
+//! Every consumer draws from its own named stream. Adding a source to a scenario does not change
+//! the draws of the others, so two runs differ only by what was changed.
 //!
 //! A stream is PCG XSL-RR 128/64 (MCG) whose state is SipHash-1-3-128 of the name, keyed with the
-//! seed: both are fixed by their published definitions, not by the version of a library. Whatever
-//! needs a logarithm takes it from `libm`, in software, so that every platform draws the same bits.
+//! seed. Both are fixed by their published definitions, not by the version of a library. Logarithms
+//! come from `libm`, in software, so that every platform draws the same bits.
 
 use freeboard::sched_core::Nanos;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use siphasher::sip128::SipHasher13;
 
-/// The seed of a run, from which streams are taken by name.
+/// The seed of a run, from which streams are created by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Streams {
     seed: u64,
 }
 
 impl Streams {
-    /// All streams of the run that `seed` names.
+    /// Creates the source of all streams of the run with this `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// The stream called `name`, from its beginning. The same name gives the same stream again.
+    /// Returns the stream called `name`, from its beginning. Calls with equal names return equal
+    /// streams.
     #[must_use]
     pub fn stream(&self, name: &str) -> Stream {
-        // The second key word only separates this use of the hash from any other.
+        // The second key word separates this use of the hash from all others.
         let hasher = SipHasher13::new_with_keys(self.seed, u64::from_le_bytes(*b"freebrd1"));
         Stream { pcg: Pcg64Mcg::new(hasher.hash(name.as_bytes()).as_u128()) }
     }
@@ -42,20 +42,21 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.pcg.next_u64()
     }
 
-    /// A number in `0..limit`, all equally likely; 0 if `limit` is 0.
+    /// Returns a uniform number in `0..limit`; 0 if `limit` is 0.
     ///
-    /// Lemire's multiplication with rejection ("Fast Random Integer Generation in an Interval",
-    /// 2019), exact and, for limits far below 2^64, almost always one draw.
+    /// Uses Lemire's multiplication with rejection ("Fast Random Integer Generation in an
+    /// Interval", 2019), which is exact and, for limits far below 2^64, almost always needs one
+    /// draw.
     pub fn below(&mut self, limit: u64) -> u64 {
         if limit == 0 {
             return 0;
         }
-        // 2^64 mod limit low halves would be hit once more than the rest: redraw them.
+        // 2^64 mod limit values of the low half would occur once too often; they are redrawn.
         let surplus = limit.wrapping_neg() % limit;
         loop {
             let product = u128::from(self.bits()) * u128::from(limit);
@@ -65,33 +66,34 @@ impl Stream {
         }
     }
 
-    /// True with probability `favourable / possible`, exactly. Always true if that is 1 or more.
+    /// Returns true with probability `favourable / possible`, exactly; always if that is 1 or more.
     pub fn chance(&mut self, favourable: u64, possible: u64) -> bool {
         self.below(possible) < favourable
     }
 
-    /// A number in (0, 1], in steps of 2^-53. Never 0, so that its logarithm is finite.
+    /// Returns a number in (0, 1] in steps of 2^-53. Never 0, so that its logarithm is finite.
     pub fn unit(&mut self) -> f64 {
-        // 2^53 is the last integer up to which an f64 holds every one.
+        // 2^53 is the largest integer up to which an f64 represents all integers.
         ((self.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A span with exponential distribution of the given mean, rounded down to nanoseconds.
+    /// Returns an exponentially distributed time span with the given mean, rounded down to
+    /// nanoseconds.
     pub fn exponential(&mut self, mean: Nanos) -> Nanos {
         nanos(-libm::log(self.unit()) * mean.0 as f64)
     }
 
-    /// A span with Pareto distribution of the given mean, rounded down to nanoseconds.
+    /// Returns a Pareto-distributed time span with the given mean, rounded down to nanoseconds.
     ///
-    /// The smallest span is `mean · (shape − 1) / shape`, as in ns-2's Pareto on–off source.
-    /// Below shape 2 the variance is infinite, and sample means converge slowly.
+    /// The smallest span is `mean · (shape − 1) / shape`, as in ns-2's Pareto on–off source. Below
+    /// shape 2 the variance is infinite, and sample means converge slowly.
     pub fn pareto(&mut self, mean: Nanos, shape: ParetoShape) -> Nanos {
         let smallest = mean.0 as f64 * (shape.0 - 1.0) / shape.0;
         nanos(smallest * libm::pow(self.unit(), -1.0 / shape.0))
     }
 }
 
-/// The tail index of a Pareto distribution that has a mean, so above 1.
+/// The tail index of a Pareto distribution with a finite mean, hence above 1.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct ParetoShape(f64);
 
@@ -99,14 +101,14 @@ impl ParetoShape {
     /// 1.5, the usual choice for on–off traffic (ns-2's default).
     pub const TRAFFIC: Self = Self(1.5);
 
-    /// `shape`, if it is finite and above 1; at 1 and below the mean is infinite.
+    /// Returns `shape` if it is finite and above 1; otherwise the mean would be infinite.
     #[must_use]
     pub fn new(shape: f64) -> Option<Self> {
         (shape.is_finite() && shape > 1.0).then_some(Self(shape))
     }
 }
 
-/// Rounds down; `as` saturates, so an absurd span becomes the end of time and not a short one.
+/// Rounds down. `as` saturates, so that a very long span becomes the maximum time.
 fn nanos(span: f64) -> Nanos {
     Nanos(span as u64)
 }
@@ -115,9 +117,8 @@ fn nanos(span: f64) -> Nanos {
 mod tests {
     use super::*;
 
-    /// Goal: a recorded figure can be made again in ten years, on any machine.
-    /// Method: the first draws are written down. The state is checked on its own by
-    /// `a_stream_is_the_published_generator`.
+    /// Goal: a recorded figure can be reproduced in ten years on any machine. Method: compare with
+    /// the recorded first draws. `a_stream_is_the_published_generator` checks the state separately.
     #[test]
     fn the_first_draws_never_change() {
         let mut voip = Streams::new(1).stream("voip-1");
@@ -133,8 +134,8 @@ mod tests {
         assert_eq!([on.below(1000), on.below(1000), on.below(1000)], [246, 626, 149]);
     }
 
-    /// Goal: pin the construction, not this code. Method: PCG XSL-RR 128/64 (MCG) written out from
-    /// its definition (O'Neill 2014, §6.3.3), beside the library's.
+    /// Goal: fix the construction independently of this code. Method: compare PCG XSL-RR 128/64
+    /// (MCG), written out from its definition (O'Neill 2014, §6.3.3), with the library's.
     #[test]
     fn a_stream_is_the_published_generator() {
         let mut state =
@@ -166,8 +167,8 @@ mod tests {
         }
     }
 
-    /// Chi-square over 10 cells and 100,000 draws: 27.9 is exceeded once in a thousand seeds, and
-    /// this seed is fixed.
+    /// Chi-square over 10 cells and 100,000 draws: one seed in a thousand exceeds 27.9, and this
+    /// seed is fixed.
     #[test]
     fn below_is_uniform() {
         let mut stream = Streams::new(3).stream("uniform");
@@ -179,8 +180,8 @@ mod tests {
         assert!(chi < 27, "{chi} from {cells:?}");
     }
 
-    /// A million draws: the mean of the exponential has a standard error of 0.1 %; the Pareto of
-    /// shape 3 (finite variance) one of 0.06 %. Its smallest value is mean · 2/3.
+    /// With a million draws the standard error of the mean is 0.1 % for the exponential and 0.06 %
+    /// for the Pareto of shape 3 (finite variance). The smallest value of the latter is mean · 2/3.
     #[test]
     fn spans_have_the_mean_and_the_tail_asked_for() {
         let mean = Nanos(1_000_000);

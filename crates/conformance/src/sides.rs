@@ -1,4 +1,4 @@
-//! Every discipline beside its twin, at any size.
+//! Every discipline with its reference model, at any size.
 
 pub mod hierarchy;
 mod twinned;
@@ -16,23 +16,23 @@ use freeboard::sched_core::{
 
 pub use twinned::{Size, TwinnedFlows, TwinnedPackets};
 
-/// Flows of a history are numbered below this.
+/// Number of flows.
 pub const FLOWS: usize = crate::history::FLOWS as usize;
-/// Handles of a history are numbered below this.
+/// Number of handles.
 pub const DESCRIPTORS: usize = crate::history::DESCRIPTORS as usize;
 
-/// The longest packet of the disciplines that have one.
+/// Longest packet, for disciplines that have a maximum.
 pub const MAX_LEN: u32 = 1_500;
-/// The bytes that are sent before the floor serves a flow: few, so that short histories get there.
+/// Bytes sent before the floor serves a flow: few, so that short sequences reach it.
 const AFTER: u32 = 200;
-/// How long a flow was not served that is flushed.
+/// Time without service after which a flow may be flushed.
 pub const MILLISECOND: Nanos = Nanos::from_millis(1);
 
-/// Queues of arrays, with a record for each flow.
+/// Queues in arrays, with a record for each flow.
 pub type Engine<O, const F: usize, const S: usize, D = OwnVictim> =
     FlowQueues<O, ([Queue; F], [Descriptor; S], [FlowRecord; F]), NoAqm, D>;
 
-/// `scheduler` over `F` queues and `S` descriptors, with a record for each flow.
+/// Creates `F` queues and `S` descriptors for `scheduler`, with a record for each flow.
 pub fn engine<O: FlowScheduler, const F: usize, const S: usize>(
     scheduler: O,
     limits: Limits,
@@ -40,29 +40,29 @@ pub fn engine<O: FlowScheduler, const F: usize, const S: usize>(
     queues(scheduler, NoAqm, (Arrays::<F>, Arrays::<S>, Arrays::<F>), limits)
 }
 
-/// Longest-queue drop of `F` flows at `end`.
+/// Creates a longest-queue drop policy for `F` flows that drops at `end`.
 #[must_use]
 pub fn longest<const F: usize>(end: DropFrom) -> LongestQueueDrop<[LongestFlow; F]> {
     LongestQueueDrop::new([LongestFlow::EMPTY; F]).drop_from(end)
 }
 
-/// Room in arrays.
+/// Returns a room in arrays.
 const fn room<const F: usize>(max_len: u32) -> Room<Arrays<F>> {
     Room::of_flows(Arrays, max_len)
 }
 
-/// The flow scheduler of a recipe in arrays.
+/// The flow scheduler of a recipe, in arrays.
 pub type Output<R, const F: usize> = SchedulerOf<R, Arrays<F>>;
-/// Its drop policy.
+/// The drop policy of a recipe, in arrays.
 pub type Policy<R, const F: usize> = <R as QueuesRecipe>::Policy<Arrays<F>>;
 
-/// Its queues of packets.
+/// The queues of packets of a recipe, in arrays.
 pub type EngineOf<R, const F: usize, const S: usize> = Engine<Output<R, F>, F, S, Policy<R, F>>;
 
-/// `recipe` with `F` queues of packets, and its twin.
+/// Builds `recipe` with `F` queues of packets, and its reference model.
 ///
 /// # Panics
-/// If the recipe does not allow these sizes.
+/// If the recipe does not support these sizes.
 pub fn flows<const F: usize, const S: usize, R: TwinnedFlows>(
     recipe: R,
     max_len: u32,
@@ -76,13 +76,13 @@ pub fn flows<const F: usize, const S: usize, R: TwinnedFlows>(
     (engine(scheduler, limits).with_drop_policy(policy), naive)
 }
 
-/// The scheduler of a recipe in arrays.
+/// The scheduler of a recipe, in arrays.
 pub type OutputOf<R, const F: usize, const S: usize> = <R as Recipe>::Output<Arrays<F>, Arrays<S>>;
 
-/// `recipe` and its twin.
+/// Builds `recipe` and its reference model.
 ///
 /// # Panics
-/// If the recipe does not allow these sizes.
+/// If the recipe does not support these sizes.
 pub fn packets<const F: usize, const S: usize, R: TwinnedPackets>(
     recipe: R,
     max_len: u32,
@@ -92,10 +92,10 @@ pub fn packets<const F: usize, const S: usize, R: TwinnedPackets>(
     (composition(recipe, max_len, limits), recipe.twin(size, limits))
 }
 
-/// `recipe` alone.
+/// Builds `recipe` without a reference model.
 ///
 /// # Panics
-/// If the recipe does not allow these sizes.
+/// If the recipe does not support these sizes.
 pub fn composition<const F: usize, const S: usize, R: Recipe>(
     recipe: R,
     max_len: u32,
@@ -105,7 +105,7 @@ pub fn composition<const F: usize, const S: usize, R: Recipe>(
     made.expect("sizes in range")
 }
 
-/// One queue.
+/// Builds a FIFO and its reference model.
 pub fn fifo<const S: usize>(
     end: DropFrom,
     limits: Limits,
@@ -113,15 +113,15 @@ pub fn fifo<const S: usize>(
     packets::<1, S, _>(Fifo { end }, MAX_LEN, limits)
 }
 
-/// What is compared, and can be put back to where it was.
+/// A scheduler that can be compared and restored to an earlier state.
 pub trait Side: ConfigurableScheduler + Clone + Send + 'static {}
 
 impl<S: ConfigurableScheduler + Clone + Send + 'static> Side for S {}
 
-/// Deficit round robin, no flow added.
+/// Creates a DRR flow scheduler without flows.
 ///
 /// # Panics
-/// If there is no such longest packet.
+/// If `max_len` is out of range.
 pub fn drr_scheduler<const F: usize>(
     max_len: u32,
     sparse_first: bool,
@@ -129,7 +129,7 @@ pub fn drr_scheduler<const F: usize>(
     Drr { sparse_first }.flow_scheduler(room::<F>(max_len)).expect("a length in range")
 }
 
-/// Deficit round robin.
+/// Builds DRR and its reference model.
 pub fn drr<const F: usize, const S: usize>(
     max_len: u32,
     sparse_first: bool,
@@ -138,7 +138,7 @@ pub fn drr<const F: usize, const S: usize>(
     flows::<F, S, _>(Drr { sparse_first }, max_len, limits)
 }
 
-/// Deficit round robin, where the longest queue gives way at `end`.
+/// Builds DRR with longest-queue drop at `end`, and its reference model.
 pub fn drr_lqd<const F: usize, const S: usize>(
     max_len: u32,
     sparse_first: bool,
@@ -148,7 +148,7 @@ pub fn drr_lqd<const F: usize, const S: usize>(
     flows::<F, S, _>(LongestQueue { of: Drr { sparse_first }, end }, max_len, limits)
 }
 
-/// Shortest queue first, where the longest queue gives way at `end`.
+/// Builds SQF, which drops from the longest queue at `end`, and its reference model.
 pub fn sqf<const F: usize, const S: usize>(
     end: DropFrom,
     limits: Limits,
@@ -156,7 +156,7 @@ pub fn sqf<const F: usize, const S: usize>(
     flows::<F, S, _>(ShortestQueue { end }, MAX_LEN, limits)
 }
 
-/// One of `2^exponent` bytes is that of the flow that has waited longest.
+/// Builds SQF with a service floor of one in `2^exponent` bytes, and its reference model.
 pub fn sqf_with_floor<const F: usize, const S: usize>(
     end: DropFrom,
     exponent: u32,
@@ -166,7 +166,7 @@ pub fn sqf_with_floor<const F: usize, const S: usize>(
     flows::<F, S, _>(FlooredShortestQueue { end, floor, flush: None }, MAX_LEN, limits)
 }
 
-/// A flow that gives way and has not been served for `after` loses all it holds.
+/// Builds SQF that flushes a drop victim not served for `after`, and its reference model.
 pub fn sqf_flushing<const F: usize, const S: usize>(
     end: DropFrom,
     after: Nanos,
@@ -176,7 +176,8 @@ pub fn sqf_flushing<const F: usize, const S: usize>(
     flows::<F, S, _>(recipe, MAX_LEN, limits)
 }
 
-/// With a floor of one of `2^exponent` bytes and with flushes.
+/// Builds SQF with a service floor of one in `2^exponent` bytes and with flushes, and its reference
+/// model.
 pub fn sqf_repaired<const F: usize, const S: usize>(
     end: DropFrom,
     exponent: u32,
@@ -187,12 +188,12 @@ pub fn sqf_repaired<const F: usize, const S: usize>(
     flows::<F, S, _>(FlooredShortestQueue { end, floor, flush: Some(flush) }, MAX_LEN, limits)
 }
 
-/// QFQ.
+/// Builds QFQ and its reference model.
 pub fn qfq<const F: usize, const S: usize>(max_len: u32, limits: Limits) -> (impl Side, impl Side) {
     flows::<F, S, _>(Qfq, max_len, limits)
 }
 
-/// QFQ, where the longest queue gives way at `end`.
+/// Builds QFQ with longest-queue drop at `end`, and its reference model.
 pub fn qfq_lqd<const F: usize, const S: usize>(
     max_len: u32,
     end: DropFrom,
@@ -201,7 +202,7 @@ pub fn qfq_lqd<const F: usize, const S: usize>(
     flows::<F, S, _>(LongestQueue { of: Qfq, end }, max_len, limits)
 }
 
-/// WF²Q+.
+/// Builds WF²Q+ and its reference model.
 pub fn wf2q<const F: usize, const S: usize>(
     max_len: u32,
     limits: Limits,
@@ -209,7 +210,7 @@ pub fn wf2q<const F: usize, const S: usize>(
     flows::<F, S, _>(Wf2q, max_len, limits)
 }
 
-/// WF²Q+, where the longest queue gives way at `end`.
+/// Builds WF²Q+ with longest-queue drop at `end`, and its reference model.
 pub fn wf2q_lqd<const F: usize, const S: usize>(
     max_len: u32,
     end: DropFrom,
@@ -218,7 +219,7 @@ pub fn wf2q_lqd<const F: usize, const S: usize>(
     flows::<F, S, _>(LongestQueue { of: Wf2q, end }, max_len, limits)
 }
 
-/// As [`qfq`], and the twin counts what it does.
+/// Builds QFQ and a reference model that counts the cases it went through.
 pub fn qfq_counting<const F: usize, const S: usize>(
     max_len: u32,
     limits: Limits,
@@ -229,7 +230,7 @@ pub fn qfq_counting<const F: usize, const S: usize>(
     (flows::<F, S, _>(Qfq, max_len, limits).0, naive)
 }
 
-/// QFQ+ with up to `members` flows in an aggregate.
+/// Builds QFQ+ with up to `members` flows per aggregate, and its reference model.
 pub fn qfq_plus<const F: usize, const S: usize>(
     max_len: u32,
     members: u32,
@@ -238,7 +239,7 @@ pub fn qfq_plus<const F: usize, const S: usize>(
     flows::<F, S, _>(QfqPlus { members }, max_len, limits)
 }
 
-/// QFQ+, where the longest queue gives way at `end`.
+/// Builds QFQ+ with longest-queue drop at `end`, and its reference model.
 pub fn qfq_plus_lqd<const F: usize, const S: usize>(
     max_len: u32,
     members: u32,

@@ -1,5 +1,5 @@
-//! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that
-//! return or panic. That of captures is `sim::capture::check_reading`.
+//! Fuzz targets, also run by `cargo test` on the fuzzer's corpus: functions that accept any bytes
+//! and return or panic. The target for captures is `sim::capture::check_reading`.
 use crate::history::{
     ConfigurableScheduler, DESCRIPTORS, FLOWS, Match, Operation, Pair, Peeked, Setting, Shape,
     Shifted, check, operations, pair, play_aqm, play_frames, play_labelled,
@@ -12,10 +12,10 @@ use freeboard::flowhash::parse::MAX_TUNNELS;
 use freeboard::flowhash::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels};
 use freeboard::sched_core::{DropFrom, Limits};
 
-/// A target: the name of its folder in `fuzz/corpus` and what it does.
+/// The name of a target, which is its folder in `fuzz/corpus`, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target.
+/// All targets.
 pub const ALL: [Target; 14] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
@@ -36,10 +36,11 @@ pub const ALL: [Target; 14] = [
 const F: usize = FLOWS as usize;
 const S: usize = DESCRIPTORS as usize;
 
-/// Whole ticks of a descriptor, at which counters of 31, 32, 53 and 63 bits wrap.
+/// Whole ticks of a descriptor at which counters of 31, 32, 53 and 63 bits wrap.
 const SHIFTS: [u64; 4] = [1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
 
-/// The first byte of a history says how both sides are built, the rest is what happens to them.
+/// Fuzzer input: the first byte selects the configuration of both sides, the rest encodes
+/// operations.
 struct History<'a> {
     variant: u8,
     rest: &'a [u8],
@@ -59,12 +60,13 @@ impl<'a> History<'a> {
         if self.bit(0) { DropFrom::Tail } else { DropFrom::Head }
     }
 
-    /// None, or so few that a short history reaches them.
+    /// Returns no limits, or limits so low that a short sequence reaches them.
     fn limits(&self) -> Limits {
         if self.bit(1) { Limits { packets: 6, bytes: 4_000 } } else { Limits::NONE }
     }
 
-    /// Both sides agree. Unless the history adds flows itself, two of different weights are there.
+    /// Asserts that both sides agree. Adds two flows of different weights first, unless bit 7 is
+    /// set.
     fn agree<A, B>(&self, sides: impl Fn() -> (A, B))
     where
         A: ConfigurableScheduler + Send + 'static,
@@ -79,7 +81,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Looks change nothing, nor does the epoch, and the ledger of handles and the books are right.
+    /// Asserts that additional peeks and a shift of time have no effect, and that handles and
+    /// counters are correct.
     fn keeps<A: ConfigurableScheduler>(&self, side: impl Fn() -> A) {
         let late = SHIFTS[usize::from(self.variant >> 3 & 3)];
         let twin = Peeked::new(Shifted::new(side(), late));
@@ -102,13 +105,14 @@ impl<'a> History<'a> {
     }
 }
 
-/// FIFO with head drop and tail drop against its twin.
+/// Compares FIFO with head drop and tail drop with its reference model.
 pub fn ops_fifo(bytes: &[u8]) {
     let history = History::of(bytes);
     history.agree(|| sides::fifo::<S>(history.end(), history.limits()));
 }
 
-/// DRR, plain and with sparse flows first, with and without longest-queue drop, against its twin.
+/// Compares DRR, with and without sparse flows first and longest-queue drop, with its reference
+/// model.
 pub fn ops_drr(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits, sparse_first) = (history.end(), history.limits(), history.bit(2));
@@ -119,8 +123,8 @@ pub fn ops_drr(bytes: &[u8]) {
     }
 }
 
-/// SQF with longest-queue drop at either end, with a floor, flushes, both repairs or none, against
-/// its twin.
+/// Compares SQF, dropping at either end, with and without a service floor and flushes, with its
+/// reference model.
 pub fn ops_sqf(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
@@ -136,7 +140,7 @@ pub fn ops_sqf(bytes: &[u8]) {
     }
 }
 
-/// QFQ, with and without longest-queue drop, against its twin.
+/// Compares QFQ, with and without longest-queue drop, with its reference model.
 pub fn ops_qfq(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
@@ -147,8 +151,8 @@ pub fn ops_qfq(bytes: &[u8]) {
     }
 }
 
-/// QFQ+, with and without longest-queue drop, with one to eight flows in an aggregate, against its
-/// twin.
+/// Compares QFQ+, with and without longest-queue drop and with one to eight flows per aggregate,
+/// with its reference model.
 pub fn ops_qfq_plus(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
@@ -160,7 +164,7 @@ pub fn ops_qfq_plus(bytes: &[u8]) {
     }
 }
 
-/// WF²Q+, with and without longest-queue drop, against its twin.
+/// Compares WF²Q+, with and without longest-queue drop, with its reference model.
 pub fn ops_wf2q(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
@@ -195,8 +199,8 @@ const CATALOG: [&[Play]; 3] = [
     crate::compositions!(plays_alone, []),
 ];
 
-/// Any entry of the catalogue against its twin, or one without a twin against itself, looked at and
-/// at another time; the second byte says which entry.
+/// Compares an entry of the catalogue, selected by the second byte, with its reference model. An
+/// entry without one is compared with a copy of itself that is peeked at and runs at shifted times.
 pub fn ops_catalog(bytes: &[u8]) {
     let mut history = History::of(bytes);
     let (&entry, rest) = history.rest.split_first().unwrap_or((&0, &[]));
@@ -205,14 +209,14 @@ pub fn ops_catalog(bytes: &[u8]) {
     plays[usize::from(entry) % plays.len()](&history);
 }
 
-/// An AQM alone, with any parameters, times and sojourn times, beside itself at another time;
-/// `DualPI2` beside its twin too.
+/// Compares an AQM alone, with arbitrary parameters, times and sojourn times, with a copy at
+/// shifted times, and `DualPI2` also with its reference model.
 pub fn aqm(bytes: &[u8]) {
     let _told = play_aqm(bytes);
 }
 
-/// The isolated queue by labels, under changing isolations, tins and keys, against its twin of
-/// maps.
+/// Compares the isolated queue, with changing isolation modes, tins and keys, with its reference
+/// model.
 pub fn isolated(bytes: &[u8]) {
     let (&tables, bytes) = bytes.split_first().unwrap_or((&0, &[]));
     let tables = Shape::ALL[usize::from(tables) % Shape::ALL.len()];
@@ -221,14 +225,15 @@ pub fn isolated(bytes: &[u8]) {
     }
 }
 
-/// Acknowledgements with any options in a queue with the filter, beside the naive one.
+/// Compares a queue of acknowledgements with arbitrary options and the filter with the naive
+/// filter.
 pub fn ack_filter(bytes: &[u8]) {
     crate::acks::play(bytes);
 }
 
-/// With each option the parser answers whatever it is given as its twin does. A prefix has the same
-/// answer or says that it is cut. An IP packet has the same answer without what stands before it.
-/// What follows the packets changes nothing.
+/// Compares the parser, with all options, with its reference model. Also checks that a prefix has
+/// the same result or is reported as truncated, that an IP packet has the same result without the
+/// headers in front of it, and that trailing bytes change nothing.
 pub fn parse(bytes: &[u8]) {
     let longer = [bytes, &[0x99; 40]].concat();
     for tunnels in [Tunnels::PPPOE, Tunnels::VISIBLE, Tunnels::ALL, Tunnels::NONE] {
@@ -238,8 +243,7 @@ pub fn parse(bytes: &[u8]) {
                 let read = |bytes| if framed { parser.ethernet(bytes) } else { parser.ip(bytes) };
                 let whole = read(bytes);
                 assert_eq!(whole, parser::read(parser, bytes, framed), "{parser:?}");
-                // Extension headers can be longer, 8 · 2,048 bytes, but then they are so by one
-                // long one.
+                // Extension headers can be longer, 8 · 2,048 bytes, but only by one long header.
                 for cut in 0..bytes.len().min(256) {
                     let part = read(&bytes[..cut]);
                     let is_cut = part.ending == Ending::Truncated || part == whole;
@@ -256,7 +260,7 @@ pub fn parse(bytes: &[u8]) {
     assert_eq!(parse::ip(bytes), Parser::OUTER.ip(bytes));
 }
 
-/// What the places of the IP headers in an answer owe each other.
+/// Checks relations between the positions of the IP headers in a result.
 fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
     let Some(outer) = whole.ip else {
         assert_eq!(whole.inner, None, "an inner header without an outer one");
@@ -267,7 +271,8 @@ fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
     };
     let innermost = whole.inner.map_or(outer, |inner| inner.ip);
     assert!(innermost.offset + 20 <= bytes.len(), "an IP header in {} bytes", bytes.len());
-    // A fragment is one even if its options are cut off; nothing is said of what follows.
+    // A fragment is recognised even if its options are truncated; the upper offset is then
+    // unspecified.
     let complete = matches!(whole.ending, Ending::Ports | Ending::NoPorts);
     assert!(!complete || innermost.upper_offset <= bytes.len(), "{whole:?}");
     assert!(innermost.offset <= innermost.upper_offset, "{whole:?}");
@@ -280,14 +285,14 @@ fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
         let expected = Parsed::new(whole.key, Some(moved(outer)), inner, whole.ending);
         assert_eq!(parser.ip(&bytes[outer.offset..]), expected);
     } else {
-        // PPPoE says how long its packet is, and cut it.
+        // PPPoE has its own length field, which truncated the packet.
         assert!(parser.tunnels.contains(Tunnels::PPPOE), "{whole:?}");
     }
 }
 
-/// The first two bytes are the size of a segment, the rest is a frame of any bytes. The segmenter
-/// cuts the frame as its twin does, or refuses it where the twin does. A place that is a byte too
-/// short takes no segment and loses none.
+/// Compares the segmenter with its reference model: both produce the same segments or reject the
+/// frame. The first two bytes are the segment size, the rest is an arbitrary frame. An output
+/// buffer that is one byte too short receives no segment, and none is lost.
 pub fn segments(bytes: &[u8]) {
     let Some((&size, frame)) = bytes.split_first_chunk() else { return };
     let size = u16::from_be_bytes(size);
@@ -316,13 +321,13 @@ pub fn segments(bytes: &[u8]) {
     }
 }
 
-/// The shaper's clock against its definition.
+/// Compares the shaper's clock with its definition.
 pub fn shaper_clock(bytes: &[u8]) {
     clock::compare(bytes);
 }
 
-/// A smart queue with frames of any bytes, whatever setting changes under load, with and without
-/// rates of hosts, beside a list of the frames.
+/// Compares a smart queue, with arbitrary frames, settings that change under load, and with or
+/// without host rates, with a list of the frames.
 pub fn smart_queue(bytes: &[u8]) {
     play_frames(bytes);
 }

@@ -1,12 +1,13 @@
-//! What every discipline should do, written from its definition with deques, maps and scans.
+//! Reference models of the disciplines, written from their definitions with deques, maps and scans.
 //!
-//! A twin is slow, obvious, and shares no code with the discipline it judges: [`NaiveQueues`] keeps
-//! the packets and the books, a [`NaiveFlowScheduler`] says which flow is next and which gives way.
-//! Where the discipline keeps a count, a list or a set, its twin looks at everything there is.
-//! [`history`](crate::history) does the same to both and compares what comes out.
+//! A reference model is slow, obvious, and shares no code with the discipline it checks:
+//! [`NaiveQueues`] keeps the packets and the counters, and a [`NaiveFlowScheduler`] selects the
+//! next flow and the drop victim. Where the discipline keeps a count, a list or a set, its
+//! reference model scans all state. [`history`](crate::history) applies the same operations to both
+//! and compares the results.
 //!
-//! Beside the twins stand two ideals in exact arithmetic: [`Gps`], the fluid server that fair
-//! queueing approximates, and [`ExactWf2q`], the packet order that comes nearest to it.
+//! There are also two ideal servers in exact arithmetic: [`Gps`], the fluid server that fair
+//! queueing approximates, and [`ExactWf2q`], the closest order of packets to it.
 
 pub mod ack_filter;
 mod age;

@@ -1,35 +1,36 @@
-//! The WFI meter: is every flow served as promised?
+//! WFI meters, which compare the service of every flow with its guarantee.
 //!
-//! The *worst-case fair index* says by how much a flow may fall behind its share `φ` while it has
-//! packets. With `W` the bytes that the link sends in an interval and `W_k` those of flow k, over
-//! all intervals in which k stays backlogged:
+//! The *worst-case fair index* measures how far a flow may fall behind its share `φ` while it is
+//! backlogged. With `W` the bytes that the link sends in an interval and `W_k` those of flow k,
+//! over all intervals in which k stays backlogged:
 //!
-//! - B-WFI is the largest `φW − W_k`, in bytes of the flow: over intervals that end at any instant,
+//! - B-WFI is the largest `φW − W_k`, in bytes of the flow: over intervals that end at any time,
 //!   and over those that end when a packet of k is completely sent (Bennett & Zhang 1996);
-//! - T-WFI is the largest delay of a packet, in bytes of link time, beyond what a link of rate `φR`
-//!   for this flow alone would have needed. This link would have had to send all that the flow had
-//!   when the packet came;
+//! - T-WFI is the largest delay of a packet, in bytes of link time, beyond the delay on a link of
+//!   rate `φR` for this flow alone, which would have had to send the flow's whole backlog at the
+//!   arrival of the packet;
 //! - the relative fairness of two flows is the largest `|W_a/φ_a − W_b/φ_b|`, in bytes of the link,
-//!   over intervals in which both stay backlogged, service being charged at the dequeue.
+//!   over intervals in which both stay backlogged, with service charged at the dequeue.
 //!
 //! [`WfiMeter`] measures the first two for every flow of any scheduler, [`PairMeter`] the third for
-//! a pair, [`Metered`] is a scheduler that tells the meter by itself. The measurements are compared
-//! with a [`Guarantee`](freeboard::sched_core::Guarantee).
+//! a pair of flows; [`Metered`] is a scheduler that feeds its own meter. The measurements are
+//! compared with a [`Guarantee`](freeboard::sched_core::Guarantee).
 //!
-//! **When is a flow backlogged?** In the view of the scheduler: from the arrival that finds its
-//! queue empty until the dequeue that empties it. A packet that comes while the last one is on the
-//! wire begins a new backlog. The bounds hold in this view only.
+//! **Backlog.** A flow is backlogged from the scheduler's point of view: from the arrival that
+//! finds its queue empty until the dequeue that empties it. A packet that arrives while the last
+//! one is on the wire begins a new backlog. The bounds hold only with this definition.
 //!
-//! **Where on the wire?** A packet may come while another is being sent. A caller that knows how
-//! much of that is gone says so ([`WfiMeter::transmitted`]), and the measure is exact. A caller
-//! that does not gets the largest that it can have been, which the bounds cover: their proofs take
-//! whatever is left on the wire for the worst (`docs/guarantees.md`).
+//! **Position on the wire.** A packet may arrive while another is being sent. If the caller reports
+//! how much of that is sent ([`WfiMeter::transmitted`]), the measurement is exact. Otherwise it is
+//! the largest possible value, which the bounds cover: their proofs assume the worst case for the
+//! rest on the wire (`docs/guarantees.md`).
 //!
-//! **Cost.** O(1) an event, no division; reports divide. Memory: 144 bytes a flow and 16 a packet.
+//! **Cost.** O(1) per event, no division; reports divide. Memory: 144 bytes per flow and 16 per
+//! packet.
 //!
-//! **Method.** `c = φW − W_k`, times the denominator of `φ`, falls only while k sends. So it is
-//! smallest where a backlog begins and where packets of k end, and largest where they start: those
-//! instants are enough. **Overflow**: `|c| < 2^125` for 2^63 bytes ([`Share::MAX_DENOMINATOR`]), so
+//! **Method.** `c = φW − W_k`, times the denominator of `φ`, decreases only while k sends. So it is
+//! smallest where a backlog begins and where packets of k end, and largest where they start; only
+//! those times matter. **Overflow**: `|c| < 2^125` for 2^63 bytes ([`Share::MAX_DENOMINATOR`]), so
 //! differences fit `i128`.
 
 mod metered;
@@ -44,35 +45,35 @@ pub use metered::Metered;
 pub use pair::PairMeter;
 pub use report::{Compared, WfiReport};
 
-/// What [`WfiMeter`] keeps of a flow. Opaque; make tables of [`WfiFlow::EMPTY`].
+/// State of a flow in a [`WfiMeter`]. Opaque; fill tables with [`WfiFlow::EMPTY`].
 #[derive(Clone, Copy, Debug)]
 pub struct WfiFlow {
-    /// `None`: not measured.
+    /// Share; `None` if the flow is not measured.
     share: Option<Share>,
-    /// Bytes dequeued, those on the wire included.
+    /// Bytes dequeued, including those on the wire.
     served: u64,
     /// Packets dequeued.
     sent: u64,
-    /// Bytes not dequeued yet. `0` if and only if the flow is idle.
+    /// Bytes not dequeued yet; 0 if and only if the flow is idle.
     queued: u64,
-    /// The shortest packet dequeued; `u32::MAX` if none was.
+    /// Shortest packet dequeued; `u32::MAX` if there was none.
     shortest: u32,
-    /// The smallest `c` of this backlog: where it began and where packets of the flow ended.
+    /// Smallest `c` of this backlog, at its beginning and at the ends of the flow's packets.
     low: i128,
-    /// The largest `c` of this backlog, service charged at the dequeue.
+    /// Largest `c` of this backlog, with service charged at the dequeue.
     high: i128,
-    /// The largest `c − low`: B-WFI.
+    /// Largest `c − low`: B-WFI.
     lag: i128,
-    /// The largest `c − low` at ends of own packets.
+    /// Largest `c − low` at the ends of the flow's own packets.
     lag_at_completion: i128,
-    /// The largest `high − c`, service charged at the dequeue.
+    /// Largest `high − c`, with service charged at the dequeue.
     lead: i128,
-    /// The largest delay of a packet, times the numerator of the share: T-WFI.
+    /// Largest delay of a packet, times the numerator of the share: T-WFI.
     delay: i128,
 }
 
 impl WfiFlow {
-    /// Room for a flow: all zero.
+    /// An unused entry, all zero.
     pub const EMPTY: Self = Self {
         share: None,
         served: 0,
@@ -97,24 +98,25 @@ impl Default for WfiFlow {
     }
 }
 
-/// What the meter has to know of a packet when it is dequeued: 16 bytes, kept with the packet.
+/// Data of a packet that the meter needs at its dequeue: 16 bytes, kept with the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Bytes that the link had sent.
+    /// Bytes that the link had sent at the arrival.
     link: u64,
-    /// Bytes of its flow, itself and the rest on the wire included; saturating.
+    /// Backlog of the flow in bytes at the arrival, including this packet and the rest on the wire;
+    /// saturating.
     backlog: u32,
     flow: FlowId,
 }
 
 impl Arrival {
-    /// Room for a packet: all zero.
+    /// An unused entry, all zero.
     pub const EMPTY: Self = Self { link: 0, backlog: 0, flow: FlowId(0) };
 
-    /// No packet.
+    /// Marker for no packet.
     const NONE: Self = Self { flow: FlowId(u32::MAX), ..Self::EMPTY };
 
-    /// The flow of the packet.
+    /// Returns the flow of the packet.
     #[must_use]
     pub const fn flow(&self) -> FlowId {
         self.flow
@@ -127,18 +129,18 @@ impl Default for Arrival {
     }
 }
 
-/// The packet that the link sends.
+/// The packet being sent.
 #[derive(Clone, Copy, Debug)]
 struct OnWire {
     flow: FlowId,
     len: u32,
-    /// How many of its bytes are gone, if the caller has said so.
+    /// Bytes of it that are sent, if the caller has reported them.
     gone: Option<u32>,
 }
 
-/// Measures B-WFI and T-WFI of the flows in the memory `N`, of whatever scheduler.
+/// A meter for B-WFI and T-WFI of the flows of any scheduler, with memory `N`.
 ///
-/// Tell it of every packet: [`WfiMeter::arrived`], [`WfiMeter::dequeued`] and [`WfiMeter::lost`].
+/// Report every packet: [`WfiMeter::arrived`], [`WfiMeter::dequeued`] and [`WfiMeter::lost`].
 ///
 /// ```
 /// use conformance::wfi::{WfiFlow, WfiMeter};
@@ -180,7 +182,7 @@ pub struct WfiMeter<N> {
 }
 
 impl<N: Table<WfiFlow>> WfiMeter<N> {
-    /// A meter for `flows.len()` flows, none of which is measured. Cost: O(flows).
+    /// Creates a meter for `flows.len()` flows, none of which is measured yet. Cost: O(flows).
     #[must_use]
     pub fn new(mut flows: N) -> Self {
         flows.as_mut().fill(WfiFlow::ABSENT);
@@ -188,11 +190,11 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
         Self { flows, completed: 0, wire }
     }
 
-    /// Measures `flow` against `share`, from this instant on: what was measured is forgotten, what
-    /// is queued is kept.
+    /// Starts to measure `flow` against `share`. Previous measurements are discarded; queued
+    /// packets are kept.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownFlow`]; nothing has changed then.
+    /// [`ConfigError::UnknownFlow`]; the meter is then unchanged.
     pub fn add(&mut self, flow: FlowId, share: Share) -> Result<(), ConfigError> {
         let flows = u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX);
         let Some(k) = self.flows.as_mut().get_mut(flow.index()) else {
@@ -204,15 +206,15 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
         Ok(())
     }
 
-    /// Measures `flow` no more, and forgets what it holds. A second call changes nothing.
+    /// Stops measuring `flow` and discards its state. A second call has no effect.
     pub fn remove(&mut self, flow: FlowId) {
         if let Some(k) = self.flows.as_mut().get_mut(flow.index()) {
             *k = WfiFlow::ABSENT;
         }
     }
 
-    /// A packet of `len` bytes has come into the queue of `flow`. What it returns is to be kept
-    /// with the packet and handed to [`WfiMeter::dequeued`].
+    /// Records a packet of `len` bytes that arrived at `flow`. Keep the result with the packet and
+    /// pass it to [`WfiMeter::dequeued`].
     pub fn arrived(&mut self, flow: FlowId, len: u32) -> Arrival {
         let (completed, wire) = (self.completed, self.wire);
         let (link, rest) = wire.seen_by(flow);
@@ -230,7 +232,7 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
         arrival
     }
 
-    /// The packet of `arrival`, `len` bytes long, has been dequeued; the packet before it is
+    /// Records the dequeue of the packet of `arrival`, `len` bytes long; the packet before it is
     /// completely sent.
     pub fn dequeued(&mut self, arrival: Arrival, len: u32) {
         let flow = arrival.flow;
@@ -256,25 +258,25 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
         k.delay = k.delay.max(excess(share, span, arrival.backlog.into()));
     }
 
-    /// A packet of `len` bytes of `flow` has left its queue without service.
+    /// Records a packet of `len` bytes of `flow` that left its queue without service.
     pub fn lost(&mut self, flow: FlowId, len: u32) {
         let (completed, wire) = (self.completed, self.wire);
         let Some(k) = self.flows.as_mut().get_mut(flow.index()) else { return };
         let standing = k.standing(completed, wire);
         k.queued = k.queued.saturating_sub(len.into());
         if k.queued == 0 {
-            // The end of a backlog is an instant in it; no packet starts there that would say so.
+            // The end of a backlog is part of it, and no packet starts there to record it.
             k.lag = k.lag.max(standing);
         }
     }
 
-    /// `bytes` of the packet on the wire are gone; all of the packet, if `bytes` is more than its
-    /// length.
+    /// Records that `bytes` of the packet on the wire are sent; clamped to the length of the
+    /// packet.
     pub fn transmitted(&mut self, bytes: u32) {
         self.wire.gone = Some(bytes.min(self.wire.len).max(self.wire.gone.unwrap_or(0)));
     }
 
-    /// What was measured of `flow`, a backlog that still lasts included; `None` if it is not
+    /// Returns the measurements of `flow`, including a backlog in progress; `None` if it is not
     /// measured.
     #[must_use]
     pub fn report(&self, flow: FlowId) -> Option<WfiReport> {
@@ -295,17 +297,17 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
 }
 
 impl WfiFlow {
-    /// A backlog begins, while the link sends what `wire` says.
+    /// Begins a backlog while `wire` is being sent.
     fn begin(&mut self, flow: FlowId, share: Share, completed: u64, wire: OnWire) {
-        // While another sends, c rises: it is lowest now. While this flow's own last packet is sent
-        // it falls, and is lowest at its end.
+        // While another flow sends, c increases, so it is smallest now. While the last packet of
+        // this flow is sent, c decreases, so it is smallest at its end.
         let link = if wire.flow == flow { wire.len } else { wire.gone.unwrap_or(0) };
         self.low = excess(share, completed.wrapping_add(link.into()), self.served);
         self.high = self.low; // until its first packet starts, where c is highest
     }
 
-    /// `c − low` at this instant, 0 if the flow is idle; less while a packet of its own is on the
-    /// wire, whose start has been recorded.
+    /// Returns the current `c − low`, 0 if the flow is idle. Smaller while a packet of the flow is
+    /// on the wire, whose start has been recorded.
     fn standing(&self, completed: u64, wire: OnWire) -> i128 {
         let Some(share) = self.share.filter(|_| self.queued > 0) else { return 0 };
         let gone = wire.gone.unwrap_or(wire.len);
@@ -314,9 +316,8 @@ impl WfiFlow {
 }
 
 impl OnWire {
-    /// What a packet of `flow` that comes now finds: how much of the packet on the wire is gone,
-    /// and how much of its own flow's is not. Where no caller said, what makes for the longest
-    /// delay.
+    /// Returns the bytes on the wire that are sent, and those of `flow` that are not, for an
+    /// arrival now. Unless the caller has reported them, assumes the values with the longest delay.
     fn seen_by(self, flow: FlowId) -> (u32, u32) {
         if self.flow == flow {
             let gone = self.gone.unwrap_or(self.len);
@@ -327,23 +328,23 @@ impl OnWire {
     }
 }
 
-/// `c = φ·link − own`, times the denominator of `φ`.
+/// Returns `c = φ·link − own`, times the denominator of `φ`.
 fn excess(share: Share, link: u64, own: u64) -> i128 {
     let part = i128::from(share.numerator()).wrapping_mul(link.into());
     part.wrapping_sub(i128::from(share.denominator()).wrapping_mul(own.into()))
 }
 
-/// `⌈scaled / denominator⌉`, 0 if negative: bytes of the flow from the units of the meters.
+/// Converts from units of the meters to bytes of the flow: `⌈scaled / denominator⌉`, 0 if negative.
 fn own_bytes(share: Share, scaled: i128) -> u64 {
     ceil(u128::try_from(scaled).unwrap_or(0), share.denominator())
 }
 
-/// `⌈scaled / numerator⌉`, 0 if negative: bytes of the link from the units of the meters.
+/// Converts from units of the meters to bytes of the link: `⌈scaled / numerator⌉`, 0 if negative.
 fn link_bytes(share: Share, scaled: i128) -> u64 {
     ceil(u128::try_from(scaled).unwrap_or(0), share.numerator())
 }
 
-/// `⌈dividend / divisor⌉`, saturating.
+/// Returns `⌈dividend / divisor⌉`, saturating.
 fn ceil(dividend: u128, divisor: u64) -> u64 {
     u64::try_from(dividend.div_ceil(divisor.into())).unwrap_or(u64::MAX)
 }

@@ -1,13 +1,13 @@
-//! The most that one call costs, in turns of loops or in instructions, and a search for that call.
+//! Maximum cost of one call, in loop iterations or in instructions, and a search for that call.
 //!
-//! Every loop that a packet can cause counts its turns; what stands outside loops is a constant. A
-//! call is charged for each packet that it moves: the one that it is about (twice, if it is
-//! rejected), and those it drops. So the bound of a discipline is one number for a given number of
-//! flows: steps for one packet moved. [`climb`] changes random histories step by step, keeping what
-//! costs more.
+//! Every loop that a packet can cause counts its iterations as steps; code outside loops is a
+//! constant. The cost of a call is divided by the number of packets that it moves: its own packet
+//! (counted twice if rejected) and those it drops. The bound of a discipline is thus one number for
+//! a given number of flows: steps per packet moved. [`climb`] modifies random sequences step by
+//! step and keeps the more expensive ones.
 //!
-//! Turns are counted by the library (`steps`, with the feature of that name), instructions by a
-//! profiler around `one_call`: `examples/search_instructions.rs`.
+//! Steps are counted by the library (feature `steps`), instructions by a profiler around
+//! `one_call`: `examples/search_instructions.rs`.
 
 mod isolated;
 
@@ -24,38 +24,38 @@ use crate::catalog::{
 };
 use crate::rng::{Stream, Streams};
 
-/// The longest packet of a history, in bytes.
+/// Longest packet of a sequence in bytes.
 const MAX_LEN: u32 = 1_514;
-/// Handles of a history.
+/// Number of handles.
 const PACKETS: u32 = 256;
-/// Calls of a history.
+/// Number of calls in a sequence.
 const CALLS: usize = 600;
-/// Changes in vain after which the search starts anew.
+/// Unsuccessful changes after which the search restarts.
 const PATIENCE: u32 = 300;
-/// Flows of a host or class.
+/// Flows per host or class.
 const FLOWS_PER_HOST: u32 = 4;
 
-/// A discipline with a bound.
+/// A discipline with a bound on the cost of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// An empty one for a number of flows, a power of two from 16 on.
+    /// Builds an empty one for a number of flows, a power of two from 16 on.
     build: fn(u32) -> Box<dyn Played>,
-    /// Steps for a packet moved: a constant, and a number for each doubling of the flows.
+    /// Steps per packet moved: a constant, plus the next field for each doubling of the flows.
     constant: u64,
     per_doubling: u64,
 }
 
 impl Subject {
-    /// All of them.
+    /// All subjects.
     pub const ALL: [Self; 14] = [
         Self::new("FIFO, head drop", 2, 0, fifo),
         Self::new("DRR", 2, 0, |n| plain(DRR, n)),
         Self::new("DRR, CoDel", 2, 0, codel),
-        // Eight single flows are looked at to know whether a flow can give way, and again for each
-        // victim; the FIFO of a queue takes one step more for a victim. An arrival that drops n
-        // packets moves n + 1.
+        // Eight single flows are examined to decide whether to drop, and again for each victim; the
+        // FIFO of a queue takes one more step per victim. An arrival that drops n packets moves n +
+        // 1.
         Self::new("DRR, longest-queue drop", 9, 0, |n| {
             plain(LongestQueue { of: DRR, end: DropFrom::Head }, n)
         }),
@@ -63,19 +63,19 @@ impl Subject {
         Self::new("SQF with a floor", 2, 0, |n| plain(FLOORED, n)),
         Self::new("QFQ", 2, 0, |n| plain(Qfq, n)),
         Self::new("QFQ+", 2, 0, |n| plain(QfqPlus { members: 8 }, n)),
-        // An AVL tree is at most 1.45 as high as a perfect one; insertion, removal and search walk
-        // it twice each.
+        // An AVL tree is at most 1.45 times as high as a perfect one; insertion, removal and search
+        // walk it twice each.
         Self::new("WF2Q+", 12, 9, |n| plain(Wf2q, n)),
         Self::new("classes, the longest gives way", 5, 2, classes),
         Self::new("isolated hosts", 2, 0, |n| isolated::plain(n, Isolation::DualSrcHost)),
         Self::new("isolated hosts of both sides", 2, 0, |n| {
             isolated::plain(n, Isolation::TripleIsolate)
         }),
-        // A dequeue lets a host go on that came back with one turn, moves the host that it served,
-        // and two that are due: each in two loops over its turns in eight tins, with a look at all
-        // tins for each turn, and two walks up the tree of hosts that are due.
+        // A dequeue resumes a host that returned with one turn, moves the host that it served, and
+        // moves two hosts that are due: each in two loops over its turns in eight tins, with a scan
+        // of all tins per turn, and two walks up the tree of due hosts.
         Self::new("isolated hosts with rates in eight tins", 570, 4, isolated::limited),
-        // The same, and an acknowledgement that comes looks at eight others.
+        // In addition, an arriving acknowledgement is compared with eight others.
         Self::new("SmartQueue with everything on", 580, 4, isolated::assembled),
     ];
 
@@ -88,14 +88,14 @@ impl Subject {
         Self { name, build, constant, per_doubling }
     }
 
-    /// Steps for each packet that a call moves, with `flows` flows.
+    /// Returns the maximum number of steps per packet that a call moves, with `flows` flows.
     #[must_use]
     pub const fn bound(&self, flows: u32) -> u64 {
         self.constant + self.per_doubling * flows.ilog2() as u64
     }
 }
 
-/// What is called.
+/// The operations of a sequence.
 trait Played {
     fn enqueue(
         &mut self,
@@ -124,62 +124,62 @@ impl<S: Scheduler> Played for S {
     }
 }
 
-/// A call of a history.
+/// A call in a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Of a packet with a free handle, if there is one.
+    /// Enqueues a packet with a free handle, if there is one.
     Enqueue {
-        /// To this flow, modulo the flows.
+        /// Flow, modulo the number of flows.
         flow: u32,
-        /// In bytes.
+        /// Length in bytes.
         len: u32,
     },
-    /// Of the next packet.
+    /// Dequeues a packet.
     Dequeue,
-    /// None: time goes on by this number of nanoseconds.
+    /// Advances the time by this number of nanoseconds, without a call.
     Wait(u64),
 }
 
-/// The call of a history that cost most for each packet it moved.
+/// The call of a sequence with the highest cost per packet moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Worst {
-    /// Steps or instructions for each packet moved, rounded up.
+    /// Steps or instructions per packet moved, rounded up.
     pub per_packet: u64,
-    /// Steps or instructions of that call.
+    /// Steps or instructions of the call.
     pub cost: u64,
-    /// Packets that it moved: one, two if it was rejected, and those it dropped.
+    /// Packets moved by the call: one, or two if it was rejected, and those it dropped.
     pub moved: u64,
-    /// Where it stands in the history.
+    /// Position of the call in the sequence.
     pub at: usize,
 }
 
 impl Worst {
-    /// The call number `at` of a history, which cost so much and moved so many packets.
+    /// Creates an entry for call number `at` of a sequence.
     #[must_use]
     pub const fn new(at: usize, cost: u64, moved: u64) -> Self {
         Self { per_packet: cost.div_ceil(moved), cost, moved, at }
     }
 
-    /// This call, or `other` if that cost more.
+    /// Returns the more expensive of `self` and `other`.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         if other.per_packet > self.per_packet { other } else { self }
     }
 }
 
-/// The worst that a search has found.
+/// The worst sequence that a search has found.
 #[derive(Clone, Debug)]
 pub struct Climb {
-    /// What the worst call of the worst history cost.
+    /// Its worst call.
     pub worst: Worst,
-    /// The history with the worst call.
+    /// The sequence.
     pub history: Vec<Call>,
-    /// Histories played.
+    /// Number of sequences played.
     pub played: u64,
 }
 
-/// Plays `history` on an empty `subject` for `flows` flows. `after` is called after each call, with
-/// its place in the history and how many packets it moved.
+/// Plays `history` on an empty `subject` for `flows` flows. Calls `after` with the position of each
+/// call and the number of packets it moved.
 pub fn play(subject: &Subject, flows: u32, history: &[Call], mut after: impl FnMut(usize, u64)) {
     let mut queue = (subject.build)(flows);
     let mut free: Vec<u32> = (0..PACKETS).collect();
@@ -198,11 +198,11 @@ pub fn play(subject: &Subject, flows: u32, history: &[Call], mut after: impl FnM
                 None => continue,
             },
         };
-        // Of what was built, or said after the call before.
+        // Discard steps of the construction and of code after the previous call.
         #[cfg(feature = "steps")]
         let _before = sched_core::take_steps();
         let (left, outcome) = one_call(&mut *queue, now, call, &mut home);
-        // One that is its own victim has been in the queue, and out again.
+        // A packet that is its own victim was enqueued and dropped.
         moved += home.len() as u64 + u64::from(outcome.is_err());
         after(at, moved);
         home.extend(left.map(|packet| packet.handle));
@@ -211,8 +211,8 @@ pub fn play(subject: &Subject, flows: u32, history: &[Call], mut after: impl FnM
     }
 }
 
-/// The call that is measured: an enqueue of a packet, or a dequeue. Dropped packets go to `home`.
-/// A function of its own, by whose name a profiler knows it.
+/// Performs the measured call: an enqueue of `packet`, or a dequeue. Dropped packets go to `home`.
+/// A separate function so that a profiler can identify it by name.
 #[inline(never)]
 fn one_call(
     queue: &mut dyn Played,
@@ -227,7 +227,7 @@ fn one_call(
     }
 }
 
-/// The call of `history` that takes most steps for each packet it moves.
+/// Returns the call of `history` with the most steps per packet moved.
 #[cfg(feature = "steps")]
 #[must_use]
 pub fn steps(subject: &Subject, flows: u32, history: &[Call]) -> Worst {
@@ -238,8 +238,8 @@ pub fn steps(subject: &Subject, flows: u32, history: &[Call]) -> Worst {
     worst
 }
 
-/// Changes random histories step by step to make a call of the discipline of this name cost more,
-/// as `measure` says, for as long as `go_on` says.
+/// Varies random sequences step by step to increase the cost of a call of the discipline `name`, as
+/// determined by `measure`, while `go_on` returns true.
 pub fn climb(
     name: &str,
     seed: u64,
@@ -259,7 +259,7 @@ pub fn climb(
             for _ in 0..=random.below(8) {
                 let at = random.below(CALLS as u64) as usize;
                 next[at] = draw(&mut random);
-                // What comes later may come earlier.
+                // Also try calls in another order.
                 next.swap(at, random.below(CALLS as u64) as usize);
             }
             let found = measure(&next);
@@ -276,7 +276,8 @@ pub fn climb(
     Climb { played, ..best }
 }
 
-/// A random call: more arrivals than departures, flows that are near and far, lengths of all sizes.
+/// Draws a random call: more arrivals than departures, flows nearby and far apart, lengths of all
+/// sizes.
 fn draw(random: &mut Stream) -> Call {
     match random.below(16) {
         0 => Call::Wait([1, 1_000, 100_000, 10_000_000, 1_000_000_000][random.below(5) as usize]),
@@ -290,7 +291,7 @@ fn draw(random: &mut Stream) -> Call {
     }
 }
 
-/// Full soon: an arrival may cost many packets then.
+/// Reached quickly: an arrival may then drop many packets.
 const LIMITS: Limits = Limits { packets: 64, bytes: 24 * MAX_LEN };
 
 const DRR: Drr = Drr { sparse_first: true };
@@ -299,12 +300,12 @@ const FLOORED: FlooredShortestQueue = FlooredShortestQueue {
     floor: Some(Floor { exponent: 3, after: 30_000 }),
     flush: Some(Nanos::from_millis(1)),
 };
-/// Room for `flows` flows.
+/// Returns a room for `flows` flows.
 const fn room(flows: u32) -> Room<Vecs> {
     Room::of_flows(Vecs(flows as usize), MAX_LEN)
 }
 
-/// The flow scheduler with all flows, of weights of all sizes from one quantum on.
+/// Creates the flow scheduler with all flows added, with weights of all sizes from one quantum on.
 fn scheduler<R: FlowRecipe>(recipe: R, flows: u32) -> R::Output<Vecs> {
     let mut scheduler = recipe.flow_scheduler(room(flows)).expect("in range");
     for flow in 0..flows {

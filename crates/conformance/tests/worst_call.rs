@@ -1,14 +1,13 @@
-//! No call costs more than is stated, in turns of loops: `cargo xtask search-cost` looks for
+//! No call costs more than stated, in loop iterations; `cargo xtask search-cost` searches for
 //! longer.
 
 use conformance::history::play_aqm;
 use conformance::worst_call::{Subject, climb, steps};
 use conformance::{Xorshift, scramble};
 
-/// Goal: what a call costs is bounded, and grows with the flows as stated: not at all, or by a
-/// constant for each doubling.
-/// Method: 400 histories of each discipline with 16 and with 1,024 flows, changed towards what
-/// costs most.
+/// Goal: the cost of a call is bounded, and grows with the number of flows as stated: not at all,
+/// or by a constant for each doubling. Method: 400 sequences for each discipline with 16 and with
+/// 1,024 flows, varied to increase the cost.
 #[test]
 fn no_call_takes_more_steps_than_stated() {
     for subject in &Subject::ALL {
@@ -34,9 +33,8 @@ fn no_call_takes_more_steps_than_stated() {
     }
 }
 
-/// Goal: the counter counts, and the search finds what is there.
-/// Method: drops from the longest class need a tree over all 256 classes, whose height of 8 a
-/// packet can climb.
+/// Goal: the counter counts, and the search finds the worst case. Method: drops from the longest
+/// class need a tree over all 256 classes, and a packet can climb its height of 8.
 #[test]
 fn the_search_finds_the_height_of_a_tree() {
     let subject = Subject::ALL
@@ -56,8 +54,8 @@ fn the_search_finds_the_height_of_a_tree() {
     assert!(found.worst.per_packet > 8, "{:?}", found.worst);
 }
 
-/// Goal: no call of an AQM takes more turns than eight updates, also after hours of silence.
-/// Method: random histories, in which `play_aqm` counts.
+/// Goal: no call of an AQM takes more iterations than eight updates, even after hours without
+/// calls. Method: random sequences, in which `play_aqm` counts.
 #[test]
 fn no_call_of_an_aqm_takes_more_than_eight_turns() {
     for seed in 0..1_000 {

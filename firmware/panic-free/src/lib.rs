@@ -1,16 +1,16 @@
-//! Every public operation of the `no_std` crates on concrete types, exported from one static
-//! library whose panic handler calls a function that does not exist. A library that can panic has
-//! an undefined symbol more; `cargo xtask panic-free` looks for it.
+//! Exports every public operation of the `no_std` crates on concrete types from one static library,
+//! whose panic handler calls a function that does not exist. If the library can panic, it has an
+//! additional undefined symbol, which `cargo xtask panic-free` looks for.
 //!
-//! Left out: the texts of errors and of `Debug`. The number formatting of `core::fmt` keeps checks
-//! of its own that the compiler cannot prove, and the library formats nothing by itself.
+//! Excluded: the texts of errors and of `Debug`. The number formatting of `core::fmt` contains
+//! checks that the compiler cannot prove, and the library itself does not format anything.
 //!
-//! Each operation is an arm of its own in a `match` on a number that the compiler does not know, on
-//! objects that the compiler must take for changed. So the compiler can conclude nothing from one
-//! call for the next.
+//! Each operation is a separate arm of a `match` on a number unknown to the compiler, on objects
+//! that the compiler must assume to be modified. So the compiler cannot draw conclusions from one
+//! call about the next.
 #![no_std]
 
-// Not beside the control: one panic is to be found, whatever else is in the library.
+// Excluded from the control, which must find exactly one panic.
 #[cfg(not(feature = "positive-control"))]
 mod operations;
 mod tables;
@@ -24,7 +24,7 @@ fn panic(_info: &core::panic::PanicInfo) -> ! {
     __panic_reached__()
 }
 
-/// An index without a check.
+/// Indexes without a check.
 #[cfg(feature = "positive-control")]
 #[unsafe(no_mangle)]
 extern "C" fn positive_control(index: usize) -> u8 {

@@ -1,4 +1,4 @@
-//! The operations, and how each is kept apart from the others.
+//! The operations, and macros that isolate each from the others.
 
 mod buffers;
 mod catalog;
@@ -12,17 +12,17 @@ mod shaper;
 mod smart_queue;
 mod tins;
 
-/// A number that the compiler knows nothing of.
+/// Returns a number unknown to the compiler.
 fn any() -> u32 {
     core::hint::black_box(0)
 }
 
-/// Keeps what an operation gives, so that it is computed.
+/// Keeps the result of an operation, so that it is computed.
 fn seen<T>(value: T) {
     core::hint::black_box(value);
 }
 
-/// The functions named, for tables of 1 to 65,536 flows or packets.
+/// Lists the functions for tables of 1 to 65,536 flows or packets.
 macro_rules! sizes {
     ($($function:ident)*) => {
         &[$($function::<1>, $function::<2>, $function::<16>, $function::<100>, $function::<1024>, $function::<65536>),*]
@@ -30,7 +30,7 @@ macro_rules! sizes {
 }
 use sizes;
 
-/// One of the operations, on an object in any state.
+/// Performs one of the operations on an object in any state.
 macro_rules! one_of {
     ($object:ident; $($operation:expr;)*) => {{
         let $object = core::hint::black_box($object);

@@ -1,5 +1,5 @@
-//! A static table of each kind. What is all zero takes memory and no flash: `cargo xtask
-//! panic-free` looks that each of these is in a section of zeros.
+//! A static table of each kind. A table of zeros takes memory but no flash: `cargo xtask
+//! panic-free` checks that each of these is in a zero-initialised section.
 
 use freeboard::flowhash::TagLine;
 use freeboard::sched_core as core_;

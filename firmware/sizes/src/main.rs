@@ -1,7 +1,8 @@
-//! One part of the library in a program for bare metal: 64 flows and 128 packets in static memory.
-//! A feature names the part. `cargo xtask sizes` builds each program for its size; none is run.
+//! One part of the library in a bare-metal program: 64 flows and 128 packets in static memory. A
+//! feature selects the part. `cargo xtask sizes` builds each program to measure its size; none is
+//! run.
 //!
-//! The compiler does not know the inputs ([`any`]), and cannot leave out the outputs ([`seen`]).
+//! The compiler does not know the inputs ([`any`]) and cannot remove the outputs ([`seen`]).
 #![no_std]
 #![no_main]
 
@@ -23,9 +24,9 @@ use freeboard::{
 
 const FLOWS: usize = 64;
 const PACKETS: usize = 128;
-/// The longest packet.
+/// Longest packet in bytes.
 const MAX_LEN: u32 = 1_514;
-/// Groups of 32 queues and 8 hosts, and their queues with a spare one for each host.
+/// Groups of 32 queues and 8 hosts, and their queues including a spare one per host.
 const GROUPS: usize = FLOWS / 32;
 const QUEUES: usize = GROUPS * (32 + 8);
 const TINS: usize = if cfg!(feature = "tins") { 4 } else { 1 };
@@ -57,12 +58,12 @@ fn built<T, E>(result: Result<T, E>) -> T {
     value
 }
 
-/// A reference to a `static` with this value.
+/// Returns a reference to a `static` with this value.
 macro_rules! memory {
     ($type:ty = $value:expr) => {{
         static mut MEMORY: $type = $value;
-        // SAFETY: each use of this macro has a `static` of its own, and is executed once: `_start`
-        // runs one row, whose loop comes after all uses.
+        // SAFETY: each use of this macro has its own `static` and is executed once: `_start` runs
+        // one row, whose loop comes after all uses.
         unsafe { &mut *&raw mut MEMORY }
     }};
 }
@@ -75,7 +76,7 @@ macro_rules! table {
 
 type Table<T, const LEN: usize> = &'static mut [T; LEN];
 
-/// The entry of the linker: runs the row whose feature is on.
+/// Defines the entry point: runs the row whose feature is enabled.
 macro_rules! rows {
     ($($feature:literal => $row:expr,)*) => {
         #[unsafe(no_mangle)]
@@ -106,7 +107,7 @@ rows! {
     "autorate" => autorate(),
 }
 
-/// Enqueues and dequeues for ever.
+/// Enqueues and dequeues forever.
 fn serve<S: Scheduler>(
     mut queue: S,
     enqueue: impl Fn(&mut S, Nanos, Packet, &mut dyn DropSink) -> Result<(), Rejected>,
@@ -227,7 +228,7 @@ fn isolated(aqm: impl Aqm) -> impl LabelledScheduler {
     built(Isolated::with_aqm(memory!(Tables = Tables::new()).memory(), aqm, config))
 }
 
-/// Settings that use each part of `freeboard` that is on.
+/// Returns settings that use each enabled part of `freeboard`.
 fn builder() -> SmartQueueBuilder {
     let builder = SmartQueue::upload(rate());
     #[cfg(feature = "ack-filter")]
@@ -253,7 +254,7 @@ fn descriptors() -> impl LabelledScheduler {
 type Frames = StaticFrameQueue<'static>;
 type FrameMemory = StaticFrames<PACKETS, { MAX_LEN as usize }, GROUPS, TINS>;
 
-/// Sends and receives frames for ever, and calls `also` after each.
+/// Sends and receives frames forever, and calls `also` after each.
 fn frames(builder: SmartQueueBuilder, mut also: impl FnMut(&mut Frames, Nanos)) -> ! {
     let mut queue = built(builder.frames_in(memory!(FrameMemory = FrameMemory::new()), any()));
     loop {

@@ -1,6 +1,6 @@
-//! A board with a clock and a network card that two hosts send to: one from nine ports, without
-//! pause, the other a frame of 100 bytes every 40 ms. Prints what was sent of each and ends after
-//! four seconds of its clock.
+//! A board with a clock and a network card that receives from two hosts: one sends continuously
+//! from nine ports, the other a frame of 100 bytes every 40 ms. Prints the frames sent of each and
+//! ends after four seconds of its clock.
 
 use core::cell::Cell;
 use core::fmt::Write as _;
@@ -12,22 +12,22 @@ use cortex_m_semihosting::{debug, hio};
 use freeboard::PushError;
 use freeboard::sched_core::{Nanos, TickClock};
 
-/// What the counter of milliseconds reads at first: it wraps around after two seconds.
+/// Initial value of the millisecond counter, which wraps after two seconds.
 const START: u32 = u32::MAX - 1_999;
-/// The counter moves by 1 ms each time that the program looks for a frame.
+/// The counter advances by 1 ms each time the program looks for a frame.
 static MILLIS: AtomicU32 = AtomicU32::new(START);
 static CLOCK: Mutex<Cell<TickClock>> =
     Mutex::new(Cell::new(TickClock::new(NonZeroU32::new(1_000).unwrap())));
-/// Frames of each host that came, were refused, and were sent, and the bytes that were sent.
+/// Frames per host received, rejected and sent, and bytes sent.
 static CAME: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 static REFUSED: AtomicU32 = AtomicU32::new(0);
 static SENT: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 static BYTES: AtomicU32 = AtomicU32::new(0);
 
-/// The end of the run.
+/// End of the run in milliseconds.
 const END: u32 = 4_000;
 
-/// What the generator of random numbers gives.
+/// Stands for the output of a random number generator.
 pub fn random_key() -> [u8; 16] {
     *b"random as can be"
 }
@@ -41,7 +41,7 @@ pub fn now() -> Nanos {
     })
 }
 
-/// Hands each frame that has come to `take`.
+/// Passes each received frame to `take`.
 pub fn receive(mut take: impl FnMut(&[u8]) -> Result<(), PushError>) {
     MILLIS.store(MILLIS.load(Relaxed).wrapping_add(1), Relaxed);
     let millis = MILLIS.load(Relaxed).wrapping_sub(START);
@@ -89,8 +89,8 @@ fn report() -> ! {
     }
 }
 
-/// The most bytes of stack in use so far. `cortex-m-rt` paints all memory above the tables with one
-/// value before `main`.
+/// Returns the maximum stack use so far in bytes. `cortex-m-rt` fills all memory above the tables
+/// with one value before `main`.
 fn deepest_stack() -> usize {
     unsafe extern "C" {
         static _stack_end: u32;
@@ -99,8 +99,8 @@ fn deepest_stack() -> usize {
     let (bottom, top) = (&raw const _stack_end, &raw const _stack_start);
     let mut place = bottom;
     // SAFETY: aligned words of the RAM between two symbols of the linker script. No Rust value is
-    // read while it changes: the first word that differs from the paint ends the search below all
-    // frames in use now.
+    // read while it changes: the first word that differs from the fill value ends the search below
+    // all stack frames in use.
     while place < top && unsafe { place.read_volatile() } == cortex_m_rt::STACK_PAINT_VALUE {
         place = place.wrapping_add(1);
     }

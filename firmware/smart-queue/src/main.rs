@@ -1,4 +1,4 @@
-//! A queue with hosts isolated, an AQM and a rate on a Cortex-M, in static memory: fifteen lines.
+//! A queue with host isolation, an AQM and a rate on a Cortex-M, in static memory: fifteen lines.
 //! `cargo xtask smart-queue` runs it in QEMU; `board` stands for the driver of a network card.
 #![no_std]
 #![no_main]

@@ -1,9 +1,9 @@
-//! Prints on a Cortex-M4 what the program of the crate `trace` prints on the host.
-//! `cargo xtask trace` runs both and compares.
+//! Prints on a Cortex-M4 the report that the crate `golden` prints on the host. `cargo xtask trace`
+//! runs both and compares.
 #![no_std]
 #![no_main]
 
-// For its panic handler, which prints the panic and ends QEMU with failure.
+// For its panic handler, which prints the panic and ends QEMU with a failure status.
 use panic_semihosting as _;
 
 use cortex_m_rt::entry;

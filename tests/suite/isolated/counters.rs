@@ -1,4 +1,4 @@
-//! What the queue says of its tins, flows and hosts.
+//! Counters of tins, flows and hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use freeboard::{AckFilter, HostTerms};
 
 use super::*;
 
-/// A queued packet: its host, flow and tin, when it came, and its length.
+/// A queued packet: host, flow, tin, arrival time and length.
 #[derive(Clone, Copy)]
 struct Queued {
     host: u32,
@@ -18,16 +18,16 @@ struct Queued {
     len: u32,
 }
 
-/// The queue, and what a reader should see of it, counted anew.
+/// The queue, and independent counts of what a reader should see.
 struct Counted {
     queue: Isolated<Heap>,
     queued: BTreeMap<u32, Queued>,
     of_tins: Vec<Counters>,
-    /// Of flows, sources and destinations.
+    /// Activations of flows, sources and destinations.
     activations: [u64; 3],
 }
 
-/// Labels of hosts of which one has a rate that it exceeds, and one a ceiling.
+/// Labels of hosts; one host exceeds its rate, and one has a ceiling.
 struct Limited {
     of: InTin<Labels>,
     host: u32,
@@ -115,7 +115,7 @@ impl Counted {
         Limited { of: InTin { labels: labels(host * 8 + flow, host, flow), tin }, host }
     }
 
-    /// Sets other tins, while packets are queued: tin `t` becomes tin `to(t)`, or tin 0.
+    /// Sets other tins while packets are queued: tin `t` becomes tin `to(t)`, or tin 0.
     fn set_tins(&mut self, tins: usize, to: impl Fn(u8) -> u8) {
         let to = |tin| Some(to(tin)).filter(|to| usize::from(*to) < tins).unwrap_or(0);
         self.queued.values_mut().for_each(|of| of.tin = to(of.tin));
@@ -199,10 +199,10 @@ impl Counted {
     }
 }
 
-/// Goal: what is said of tins, flows and hosts is right, in whatever tins a host sends, of the side
-/// whose hosts count and no other; changes under load move the counters of tins as said, and count
-/// no flow and no host anew. Method: random packets in one to eight tins with drops, rejections and
-/// marks; all is counted anew by itself.
+/// Goal: the counters of tins, flows and hosts are correct, in whatever tins a host sends, for the
+/// side whose hosts count and no other; changes under load move the counters of tins as documented
+/// and count no flow or host again. Method: random packets in one to eight tins with drops,
+/// rejections and marks, counted independently.
 #[test]
 fn tins_flows_and_hosts_are_counted() {
     let memory = IsolatedMemory::<Heap>::allocate(256, 64, 8, HANDLES as usize).with_rates();
@@ -236,13 +236,13 @@ fn tins_flows_and_hosts_are_counted() {
     assert!(counters.dropped_total().packets > 50 && counters.rejected.packets > 50);
     let all = counted.queue.activations();
     assert!([all.source_hosts, all.destination_hosts].iter().all(|count| *count > 20), "{all:?}");
-    // No host had another's entry: each is new once, and once after a rebuild.
+    // No host took over another's entry: each is new once, and once after a rebuild.
     assert!((9..=9 * 30).contains(&(all.new_source_hosts + all.new_destination_hosts)), "{all:?}");
 }
 
-/// Goal: an acknowledgement that says all that one before it says in the same queue takes its
-/// place, with room for its flow and without. Method: three of one connection and tin, one of
-/// another tin; the queue that they are in is the flow's own, and then the spare one of its host.
+/// Goal: an acknowledgement with all information of an earlier one in the same queue replaces it,
+/// with and without a free queue for its flow. Method: three of one connection and tin, one of
+/// another tin, in the flow's own queue and in the spare queue of its host.
 #[test]
 fn an_acknowledgement_takes_the_place_of_an_older_one() {
     let transport = Transport { protocol: 6, src_port: 50_000, dst_port: 443 };
@@ -264,7 +264,7 @@ fn an_acknowledgement_takes_the_place_of_an_older_one() {
             let drops = &mut |packet: Packet, why| gone.push((packet.handle, why));
             queue.enqueue_ack(Nanos(0), &labels, (packet, &ack), filter, drops).unwrap();
         }
-        // In a spare queue those of both tins stand in one line.
+        // A spare queue holds the acknowledgements of both tins in one order.
         let expected: &[u32] = if is_crowded { &[1, 2, 3] } else { &[1, 3] };
         assert!(gone.iter().all(|(_, why)| *why == DropReason::Filtered));
         assert!(gone.iter().map(|(handle, _)| handle).eq(expected), "{gone:?}");

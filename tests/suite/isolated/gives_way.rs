@@ -1,10 +1,11 @@
-//! Which host gives way: the one that holds the most in all tins.
+//! Selection of the host to drop from: the one with the longest backlog over all tins.
 
 use super::*;
 
 const LEN: u32 = 1_000;
 
-/// A flow of a host in a tin; of a host on both sides, so that hosts are told apart by either.
+/// A flow of a host in a tin. The host is both source and destination, so that hosts can be
+/// distinguished by either.
 #[derive(Clone, Copy, Debug)]
 struct Of {
     host: u32,
@@ -42,10 +43,10 @@ fn queue_in_tins(isolation: Isolation, tins: usize, limit: u32) -> Queue {
     queue
 }
 
-/// Goal: a host that keeps below its part of the limit loses nothing, though another floods every
-/// tin with a little. Method: one host holds ten packets in tin 0, half of its part; another sends
-/// without end in one to eight tins. Told apart in each tin by itself, the first holds the most
-/// from three tins on.
+/// Goal: a host below its part of the limit loses nothing, although another floods every tin with
+/// little. Method: one host holds ten packets in tin 0, half of its part; another sends
+/// continuously in one to eight tins. In a comparison per tin, the first would have the longest
+/// backlog from three tins on.
 #[test]
 fn a_host_that_floods_every_tin_pushes_out_no_smaller_one() {
     for (isolation, tins) in WITH_HOSTS.into_iter().flat_map(|by| [1, 2, 4, 8].map(|of| (by, of))) {
@@ -68,16 +69,16 @@ fn a_host_that_floods_every_tin_pushes_out_no_smaller_one() {
     }
 }
 
-/// What a host must hold more of than `most`, the most that a host holds, less what the promise
-/// allows.
+/// Returns the minimum backlog of a victim if the largest backlog is `most`, with the tolerance of
+/// the guarantee.
 fn least(most: u32, grain: u32) -> u32 {
     most.saturating_sub(grain.max((2 * u64::from(most)).div_ceil(9) as u32))
 }
 
-/// Hosts in several tins, and what each of them holds.
+/// Hosts in several tins, and the backlog of each.
 struct World {
     queue: Queue,
-    /// Of each handle in use its host and its length.
+    /// Host and length of each handle in use.
     packets: Vec<Option<(u32, u32)>>,
     held: [u32; 4],
 }
@@ -92,8 +93,8 @@ impl World {
         self.held[host as usize] -= len;
     }
 
-    /// Enqueues a packet. `judge` is told what each host held when a packet gave way, the arrival
-    /// included, and whose it was.
+    /// Enqueues a packet. For each drop, calls `judge` with the backlogs of all hosts, including
+    /// the arrival, and the host dropped from.
     fn enqueue(&mut self, of: Of, len: u32, judge: &mut dyn FnMut([u32; 4], u32)) {
         let handle = self.packets.iter().position(Option::is_none).expect("there is a free one");
         self.packets[handle] = Some((of.host, len));
@@ -121,11 +122,11 @@ impl World {
     }
 }
 
-/// Goal: the promise to hosts, where they send in several tins: one that holds no more than its
-/// part of the limit, less what the grain allows, loses nothing to another's overflow, and no
-/// arrival of its own. Method: four hosts with one, two, four and all tins send more than the link
-/// takes, with bursts, with one share in all tins and without. Each packet that gives way is judged
-/// by what its host held in all tins.
+/// Goal: the guarantee for hosts that send in several tins: a host whose backlog is at most its
+/// part of the limit, less the tolerance of the grain, loses nothing to another's overflow and none
+/// of its own arrivals. Method: four hosts with one, two, four and all tins send more than the link
+/// takes, with bursts, with and without one share across all tins. Each drop is checked against the
+/// backlog of its host over all tins.
 #[test]
 fn a_host_below_its_part_in_all_tins_loses_nothing() {
     const LIMIT: u32 = 20_000;
@@ -135,7 +136,7 @@ fn a_host_below_its_part_in_all_tins_loses_nothing() {
         let tins = [2, 4, 8][seed as usize % 3];
         let mut world =
             World::new(queue_in_tins(WITH_HOSTS[seed as usize % 2], tins, LIMIT), 4_096);
-        // A quarter of the part of one of 64 hosts, as a power of two.
+        // A quarter of a host's part with 64 hosts, as a power of two.
         let grain = 64;
         for operation in 0..40_000_u32 {
             if operation % 1_024 == 1_023 {
@@ -145,7 +146,7 @@ fn a_host_below_its_part_in_all_tins_loses_nothing() {
                 world.dequeue();
                 continue;
             }
-            // Now and then one host alone.
+            // Occasionally one host alone.
             let any = random.below(4);
             let host = if operation >> 10 & 1 == 0 { any } else { operation >> 12 & 3 };
             let tin = random.below((tins as u32).min(1 << host));
@@ -166,9 +167,9 @@ fn a_host_below_its_part_in_all_tins_loses_nothing() {
     assert!(lowest < 100, "a host below its part loses a packet: at least {lowest} percent");
 }
 
-/// Goal: the host that gives way holds about the most in all tins, after every short history.
-/// Method: two hosts in two tins; each step is one of: a packet of 1 or 7 bytes, a service, the
-/// loss of the victim's packet. All histories of five steps, with units of 1, 2 and 4 bytes.
+/// Goal: the victim has about the longest backlog over all tins, after every short sequence.
+/// Method: two hosts in two tins; each step is a packet of 1 or 7 bytes, a service, or the loss of
+/// the victim's packet. All sequences of five steps, with units of 1, 2 and 4 bytes.
 #[test]
 fn the_host_that_gives_way_holds_about_the_most_after_every_short_history() {
     const STEPS: u32 = 10;
@@ -178,7 +179,7 @@ fn the_host_that_gives_way_holds_about_the_most_after_every_short_history() {
             let config = IsolatedConfig::new(8, Limits::bytes(64 * unit));
             let mut world = World::new(Isolated::new(memory, config).unwrap(), 8);
             world.queue.set_tins(&[TinConfig::by_weight(1); 2]).unwrap();
-            // A quarter of the part of one of eight hosts.
+            // A quarter of a host's part with eight hosts.
             let grain = 2 * unit;
             while history > 0 {
                 match history % STEPS {
@@ -209,8 +210,8 @@ fn the_host_that_gives_way_holds_about_the_most_after_every_short_history() {
     }
 }
 
-/// Goal: with one tin too. Method: a flood of single packets of one host, then ten packets of one
-/// flow of another.
+/// Goal: the host with the longest backlog is dropped from with one tin, too. Method: a flood of
+/// single packets of one host, then ten packets of one flow of another.
 #[test]
 fn the_host_that_holds_most_gives_way() {
     let mut queue = queue(Isolation::DualSrcHost, Limits::bytes(30 * MTU));
@@ -226,11 +227,11 @@ fn the_host_that_holds_most_gives_way() {
     assert_eq!(sent.filter(|handle| *handle >= 90).count(), 10);
 }
 
-/// Goal: what `LongestHostDrop` says of a limit in packets: where two hosts at most hold all of
-/// them, of 64 bytes each, packets of one of the two are dropped, and a third that sends little
-/// loses nothing. Method: the third sends one packet for 40 of the others; the link takes one in
-/// three. Where the queue is full a packet is evicted first, as for a buffer, or the arrival makes
-/// room itself.
+/// Goal: the documented behaviour of `LongestHostDrop` with a limit in packets: if at most two
+/// hosts hold all packets, of 64 bytes each, their packets are dropped, and a third host that sends
+/// little loses nothing. Method: the third sends one packet for 40 of the others; the link takes
+/// one in three. When the queue is full, a packet is evicted first, as for a buffer, or the arrival
+/// causes a drop.
 #[test]
 fn two_hosts_that_flood_a_limit_in_packets_take_nothing_from_a_third() {
     const QUIET: u32 = 9;

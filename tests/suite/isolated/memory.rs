@@ -1,4 +1,4 @@
-//! What is built of which tables, and what is refused.
+//! Tables from which the queue is built, and rejected configurations.
 
 use freeboard::flowhash::TableError;
 use freeboard::sched_core::ConfigError;
@@ -6,7 +6,7 @@ use freeboard::{IsolatedError, StaticTables};
 
 use super::*;
 
-/// Goal: what is out of range is refused with the range.
+/// Goal: a value out of range is rejected, and the error names the range.
 #[test]
 fn what_is_out_of_range_is_refused_with_the_range() {
     let refused = |(queues, hosts), change: &dyn Fn(&mut IsolatedConfig)| {
@@ -29,11 +29,11 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     assert!(matches!(refused((64, 16), &|of| of.max_len = 0), IsolatedError::Config(_)));
 }
 
-/// Goal: the tables of arrays are those that are allocated. Method: the same packets in and out of
-/// both, in every isolation, with two tins.
+/// Goal: tables in arrays behave like allocated ones. Method: the same packets in and out of both,
+/// in every isolation mode, with two tins.
 #[test]
 fn tables_in_arrays_are_as_good_as_those_on_the_heap() {
-    // There is no room in arrays for `triple-isolate`.
+    // Arrays have no tables for `triple-isolate`.
     let modes = Isolation::ALL.iter().filter(|mode| **mode != Isolation::TripleIsolate);
     for &isolation in modes {
         let config = IsolatedConfig::new(MTU, Limits::packets(48)).isolated_by(isolation);

@@ -8,10 +8,10 @@ use freeboard::{HostTerms, LabelledScheduler};
 use super::*;
 
 const LEN: u32 = 1_000;
-/// Of a host without terms.
+/// Terms of a host without any.
 const NONE: HostTerms = HostTerms { quantum: None, committed_rate: None, ceiling: None };
 
-/// In bits per second and bytes.
+/// Returns terms with a committed rate in bit/s and a burst in bytes.
 fn rate(bits: u64, burst: u32) -> HostTerms {
     HostTerms { committed_rate: Some(TokenBucket::new(bits, burst).expect("in range")), ..NONE }
 }
@@ -20,22 +20,22 @@ fn ceiling(bits: u64, burst: u32) -> HostTerms {
     HostTerms { ceiling: Some(TokenBucket::new(bits, burst).expect("in range")), ..NONE }
 }
 
-/// Of a flow of `host`, the same on both sides.
+/// Returns the labels of a flow of `host`, which is the same on both sides.
 fn of(host: u32, tin: u8, terms: HostTerms) -> WithTerms {
     WithTerms { labels: labels(host * 16 + u32::from(tin), host, host), terms, tin }
 }
 
-/// Of these labels as they are.
+/// Returns unmixed labels.
 const fn raw(flow: u32, host: u32, terms: HostTerms) -> WithTerms {
     WithTerms { labels: Labels { flow, src_host: host, dst_host: host }, terms, tin: 0 }
 }
 
-/// Room for rates, for packets of [`LEN`] bytes and the hosts of two sets.
+/// Allocates tables with rates, for packets of [`LEN`] bytes and the hosts of two sets.
 fn memory() -> IsolatedMemory<Heap> {
     IsolatedMemory::allocate(64, 16, 8, 1_200).with_rates().with_triple(64)
 }
 
-/// With room for rates and so many tins, of which the lowest has a half or more.
+/// Creates a queue with rates and `tins` tins, of which the lowest has half of the link or more.
 fn queue(isolation: Isolation, tins: usize, by_rate: bool) -> Isolated<Heap> {
     let config = IsolatedConfig::new(LEN, Limits::NONE).isolated_by(isolation);
     let mut queue = Isolated::new(memory(), config).expect("powers of two");
@@ -53,7 +53,8 @@ fn put(queue: &mut Isolated<Heap>, now: u64, of: &WithTerms, handle: u32) {
     queue.enqueue_labelled(Nanos(now), of, packet, &mut no_drops).expect("there is room");
 }
 
-/// The next packet and when it leaves, which is exactly when `poll_at` says.
+/// Advances to the time at which the next packet leaves, which must be exactly that of `poll_at`,
+/// and dequeues it.
 fn next(queue: &mut Isolated<Heap>, now: &mut u64) -> Option<u32> {
     let opens = queue.poll_at(Nanos(*now))?.0;
     if opens > *now {
@@ -68,7 +69,7 @@ fn next(queue: &mut Isolated<Heap>, now: &mut u64) -> Option<u32> {
     packet.map(|packet| packet.handle)
 }
 
-/// How many packets leave until `end`, on a line that takes no time.
+/// Counts the packets that leave until `end`, on an infinitely fast link.
 fn sent_until(queue: &mut Isolated<Heap>, now: &mut u64, end: u64) -> u64 {
     let mut sent = 0;
     while queue.poll_at(Nanos(*now)).is_some_and(|opens| opens.0 <= end) {
@@ -78,8 +79,8 @@ fn sent_until(queue: &mut Isolated<Heap>, now: &mut u64, end: u64) -> u64 {
     sent
 }
 
-/// Each of `senders` has four packets queued until `end`, and all are sent, each in `nanos`.
-/// Returns the packets of each, and when the last has left.
+/// Keeps four packets of each of `senders` queued until `end`, and then sends all; each packet
+/// takes `nanos`. Returns the packets of each, and the time of the last departure.
 fn flood(
     queue: &mut Isolated<Heap>,
     senders: &[WithTerms],
@@ -101,11 +102,11 @@ fn flood(
     (sent, now)
 }
 
-/// A millisecond, in which a line of 8 Mbit/s sends a packet.
+/// One millisecond, in which an 8 Mbit/s link sends one packet.
 const MILLI: u64 = 1_000_000;
 
-/// Goal: a host has its weight, also one whose flow is in its spare queue because another host has
-/// all ways of the set. What is out of range counts as the nearest that is not.
+/// Goal: a host receives its weight, also one whose flow is in its spare queue because another host
+/// has all ways of the set. Values out of range are clamped.
 #[test]
 fn hosts_have_weights() {
     for ways in [3, 8] {
@@ -122,8 +123,8 @@ fn hosts_have_weights() {
     }
 }
 
-/// Goal: the quantum of a host is known whichever tin it is in, and that of the others is what it
-/// was set up with, also where a turn is worth several.
+/// Goal: the quantum of a host is reported in every tin, and those of the others are the configured
+/// ones, also where a turn is worth several quanta.
 #[test]
 fn the_quantum_of_a_host_is_known_in_every_tin() {
     for across in [false, true] {
@@ -143,9 +144,9 @@ fn the_quantum_of_a_host_is_known_in_every_tin() {
     }
 }
 
-/// Goal: beside another host one has its rate in the modes that have a level of hosts, and alone
-/// the whole line; in the others, and without room, a rate has no effect. Method: three flows of a
-/// host with a tenth of the line, and one of another.
+/// Goal: in the modes with a level of hosts, a host receives its rate when competing with another,
+/// and the whole link when alone; in the other modes, and without tables for rates, a rate has no
+/// effect. Method: three flows of a host with a tenth of the link, and one of another host.
 #[test]
 fn hosts_have_committed_rates() {
     let cases = Isolation::ALL.iter().map(|&isolation| (isolation, true));
@@ -156,7 +157,7 @@ fn hosts_have_committed_rates() {
         }
         for handle in 0..800 {
             let (host, flow) = if handle % 4 == 3 { (1, 0) } else { (2, handle as u8 % 4) };
-            // Too small a burst counts as the longest packet.
+            // A burst that is too small counts as the longest packet.
             let terms = if host == 1 { NONE } else { rate(800_000, 1) };
             put(&mut queue, 0, &WithTerms { tin: 0, ..of(host, flow, terms) }, handle);
         }
@@ -167,7 +168,8 @@ fn hosts_have_committed_rates() {
         };
         let sent = send(0..200);
         match isolation {
-            // A packet every ten milliseconds, and two first: the burst, and one that overdraws it.
+            // One packet every ten milliseconds, and two at first: the burst, and one that
+            // overdraws it.
             Isolation::DualSrcHost | Isolation::DualDstHost if has_room => {
                 assert!((20..=22).contains(&sent), "{isolation}: {sent}");
                 assert_eq!(send(200..800), 600 - sent, "{isolation}");
@@ -178,8 +180,9 @@ fn hosts_have_committed_rates() {
     }
 }
 
-/// Goal: what a host borrows is charged, up to a burst, unless it borrows free. Method: a host with
-/// a tenth of the line and a burst of 20 packets has the line for 400 packets, and then a rival.
+/// Goal: what a host borrows is charged, up to a burst, unless borrowing is free. Method: a host
+/// with a tenth of the link and a burst of 20 packets has the link for 400 packets, then it has a
+/// competitor.
 #[test]
 fn what_a_host_borrows_is_charged_unless_it_is_free() {
     let charged = rate(800_000, 20 * LEN);
@@ -196,13 +199,13 @@ fn what_a_host_borrows_is_charged_unless_it_is_free() {
         (800..1_200).for_each(|handle| put(&mut queue, 400 * MILLI, &of(2, 0, NONE), handle));
         let sent = send(&mut queue, 400..600);
         assert!(expected.contains(&sent), "{sent} of {expected:?}");
-        // Then it has its rate.
+        // Afterwards the host receives its rate.
         let sent = send(&mut queue, 600..790);
         assert!((17..=20).contains(&sent), "{sent}");
     }
 }
 
-/// Goal: the bucket is that of the host, whether it comes and goes or stays.
+/// Goal: the bucket belongs to the host, whether it comes and goes or stays.
 #[test]
 fn a_host_that_comes_and_goes_has_no_more_than_its_rate() {
     let mut queue = queue(Isolation::DualSrcHost, 1, false);
@@ -218,15 +221,15 @@ fn a_host_that_comes_and_goes_has_no_more_than_its_rate() {
     assert!((50..=52).contains(&sent), "{sent}");
 }
 
-/// Goal: a host finds its own bucket, and neither the rate nor the bucket of another; after a
-/// rebuild its bucket is full. Method: hosts of one set, of which one has a rate so slow that it is
-/// a burst once, each beside a host without a rate.
+/// Goal: a host finds its own bucket again, and never the rate or the bucket of another; after a
+/// rebuild its bucket is full. Method: hosts of one set, one of which has such a slow rate that it
+/// amounts to one burst, each competing with a host without a rate.
 #[test]
 fn a_rate_is_left_to_no_other_host() {
     let memory = IsolatedMemory::<Heap>::allocate(8, 8, 1, 1_024).with_rates();
     let mut queue =
         Isolated::new(memory, IsolatedConfig::new(LEN, Limits::NONE)).expect("powers of two");
-    // Its burst, and what overdraws it; more is borrowed.
+    // Its burst, and one packet that overdraws it; more is borrowed.
     let slow = rate(1_000, LEN);
     let fill = |queue: &mut Isolated<Heap>, host, terms| {
         (0..10).for_each(|handle| put(queue, 0, &raw(host, host, terms), handle));
@@ -258,9 +261,10 @@ fn a_rate_is_left_to_no_other_host() {
     assert_eq!(sent(&mut queue), (2, 8));
 }
 
-/// Goal: a host with a ceiling that floods every tin is sent its ceiling, and not as much in each
-/// tin, and every tin is sent something. Method: by weight and by rate, with and without one share
-/// over tins; alone, and on a busy line beside a host without a ceiling in each tin.
+/// Goal: a host with a ceiling that floods every tin receives its ceiling in total, not in each
+/// tin, and every tin receives some service. Method: by weight and by rate, with and without one
+/// share across tins; alone, and on a busy link competing with a host without a ceiling in each
+/// tin.
 #[test]
 fn a_ceiling_holds_over_all_tins() {
     let bits = 2_000_000;
@@ -285,7 +289,8 @@ fn a_ceiling_holds_over_all_tins() {
     }
 }
 
-/// Goal: beside hosts that conform a host has its rate over all tins, and not as much in each.
+/// Goal: competing with conforming hosts, a host receives its committed rate in total, not in each
+/// tin.
 #[test]
 fn a_committed_rate_holds_over_all_tins() {
     let bits = 2_000_000;
@@ -297,15 +302,15 @@ fn a_committed_rate_holds_over_all_tins() {
             let senders: Vec<_> = of_host.chain((0..tins).map(|tin| of(2, tin, NONE))).collect();
             let (sent, end) = flood(&mut queue, &senders, 1_000 * MILLI, 400_000);
             let ours: u64 = sent[..tins.into()].iter().sum();
-            // In the end four packets a tin are borrowed.
+            // At the end four packets per tin are borrowed.
             let most = bits * end / 8_000_000_000 + 9 + 4 * u64::from(tins);
             assert!((225..=most).contains(&ours), "{tins} {by_rate} {across}: {ours} of {sent:?}");
         }
     }
 }
 
-/// Goal: a host that goes from tin to tin, idle in between, does not find a full bucket in each.
-/// Method: it sends a burst in each of four tins; then each tin again. A packet takes 8 ms.
+/// Goal: a host that moves from tin to tin, idle in between, does not find a full bucket in each.
+/// Method: it sends a burst in each of four tins, then in each tin again. A packet takes 8 ms.
 #[test]
 fn a_bucket_is_kept_from_tin_to_tin() {
     let (mut queue, mut now) = (queue(Isolation::DualSrcHost, 4, false), 1);
@@ -318,8 +323,8 @@ fn a_bucket_is_kept_from_tin_to_tin() {
     assert_eq!(now, 1 + 14 * 8 * MILLI);
 }
 
-/// Goal: a ceiling that is set, changed and taken away under load acts in all tins at once, and a
-/// longer packet on the wire counts from the next one on. After a rebuild the bucket is full.
+/// Goal: setting, changing and removing a ceiling under load takes effect in all tins at once, and
+/// a larger overhead counts from the next packet on. After a rebuild the bucket is full.
 #[test]
 fn a_ceiling_acts_in_all_tins_at_once() {
     let mut queue = queue(Isolation::DualSrcHost, 4, true);
@@ -329,16 +334,16 @@ fn a_ceiling_acts_in_all_tins_at_once() {
         put(&mut queue, now, &of(1, handle as u8 % 4, NONE), handle);
     }
     let at = |millis: u64| millis * MILLI;
-    // A packet in 8 ms, and one at once; then one in 4 ms.
+    // One packet in 8 ms, and one at once; then one in 4 ms.
     assert!(queue.update_host(Nanos(now), &told(ceiling(1_000_000, LEN))));
     assert_eq!(sent_until(&mut queue, &mut now, at(80)), 11);
     assert!(queue.update_host(Nanos(now), &told(ceiling(2_000_000, LEN))));
     assert_eq!(sent_until(&mut queue, &mut now, at(160)), 20);
-    // A packet has 1,250 bytes then, in 5 ms.
+    // A packet then has 1,250 bytes, which take 5 ms.
     queue.set_overhead(Overhead::new(Framing::None, 250, 0).expect("in range"));
     assert!(queue.update_host(Nanos(now), &told(ceiling(2_000_000, 1))));
     assert_eq!(sent_until(&mut queue, &mut now, at(260)), 20);
-    // Under another key and in other tins, the bucket is full.
+    // With another key and other tins, the bucket is full.
     for (tins, from) in [(8, 260), (3, 380)] {
         let labels_of =
             |packet: Packet| of(5, packet.handle as u8 % tins, ceiling(2_000_000, 2_500));
@@ -353,8 +358,8 @@ fn a_ceiling_acts_in_all_tins_at_once() {
     assert_eq!(sent_until(&mut queue, &mut now, at(501)), left);
 }
 
-/// Hosts of one set, each in one of `tins` tins in turn; the first has a ceiling of 1 Mbit/s, and
-/// so have the others with `all`.
+/// Returns hosts of one set, distributed over `tins` tins; the first has a ceiling of 1 Mbit/s, and
+/// with `all` so do the others.
 fn of_one_set(hosts: usize, tins: u8, all: bool) -> Vec<WithTerms> {
     let in_set = (0..).map(|host| of(host, 0, NONE)).filter(|of| of.labels.src_host & 8 == 0);
     let with_terms = |(at, of): (usize, WithTerms)| {
@@ -364,10 +369,10 @@ fn of_one_set(hosts: usize, tins: u8, all: bool) -> Vec<WithTerms> {
     in_set.take(hosts).enumerate().map(with_terms).collect()
 }
 
-/// Goal: a host keeps the bucket of its ceiling while it is idle, whatever other hosts come to its
-/// set meanwhile, with ceilings of their own or without, in one tin or in four. Method: up to
-/// twelve other hosts of the set send, at 240 Mbit/s, as soon as the first is idle; 1 Mbit/s are 25
-/// packets in 200 ms. Where the set is full, others share the entry of the first and use up a part.
+/// Goal: an idle host keeps the bucket of its ceiling, whatever other hosts use its set in the
+/// meantime, with or without ceilings of their own, in one tin or in four. Method: up to twelve
+/// other hosts of the set send at 240 Mbit/s as soon as the first is idle; 1 Mbit/s is 25 packets
+/// in 200 ms. If the set is full, others share the entry of the first and use up a part.
 #[test]
 fn a_ceiling_is_not_evaded_by_displacement() {
     for (others, tins, all) in [1, 7, 8, 12]
@@ -397,9 +402,9 @@ fn a_ceiling_is_not_evaded_by_displacement() {
     }
 }
 
-/// Goal: what remains of the evasion is as large as `SECURITY.md` says: a host whose set is full
-/// shares an entry, and with a host without a ceiling it has half of its share, a sixteenth of
-/// 30,000 packets.
+/// Goal: the remaining evasion is as large as `SECURITY.md` says: a host whose set is full shares
+/// an entry, and with a host without a ceiling it receives half of that host's share, a sixteenth
+/// of 30,000 packets.
 #[test]
 fn a_host_whose_set_is_full_has_the_terms_of_another() {
     let hosts = of_one_set(9, 1, false);
@@ -413,9 +418,9 @@ fn a_host_whose_set_is_full_has_the_terms_of_another() {
     assert!((1_850..=1_900).contains(&sent), "{sent}");
 }
 
-/// Goal: an AQM is not told of two rounds of the flows below a ceiling, in all tins together, and
-/// of what a packet waits longer. Method: CoDel with a target of 100 ms, and three or eight packets
-/// queued in each of eight flows of a host; a round of them takes 64 ms.
+/// Goal: the wait reported to an AQM excludes two rounds of the flows of a host at its ceiling, in
+/// all tins together; only the wait beyond that counts. Method: CoDel with a target of 100 ms, and
+/// three or eight packets queued in each of eight flows of a host; a round of them takes 64 ms.
 #[test]
 fn an_aqm_is_not_told_of_the_wait_for_a_ceiling() {
     for (depth, is_told) in [(3, false), (8, true)] {
@@ -447,7 +452,7 @@ fn an_aqm_is_not_told_of_the_wait_for_a_ceiling() {
     }
 }
 
-/// A packet of `host`, a millisecond long at 8 Mbit/s, comes to a queue behind a line.
+/// Enqueues a packet of `host`, which takes a millisecond at 8 Mbit/s, behind a shaper.
 fn put_behind(
     line: &mut Shaped<Isolated<Heap>>,
     now: u64,
@@ -458,9 +463,10 @@ fn put_behind(
     line.enqueue_labelled(Nanos(now), &raw(host, host, terms), packet, &mut no_drops).unwrap();
 }
 
-/// Goal: time in which all hosts wait above their ceilings is idle: no burst follows it for a
-/// caller that comes when told. Method: a host that waits until 8 ms and one without a ceiling that
-/// comes before that, then, or with a caller that is 0.1 ms late, on a line that catches up 10 ms.
+/// Goal: time in which all hosts wait for their ceilings is idle time: no burst follows it for a
+/// punctual caller. Method: a host that waits until 8 ms, and one without a ceiling that arrives
+/// before that, at that time, or with a caller that is 0.1 ms late, on a link with 10 ms of
+/// catch-up.
 #[test]
 fn time_in_which_hosts_wait_above_their_ceilings_earns_no_burst() {
     for (arrival, late) in [(7_900_000, 0), (8_000_000, 0), (8_100_000, 100_000)] {
@@ -472,7 +478,7 @@ fn time_in_which_hosts_wait_above_their_ceilings_earns_no_burst() {
         assert!(shaped.dequeue(Nanos(0), &mut no_drops).is_some());
         assert_eq!(shaped.poll_at(Nanos(0)), Some(Nanos(8 * MILLI)));
         (2..9).for_each(|handle| put_behind(&mut shaped, arrival, (2, NONE), handle));
-        // A packet each millisecond, and what the caller was late.
+        // One packet per millisecond, and the lateness of the caller.
         for at in 0..8 {
             let due = Nanos(arrival - late + MILLI * at);
             let now = due.max(Nanos(arrival));
@@ -484,7 +490,8 @@ fn time_in_which_hosts_wait_above_their_ceilings_earns_no_burst() {
     }
 }
 
-/// Goal: a change of what waits earns no burst. Method: a ceiling is lifted while its host waits.
+/// Goal: a change that makes waiting packets eligible earns no burst. Method: a ceiling is removed
+/// while its host waits.
 #[test]
 fn a_ceiling_that_is_lifted_earns_no_burst() {
     let line = Shaper::new(Rate::megabits_per_second(8).unwrap());

@@ -1,5 +1,5 @@
-//! Other isolations, tins and keys while packets are queued: what follows its flow, and what is
-//! kept.
+//! Changes of isolation, tins and key while packets are queued: the state that moves with its flow,
+//! and the state that is kept.
 
 use std::collections::VecDeque;
 
@@ -14,8 +14,8 @@ use super::*;
 
 const FLOWS: u32 = 12;
 
-/// What an AQM knows of a queue: the flow of the first packet that came since the queue was empty
-/// or forgotten, how many have come since, whether all of them were of this flow, and the tin.
+/// State of an AQM for a queue: the flow of the first packet since the queue was empty or
+/// forgotten, the number of arrivals since, whether all of them belonged to this flow, and the tin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Page {
     flow: Option<u32>,
@@ -24,10 +24,10 @@ struct Page {
     tin: u8,
 }
 
-/// An AQM that lets every packet pass and keeps a page of each queue.
+/// An AQM that passes every packet and records a page for each queue.
 struct Diary {
     pages: Vec<Page>,
-    /// The page of the queue that was judged last, before the packet left.
+    /// Page of the queue judged last, before the packet left.
     judged: Page,
 }
 
@@ -75,12 +75,12 @@ impl Aqm for Diary {
     }
 }
 
-/// The length of a packet says its flow.
+/// Returns the flow of a packet, which is encoded in its length.
 fn flow_of(packet: Packet) -> u32 {
     packet.len % FLOWS
 }
 
-/// The labels of a flow under a key. It is in the same of eight tins under each.
+/// Returns the labels of a flow under a key. Its tin, one of eight, does not depend on the key.
 fn under(key: u32, flow: u32) -> InTin<Labels> {
     let hash = |of: u32| mix(of.wrapping_add(key.wrapping_mul(1_000)));
     let labels =
@@ -89,16 +89,16 @@ fn under(key: u32, flow: u32) -> InTin<Labels> {
 }
 
 /// Goal: a rebuild loses nothing. Where no flow shares a queue, packets leave in the order of their
-/// flow, as many bytes are of each tin as were sent in it, and the AQM has its state of each flow,
-/// in the tin in force. Method: random packets, with random isolations that have a queue for each
-/// flow, numbers of tins and keys in between, against counts of each flow and tin.
+/// flow, the bytes counted for each tin are those sent in it, and the AQM has its state of each
+/// flow in the current tin. Method: random packets, interleaved with random isolation modes that
+/// have a queue for each flow, numbers of tins and keys, compared with counts per flow and tin.
 #[test]
 fn what_an_aqm_knows_follows_its_flow() {
     let isolations = [Isolation::Flows, Isolation::DualSrcHost, Isolation::DualDstHost];
     let (mut checked, mut rebuilds) = (0, 0);
     for seed in 1..=effort(8, 80) as u64 {
         let mut random = Xorshift::new(seed);
-        // Few queues: states change places with those of others.
+        // Few queues, so that states swap positions.
         let memory = IsolatedMemory::<Heap>::allocate(32, 16, 8, 1_000);
         let diary =
             Diary { pages: vec![Page::default(); memory.queues()], judged: Page::default() };
@@ -108,7 +108,7 @@ fn what_an_aqm_knows_follows_its_flow() {
         let mut key = 0;
         let mut free: Vec<u32> = (0..1_000).collect();
         let mut queued: [VecDeque<u32>; FLOWS as usize] = Default::default();
-        // Since each flow was idle.
+        // Arrivals since each flow was idle.
         let mut came = [0; FLOWS as usize];
         let mut delivered = vec![0_u64];
         for step in 0..2_500_u32 {
@@ -166,8 +166,8 @@ fn what_an_aqm_knows_follows_its_flow() {
 }
 
 /// Goal: CoDel marks and drops in a standing queue as if there had been no rebuild. Method: one
-/// flow at twice the rate of the link, with a rebuild under another key, isolation and number of
-/// tins now and then, and without.
+/// flow at twice the rate of the link, with and without occasional rebuilds that change key,
+/// isolation and number of tins.
 #[test]
 fn a_standing_queue_is_told_as_without_a_rebuild() {
     let run = |rebuilds: bool| {
@@ -207,9 +207,9 @@ fn a_standing_queue_is_told_as_without_a_rebuild() {
     assert_eq!(plain, rebuilt);
 }
 
-/// Goal: tables that are much too small lose nothing in a rebuild, and no packet is in them twice.
-/// Method: two queues and two hosts for packets of twelve flows, under every isolation in turn,
-/// with other keys and tins; all of them leave in the end.
+/// Goal: with tables that are much too small a rebuild loses nothing, and no packet is in them
+/// twice. Method: two queues and two hosts for packets of twelve flows, in every isolation mode in
+/// turn, with other keys and tins; all packets leave in the end.
 #[test]
 fn a_rebuild_in_tables_that_are_too_small_loses_nothing() {
     let memory = IsolatedMemory::<Heap>::allocate(2, 2, 2, 200).with_triple(8);
@@ -234,9 +234,9 @@ fn a_rebuild_in_tables_that_are_too_small_loses_nothing() {
     assert_eq!(left, packets);
 }
 
-/// Goal: no far host stays known of which nothing is queued. Method: a flow that shares the spare
-/// queue of its host under the next key, and is asked for its labels before another flow of this
-/// host comes there first, which is of another far host.
+/// Goal: a rebuild leaves no entry for a far host without queued packets. Method: under the new key
+/// a flow shares the spare queue of its host; its labels are looked up before another flow of this
+/// host, with another far host, arrives there first.
 #[test]
 fn a_rebuild_leaves_no_far_host_without_flows() {
     let memory = IsolatedMemory::<Heap>::allocate(2, 8, 1, 8).with_triple(8);
@@ -254,8 +254,8 @@ fn a_rebuild_leaves_no_far_host_without_flows() {
     assert_eq!(queue.backlogged_hosts(), (2, 2));
 }
 
-/// Goal: what is refused changes nothing. Method: every refusal, each after the other, while
-/// packets are queued; they leave as they would have.
+/// Goal: a rejected rebuild changes nothing. Method: every kind of rejection, one after another,
+/// while packets are queued; they leave unchanged.
 #[test]
 fn a_refused_rebuild_changes_nothing() {
     let mut config = IsolatedConfig::new(MTU, Limits::NONE);
@@ -296,8 +296,8 @@ fn a_refused_rebuild_changes_nothing() {
     }
 }
 
-/// Goal: counters follow the tins that they are said to move to. Method: packets delivered and
-/// queued in each of four tins; then tins 2 and 3 are tin 1 of two.
+/// Goal: counters move with their tins as specified. Method: packets delivered and queued in each
+/// of four tins; then tins 2 and 3 become tin 1 of two.
 #[test]
 fn counters_move_with_their_tins() {
     let memory = IsolatedMemory::<Heap>::allocate(64, 16, 4, 64);
@@ -316,7 +316,7 @@ fn counters_move_with_their_tins() {
         of.collect::<Vec<_>>()
     };
     assert_eq!(counted(&queue), [(4, 10); 4]);
-    // In the tins that they are counted in from now on.
+    // In the tins in which they count from now on.
     let labels_of = |packet: Packet| {
         let InTin { labels, tin } = under(0, packet.handle % 4);
         InTin { labels, tin: tin / 2 }
@@ -328,9 +328,9 @@ fn counters_move_with_their_tins() {
     assert_eq!(counted(&queue), [(20, 20); 2]);
 }
 
-/// Goal: one share of a host in all tins, set while there is one tin, holds from when there are
-/// several. Method: one host floods two tins beside others of one tin each; what leaves is as if
-/// the tins had been set first, and not as with a share in each.
+/// Goal: one share of a host across all tins, set while there is one tin, takes effect once there
+/// are several. Method: one host floods two tins while others use one tin each; departures are as
+/// if the tins had been set first, and not as with a share in each.
 #[test]
 fn one_share_in_all_tins_holds_for_tins_that_come_later() {
     let tins = [TinConfig::by_weight(1); 2];

@@ -1,29 +1,30 @@
-//! Flows that find their set of queues full, and what an AQM keeps of flows that leave.
+//! Flows whose set of queues is full, and the AQM state of flows that leave.
 
 use freeboard::sched_core::{FlowId, Probability};
 
 use super::*;
 
-/// Eight queues in one set, and eight hosts in one set: a label with low bits `i` is in entry `i`.
+/// Creates eight queues in one set and eight hosts in one set: a label with low bits `i` is in
+/// entry `i`.
 fn one_set(isolation: Isolation, limits: Limits) -> Isolated<Heap> {
     let memory = IsolatedMemory::allocate(8, 8, 1, 1_024).with_triple(64);
     let config = IsolatedConfig::new(MTU, limits).isolated_by(isolation);
     Isolated::new(memory, config).expect("powers of two")
 }
 
-/// Labels of a flow of the same host on both sides.
+/// Returns the labels of a flow with the same host on both sides.
 const fn of(flow: u32, host: u32) -> Labels {
     Labels { flow, src_host: host, dst_host: host }
 }
 
-/// What the spare queue of a host holds, in packets.
+/// Returns the number of packets in the spare queue of a host.
 fn spare(queue: &Isolated<Heap>, host: u32) -> u32 {
     queue.queue_backlog(8 + host).packets
 }
 
-/// Goal: a host that fills a set takes nothing from another host whose flow would go there. Method:
-/// host 0 has a flow with twenty packets in each way; then a sparse flow of host 1 comes by, and
-/// then a busy one.
+/// Goal: a host that fills a set takes nothing from another host whose flow would use it. Method:
+/// host 0 has a flow with twenty packets in each way; then host 1 has first a sparse flow, and then
+/// a busy one.
 #[test]
 fn a_full_set_joins_no_hosts() {
     for isolation in [Isolation::DualSrcHost, Isolation::DualDstHost] {
@@ -38,11 +39,11 @@ fn a_full_set_joins_no_hosts() {
             let sparse = Packet::new(handle, MTU);
             let came = queue.enqueue_labelled(Nanos(0), &of(8 + handle, 1), sparse, &mut no_drops);
             assert_eq!((came, known(&queue)), (Ok(Outcome::Collision), (1, 2)));
-            // G1: one is on the wire, and (H − 1)(Q + L) are those of two packets.
+            // G1: one packet is on the wire, and (H − 1)(Q + L) are two packets.
             assert!((0..3).any(|_| take(&mut queue) == handle), "{isolation}: {handle}");
             assert_eq!(known(&queue), (0, 1));
         }
-        // G4: half of the memory less a packet is host 1's, whatever comes then.
+        // G4: half of the memory less a packet belongs to host 1, whatever arrives then.
         for handle in 170..600 {
             let labels = if handle < 269 { of(8 + handle % 3, 1) } else { of(handle % 8, 0) };
             let drops = &mut |packet: Packet, _| {
@@ -55,8 +56,8 @@ fn a_full_set_joins_no_hosts() {
     }
 }
 
-/// Goal: among its own a flow goes where the table says: a host with more flows than there are ways
-/// has all of them share, and not the last ones one queue.
+/// Goal: flows of one host are distributed as the table says: with more flows than ways, all of
+/// them share, instead of the last ones sharing one queue.
 #[test]
 fn flows_of_one_host_share_the_ways_of_their_set() {
     for isolation in [Isolation::Flows, Isolation::DualSrcHost, Isolation::DualDstHost] {
@@ -69,8 +70,8 @@ fn flows_of_one_host_share_the_ways_of_their_set() {
     }
 }
 
-/// Goal: without a level of hosts a flow shares the queue of its own way, whichever flow has it;
-/// but none of another tin, where there is a spare queue for each tin.
+/// Goal: without a level of hosts a flow shares the queue of its own way with any other flow, but
+/// with none of another tin if there is a spare queue for each tin.
 #[test]
 fn without_a_level_of_hosts_a_full_set_is_shared_within_a_tin() {
     for isolation in [Isolation::Flows, Isolation::SrcHost, Isolation::DstHost] {
@@ -91,8 +92,9 @@ fn without_a_level_of_hosts_a_full_set_is_shared_within_a_tin() {
     queue.recount().expect("the books hold");
 }
 
-/// Goal: the longest queue gives way where hosts have no share, as the host that holds the most
-/// does where they have one. Method: three packets in one queue and one in each of three.
+/// Goal: where hosts have no shares, packets are dropped from the longest queue; where they have,
+/// from the host with the longest backlog. Method: three packets in one queue and one in each of
+/// three.
 #[test]
 fn the_longest_queue_gives_way_in_every_mode() {
     for &isolation in Isolation::ALL {
@@ -107,10 +109,10 @@ fn the_longest_queue_gives_way_in_every_mode() {
     }
 }
 
-/// Queues with a COBALT whose probability rises fast, so that one overflow is seen.
+/// Queues with a COBALT whose probability rises so fast that one overflow is visible.
 type Punishing = Isolated<Heap, Cobalt<Vec<CobaltState>>>;
 
-/// Eight queues that hold `packets` packets together, by source host and flow.
+/// Creates eight queues, by source host and flow, with a limit of `packets` packets in total.
 fn punishing(packets: u32) -> Punishing {
     let memory = IsolatedMemory::<Heap>::allocate(8, 8, 1, 64);
     let steps = [1 << 28, 1 << 20].map(Probability::from_raw);
@@ -119,15 +121,15 @@ fn punishing(packets: u32) -> Punishing {
     Isolated::with_aqm(memory, aqm, IsolatedConfig::new(MTU, Limits::packets(packets))).unwrap()
 }
 
-/// How many queues, spare ones too, have a probability.
+/// Counts the queues, including spare ones, with a probability above zero.
 fn punished(queue: &Punishing) -> usize {
     let probability = |flow| queue.aqm().probability(FlowId(flow));
     (0..16).filter(|&flow| probability(flow) > Probability::NEVER).count()
 }
 
-/// Goal: what COBALT has learned of a flow waits for this flow, and another flow that gets its
-/// queue begins without it. Method: a flow overflows, and leaves; it comes back; then as many other
-/// flows come as there are queues.
+/// Goal: COBALT's state of a flow is kept for this flow, and another flow that takes over its queue
+/// starts without it. Method: a flow overflows and leaves; it returns; then as many other flows
+/// arrive as there are queues.
 #[test]
 fn a_flow_that_inherits_a_queue_inherits_no_punishment() {
     let mut queue = punishing(4);
@@ -150,9 +152,9 @@ fn a_flow_that_inherits_a_queue_inherits_no_punishment() {
     assert_eq!(punished(&queue), 0);
 }
 
-/// Goal: nor does a flow that shares the spare queue of its host inherit what other flows did
-/// there, of its host or of the host that had the entry before. Method: more flows of a host than
-/// there are queues overflow; then so do those of other hosts.
+/// Goal: a flow in the spare queue of its host does not inherit the state of other flows there,
+/// whether of its host or of the previous host of the entry. Method: more flows of a host than
+/// there are queues overflow; then flows of other hosts do.
 #[test]
 fn a_spare_queue_hands_on_no_punishment() {
     let mut queue = punishing(12);
@@ -179,8 +181,8 @@ fn a_spare_queue_hands_on_no_punishment() {
     assert_eq!((queue.backlog().packets, punished(&queue)), (24, 0));
 }
 
-/// Goal: the same after the key has changed. Method: a flow overflows under the old key, and as
-/// many flows come under the new one as there are queues.
+/// Goal: no state is inherited after the key has changed. Method: a flow overflows under the old
+/// key, and as many flows arrive under the new one as there are queues.
 #[test]
 fn a_flow_inherits_no_punishment_from_before_the_key_changed() {
     let mut queue = punishing(4);

@@ -1,4 +1,4 @@
-//! What flows and hosts are sent.
+//! Service received by flows and hosts.
 
 use core::cell::Cell;
 
@@ -11,8 +11,8 @@ use super::*;
 /// CAKE Fig. 3: source and destination of the six flows.
 const FIG_3: [(u32, u32); 6] = [(0, 0), (0, 1), (0, 2), (0, 2), (1, 2), (1, 3)];
 
-/// Goal: the shares of CAKE Fig. 3. Method: all six flows have ten packets queued; of flows that
-/// share a queue, what they send together is halved.
+/// Goal: the shares of CAKE Fig. 3. Method: all six flows have ten packets queued; the service of
+/// flows that share a queue is halved.
 #[test]
 fn the_shares_are_those_of_cake_fig_3() {
     let expected: [(Isolation, [f64; 6]); 7] = [
@@ -46,8 +46,8 @@ fn the_shares_are_those_of_cake_fig_3() {
 }
 
 /// Goal: with eight tins and the default ways no two hosts of a home share an entry by chance, and
-/// each has its share of a tin. Method: ten and twenty hosts in one of eight tins, and all of them
-/// in each of six, under twenty keys.
+/// each receives its share of a tin. Method: ten and twenty hosts in one of eight tins and in each
+/// of six tins, with twenty keys.
 #[test]
 fn hosts_of_eight_tins_share_no_entries() {
     let homes = [(10, 1), (10, 6), (20, 1), (20, 6)];
@@ -71,17 +71,17 @@ fn hosts_of_eight_tins_share_no_entries() {
     }
 }
 
-/// Goal: in a mode that goes by local hosts, a sender of the other side has what all the local
-/// hosts have that it sends to, as `SECURITY.md` says: it chooses destinations. Method: one local
-/// host has a standing flow, and one sender keeps a packet of a fresh flow ready for each of some
-/// others.
+/// Goal: in a mode by local hosts, a sender on the other side receives the shares of all local
+/// hosts that it sends to, as `SECURITY.md` says, because it chooses the destinations. Method: one
+/// local host has a backlogged flow, and one sender keeps a packet of a new flow ready for each of
+/// several others.
 #[test]
 fn a_sender_has_the_turns_of_the_local_hosts_it_sends_to() {
     for others in [1, 3, 11] {
         let mut queue = queue(Isolation::DualDstHost, Limits::NONE);
         let (mut at, mut standing) = (0, 0);
         let mut put = |queue: &mut Isolated<Heap>, host: u32| {
-            // The handle says whose it is.
+            // The handle encodes the host.
             let handle = at * 16 % 1_024 + host;
             at += 1;
             let flow = if host == 0 { 0 } else { handle };
@@ -99,7 +99,7 @@ fn a_sender_has_the_turns_of_the_local_hosts_it_sends_to() {
     }
 }
 
-/// Goal: where hosts do not count, nothing is said of a host; where they do, it is of one side.
+/// Goal: where hosts do not count, no host is reported; where they do, hosts of one side are.
 #[test]
 fn hosts_are_known_on_the_side_that_counts() {
     for &isolation in Isolation::ALL {
@@ -123,7 +123,7 @@ fn hosts_are_known_on_the_side_that_counts() {
     }
 }
 
-/// Counts what it hashes.
+/// A hasher that counts its calls.
 #[derive(Default)]
 struct Counting(Cell<u32>);
 
@@ -134,8 +134,8 @@ impl FlowHasher for Counting {
     }
 }
 
-/// Goal: the host is hashed when a flow becomes backlogged and not with every packet, and that of
-/// the other side never. Method: a hash that counts, of a key and of a parsed packet.
+/// Goal: the host is hashed when a flow becomes backlogged, not with every packet, and the host of
+/// the other side never. Method: a hasher that counts, with a key and with a parsed packet.
 #[test]
 fn the_host_that_counts_is_hashed_when_a_flow_becomes_backlogged() {
     let mut packet = [0; 28];
@@ -171,7 +171,7 @@ fn the_host_that_counts_is_hashed_when_a_flow_becomes_backlogged() {
     }
 }
 
-/// Goal: a packet that is refused leaves no claim, and a flow without hosts is its own host.
+/// Goal: a rejected packet leaves no claim, and a flow without hosts is its own host.
 #[test]
 fn a_rejected_packet_leaves_no_claim() {
     let mut queue = queue(Isolation::DualSrcHost, Limits::NONE);

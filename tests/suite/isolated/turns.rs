@@ -1,4 +1,4 @@
-//! What turns are worth: they follow the longest packet that is sent.
+//! Size of turns, which follows the longest packet sent.
 
 use super::*;
 use freeboard::HostTerms;
@@ -6,7 +6,7 @@ use freeboard::HostTerms;
 const PERMITTED: u32 = 65_535;
 const FRAME: u32 = 1_514;
 
-/// Both levels, and flows alone.
+/// Modes with both levels, and with flows alone.
 const MODES: [Isolation; 3] = [Isolation::Flows, Isolation::DualSrcHost, Isolation::TripleIsolate];
 
 fn permitting(isolation: Isolation) -> Isolated<Heap> {
@@ -15,12 +15,12 @@ fn permitting(isolation: Isolation) -> Isolated<Heap> {
     Isolated::new(memory, config).expect("powers of two")
 }
 
-/// A flow of a host of its own.
+/// Returns the labels of a flow of its own host.
 fn of_host(host: u32) -> Labels {
     labels(host, host, host)
 }
 
-/// A flow of a host whose turns are worth so many bytes.
+/// A flow of a host with this quantum in bytes.
 struct Worth(Labels, u32);
 
 impl Labelled for Worth {
@@ -50,7 +50,7 @@ fn dequeue(queue: &mut Isolated<Heap>) -> Packet {
     queue.dequeue(Nanos(0), &mut no_drops).expect("more are queued")
 }
 
-/// The longest run of packets of one host, of 100 frames of two hosts that stand.
+/// Returns the longest run of packets of one host, in 100 frames of two backlogged hosts.
 fn longest_run(queue: &mut Isolated<Heap>) -> usize {
     for handle in 0..400 {
         enqueue(queue, &of_host(handle % 2), handle, FRAME);
@@ -61,9 +61,9 @@ fn longest_run(queue: &mut Isolated<Heap>) -> usize {
     runs.map(<[u32]>::len).max().unwrap_or(0)
 }
 
-/// Goal: to permit long packets does not lengthen turns, and to send one does, until the records
-/// begin anew. Method: hosts with frames where 65,535 bytes are permitted, before and after
-/// packets of 60,000.
+/// Goal: permitting long packets does not lengthen turns; sending one does, until the records are
+/// reset. Method: hosts with frames where 65,535 bytes are permitted, before and after packets of
+/// 60,000.
 #[test]
 fn turns_are_of_the_longest_packet_sent() {
     for isolation in MODES {
@@ -79,8 +79,8 @@ fn turns_are_of_the_longest_packet_sent() {
     }
 }
 
-/// Goal: the shares of hosts are those of their quanta, whatever packets cost. Method: a
-/// host with three times the quantum of another, before and after long packets.
+/// Goal: the shares of hosts follow their quanta, whatever packets cost. Method: a host with three
+/// times the quantum of another, before and after long packets.
 #[test]
 fn weights_of_hosts_do_not_change() {
     let of = |host| Worth(of_host(host), PERMITTED * (1 + 2 * host));
@@ -100,8 +100,8 @@ fn weights_of_hosts_do_not_change() {
     }
 }
 
-/// Goal: turns under way outlive every change of what packets cost. Method: random lengths while
-/// packets come and go; the counters balance after each step, and all packets leave.
+/// Goal: turns in progress survive every change of the cost of packets. Method: random lengths
+/// while packets come and go; the counters are consistent after each step, and all packets leave.
 #[test]
 fn turns_under_way_outlive_longer_packets() {
     for isolation in MODES {
@@ -136,9 +136,9 @@ fn turns_under_way_outlive_longer_packets() {
     }
 }
 
-/// Goal: other quanta leave every list right while packets are sent in advance of turns. Method:
-/// four hosts of six flows, of random packets and with quanta of one packet or four, which change;
-/// a recount after each step.
+/// Goal: changes of quanta leave every list correct while packets are sent in advance of turns.
+/// Method: four hosts of six flows, with random packets and quanta of one packet or four, which
+/// change; a recount after each step.
 #[test]
 fn quanta_change_while_packets_are_sent_in_advance() {
     let mut queue = queue(Isolation::DualSrcHost, Limits::NONE);

@@ -1,4 +1,4 @@
-//! Random histories of a smart queue with frames, against a naive twin.
+//! Random sequences of operations on a smart queue with frames, compared with a reference model.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use freeboard::{AckFilter, MemoryLimit, StaticFrameQueue, TinBy, TinMode};
 
 use super::*;
 
-/// One call.
+/// One operation.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Push(Shape),
-    /// Bytes that are no frame.
+    /// Pushes bytes that are not a valid frame.
     PushBytes(u8, u16),
     Pop,
     PopAll,
@@ -23,7 +23,7 @@ enum Step {
     SetDevice(DeviceRoom),
     AddRoom(u16),
     SetIsolation(Isolation),
-    /// Another setting, and what of it.
+    /// Changes a setting to a value.
     Set(u8, u8),
     Wait(u32),
     Back(u32),
@@ -65,7 +65,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The naive twin: every frame that is inside, by its number, and sums.
+/// Reference model: every queued frame by its number, and sums.
 #[derive(Default)]
 struct Twin {
     inside: BTreeMap<u32, (Shape, Vec<u8>)>,
@@ -76,14 +76,14 @@ struct Twin {
     marks_arrivals: bool,
     popped: u64,
     popped_bytes: u64,
-    /// What the device may still take; `None` without bound.
+    /// Bytes that the device accepts; `None` if unlimited.
     room: Option<u64>,
     marked: u64,
     wash: bool,
 }
 
 impl Twin {
-    /// A frame came out: it is one that went in, but for a mark.
+    /// Checks that a popped frame is one of those pushed, except for a mark.
     fn popped(&mut self, bytes: &[u8]) {
         self.popped += 1;
         self.popped_bytes += bytes.len() as u64;
@@ -110,10 +110,10 @@ impl Twin {
     }
 }
 
-/// `frame` without its code point, the checksum computed anew over the whole header.
+/// Returns `frame` without its code point, with the checksum computed over the whole header.
 fn washed(shape: Shape, frame: &[u8]) -> Vec<u8> {
     let (at, mut frame) = (ip_at(shape), frame.to_vec());
-    // Bytes that are no frame have no shape.
+    // Invalid frames have no shape.
     match frame.get(at).filter(|_| shape.payload > 0).map(|first| first >> 4) {
         Some(4) => {
             frame[at + 1] &= 3;
@@ -130,7 +130,7 @@ fn washed(shape: Shape, frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Changes one setting, whatever is queued.
+/// Changes one setting, regardless of queued packets.
 fn set<'a>(queue: &mut StaticFrameQueue<'a>, setting: u8, value: u8, twin: &mut Twin) {
     let (on, number) = (value & 1 == 1, usize::from(value));
     let links = [Overhead::RAW, Overhead::PPPOE_LLCSNAP, Overhead::ETHERNET, Overhead::PPPOE_PTM];
@@ -181,10 +181,11 @@ const LEN: usize = 1_514;
 proptest! {
     #![proptest_config(ProptestConfig { cases: effort(50, 400), ..ProptestConfig::default() })]
 
-    /// Goal: whatever is called in whatever order, and whatever setting changes under load, the frames that come out are those
-    /// that went in, byte for byte but for marks of congestion and code points that are washed. Each leaves once or is counted as dropped once. The device gets no more than it takes.
-    /// `poll_at` says whether a frame leaves now. Method: random histories against a twin that holds the frames in
-    /// a map; the books are recounted after every call.
+    /// Goal: for any order of calls, and any settings changed under load, the frames that leave are
+    /// those pushed, byte for byte except for congestion marks and washed code points. Each leaves
+    /// once or is counted as dropped once. The device receives no more than it accepts. `poll_at`
+    /// predicts whether a frame leaves now. Method: random sequences compared with a model that
+    /// holds the frames in a map; the counters are recounted after every call.
     #[test]
     fn frames_come_out_as_they_went_in_and_each_is_accounted_for_once(
         history in proptest::collection::vec(steps(), 1..250),
@@ -222,7 +223,7 @@ proptest! {
                     let shape = Shape { host: 0, port: 0, ecn: 0, v6: false, tags: 0, payload: 0 };
                     match queue.push(now, &bytes) {
                         Ok(()) => {
-                            // Equal bytes are as good as each other.
+                            // Frames with equal bytes are interchangeable.
                             let number = twin.next;
                             twin.next += 1;
                             twin.inside.insert(number, (shape, bytes));
@@ -286,7 +287,7 @@ proptest! {
             assert_eq!((counters.delivered.packets, counters.delivered.bytes), (twin.popped, twin.popped_bytes));
             let dropped = counters.dropped_total().packets;
             assert_eq!(twin.inside.len() as u64, u64::from(backlog.packets) + dropped);
-            // A frame that was marked when it came waits, or was dropped.
+            // A frame marked on arrival is still queued, or was dropped.
             let waits = if twin.marks_arrivals { twin.inside.len() as u64 } else { 0 };
             assert!((twin.marked..=twin.marked + waits).contains(&counters.marked), "{counters:?}");
             let room = twin.room.map_or(u64::from(u32::MAX), |room| room);

@@ -1,4 +1,4 @@
-//! When frames leave: the line, the device, and the AQM that is set for both.
+//! Departure times: the link, the device, and the AQM configured for both.
 
 use conformance::effort::effort;
 use freeboard::sched_core::{
@@ -7,8 +7,8 @@ use freeboard::sched_core::{
 
 use super::*;
 
-/// Goal: the presets are those of CAKE, and a slow line raises the target. Method: the table of
-/// figures, and CoDel's own check of each on lines of every speed.
+/// Goal: the presets equal CAKE's, and a slow link raises the target. Method: the table of values,
+/// and CoDel's own check of each on links of every speed.
 #[test]
 fn round_trip_times_set_the_aqm() {
     let micros = [
@@ -54,10 +54,10 @@ fn round_trip_times_set_the_aqm() {
     assert!(Rtt::new(Nanos(20_480)).is_ok() && Rtt::new(Nanos((1 << 33) - 1)).is_ok());
 }
 
-/// Goal: on a line that is slow for its round-trip time, the AQM lets a queue of four packets
-/// stand, or signals it now and then. A target below the time of a packet would drop whatever is
-/// behind the second. Method: a sender that keeps four packets queued for ten seconds, with each
-/// preset and at four rates; at most one drop for five packets sent.
+/// Goal: on a link that is slow for its round-trip time, the AQM tolerates a standing queue of four
+/// packets, or signals it only occasionally. A target below the time of a packet would drop
+/// everything behind the second. Method: a sender keeps four packets queued for ten seconds, with
+/// each preset and at four rates; at most one drop for five packets sent.
 #[test]
 fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {
     let bytes = frame(udp(1, 1, 1_472), 0);
@@ -81,9 +81,9 @@ fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {
     }
 }
 
-/// Goal: a clock that ran ahead for one reading does not close the line. Method: a frame leaves an
-/// hour ahead; the next leaves as long after the right time as the first takes, and after a reset
-/// at once; then frames are spaced out.
+/// Goal: one timestamp far ahead does not block the link. Method: a frame leaves an hour ahead; the
+/// next leaves after the correct time by the duration of the first, and after a reset at once; then
+/// frames are spaced.
 #[test]
 fn a_reading_far_ahead_does_not_close_the_line() {
     let exact = SmartQueue::upload(mbit(10)).catch_up(Nanos::ZERO);
@@ -102,8 +102,8 @@ fn a_reading_far_ahead_does_not_close_the_line() {
     assert_eq!(queue.poll_at(now), Some(now.plus(Nanos::from_millis(1))));
 }
 
-/// Goal: a rate spaces frames out, and `poll_at` says when. Method: frames of 1,250 bytes at 10
-/// Mbit/s are one millisecond apart, also when the clock steps back; nothing leaves in between.
+/// Goal: a rate spaces frames, and `poll_at` returns the times. Method: frames of 1,250 bytes at 10
+/// Mbit/s leave one millisecond apart, also when the clock steps back; nothing leaves in between.
 #[test]
 fn a_rate_spaces_frames_out_whatever_the_clock_does() {
     let mut queue: FrameQueue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
@@ -122,8 +122,8 @@ fn a_rate_spaces_frames_out_whatever_the_clock_does() {
     assert_eq!(queue.poll_at(start), None);
 }
 
-/// Goal: the device is a second way to be slowed down, beside a rate or without one. Method: it
-/// takes nothing, some bytes, and everything; what leaves is no more than it takes, the rest waits
+/// Goal: the device limits departures in addition to a rate or without one. Method: it accepts
+/// nothing, some bytes, and everything; no more leaves than it accepts, and the rest stays queued
 /// and is not lost.
 #[test]
 fn a_device_takes_no_more_than_it_says() {
@@ -160,8 +160,8 @@ fn a_device_takes_no_more_than_it_says() {
     }
 }
 
-/// Goal: the words of the link reach the line, for frames and for packets. Method: VDSL with a tag,
-/// whose figures the shaper's documents give.
+/// Goal: the keywords for framing take effect on the link, for frames and for packets. Method: VDSL
+/// with a tag, compared with the figures in the shaper's documentation.
 #[test]
 fn the_words_of_the_link_reach_the_line() -> Result<(), ConfigError> {
     let builder = SmartQueue::upload(Rate::megabits_per_second(10)?);
@@ -173,8 +173,8 @@ fn the_words_of_the_link_reach_the_line() -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Goal: the AQM is what was asked for, at construction and later, for the rate and the round-trip
-/// time in force.
+/// Goal: the AQM is the selected one, at construction and later, for the current rate and
+/// round-trip time.
 #[test]
 fn the_aqm_is_chosen_by_a_word_and_follows_the_rate() {
     let rate = mbit(1);
@@ -212,9 +212,9 @@ fn the_aqm_is_chosen_by_a_word_and_follows_the_rate() {
     assert_eq!(error.to_string(), accepted);
 }
 
-/// Goal: every AQM has parameters that it accepts on every line, and those that are published on a
-/// fast line of 100 ms. Method: queues of each AQM and preset, at rates from none to unlimited, and
-/// with the longest packets.
+/// Goal: every AQM has valid parameters on every link, and the published ones on a fast link of 100
+/// ms. Method: queues of each AQM and preset, at rates from none to unlimited, and with the longest
+/// packets.
 #[test]
 fn every_aqm_is_in_range_for_every_line() {
     let spans = [20_480, (1 << 33) - 1].map(|span| Rtt::new(Nanos(span)).expect("in range"));
@@ -248,8 +248,8 @@ fn every_aqm_is_in_range_for_every_line() {
     assert_eq!(Rtt::INTERNET.pie(mbit(1), 1_514).target, Nanos::from_micros(24_224));
 }
 
-/// Goal: the threshold of L4S is 1 ms, less where the target is, more where two packets take
-/// longer; every preset has one that is accepted at every rate.
+/// Goal: the L4S threshold is 1 ms, less if the target is lower, and more if two packets take
+/// longer; with every preset it is accepted at every rate.
 #[test]
 fn the_threshold_of_l4s_is_in_range_for_every_line() {
     for &(word, rtt) in Rtt::PRESETS {
@@ -263,14 +263,13 @@ fn the_threshold_of_l4s_is_in_range_for_every_line() {
     }
 }
 
-/// What became of one flow that offers half as much again as the line takes and does not react, in
-/// 20 s.
+/// Results of one unresponsive flow at 1.5 times the rate of the link, in 20 s.
 struct Deaf {
     sent: u64,
     marked: u64,
-    /// By the AQM, when they left or when they came.
+    /// Packets dropped by the AQM, on departure or arrival.
     dropped: u64,
-    /// Of what left in the last 10 s, in ms.
+    /// Median wait of packets sent in the last 10 s, in ms.
     median_wait: u64,
 }
 
@@ -309,16 +308,16 @@ fn deaf(kind: AqmKind, l4s: bool, ecn: u8) -> Deaf {
     }
 }
 
-/// Goal: traffic that does not react cannot fill the queue under an AQM that turns arrivals away,
-/// ECN-capable or not, and the line is full all the same, but for BLUE; ECN-capable traffic is
-/// marked. Method: as above.
+/// Goal: an unresponsive flow, ECN-capable or not, cannot fill the queue under an AQM that drops
+/// arrivals, and the link is fully used except with BLUE; ECN-capable traffic is marked. Method: 15
+/// Mbit/s on a 10 Mbit/s link.
 #[test]
 fn arrivals_are_turned_away_of_deaf_traffic() {
     for (kind, most, least) in [
         (AqmKind::Pie, 40, 23_980),
         (AqmKind::Pi2, 40, 23_980),
         (AqmKind::Red, 40, 23_980),
-        // Its probability rises on until the queue is short.
+        // Its probability keeps rising until the queue is short.
         (AqmKind::Blue, 250, 18_000),
     ] {
         for ecn in [0, 1, 2] {
@@ -330,9 +329,9 @@ fn arrivals_are_turned_away_of_deaf_traffic() {
     }
 }
 
-/// Goal: traffic that does not react cannot fill the queue under COBALT, ECN-capable or not, with
-/// the threshold of L4S or without, and the line is full all the same. Under CoDel it fills the
-/// queue. Method: 15 Mbit/s over a line of 10.
+/// Goal: an unresponsive flow, ECN-capable or not, cannot fill the queue under COBALT, with or
+/// without the L4S threshold, and the link is fully used. Under CoDel it fills the queue. Method:
+/// 15 Mbit/s on a 10 Mbit/s link.
 #[test]
 fn cobalt_keeps_the_queue_of_deaf_traffic_short() {
     for (ecn, l4s) in [(0, true), (1, true), (1, false), (2, true)] {
@@ -341,7 +340,7 @@ fn cobalt_keeps_the_queue_of_deaf_traffic_short() {
         assert!(cobalt.sent > 23_980 && cobalt.dropped > 11_000, "{ecn} {l4s}: {}", cobalt.sent);
         assert!(deaf(AqmKind::CoDel, l4s, ecn).median_wait > 150);
     }
-    // Nothing is dropped by no AQM, and only ECT(1) is marked, by the threshold.
+    // Without an AQM nothing is dropped, and only ECT(1) is marked, by the threshold.
     for (ecn, l4s, marks) in
         [(0, true, false), (1, true, true), (1, false, false), (2, true, false)]
     {
@@ -351,10 +350,10 @@ fn cobalt_keeps_the_queue_of_deaf_traffic_short() {
     }
 }
 
-/// Goal: a clock that is set back stops no line, and the AQM learns nothing of it. Method: a load
-/// of nine tenths of the rate, each frame offered and polled for by a clock that is set back by
-/// three seconds, that wraps around after 2^32 ms, or that reads an hour ahead once. All frames
-/// leave, with no more than 5 ms between two of them, and none is dropped.
+/// Goal: a clock that is set back does not block the link, and does not affect the AQM. Method: a
+/// load of nine tenths of the rate, each frame pushed and polled for with a clock that is set back
+/// by three seconds, wraps after 2^32 ms, or returns one timestamp an hour ahead. All frames leave,
+/// at most 5 ms apart, and none is dropped.
 #[test]
 fn a_clock_that_is_set_back_stops_no_line() {
     type Clock = fn(u64) -> u64;
@@ -381,9 +380,9 @@ fn a_clock_that_is_set_back_stops_no_line() {
     }
 }
 
-/// Goal: however a caller looks at the queue, a clock that was set back stops no line. Method:
-/// frames that fill the line for some milliseconds, a clock set back by an hour, and callers that
-/// come when `poll_at` says; with a device or without.
+/// Goal: whichever methods a caller uses, a clock that was set back does not block the link.
+/// Method: frames that keep the link busy for some milliseconds, a clock set back by an hour, and
+/// callers that return at the time of `poll_at`, with and without a device.
 #[test]
 fn a_caller_that_comes_when_told_goes_on_after_a_step_back() {
     for (rooms, shows) in [(false, false), (false, true), (true, false), (true, true)] {

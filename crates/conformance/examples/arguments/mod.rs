@@ -1,7 +1,7 @@
-//! The arguments of a search.
+//! Command-line arguments of a search.
 
-/// For how many seconds to search and the seed, 1 if none is given. `None` if the arguments are
-/// others: what is accepted has been said then.
+/// Returns the number of seconds to search and the seed, 1 by default. Prints the usage and returns
+/// `None` if the arguments are invalid.
 pub(crate) fn seconds_and_seed(search: &str) -> Option<(u64, u64)> {
     let numbers: Option<Vec<u64>> =
         std::env::args().skip(1).map(|word| word.parse().ok()).collect();

@@ -1,7 +1,8 @@
-//! Re-configuration: which bounds hold at once, and from when all of them hold again?
+//! Bounds during reconfiguration: those that hold at once, and the time from which all of them hold
+//! again.
 //!
-//! `docs/guarantees.md`, *When flows and weights change*, has the statements; [`Changeable`] has
-//! them as numbers.
+//! `docs/guarantees.md`, *When flows and weights change*, has the statements; [`Changeable`] gives
+//! the numbers.
 
 use std::fmt;
 
@@ -16,40 +17,40 @@ use super::search::{MOST_PACKETS, change as change_trial, fit, vary};
 use super::{Bound, Depth, Outcome, Promising, Trial, Trials};
 use crate::rng::{Stream, Streams};
 
-/// More changes make a history hard to read.
+/// Maximum number of changes; more make a sequence hard to read.
 const MOST_CHANGES: u64 = 12;
-/// Variations in vain after which the search starts from another random history.
+/// Unsuccessful variations after which the search restarts from another random sequence.
 const PATIENCE: u32 = 600;
 
-/// What is done to a flow.
+/// A kind of change to a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The flow is added with this weight, or has this weight from now on.
+    /// Adds the flow with this weight, or sets its weight.
     Weigh(u32),
-    /// The flow is removed, with its packets.
+    /// Removes the flow with its packets.
     Remove,
-    /// Its first packet is dropped.
+    /// Drops the first packet of the flow.
     LoseHead,
 }
 
-/// Something that is done to a flow.
+/// A change to a flow at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The instant, in bytes of link time.
+    /// Time in bytes of link time.
     pub at: u64,
-    /// The flow.
+    /// Number of the flow.
     pub flow: u32,
-    /// What.
+    /// Kind of change.
     pub what: What,
 }
 
-/// Flows, what they send, and what is done to them. What a flow would send while it is not there is
-/// not sent.
+/// A trial with changes to its flows. Packets that a flow would send while it is removed are left
+/// out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changing {
-    /// The flows as they are at the beginning, and what they send.
+    /// Initial flows and their packets.
     pub trial: Trial,
-    /// What is done, in the order of the instants.
+    /// Changes, sorted by time.
     pub changes: Vec<Change>,
 }
 
@@ -63,47 +64,47 @@ impl fmt::Display for Changing {
     }
 }
 
-/// Which measure.
+/// Time span to which a measure refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Over intervals that begin after the last change.
+    /// Intervals that begin after the last change.
     AtOnce,
-    /// Over intervals that begin when the bounds are said to hold as they are.
+    /// Intervals that begin once the unchanged bounds hold again.
     Settled,
 }
 
-/// A flow scheduler whose flows change, and what it says of that.
+/// A flow scheduler whose flows change, and its guarantees during changes.
 pub trait Changeable: Promising {
-    /// Whether a first packet that is dropped counts as a change for other flows.
+    /// True if a dropped first packet counts as a change for other flows.
     const LOSSES_COUNT: bool;
 
-    /// Adds `flow` of `trial` with `weight`, or gives it that.
+    /// Adds `flow` of `trial` with `weight`, or sets its weight.
     fn set(&mut self, trial: &Trial, flow: FlowId, weight: u32, head: Option<u32>);
 
-    /// By how many bytes of the link, and of the flow itself, `latency` is more until the bounds
-    /// hold as they are. `None`, as it is unless implemented, if no bound is promised until then.
+    /// Returns the increase of `latency`, in bytes of the link and in bytes of the flow itself,
+    /// until the unchanged bounds hold again. `None` (the default) if no bound is guaranteed until
+    /// then.
     fn more(_: &Past) -> Option<(u64, u64)> {
         None
     }
 
-    /// After how many bytes of the link from the last change on the bounds hold as they are.
-    /// `None`, as it is unless implemented: once no flow is backlogged.
+    /// Returns the number of link bytes after the last change until the unchanged bounds hold
+    /// again. `None` (the default) if they hold again once no flow is backlogged.
     fn settles(_: &Past) -> Option<u64> {
         None
     }
 }
 
-/// What was done since no flow was backlogged.
+/// Changes since no flow was last backlogged.
 #[derive(Clone, Debug)]
 pub struct Past {
-    /// The longest packet of the scheduler.
+    /// Longest packet of the scheduler.
     longest: u64,
-    /// The weight that each flow has, 0 if it is not there; the lowest that it has had; its
-    /// longest packet.
+    /// Per flow: current weight (0 if removed), lowest weight so far, longest packet.
     flows: Vec<(u32, u32, u64)>,
-    /// For each change that removes no flow the longest packet of its flow, added up.
+    /// Sum of the flow's longest packet over all changes that do not remove a flow.
     changed: u64,
-    /// The same of the flows removed.
+    /// Sum of the flow's longest packet over all removals.
     removed: u64,
 }
 
@@ -131,14 +132,14 @@ impl Past {
         }
     }
 
-    /// The longest packet of any flow, of its own.
+    /// Returns the longest packet of any flow.
     fn longest_own(&self) -> u64 {
         self.flows.iter().map(|flow| flow.2).max().unwrap_or(0)
     }
 
-    /// Two longest packets of a flow, and those of the flows removed, in bytes of the link at most.
-    /// They count at the lowest weight that the flow has had, over the sum of the weights as they
-    /// are now. Rounded up, and more by what shares are rounded by.
+    /// Returns the maximum, over all flows, of two longest packets plus the longest packets of the
+    /// removed flows, in bytes of the link. The share is the lowest weight of the flow so far over
+    /// the current sum of weights. Rounded up, with an allowance for the rounding of shares.
     fn slowest(&self) -> u64 {
         let sum: u64 = self.flows.iter().map(|flow| u64::from(flow.0)).sum();
         let own = |&(_, lowest, len): &(u32, u32, u64)| match u64::from(lowest) {
@@ -167,7 +168,7 @@ impl Changeable for Wf2q<Vec<Wf2qFlow>> {
     }
 }
 
-/// Gives `flow` of `trial` this weight in a flow scheduler of the kind of QFQ.
+/// Sets the weight of `flow` of `trial` in a flow scheduler that is configured like QFQ.
 fn set_weight(
     scheduler: &mut impl FlowScheduler<Config = QfqConfig>,
     trial: &Trial,
@@ -217,8 +218,7 @@ enum Event {
 }
 
 impl Changing {
-    /// Everything that happens, in order; what is done comes before what arrives at the same
-    /// instant.
+    /// Returns all events sorted by time; changes precede arrivals at the same time.
     fn events(&self) -> Vec<(u64, Event)> {
         let change = |&Change { at, flow, what }| (at, Event::Change(FlowId(flow), what));
         let arrival = |(at, flow, len)| (at, Event::Arrival(flow, len));
@@ -229,24 +229,25 @@ impl Changing {
     }
 }
 
-/// A link on which flows change.
+/// A link whose flows change.
 struct Player<'a, O> {
     link: MeteredLink<O>,
     trial: &'a Trial,
     past: Past,
-    /// When the bounds hold as they are; 0 while they do, `u64::MAX` if only an idle instant ends
-    /// it.
+    /// Time from which the unchanged bounds hold; 0 while they do, `u64::MAX` if they do only once
+    /// the link is idle.
     settles: u64,
     worst: [Outcome; 2],
 }
 
 impl<O: Changeable> Player<'_, O> {
-    /// Takes what was measured, and measures anew.
+    /// Records the measurements and restarts the meters.
     fn restart(&mut self, gone: u32) {
         let at_once = self.settles > 0;
         let more = if at_once { O::more(&self.past) } else { Some((0, 0)) };
         if let Some(latency) = more {
-            // What a flow was owed at its old share is more at a lower one.
+            // Service owed at the old share takes longer at a lower one, so fairness has no bound
+            // here.
             let fairness = if at_once { u64::MAX } else { 0 };
             let outcome = self.link.outcome(self.trial, latency, fairness);
             self.worst[usize::from(!at_once)].merge(&outcome);
@@ -254,7 +255,7 @@ impl<O: Changeable> Player<'_, O> {
         self.link.restart(gone);
     }
 
-    /// If no flow is backlogged, all is as at the beginning.
+    /// Resets the state if no flow is backlogged.
     fn settle_if_idle(&mut self, gone: u32) {
         if self.link.scheduler.select().is_none() {
             if self.settles > 0 {
@@ -304,11 +305,11 @@ impl<O: Changeable> Player<'_, O> {
     }
 }
 
-/// Plays `history` on the flow scheduler `O`: how near it came to what is promised [`When::AtOnce`]
-/// and when [`When::Settled`].
+/// Plays `history` on the flow scheduler `O`; returns its outcome against the guarantees
+/// [`When::AtOnce`] and [`When::Settled`].
 ///
 /// # Errors
-/// The first [`Imbalance`] of the books of the flow scheduler.
+/// Returns the first [`Imbalance`] of the flow scheduler's counters.
 pub fn play_changing<O: Changeable>(
     history: &Changing,
     depth: Depth,
@@ -350,8 +351,8 @@ pub fn play_changing<O: Changeable>(
     Ok(player.worst)
 }
 
-/// Random histories without end: the trials of [`Trials`] with changes at any byte, of flows one by
-/// one, of one flow to and fro, and of all flows at once.
+/// An endless iterator of random sequences: the trials of [`Trials`] with changes at arbitrary
+/// bytes, of single flows, of one flow back and forth, and of all flows at once.
 #[derive(Clone, Debug)]
 pub struct Histories {
     trials: Trials,
@@ -359,7 +360,7 @@ pub struct Histories {
 }
 
 impl Histories {
-    /// The histories of a seed.
+    /// Creates the sequences of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { trials: Trials::new(seed), random: Streams::new(seed).stream("flow changes") }
@@ -393,7 +394,7 @@ fn changes(trial: &Trial, random: &mut Stream) -> Vec<Change> {
         Change { at: random.below(span), flow: below(random, flows), what }
     };
     let mut all: Vec<Change> = match random.below(4) {
-        // One flow, to and fro.
+        // One flow, back and forth.
         0 => {
             let (flow, weights) = (below(random, flows), [weight(random), weight(random)]);
             let (first, step) = (random.below(span), 1 + random.below(trial.max_len.into()));
@@ -405,7 +406,7 @@ fn changes(trial: &Trial, random: &mut Stream) -> Vec<Change> {
             };
             (0..count).map(to).collect()
         }
-        // Half of all flows or more at one instant.
+        // Most of the flows at one time.
         1 => {
             let (at, what) = (random.below(span), any(random).what);
             let some = (0..flows).filter(|_| random.chance(3, 4));
@@ -417,11 +418,11 @@ fn changes(trial: &Trial, random: &mut Stream) -> Vec<Change> {
     all
 }
 
-/// Changes random histories step by step to bring `O` nearer to `bound`, for as long as `go_on`
-/// says; the worst that was found, and how many histories were played.
+/// Varies random sequences step by step to bring `O` closer to `bound`, while `go_on` returns true.
+/// Returns the worst outcome, its sequence and the number of sequences played.
 ///
 /// # Errors
-/// What is wrong with the books, and the history that shows it.
+/// Returns the violated invariant and the sequence that violates it.
 pub fn climb_changing<O: Changeable>(
     when: When,
     bound: Bound,

@@ -1,18 +1,19 @@
-//! Trials at random, and the one that exceeds the bound quoted for QFQ.
+//! Random trials, and a counterexample to the bound quoted for QFQ.
 
 use super::{Burst, FlowPlan, Trial};
 use crate::rng::{Stream, Streams};
 
-/// Random trials without end, of 2 to 8 flows. Weights are alike, of all magnitudes, or one heavy
-/// among light ones. Flows stand, come in bursts, come one packet at a time in the middle of
-/// others', alternate the longest packet with the shortest, or play [`counterexample`].
+/// An endless iterator of random trials with 2 to 8 flows. Weights are equal, of all magnitudes, or
+/// one heavy among light ones. Flows are backlogged, send bursts, send single packets during
+/// transmissions of others, alternate the longest packet with the shortest, or play
+/// [`counterexample`].
 #[derive(Clone, Debug)]
 pub struct Trials {
     random: Stream,
 }
 
 impl Trials {
-    /// The trials of a seed.
+    /// Creates the trials of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { random: Streams::new(seed).stream("trials") }
@@ -60,13 +61,13 @@ pub(super) fn below(random: &mut Stream, limit: u32) -> u32 {
     random.below(limit.into()) as u32
 }
 
-/// Of all magnitudes below `2^bits`.
+/// Draws a number below `2^bits` whose magnitude is uniform.
 fn magnitude(random: &mut Stream, bits: u64) -> u32 {
     let bits = random.below(bits + 1);
     random.below(1 << bits) as u32
 }
 
-/// A length that matters: the longest, the shortest, nearly so, or any.
+/// Draws a length at or near a limit, or any length.
 pub(super) fn length(random: &mut Stream, longest: u32) -> u32 {
     let len = match random.below(6) {
         0 | 1 => longest,
@@ -82,14 +83,14 @@ fn bursts(random: &mut Stream, longest: u32, horizon: u64) -> Vec<Burst> {
     let burst = |at, packets, first, second| Burst { at, packets, first, second };
     let late = |random: &mut Stream| if random.chance(1, 2) { 0 } else { random.below(horizon) };
     match random.below(5) {
-        // Stands, with packets of one length.
+        // Backlogged, with packets of one length.
         0 => vec![burst(late(random), 1 + below(random, 60), longest, longest)],
-        // Stands, long and short by turns.
+        // Backlogged, with long and short packets in turn.
         1 => {
             let (first, second) = (length(random, longest), length(random, longest));
             vec![burst(late(random), 1 + below(random, 60), first, second)]
         }
-        // Comes and goes.
+        // Intermittent bursts.
         2 => {
             let count = 1 + random.below(8);
             let mut one = || {
@@ -98,7 +99,7 @@ fn bursts(random: &mut Stream, longest: u32, horizon: u64) -> Vec<Burst> {
             };
             (0..count).map(|_| one()).collect()
         }
-        // One packet at a time.
+        // Single packets.
         3 => {
             let count = 1 + random.below(40);
             let len = length(random, longest);
@@ -112,24 +113,24 @@ fn bursts(random: &mut Stream, longest: u32, horizon: u64) -> Vec<Burst> {
     }
 }
 
-/// The history that exceeds `3φσ + 2φL`, quoted for QFQ, where packet lengths vary.
+/// Returns a trial that exceeds `3φσ + 2φL`, quoted for QFQ, where packet lengths vary.
 ///
-/// Flow 0, of weight 1 in `sum`, sends a packet a byte short of its longest, then one of full
-/// length. This takes its start to just below two slots, while `V` has hardly moved. Then it sends
-/// short and long ones. Right then flow 2 comes and stays, with all the rest of the weights but
-/// one. Flow 1 holds that one and sends long packets: it keeps `V` from jumping. Flow 0 now waits
-/// until `V` is in its next slot, and is served one byte as late in it as may be; and the same once
-/// more.
+/// Flow 0, with weight 1 of `sum`, sends a packet one byte shorter than its longest, then one of
+/// full length. This moves its start to just below two slots while `V` has hardly advanced. It then
+/// sends short and long packets. At that moment flow 2 becomes backlogged, with all of the weight
+/// but two units. Flow 1 has one of those and sends long packets, which prevents `V` from jumping.
+/// Flow 0 now waits until `V` reaches the next slot and is served as late in it as possible, less
+/// one byte; then this happens once more.
 #[must_use]
 pub fn counterexample(sum: u32, max_len: u32, longest: u32, other_len: u32) -> Trial {
     let other_len = other_len.min(longest);
-    // Until V has passed four slots, each as wide as the longest packet at the share of flow 0.
+    // Until `V` has passed four slots, each as wide as the longest packet at the share of flow 0.
     let packets =
         5 * u64::from(sum) * u64::from(max_len.next_power_of_two()) / u64::from(other_len);
     let packets = u32::try_from(packets).unwrap_or(u32::MAX);
     let burst = |at, packets, first, second| Burst { at, packets, first, second };
     let flow = |weight, max_len, bursts| FlowPlan { weight, max_len, bursts };
-    // The end of the second packet of flow 0.
+    // End of the second packet of flow 0.
     let late = 2 * u64::from(max_len) - 1;
     Trial {
         max_len: longest,

@@ -1,4 +1,4 @@
-//! A link that sends what a flow scheduler says, and meters that watch it.
+//! A link driven by a flow scheduler, with meters.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use freeboard::sched_core::{Backlog, FlowId, FlowState, Guarantee, Imbalance};
 
 use super::{Bound, Outcome, Promising, Trial, Worst};
 
-/// A flow scheduler, queues and meters.
+/// A flow scheduler with queues and meters.
 pub(super) struct MeteredLink<O> {
     pub(super) scheduler: O,
     queues: Vec<VecDeque<(Arrival, u32)>>,
@@ -28,7 +28,7 @@ impl<O: Promising> MeteredLink<O> {
         link
     }
 
-    /// The flows that are added, with what they are promised now.
+    /// Returns the added flows with their current guarantees.
     fn promises(&self) -> Vec<(FlowId, Guarantee)> {
         let flows = (0..self.queues.len() as u32).map(FlowId);
         let added = flows.filter(|&flow| self.is_added(flow));
@@ -39,8 +39,8 @@ impl<O: Promising> MeteredLink<O> {
         self.scheduler.max_len(flow).is_some()
     }
 
-    /// Measures anew from this instant, at which `gone` bytes of the packet on the wire are sent:
-    /// what is queued counts as if it came now.
+    /// Restarts the meters now, when `gone` bytes of the packet on the wire are sent. Queued
+    /// packets count as arriving now.
     pub(super) fn restart(&mut self, gone: u32) {
         let mut meter = WfiMeter::new(vec![WfiFlow::EMPTY; self.queues.len()]);
         if let Some((flow, len)) = self.wire {
@@ -68,12 +68,13 @@ impl<O: Promising> MeteredLink<O> {
         self.meter = meter;
     }
 
-    /// The length of the first packet of `flow`.
+    /// Returns the length of the first packet of `flow`.
     pub(super) fn head(&self, flow: FlowId) -> Option<u32> {
         self.queues[flow.index()].front().map(|packet| packet.1)
     }
 
-    /// `flow` loses its first packet, if it has one, and is measured anew; returns its length.
+    /// Drops the first packet of `flow`, if any, and restarts its measurement; returns the length
+    /// of the packet.
     pub(super) fn lose(&mut self, flow: FlowId) -> Option<u32> {
         let (_, len) = self.queues[flow.index()].pop_front()?;
         let head = self.head(flow);
@@ -137,9 +138,9 @@ impl<O: Promising> MeteredLink<O> {
         })
     }
 
-    /// How near the measures since the last restart came to the promise, if its latency is longer
-    /// by `latency` (bytes of the link, bytes of the flow itself) and its fairness by `fairness`
-    /// bytes of the link.
+    /// Returns the outcome since the last restart, for guarantees whose latency is longer by
+    /// `latency` (bytes of the link, bytes of the flow itself) and whose fairness is larger by
+    /// `fairness` bytes of the link.
     pub(super) fn outcome(&self, trial: &Trial, latency: (u64, u64), fairness: u64) -> Outcome {
         let (of_link, own) = latency;
         let mut outcome = Outcome { packets: self.packets, ..Outcome::default() };

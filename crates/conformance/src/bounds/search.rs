@@ -1,36 +1,37 @@
-//! A search that tries to exceed the bounds: hill climbing on measured/bound.
+//! Hill climbing on measured/bound, to find violations of the bounds.
 
 use super::draw::{below, length};
 use super::{Bound, Burst, Depth, Outcome, Promising, Trial, Trials, play};
 use crate::rng::{Stream, Streams};
 
-/// More packets make a trial slow, more flows and bursts make it hard to read.
+/// Limits that keep trials fast (packets) and readable (flows, bursts).
 pub(super) const MOST_PACKETS: u64 = 1_500;
 const MOST_FLOWS: u64 = 6;
 const MOST_BURSTS: usize = 6;
-/// Bounds are rounded up to bytes: below this that alone would look like a measure near its bound.
+/// Minimum of `max_len`. Bounds are rounded up to bytes; with shorter packets the rounding alone
+/// would bring a measure close to its bound.
 const SHORTEST_MAX_LEN: u32 = 256;
-/// Changes in vain after which the search starts from another random trial.
+/// Unsuccessful changes after which the search restarts from another random trial.
 const PATIENCE: u32 = 800;
 
-/// The worst that a search has found.
+/// The worst trial that a search has found.
 #[derive(Clone, Debug)]
 pub struct Climb {
-    /// The bound that was to be exceeded.
+    /// Target of the search.
     pub bound: Bound,
-    /// What the worst trial came to.
+    /// Outcome of the worst trial.
     pub outcome: Outcome,
     /// The worst trial.
     pub trial: Trial,
-    /// How many trials were played.
+    /// Number of trials played.
     pub trials: u64,
 }
 
-/// Changes random trials step by step to bring `O` nearer to `bound`, for as long as `go_on` says.
+/// Varies random trials step by step to bring `O` closer to `bound`, while `go_on` returns true.
 ///
 /// # Errors
-/// What is wrong, and the trial that shows it: an invariant of the flow scheduler, broken by a
-/// trial that came nearer than those before it.
+/// Returns a violated invariant of the flow scheduler and the trial that violates it, if that trial
+/// came closer to the bound than those before it.
 pub fn climb<O: Promising>(
     bound: Bound,
     seed: u64,
@@ -77,7 +78,7 @@ pub fn climb<O: Promising>(
     Ok(best)
 }
 
-/// Makes a trial small enough to be searched from.
+/// Reduces a trial to the limits of the search.
 pub(super) fn fit(trial: &mut Trial) {
     trial.flows.truncate(MOST_FLOWS as usize);
     trial.max_len = trial.max_len.max(SHORTEST_MAX_LEN);
@@ -87,7 +88,7 @@ pub(super) fn fit(trial: &mut Trial) {
     }
 }
 
-/// Changes one thing.
+/// Makes one random change.
 pub(super) fn change(trial: &mut Trial, random: &mut Stream) {
     let count = trial.flows.len() as u64;
     let at = random.below(count) as usize;
@@ -141,7 +142,7 @@ pub(super) fn change(trial: &mut Trial, random: &mut Stream) {
     }
 }
 
-/// A number near `value`, or twice or half of it, in `1..=most`.
+/// Draws a number near `value`, or its double or half, in `1..=most`.
 pub(super) fn vary(random: &mut Stream, value: u32, most: u32) -> u32 {
     let step = 1 + below(random, 4);
     let varied = match random.below(5) {
@@ -154,7 +155,7 @@ pub(super) fn vary(random: &mut Stream, value: u32, most: u32) -> u32 {
     varied.clamp(1, most)
 }
 
-/// An instant near `value`, by a byte or two or by up to a packet of `longest`.
+/// Draws a time near `value`, within two bytes or within a packet of `longest`.
 fn shift(random: &mut Stream, value: u64, longest: u32) -> u64 {
     let step = if random.chance(1, 2) { 1 + random.below(2) } else { random.below(longest.into()) };
     if random.chance(1, 2) { value + step } else { value.saturating_sub(step) }

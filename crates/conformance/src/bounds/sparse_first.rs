@@ -1,4 +1,4 @@
-//! DRR with sparse flows first, as something that promises.
+//! Guarantees of DRR with sparse flows first.
 
 use freeboard::sched_core::{
     ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, Guarantee, Imbalance,
@@ -11,7 +11,7 @@ use super::{Promising, Trial};
 #[derive(Clone, Debug)]
 pub struct SparseFirst(Drr<Vec<DrrFlow>>);
 
-/// The quanta of the plain scheduler.
+/// The quanta are those of plain DRR.
 impl Promising for SparseFirst {
     fn of(trial: &Trial) -> Self {
         Self(<Drr<Vec<DrrFlow>> as Promising>::of(trial).sparse_first())

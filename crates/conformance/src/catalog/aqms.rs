@@ -1,4 +1,4 @@
-//! Active queue management.
+//! Recipes for active queue management.
 
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
@@ -9,16 +9,16 @@ use freeboard::sched_core::{
 
 use super::Memory;
 
-/// An AQM without memory.
+/// A recipe for an AQM.
 pub trait AqmRecipe: Copy + core::fmt::Debug {
     /// The AQM with its table in `F`.
     type Output<F: Memory>: Aqm;
 
-    /// The AQM for these flows; `None` if an option is out of its range.
+    /// Builds the AQM for these flows; `None` if an option is out of range.
     fn aqm<F: Memory>(self, flows: F) -> Option<Self::Output<F>>;
 }
 
-/// None.
+/// No AQM.
 #[derive(Clone, Copy, Debug)]
 pub struct WithoutAqm;
 
@@ -42,7 +42,7 @@ impl AqmRecipe for CoDel {
     }
 }
 
-/// The seed of every AQM of the catalogue that draws.
+/// Seed of every randomised AQM of the catalogue.
 const SEED: u64 = 14;
 
 /// RED in each queue.
@@ -81,14 +81,14 @@ impl AqmRecipe for Cobalt {
     }
 }
 
-/// An AQM, and marks for what waited longer than a threshold.
+/// An AQM that also marks packets whose sojourn time exceeds a threshold.
 #[derive(Clone, Copy, Debug)]
 pub struct CeThreshold<A> {
-    /// The AQM.
+    /// Inner AQM.
     pub of: A,
-    /// The threshold.
+    /// Sojourn time above which packets are marked.
     pub threshold: Nanos,
-    /// Marks for ECT(1) only.
+    /// Marks only ECT(1) packets.
     pub ect1_only: bool,
 }
 
@@ -101,11 +101,11 @@ impl<A: AqmRecipe> AqmRecipe for CeThreshold<A> {
     }
 }
 
-/// An AQM that is chosen while the program runs, and a threshold for L4S.
+/// An AQM selected at run time, with an L4S threshold.
 #[derive(Clone, Copy, Debug)]
 pub struct ChosenAqm(pub AqmChoice, pub Option<L4sParams>);
 
-/// Of eight tins.
+/// Settings of eight tins.
 const SETTINGS: [AqmSetting; 8] = [AqmSetting::EMPTY; 8];
 
 impl AqmRecipe for ChosenAqm {

@@ -1,4 +1,4 @@
-//! Flow schedulers, and drop policies beside them.
+//! Recipes for flow schedulers and drop policies.
 
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
@@ -11,7 +11,7 @@ use super::{FlowRecipe, Memory, QueuesRecipe, Room};
 /// Deficit round robin.
 #[derive(Clone, Copy, Debug)]
 pub struct Drr {
-    /// Flows that have just become backlogged go first.
+    /// Serves flows that have just become backlogged first.
     pub sparse_first: bool,
 }
 
@@ -24,7 +24,7 @@ impl FlowRecipe for Drr {
     }
 }
 
-/// Levels by attained service.
+/// Priority levels by attained service.
 #[derive(Clone, Copy, Debug)]
 pub struct Age(pub AgeParams);
 
@@ -36,10 +36,10 @@ impl FlowRecipe for Age {
     }
 }
 
-/// Shortest queue first, where the longest queue gives way at `end`.
+/// Shortest queue first; drops from the longest queue.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortestQueue {
-    /// Which packet of the longest queue gives way.
+    /// End of the longest queue to drop from.
     pub end: DropFrom,
 }
 
@@ -51,14 +51,14 @@ impl FlowRecipe for ShortestQueue {
     }
 }
 
-/// [`ShortestQueue`] with eight classes of length in a power of two.
+/// [`ShortestQueue`] with eight length classes per power of two.
 #[derive(Clone, Copy, Debug)]
 pub struct CoarseShortestQueue {
-    /// Which packet of the longest queue gives way.
+    /// End of the longest queue to drop from.
     pub end: DropFrom,
 }
 
-/// Classes for lengths that are told apart to 1/8.
+/// Classes that distinguish lengths to 1/8.
 type Eighths = [LengthClass<3>; LengthClass::<3>::COUNT];
 
 impl FlowRecipe for CoarseShortestQueue {
@@ -71,17 +71,17 @@ impl FlowRecipe for CoarseShortestQueue {
     }
 }
 
-/// A service floor: one of `2^exponent` bytes is that of the flow that has waited longest.
+/// A service floor: one of `2^exponent` bytes goes to the flow that has waited longest.
 #[derive(Clone, Copy, Debug)]
 pub struct Floor {
-    /// One or more.
+    /// Exponent of the share, at least 1.
     pub exponent: u32,
-    /// The bytes that are sent before the floor serves a flow.
+    /// Bytes sent before the floor serves a flow.
     pub after: u32,
 }
 
 impl Floor {
-    /// The share of a floor, or of none; `None` if the exponent is out of its range.
+    /// Returns the share of a floor, or of none; `None` if the exponent is out of range.
     pub(super) fn share(floor: Option<Self>) -> Option<FloorShare> {
         match floor {
             Some(floor) => Some(FloorShare::one_of_2_to(floor.exponent).ok()?.after(floor.after)),
@@ -93,11 +93,11 @@ impl Floor {
 /// [`ShortestQueue`] with a service floor, flushes, or both.
 #[derive(Clone, Copy, Debug)]
 pub struct FlooredShortestQueue {
-    /// Which packet of the longest queue gives way.
+    /// End of the longest queue to drop from.
     pub end: DropFrom,
-    /// The floor.
+    /// Service floor.
     pub floor: Option<Floor>,
-    /// A flow that gives way and was not served for as long loses all it holds.
+    /// Time without service after which a drop victim loses its whole queue.
     pub flush: Option<Nanos>,
 }
 
@@ -127,10 +127,10 @@ impl FlowRecipe for Qfq {
     }
 }
 
-/// QFQ+ with up to `members` flows in an aggregate.
+/// QFQ+ with up to `members` flows per aggregate.
 #[derive(Clone, Copy, Debug)]
 pub struct QfqPlus {
-    /// The most flows of an aggregate.
+    /// Maximum number of flows in an aggregate.
     pub members: u32,
 }
 
@@ -156,12 +156,12 @@ impl FlowRecipe for Wf2q {
     }
 }
 
-/// A flow scheduler, where the longest queue gives way at `end`.
+/// A flow scheduler with drops from the longest queue.
 #[derive(Clone, Copy, Debug)]
 pub struct LongestQueue<R> {
-    /// The flow scheduler.
+    /// Recipe of the flow scheduler.
     pub of: R,
-    /// Which packet of the longest queue gives way.
+    /// End of the longest queue to drop from.
     pub end: DropFrom,
 }
 

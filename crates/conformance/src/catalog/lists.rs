@@ -1,11 +1,11 @@
-//! The entries.
+//! The lists of recipes.
 //!
-//! A list takes the name of a macro of the caller, and one token tree or group that the macro is
-//! handed first, if there is one. Options are told apart where they take another path; a caller
-//! that needs other values makes a recipe of its own.
+//! A list takes the name of a macro of the caller and, optionally, one token tree or group that is
+//! passed to it first. Entries cover the options that select a different code path; a caller that
+//! needs other values writes its own recipe.
 
-/// Hands every flow scheduler, alone and beside a drop policy, to the macro `$each`, as `name:
-/// recipe,`. The recipe is a [`QueuesRecipe`](crate::catalog::QueuesRecipe) with a twin.
+/// Passes every flow scheduler, alone and with a drop policy, to the macro `$each` as `name:
+/// recipe,`. The recipe is a [`QueuesRecipe`](crate::catalog::QueuesRecipe) with a reference model.
 #[macro_export]
 macro_rules! flow_schedulers {
     ($each:ident $(, $with:tt)?) => {
@@ -68,8 +68,8 @@ macro_rules! flow_schedulers {
     };
 }
 
-/// Hands every scheduler of packets that is no flow scheduler with queues to the macro `$each`, as
-/// `name: recipe,`. The recipe is a [`Recipe`](crate::catalog::Recipe) with a twin.
+/// Passes every packet scheduler that is not a flow scheduler with queues to the macro `$each` as
+/// `name: recipe,`. The recipe is a [`Recipe`](crate::catalog::Recipe) with a reference model.
 #[macro_export]
 macro_rules! schedulers {
     ($each:ident $(, $with:tt)?) => {
@@ -80,9 +80,9 @@ macro_rules! schedulers {
     };
 }
 
-/// Hands compositions of the others to the macro `$each`, as `name: recipe,`: what stands around a
-/// scheduler, and an AQM in its queues. The recipe is a [`Recipe`](crate::catalog::Recipe); its
-/// parts have the twins.
+/// Passes compositions of the other entries to the macro `$each` as `name: recipe,`: wrappers
+/// around a scheduler, and AQMs in its queues. The recipe is a [`Recipe`](crate::catalog::Recipe);
+/// the reference models exist for its parts.
 #[macro_export]
 macro_rules! compositions {
     ($each:ident $(, $with:tt)?) => {
@@ -285,7 +285,7 @@ macro_rules! compositions {
     };
 }
 
-/// What the entries name beside recipes.
+/// Names that the entries use in addition to recipes.
 pub mod entry {
     use super::super::Cobalt;
     pub use freeboard::sched_core::{
@@ -297,8 +297,8 @@ pub mod entry {
     pub use freeboard::shaper::{Overhead, Rate};
     pub use freeboard::{AqmKind, Isolation, TinMode};
 
-    /// Tins by share for histories of packets that are a few microseconds to milliseconds apart:
-    /// CAKE's `diffserv4` of 10 Mbit/s.
+    /// Tins by share, like CAKE's `diffserv4` at 10 Mbit/s, for packets a few microseconds to
+    /// milliseconds apart.
     pub const FOUR_TINS: &[TinConfig] = &[
         TinConfig::by_weight(1_024).with_rate(10_000_000),
         TinConfig::by_weight(64).with_rate(625_000),
@@ -313,34 +313,34 @@ pub mod entry {
     pub const WEIGHTED: &[TinConfig] =
         &[TinConfig::by_weight(3), TinConfig::by_weight(1), TinConfig::by_weight(2)];
 
-    /// PIE for histories of a few packets, each half a millisecond: it acts on short queues, and
-    /// soon.
+    /// PIE for short sequences of packets, half a millisecond each: it reacts early and to short
+    /// queues.
     pub const QUICK_PIE: PieParams = PieParams::new(Nanos::from_millis(1))
         .with_period(Nanos::from_millis(2))
         .with_max_burst(Nanos::from_millis(4))
         .with_gains(1_000_000, 1_000_000)
         .with_mtu(100);
 
-    /// RED for such histories.
+    /// RED for short sequences of packets.
     pub const QUICK_RED: RedParams = RedParams::new(1_500, 4_500)
         .with_weight(1)
         .with_max_probability(Probability::from_raw(1 << 29))
         .with_packet_time(Nanos::from_micros(100));
 
-    /// BLUE for such histories.
+    /// BLUE for short sequences of packets.
     pub const QUICK_BLUE: BlueParams = BlueParams::DEFAULT
         .with_steps(Probability::from_raw(1 << 29), Probability::from_raw(1 << 26))
         .with_freeze(Nanos::from_millis(1))
         .with_longest_wait(Nanos::from_millis(4));
 
-    /// COBALT for such histories, behind queues that are short.
+    /// COBALT for short sequences of packets and short queues.
     pub const QUICK_COBALT: Cobalt = Cobalt(
         CobaltParams::new(Nanos::from_micros(200), Nanos::from_millis(1))
             .with_mtu(100)
             .with_steps(Probability::from_raw(1 << 28), Probability::from_raw(1 << 26)),
     );
 
-    /// PI2 for such histories.
+    /// PI2 for short sequences of packets.
     pub const QUICK_PI2: Pi2Params = Pi2Params::new(Nanos::from_millis(1))
         .with_period(Nanos::from_millis(2))
         .with_gains(10_000, 30_000)

@@ -1,4 +1,4 @@
-//! Where the tables of a discipline lie.
+//! Memory for the tables of a discipline.
 
 use core::fmt::Debug;
 
@@ -12,14 +12,14 @@ pub trait Memory: Copy + Debug {
     /// A table of `T`.
     type Of<T: Copy + Debug>: Table<T> + Clone + Debug;
 
-    /// A table full of `empty`.
+    /// Creates a table filled with `empty`.
     fn of<T: Copy + Debug>(self, empty: T) -> Self::Of<T>;
 
-    /// How long each table is.
+    /// Returns the length of each table.
     fn count(self) -> u32;
 }
 
-/// Arrays of `N`.
+/// Arrays of length `N`.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrays<const N: usize>;
 
@@ -37,8 +37,8 @@ impl<const N: usize> Memory for Arrays<N> {
     }
 }
 
-/// The first entries of arrays of `N`: tables whose length the compiler does not know, without a
-/// heap.
+/// The first entries of arrays of length `N`: tables with a length unknown at compile time, without
+/// a heap.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<const N: usize>(pub usize);
 
@@ -110,7 +110,7 @@ impl<const N: usize> Allocate for Parts<N> {
     }
 }
 
-/// Boxes of as many entries as the number says.
+/// Boxed slices of the given length.
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug)]
 pub struct Boxes(pub usize);
@@ -160,7 +160,7 @@ impl Allocate for Boxes {
     }
 }
 
-/// Vectors of as many entries as the number says.
+/// Vectors of the given length.
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug)]
 pub struct Vecs(pub usize);
@@ -178,19 +178,19 @@ impl Memory for Vecs {
     }
 }
 
-/// Room for a discipline.
+/// Memory and sizes from which a discipline is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Room<F> {
-    /// For the flows.
+    /// Memory for the flow tables.
     pub flows: F,
-    /// The longest packet, in bytes.
+    /// Longest packet in bytes.
     pub max_len: u32,
-    /// What each flow is configured with that no caller configures.
+    /// Setting of flows that the caller does not configure.
     pub setting: Setting,
 }
 
 impl<F> Room<F> {
-    /// For `flows`, each of the weight 3.
+    /// Returns a room for `flows`, each with weight 3.
     pub const fn of_flows(flows: F, max_len: u32) -> Self {
         Self { flows, max_len, setting: Setting { weight: 3, max_len } }
     }

@@ -1,4 +1,4 @@
-//! Schedulers of packets.
+//! Recipes for packet schedulers.
 
 use crate::wfi::{Arrival, Metered, WfiFlow, WfiMeter};
 use freeboard::flowhash::{FlowTable, TagLine};
@@ -24,8 +24,7 @@ type Queues<O, A, F, S, R> = FlowQueues<
     A,
 >;
 
-/// Queues of packets under `scheduler`, with a record for each of the flows that `records` has room
-/// for.
+/// Builds queues of packets for `scheduler`, with records for as many flows as `records` holds.
 pub fn queues<O: FlowScheduler, A: Aqm, F: Memory, S: Memory, R: Memory>(
     scheduler: O,
     aqm: A,
@@ -43,12 +42,12 @@ pub fn queues<O: FlowScheduler, A: Aqm, F: Memory, S: Memory, R: Memory>(
     )
 }
 
-/// A queue and a record for each flow, under a flow scheduler and an AQM.
+/// A queue and a record for each flow, with a flow scheduler and an AQM.
 #[derive(Clone, Copy, Debug)]
 pub struct Queued<R, A> {
-    /// The flow scheduler.
+    /// Recipe of the flow scheduler.
     pub of: R,
-    /// The AQM.
+    /// Recipe of the AQM.
     pub aqm: A,
 }
 
@@ -78,8 +77,8 @@ impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
     }
 }
 
-/// One queue, of flow 0, with an AQM and a record. Every other flow is unknown, and the oldest
-/// packet gives way.
+/// One queue, for flow 0, with an AQM and a record. Rejects every other flow; drops the oldest
+/// packet.
 #[derive(Clone, Copy, Debug)]
 pub struct OneQueue<A>(pub A);
 
@@ -106,7 +105,7 @@ impl<A: AqmRecipe> Recipe for OneQueue<A> {
 /// First come, first served.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo {
-    /// Which packet gives way.
+    /// End of the queue to drop from.
     pub end: DropFrom,
 }
 
@@ -144,14 +143,14 @@ impl Recipe for DualPi2 {
     }
 }
 
-/// A scheduler behind a line of this rate, which makes up for no lateness.
+/// A scheduler behind a link of this rate, without catch-up.
 #[derive(Clone, Copy, Debug)]
 pub struct Shaped<R> {
-    /// The scheduler.
+    /// Recipe of the scheduler.
     pub of: R,
-    /// The rate of the line.
+    /// Rate of the link.
     pub rate: Rate,
-    /// What a packet is on the line.
+    /// Overhead of a packet on the link.
     pub overhead: Overhead,
 }
 
@@ -177,15 +176,14 @@ impl<R: Recipe> Recipe for Shaped<R> {
     }
 }
 
-/// A flow scheduler that is reached by hash; all its flows are configured as [`Room::setting`]
-/// says.
+/// A flow scheduler with flows selected by hash, all configured as in [`Room::setting`].
 #[derive(Clone, Copy, Debug)]
 pub struct ByHash<R, L> {
-    /// The flow scheduler.
+    /// Recipe of the flow scheduler.
     pub of: R,
-    /// One line of tags for eight flows.
+    /// Lines of tags, one for eight flows.
     pub lines: L,
-    /// Ways of a set of the table.
+    /// Ways in a set of the table.
     pub ways: u32,
 }
 
@@ -220,15 +218,16 @@ impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
     }
 }
 
-/// Four schedulers under a flow scheduler that chooses among them; the one that holds most gives
-/// way. The two bits above `bits` of a flow's number say its class.
+/// Four schedulers under a flow scheduler that chooses among them; packets are dropped from the
+/// scheduler with the most bytes. The two bits above the low `bits` of a flow's number select its
+/// class.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree<R, C> {
-    /// The flow scheduler.
+    /// Recipe of the flow scheduler that chooses the class.
     pub of: R,
-    /// The scheduler of each class.
+    /// Recipe of the scheduler of each class.
     pub class: C,
-    /// How many low bits of the number say the flow in its class.
+    /// Number of low bits of a flow's number that identify the flow within its class.
     pub bits: u32,
 }
 
@@ -280,21 +279,21 @@ impl<R: Recipe> Recipe for Measured<R> {
     }
 }
 
-/// Hosts that share the line, reached by labels: eight queues, four hosts with room for four tins,
-/// and up to sixteen packets.
+/// Hosts that share the link, selected by labels: eight queues, four hosts with entries for four
+/// tins, and at most sixteen packets.
 #[derive(Clone, Copy, Debug)]
 pub struct IsolatedHosts<A> {
-    /// What is isolated.
+    /// Isolation mode.
     pub by: Isolation,
-    /// The AQM in each queue.
+    /// Recipe of the AQM in each queue.
     pub aqm: A,
 }
 
-/// The longest table of [`IsolatedHosts`].
+/// Length of the longest table of [`IsolatedHosts`].
 const MOST: usize = 16;
 
 impl<A: AqmRecipe> IsolatedHosts<A> {
-    /// The queue, with or without room for rates of hosts.
+    /// Builds the queue, with or without tables for host rates.
     pub(super) fn made<F: Memory, S: Memory>(
         self,
         room: Room<F>,
@@ -325,13 +324,13 @@ impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
     }
 }
 
-/// The assembled queue with packets by descriptor: eight queues, eight hosts, and up to sixteen
-/// packets.
+/// The assembled smart queue with packets by descriptor: eight queues, eight hosts, and at most
+/// sixteen packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Smart {
-    /// The rate of the line.
+    /// Rate of the link.
     pub rate: Rate,
-    /// The AQM, for round-trip times of 100 µs: with few packets it acts.
+    /// AQM, set for a round-trip time of 100 µs so that it acts on few packets.
     pub aqm: AqmKind,
 }
 

@@ -1,35 +1,35 @@
-//! What can be set for a flow, in one language for all disciplines.
+//! Flow settings in one form for all disciplines.
 
 use freeboard::sched_core::{QfqConfig, Wf2qConfig};
 
-/// What can be set for a flow, for all disciplines: each takes from it what it knows.
+/// Settings of a flow; each discipline uses those that it supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The share of the flow.
+    /// Share of the flow.
     pub weight: u32,
-    /// The longest packet of the flow, in bytes.
+    /// Longest packet of the flow in bytes.
     pub max_len: u32,
 }
 
 impl Setting {
-    /// The weight as a quantum: 500 bytes each, so that too small a weight makes too small a
-    /// quantum.
+    /// Returns the weight as a quantum of 500 bytes per unit, so that a weight that is too small
+    /// becomes a quantum that is too small.
     #[must_use]
     pub const fn quantum(self) -> u32 {
         self.weight.saturating_mul(500)
     }
 }
 
-/// The configuration of a discipline, as the history's language has it.
+/// The configuration of a discipline, converted from and to a common form.
 pub trait Dial: Copy {
-    /// What `setting` means to the discipline.
+    /// Converts `setting` to the discipline's configuration.
     fn of(setting: Setting) -> Self;
 
-    /// What was read back: what governs the flow.
+    /// Returns the configuration in effect.
     fn read(self) -> [u32; 2];
 }
 
-/// Nothing can be set.
+/// Disciplines without settings.
 impl Dial for () {
     fn of(_setting: Setting) -> Self {}
 
@@ -38,7 +38,7 @@ impl Dial for () {
     }
 }
 
-/// The quantum of deficit round robin.
+/// Quantum of deficit round robin.
 impl Dial for u32 {
     fn of(setting: Setting) -> Self {
         setting.quantum()

@@ -1,4 +1,4 @@
-//! Tins in the assembled queues.
+//! Recipes for assembled queues with tins.
 
 use freeboard::sched_core::{
     DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler, TinConfig, TokenBucket,
@@ -11,17 +11,17 @@ use freeboard::{
 
 use super::{AqmRecipe, IsolatedHosts, Memory, Parts, Recipe, Room};
 
-/// The longest table.
+/// Length of the longest table.
 const MOST: usize = 64;
 
-/// Tins, hosts and flows by labels; a number says all labels.
+/// Tins, hosts and flows by labels, which are derived from a flow's number.
 #[derive(Clone, Copy, Debug)]
 pub struct IsolatedTins<A> {
-    /// What is isolated in each tin.
+    /// Isolation in each tin.
     pub of: IsolatedHosts<A>,
-    /// What is set for each of at most four tins.
+    /// Configuration of at most four tins.
     pub tins: &'static [TinConfig],
-    /// Whether hosts have committed rates and ceilings.
+    /// Gives hosts committed rates and ceilings.
     pub limited: bool,
 }
 
@@ -40,17 +40,17 @@ impl<A: AqmRecipe> Recipe for IsolatedTins<A> {
     }
 }
 
-/// The assembled queue with tins and packets by descriptor: eight queues, eight hosts, and up to
-/// sixteen packets; a number says all labels.
+/// The assembled smart queue with tins and packets by descriptor: eight queues, eight hosts, and at
+/// most sixteen packets. Labels are derived from a flow's number.
 #[derive(Clone, Copy, Debug)]
 pub struct SmartTins {
-    /// The rate of the line.
+    /// Rate of the link.
     pub rate: Rate,
-    /// What is isolated in each tin.
+    /// Isolation mode in each tin.
     pub by: Isolation,
-    /// The tins.
+    /// Tin mode.
     pub tins: TinMode,
-    /// Whether a host has one share in all tins.
+    /// Gives a host one share across all tins.
     pub across: bool,
 }
 
@@ -78,18 +78,18 @@ fn queue_tins(count: usize) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
 }
 
-/// A queue by labels in which a number `f` says the flow, the hosts and the tin of a packet: the
-/// tin is `f mod n`, the source `f / 2`, and the destination `f mod 3`.
+/// A labelled queue in which the flow number `f` determines the flow, the hosts and the tin of a
+/// packet: the tin is `f mod n`, the source `f / 2`, the destination `f mod 3`.
 #[derive(Clone, Debug)]
 pub struct ByNumber<Q> {
     queue: Q,
-    /// How many tins there are.
+    /// Number of tins.
     tins: u8,
-    /// Whether hosts have committed rates and ceilings.
+    /// Gives hosts committed rates and ceilings.
     limited: bool,
 }
 
-/// The labels that a number says.
+/// Labels derived from a flow's number.
 struct Numbered {
     number: u32,
     tin: u8,
@@ -113,9 +113,9 @@ impl Labelled for Numbered {
         self.tin
     }
 
-    /// Rates of the even sources: less than what they send, or with every other of them a rate
-    /// whose bytes take no whole number of nanoseconds. Ceilings below what the sources send, and
-    /// far above it.
+    /// Committed rates for even sources: below what they send; every other one has a rate at which
+    /// a byte does not take a whole number of nanoseconds. Ceilings are below what the sources
+    /// send, or far above it.
     fn host_terms(&self) -> HostTerms {
         let of = |rates: [Option<u64>; 4]| {
             let rate = rates[(self.source() & 3) as usize].filter(|_| self.limited)?;

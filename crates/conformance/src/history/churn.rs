@@ -1,4 +1,4 @@
-//! Many flows that come and go.
+//! Sequences with many short-lived flows.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use crate::Xorshift;
 use super::Setting;
 use super::operation::{Operation, pick};
 
-/// Small enough that several of its packets fit in the slots of another flow, and the longest there
-/// is.
+/// Lengths so small that several such packets fit in one slot of another flow, up to the longest
+/// length.
 const MAX_LENGTHS: [u32; 8] = [1, 40, 54, 100, 300, 576, 1_000, 1_500];
-/// Mostly alike, two kinds, some of every magnitude, and a heavy one among many light ones.
+/// Nearly equal weights, two kinds, all magnitudes, and one heavy flow among many light ones.
 const WEIGHTS: [&[u32]; 4] = [
     &[3, 4, 5, 6, 7, 8],
     &[10, 10, 10, 1_000],
@@ -18,26 +18,26 @@ const WEIGHTS: [&[u32]; 4] = [
     &[1, 1, 1, 1, 1, 2, 2, 3, 60_000],
 ];
 
-/// An endless random history of `flows` flows, of which each holds few packets, and often none: in
-/// spells one flow or two are always backlogged, or none. Flows are added, changed and removed
-/// while they hold packets, while they are idle, and while others are.
+/// An endless random sequence of operations on `flows` flows. Each flow holds few packets and often
+/// none; for periods of time one or two flows, or none, stay backlogged. Flows are added, changed
+/// and removed while they hold packets, while they are idle, and while others are.
 #[derive(Clone, Debug)]
 pub struct Coming {
     random: Xorshift,
     flows: u32,
     weights: &'static [u32],
-    /// What is done next, before anything is drawn.
+    /// Next operations; nothing is drawn while any are left.
     script: VecDeque<Operation>,
     spell: u32,
-    /// How many of 256 operations are arrivals, and how many departures.
+    /// Arrivals per 256 operations; the next field counts departures.
     arrivals: u32,
     departures: u32,
-    /// Flows below this have every other arrival of the spell.
+    /// Flows below this number get every other arrival of the current period.
     busy: u32,
 }
 
 impl Coming {
-    /// The history of a seed, of `flows` flows.
+    /// Creates the sequence of a seed with `flows` flows.
     #[must_use]
     pub fn new(flows: u32, seed: u64) -> Self {
         let mut random = Xorshift::new(seed);
@@ -61,15 +61,15 @@ impl Coming {
         let busy = self.random.below(2) == 0;
         let flow = self.random.below(if busy { self.busy } else { self.flows });
         let len = pick(&MAX_LENGTHS, self.random.byte());
-        // Most flows refuse what is longer than they have declared.
+        // Most flows reject packets longer than their declared maximum.
         let len = if self.random.below(2) == 0 { 1 + self.random.below(54) } else { len };
         Operation::Enqueue { flow, len }
     }
 
-    /// Some flows declare short packets and a small weight while they hold long packets, which
-    /// keeps their group. They are charged too little then, and `V` runs away from them, faster if
-    /// no heavy flow is there. Others come in the middle of it: two in the group below that
-    /// lingered above it before, and one in the same group.
+    /// Lets some flows declare short packets and a small weight while they hold long packets, which
+    /// keeps their group. They are charged too little, and `V` runs ahead of them, faster if there
+    /// is no heavy flow. Others arrive meanwhile: two in the group below that lagged behind before,
+    /// and one in the same group.
     fn squeeze(&mut self) -> Operation {
         let weight = pick(&[28, 280, 2_800, 28_000], self.random.byte());
         let long = Setting { weight, max_len: 1_500 };

@@ -1,4 +1,4 @@
-//! What a history can be played on.
+//! Schedulers on which sequences of operations can be played.
 
 use crate::catalog::{ByNumber, Dial, Setting};
 use crate::wfi::{Arrival, Metered, WfiFlow};
@@ -12,15 +12,15 @@ use freeboard::{
     Descriptors, HashDirectory, Hashed, Isolated, LabelledScheduler, SmartQueue, Storage,
 };
 
-/// Which packets leave in the order in which they came.
+/// Sets of packets that leave in the order of their arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Those of a flow.
+    /// Packets of one flow.
     #[default]
     OfFlow,
     /// The scalable packets of a flow (ECT(1) and CE), and its other packets.
     OfFlowAndKind,
-    /// None for sure: a flow may come to another queue.
+    /// None: a flow may move to another queue.
     Free,
 }
 
@@ -35,33 +35,33 @@ pub trait ConfigurableScheduler: Scheduler {
     /// Removes `flow`.
     fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink);
 
-    /// What governs `flow`; `None` if it was not added.
+    /// Returns the configuration of `flow` in effect; `None` if it was not added.
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]>;
 
-    /// Takes the packet of `flow` that `younger` others came after out of its queue. `None` if it
-    /// has no such operation, else whether there was one.
+    /// Removes the packet of `flow` that was followed by `younger` others. Returns true if there
+    /// was one, `None` if the scheduler does not support this.
     fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> Option<bool> {
         let _ = (flow, younger, drops);
         None
     }
 
-    /// Whether a handle that is queued already is noticed, whatever flow it is given in for. A
-    /// history does not give it in twice where it is not.
+    /// Returns true if the scheduler rejects a handle that is already queued, whatever flow it is
+    /// passed in for. A sequence reuses handles only if this is true.
     fn notices_used_handles(&self) -> bool {
         true
     }
 
-    /// Which packets must not overtake each other.
+    /// Returns the sets of packets within which order is kept.
     fn order(&self) -> Order {
         Order::OfFlow
     }
 }
 
-/// A contestant and the one it is compared with, of any types: what plays histories on them is
+/// A scheduler under test and its reference, without their types: the code that plays sequences is
 /// compiled once.
 pub type Pair = (Box<dyn ConfigurableScheduler + Send>, Box<dyn ConfigurableScheduler + Send>);
 
-/// Both sides without their types.
+/// Erases the types of both sides.
 pub fn pair<S, T>((subject, twin): (S, T)) -> Pair
 where
     S: ConfigurableScheduler + Send + 'static,
@@ -114,8 +114,7 @@ impl<S: ConfigurableScheduler> ConfigurableScheduler for Shaped<S> {
     }
 }
 
-/// A flow is added with its class, after it, and removed with it, before it. Changes count as made
-/// at time 0.
+/// A flow is added after its class and removed before it. Changes count as made at time 0.
 impl<O, S, R, M> ConfigurableScheduler for Classes<O, S, R, M>
 where
     O: FlowScheduler,
@@ -178,8 +177,8 @@ where
     }
 }
 
-/// What knows no flows, or meets them when their packets come: there is nothing to set and nothing
-/// to remove.
+/// Implements [`ConfigurableScheduler`] for schedulers without flows, or with flows created by
+/// their packets: there is nothing to set or remove.
 macro_rules! nothing_to_set {
     ($order:ident: <$($parameter:ident: $bound:path),*> $contestant:ty) => {
         impl <$($parameter: $bound),*> $crate::history::ConfigurableScheduler for $contestant {

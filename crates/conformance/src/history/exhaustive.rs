@@ -1,14 +1,14 @@
-//! All short histories.
+//! Enumeration of all short sequences of operations.
 
 use super::shortest::Difference;
 use super::{ConfigurableScheduler, Match, Operation};
 
-/// Plays every history of `depth` operations out of `alphabet` after `prelude`, thoroughly at each
-/// step; returns how many there are. Flows 0 to 3 are looked at. Histories that begin alike share
-/// their beginning.
+/// Plays every sequence of `depth` operations from `alphabet` after `prelude`, with all checks
+/// after each step; returns the number of sequences. Checks flows 0 to 3. Sequences with a common
+/// beginning share its execution.
 ///
 /// # Errors
-/// The first difference, with its history.
+/// Returns the first difference with its sequence.
 pub fn explore<S, T>(
     subject: S,
     twin: T,
@@ -20,8 +20,8 @@ where
     S: ConfigurableScheduler + Clone,
     T: ConfigurableScheduler + Clone,
 {
-    // As many handles as a history can have in use, and the flows of the alphabet with one that is
-    // not.
+    // As many handles as a sequence can use; flows 0 to 3 include one that the alphabet does not
+    // use.
     let descriptors = u32::try_from(prelude.len() + depth).expect("short histories");
     let mut start = Match::with_descriptors(subject, twin, descriptors).watching(&[0, 1, 2, 3]);
     let mut history = Vec::new();

@@ -1,5 +1,5 @@
-//! Histories of a smart queue with frames of any bytes and settings that change, beside a twin that
-//! keeps the frames in a list.
+//! Sequences of arbitrary frames and changes of settings for a smart queue, compared with a
+//! reference model that keeps the frames in a list.
 
 use freeboard::flowhash::{FlowKey, HostKey, NoNat, Parsed, parse};
 use freeboard::sched_core::{Limits, Nanos, TokenBucket, Volume};
@@ -13,10 +13,10 @@ use freeboard::{
 const LEN: usize = 256;
 const FRAMES: usize = 6;
 
-/// A queue that is played with.
+/// The smart queue under test.
 type Played<S> = SmartQueue<S, Frames<S, NoNat, Rules>>;
 
-/// What single hosts get: by the last byte of the address, and a number that changes.
+/// Host rules by the last byte of the address and a number that changes.
 struct Rules(u8);
 
 impl HostRules for Rules {
@@ -40,31 +40,31 @@ impl HostRules for Rules {
     }
 }
 
-/// The twin: the frames that were taken in, in the order in which they came, and those that have
-/// come out.
+/// Reference model: the accepted frames in the order of their arrival, and the frames that have
+/// left.
 #[derive(Default)]
 struct Twin {
     raw_ip: bool,
     inside: Vec<Vec<u8>>,
-    /// Which of the frames that have come out a frame is.
+    /// Index of the output frame that each input frame was matched to.
     is: Vec<Option<usize>>,
-    /// With each, whether it was washed.
+    /// Output frames; the flag is true if the frame was washed.
     out: Vec<(Vec<u8>, bool)>,
     pushed: u64,
     refused: u64,
     popped: Volume,
     marked: u64,
     wash: bool,
-    /// Source and destination of the frame that came last, if it has addresses.
+    /// Source and destination of the last frame, if it has addresses.
     hosts: Option<[HostKey; 2]>,
 }
 
-/// Plays the history that `bytes` say: the first of them how the queue is built, the others calls,
-/// with the frames among them.
+/// Plays the sequence encoded in `bytes`: the first byte selects how the queue is built, the others
+/// encode calls and frames.
 ///
 /// # Panics
-/// If a frame comes out that did not go in, but for a mark and a code point that was cleared, or
-/// the books are wrong.
+/// If a frame that leaves is not one that was accepted, apart from a mark and a cleared code point,
+/// or if the counters are wrong.
 pub fn play_frames(bytes: &[u8]) {
     let (&shape, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let raw_ip = shape & 1 == 1;
@@ -119,14 +119,15 @@ fn play<S: Storage>(mut queue: Played<S>, raw_ip: bool, mut rest: &[u8]) {
     queue.set_device(DeviceRoom::Ready);
     queue.set_rate(now, Rate::UNLIMITED);
     while queue.backlog().packets > 0 {
-        // A host that waits below its ceiling, or a line that owes, is asked when it says.
+        // A host may be limited by its ceiling, or the link may not be free: use the time from
+        // `poll_at`.
         now = queue.poll_at(now).expect("a packet leaves some time");
         twin.pop(&mut queue, now);
     }
     twin.compare(&queue);
 }
 
-/// Changes one setting, whatever is queued.
+/// Changes one setting, regardless of queued packets.
 fn set<S: Storage>(queue: &mut Played<S>, now: Nanos, setting: u8, value: u8, twin: &mut Twin) {
     let (on, number) = (value & 1 == 1, usize::from(value));
     let links = [
@@ -177,7 +178,7 @@ fn set<S: Storage>(queue: &mut Played<S>, now: Nanos, setting: u8, value: u8, tw
             }
         }
         _ => {
-            // Without its tables `triple-isolate` is refused.
+            // `triple-isolate` is rejected if its tables are missing.
             let isolation = Isolation::ALL[number % Isolation::ALL.len()];
             let refused = queue.set_isolation(isolation).is_err();
             assert!(!refused || isolation == Isolation::TripleIsolate, "{isolation}");
@@ -213,7 +214,7 @@ impl Twin {
     fn pop<S: Storage>(&mut self, queue: &mut Played<S>, now: Nanos) {
         let polled = queue.poll_at(now);
         let Some(frame) = queue.pop(now).as_deref().map(<[u8]>::to_vec) else {
-            // After a step back of the clock `poll_at` is right once the queue was looked at.
+            // After a backward step of the clock, `poll_at` is correct once `pop` was called.
             assert_ne!(queue.poll_at(now), Some(now), "a packet is ready");
             return;
         };
@@ -227,8 +228,8 @@ impl Twin {
         assert!(self.find(popped, &mut seen), "a frame that was pushed");
     }
 
-    /// Finds a frame that went in for `popped`, and another one for that whose it was, if need be:
-    /// frames may become alike.
+    /// Finds an input frame for output frame `popped`, and reassigns others if necessary: frames
+    /// may become equal.
     fn find(&mut self, popped: usize, seen: &mut [bool]) -> bool {
         for at in 0..self.inside.len() {
             let inside = &self.inside[at];
@@ -244,8 +245,7 @@ impl Twin {
         false
     }
 
-    /// Whether the frame that came out as number `popped` is `before`, with congestion experienced
-    /// if it `is_marked`.
+    /// Returns true if output frame `popped` is `before`, marked CE if `is_marked`.
     fn becomes(&self, before: &[u8], popped: usize, is_marked: bool) -> bool {
         let (after, is_washed) = &self.out[popped];
         before.len() == after.len()
@@ -268,9 +268,9 @@ impl Twin {
     }
 }
 
-/// Whether `after` is `before` with a code point of 0, if it `is_washed`, and with congestion
-/// experienced, if it `is_marked`, which had another capability, and nothing else changed but the
-/// checksum of IPv4: by as much as the bits were.
+/// Returns true if `after` equals `before` except for the code point, which is 0 if `is_washed`,
+/// the ECN field, which changed from ECT to CE if `is_marked`, and the IPv4 checksum, adjusted for
+/// those bits.
 fn becomes(before: &[u8], after: &[u8], parsed: Parsed, is_washed: bool, is_marked: bool) -> bool {
     let Some(ip) = parsed.ip else { return !is_marked && before == after };
     let was = ip.traffic_class;
@@ -289,7 +289,7 @@ fn becomes(before: &[u8], after: &[u8], parsed: Parsed, is_washed: bool, is_mark
         return expected == after;
     }
     let word = |bytes: &[u8]| u64::from(u16::from_be_bytes([bytes[at + 10], bytes[at + 11]]));
-    // The sum over all words, the checksum among them, stays what it was modulo 2^16 − 1.
+    // The sum over all words including the checksum is unchanged modulo 2^16 − 1.
     let sums = [(before, was), (after, class)].map(|(bytes, class)| word(bytes) + u64::from(class));
     expected[at + 10..at + 12].copy_from_slice(&after[at + 10..at + 12]);
     sums[0] % 0xffff == sums[1] % 0xffff && expected == after

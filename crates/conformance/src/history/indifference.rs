@@ -1,4 +1,4 @@
-//! Sides that differ from what they wrap in a way that must not be seen.
+//! Wrappers that change a scheduler in ways that must not be observable.
 
 use freeboard::sched_core::{
     ConfigError, DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler,
@@ -6,7 +6,7 @@ use freeboard::sched_core::{
 
 use super::{ConfigurableScheduler, Order, Setting};
 
-/// The same at another time: every instant is shifted by a constant.
+/// A scheduler whose timestamps are shifted by a constant.
 #[derive(Clone, Debug)]
 pub struct Shifted<S> {
     inner: S,
@@ -14,7 +14,7 @@ pub struct Shifted<S> {
 }
 
 impl<S> Shifted<S> {
-    /// Every instant is `by` later for `inner`, modulo 2^64.
+    /// Creates a wrapper that passes every timestamp to `inner` increased by `by`, modulo 2^64.
     #[must_use]
     pub const fn new(inner: S, by: u64) -> Self {
         Self { inner, by }
@@ -25,15 +25,15 @@ impl<S> Shifted<S> {
     }
 }
 
-/// A caller looks, again and again: peeks and polls before and after every operation, at other
-/// times too.
+/// A scheduler with additional calls of `peek` and `poll_at` before and after every operation, at
+/// other times too.
 #[derive(Clone, Debug)]
 pub struct Peeked<S> {
     inner: S,
 }
 
 impl<S: Scheduler> Peeked<S> {
-    /// Looked at.
+    /// Creates a wrapper around `inner`.
     #[must_use]
     pub const fn new(inner: S) -> Self {
         Self { inner }

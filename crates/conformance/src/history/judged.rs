@@ -1,8 +1,8 @@
-//! AQMs alone, under any times, sojourn times and parameters.
+//! Tests of AQMs alone, with arbitrary times, sojourn times and parameters.
 //!
-//! Three queues are what [`FlowQueues`](freeboard::sched_core::FlowQueues) would make of them; how
-//! long a packet was queued is drawn, whatever the clock says. Each AQM is played beside itself: at
-//! another time, and without looks.
+//! Three queues behave as in [`FlowQueues`](freeboard::sched_core::FlowQueues); the sojourn time of
+//! a packet is drawn independently of the clock. Each AQM is compared with a copy of itself that
+//! runs at shifted times and receives no peeks.
 
 use core::fmt::Debug;
 use core::slice::Iter;
@@ -19,31 +19,31 @@ use freeboard::sched_core::{
     RedParams, RedState, Scheduler, Table, Verdict,
 };
 
-/// The first byte of a history says which AQM, modulo this.
+/// Number of AQMs; the first byte of a sequence, modulo this, selects one.
 pub const AQMS: u8 = 11;
 
-/// Queues of a history. The last one has no state in the AQM.
+/// Number of queues. The last one has no state in the AQM.
 const QUEUES: u8 = 3;
 const STATES: usize = QUEUES as usize - 1;
-/// A queue of as many packets takes no more.
+/// Queue length in packets from which arrivals are rejected.
 const LONGEST: usize = 64;
-/// Turns of loops of one call of an AQM.
+/// Maximum number of loop iterations in one call of an AQM.
 #[cfg(feature = "steps")]
 const MOST_STEPS: u64 = 8;
-/// No history comes nearer to the end of time, wherever it begins.
+/// Latest time in any sequence, wherever it begins.
 const LAST: u64 = 1 << 62;
-/// Where the other side begins: whole ticks of 1,024 ns, at which counters of 31, 32, 53 and 63
-/// bits wrap.
+/// Clock offsets of the copy: whole ticks of 1,024 ns at which counters of 31, 32, 53 and 63 bits
+/// wrap.
 const SHIFTS: [u64; 4] = [1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
 
-/// What is known of a probability, beside what every AQM says.
+/// An AQM whose probabilities can be inspected.
 trait Judge: Aqm + Clone + Debug {
-    /// The probability of a queue.
+    /// Returns the probability of a queue.
     fn chance(&self, _flow: FlowId) -> Probability {
         Probability::NEVER
     }
 
-    /// Above this probability arrivals are turned away and not marked.
+    /// Returns the probability above which arrivals are dropped instead of marked.
     fn marks_up_to(&self) -> Option<Probability> {
         None
     }
@@ -97,29 +97,29 @@ impl<A: Judge> Judge for CeThreshold<A> {
     }
 }
 
-/// Something that happens to the queues or to the clock.
+/// An event on a queue or on the clock.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A packet of `len` bytes comes.
+    /// A packet of `len` bytes arrives.
     Arrival { len: u32, ecn: Ecn },
-    /// The head is about to leave; it and those behind it were queued for so long.
+    /// The head is about to leave; `sojourn` applies to it and those behind it.
     Departure { sojourn: Nanos },
-    /// The last packet gives way; an arrival does if the queue is empty.
+    /// The last packet is dropped for lack of space, or the arriving one if the queue is empty.
     Overflow,
     /// Every packet is dropped; the flow is removed if `forgets`.
     Drain { forgets: bool },
 }
 
-/// What an AQM has said in a history.
+/// Number of congestion signals in a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
-    /// Arrivals that were not accepted as they came.
+    /// Arrivals that were dropped or marked.
     pub at_arrival: u64,
-    /// Heads that did not pass, and what `DualPI2` marked and dropped.
+    /// Heads that were dropped or marked, and the marks and drops of `DualPI2`.
     pub at_departure: u64,
 }
 
-/// The bytes that are left.
+/// The remaining bytes of the input.
 struct Bytes<'a>(Iter<'a, u8>);
 
 impl Bytes<'_> {
@@ -127,7 +127,7 @@ impl Bytes<'_> {
         self.0.next().copied()
     }
 
-    /// Of any magnitude below `2^bits`.
+    /// Reads a number below `2^bits` of any magnitude.
     fn number(&mut self, bits: u32) -> Option<u64> {
         let (scale, digits) = (u32::from(self.byte()?) % bits, u64::from(self.byte()?));
         Some((1 << scale) + ((digits << scale) >> 8))
@@ -137,7 +137,7 @@ impl Bytes<'_> {
         self.number(bits).map(Nanos)
     }
 
-    /// Of any magnitude, and often certainty or nothing.
+    /// Reads a probability of any magnitude, often 0 or 1.
     fn probability(&mut self) -> Option<Probability> {
         Some(match self.number(36)? {
             number if number < 1 << 32 => Probability::from_raw(number as u32),
@@ -146,8 +146,8 @@ impl Bytes<'_> {
         })
     }
 
-    /// How the clock moves before an event, in ns: mostly less than three milliseconds forward, so
-    /// that a history is at times near the beginning of time for one side.
+    /// Returns the time of the next event in ns: mostly less than three milliseconds later, so that
+    /// one side stays near time 0 for a while.
     fn pass(&mut self, now: u64) -> Option<u64> {
         Some(match self.byte()? {
             short @ 0..=239 => now + u64::from(short) * 9_973,
@@ -174,10 +174,10 @@ impl Bytes<'_> {
     }
 }
 
-/// An AQM beside itself at another time, and the queues that both judge.
+/// An AQM, its copy at shifted times, and the queues for both.
 struct Trial<A> {
     subject: A,
-    /// The same AQM, whose clock shows more by `late`; it is not asked to foresee anything.
+    /// Copy of `subject` whose clock is ahead by `late`; `foresee` is not called on it.
     other: A,
     late: u64,
     queues: [VecDeque<(u32, Ecn)>; QUEUES as usize],
@@ -207,7 +207,8 @@ impl<A: Judge> Trial<A> {
                 if was_empty {
                     self.arrives(now, place, 1_000, Ecn::NotEct);
                 }
-                // An arrival that finds no room was not queued, and leaves no queue empty.
+                // An arrival that was rejected for lack of space was never queued, so no queue
+                // becomes empty.
                 if self.queues[place].pop_back().is_some() {
                     if self.queues[place].is_empty() && !was_empty {
                         self.tell(|aqm| aqm.emptied(flow));
@@ -231,7 +232,7 @@ impl<A: Judge> Trial<A> {
         assert_eq!(self.subject.chance(flow), self.other.chance(flow), "{} ns later", self.late);
     }
 
-    /// The probabilities of all queues but one.
+    /// Returns the probabilities of all queues except one.
     fn chances(&self, but: FlowId) -> Vec<Probability> {
         let others = (0..u32::from(QUEUES)).map(FlowId).filter(|&flow| flow != but);
         others.map(|flow| self.subject.chance(flow)).collect()
@@ -278,7 +279,7 @@ impl<A: Judge> Trial<A> {
         }
     }
 
-    /// The head leaves, or those before the packet that does are dropped.
+    /// Removes the head, or drops packets up to the one that passes.
     fn leaves(&mut self, now: Nanos, place: usize, sojourn: Nanos) {
         let flow = FlowId(place as u32);
         let before = self.subject.clone();
@@ -307,7 +308,7 @@ impl<A: Judge> Trial<A> {
         }
     }
 
-    /// What both say of a head, at a glance or at a close look.
+    /// Returns the verdict of both on a head, at a glance or after a full look.
     fn judged(&mut self, flow: FlowId, head: Head) -> Verdict {
         let before = self.subject.clone();
         let glance = counted(|| self.subject.judge(flow, head, Look::Glance));
@@ -333,9 +334,8 @@ impl<A: Judge> Trial<A> {
     }
 }
 
-/// Returns the verdicts of an AQM on arrivals at a standing queue of `flow` and on its heads, a
-/// little later than `head` and later each time: a caller cannot distinguish states with equal
-/// ones.
+/// Returns the verdicts of an AQM on arrivals at a standing queue of `flow` and on its heads, at
+/// increasing times after `head`: a caller cannot distinguish states with equal verdicts.
 fn outlook<A: Judge>(aqm: &A, flow: FlowId, head: Head) -> Vec<(Admission, Verdict)> {
     let (mut arrivals, mut foresee) = (aqm.clone(), aqm.foresee(flow));
     let held = Backlog { packets: 64, bytes: 1 << 24 };
@@ -350,7 +350,7 @@ fn outlook<A: Judge>(aqm: &A, flow: FlowId, head: Head) -> Vec<(Admission, Verdi
         .collect()
 }
 
-/// Does a call, whose loops have a bound.
+/// Runs a call and checks its number of loop iterations.
 fn counted<T>(call: impl FnOnce() -> T) -> T {
     #[cfg(feature = "steps")]
     let _before = sched_core::take_steps();
@@ -363,9 +363,9 @@ fn counted<T>(call: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Plays the history that `bytes` spell on an AQM beside itself at another time. The first bytes
-/// say which AQM with which parameters. A last event that is cut off is left out; parameters that
-/// are refused end the history.
+/// Plays the sequence encoded in `bytes` on an AQM and on a copy at shifted times. The first bytes
+/// select the AQM and its parameters. An incomplete last event is ignored; rejected parameters end
+/// the sequence.
 pub fn play_aqm(bytes: &[u8]) -> Signals {
     play(&mut Bytes(bytes.iter())).unwrap_or_default()
 }
@@ -502,8 +502,8 @@ fn red(bytes: &mut Bytes<'_>, is_usual: bool) -> Option<RedParams> {
     Some(params.with_max_probability(bytes.probability()?).with_packet_time(bytes.nanos(31)?))
 }
 
-/// `DualPI2` beside its twin, and beside itself at another time; the clock goes on and steps back
-/// by hours.
+/// Compares `DualPI2` with its reference model and with a copy at shifted times; the clock also
+/// steps back by hours.
 fn dual_pi2(bytes: &mut Bytes<'_>, is_usual: bool, late: u64) -> Option<Signals> {
     let mut params = DualPi2Params::new(pi2(bytes, is_usual)?);
     if !is_usual {

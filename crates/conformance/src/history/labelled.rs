@@ -1,4 +1,5 @@
-//! Histories of the isolated queue, where packets have labels: the same for it and for its twin.
+//! Sequences of operations on the isolated queue with labelled packets, compared with its reference
+//! model.
 
 mod step;
 
@@ -13,67 +14,66 @@ use crate::twin::{NaiveIsolated, Sizes};
 pub use step::WithTerms;
 use step::{HANDLES, MAX_LEN, Step, tins};
 
-/// A choice of tins and tables, which are soon full but in the last.
+/// Configuration of tins and tables; the tables fill up quickly except in the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One tin.
     OneTin,
     /// Several tins.
     Tins,
-    /// As [`Self::Tins`], with other isolations, numbers of tins and keys while packets are queued.
+    /// Several tins; isolation, number of tins and key change while packets are queued.
     Rebuilds,
-    /// Several tins, and an entry for each host.
+    /// Several tins, with an entry for each host.
     OwnEntries,
-    /// As [`Self::Rebuilds`], where hosts send in advance of their turns: without rates, and each
-    /// with a share in every tin.
+    /// [`Self::Rebuilds`] with hosts that send in advance of their turns, without host rates and
+    /// with a separate share in every tin.
     InAdvance,
 }
 
 impl Shape {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 5] =
         [Self::OneTin, Self::Tins, Self::Rebuilds, Self::OwnEntries, Self::InAdvance];
 
-    /// Returns true if a history of this shape has rebuilds.
+    /// Returns true if a sequence of this shape has rebuilds.
     const fn rebuilds(self) -> bool {
         matches!(self, Self::Rebuilds | Self::InAdvance)
     }
 }
 
-/// Counts of what happened while histories were played.
+/// Number of events of each kind during the sequences played.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// Packets accepted, by the outcome of their lookup.
     pub outcomes: [u64; 3],
-    /// Packets in spare queues, after each step.
+    /// Packets in spare queues, summed over all steps.
     pub in_spares: u64,
-    /// Packets dropped by others.
+    /// Packets dropped to make space for others.
     pub overflows: u64,
     /// Packets accepted while there were several tins.
     pub in_tins: u64,
-    /// The same, while hosts had one share in all of them.
+    /// Packets accepted while hosts had one share across several tins.
     pub across: u64,
     /// Packets accepted under `triple-isolate`.
     pub in_rounds: u64,
-    /// Packets accepted that are longer than most.
+    /// Packets accepted that are longer than `MAX_LEN`.
     pub long: u64,
-    /// Other numbers of tins, set and refused.
+    /// Changes of the number of tins, accepted and rejected.
     pub set_tins: [u64; 2],
-    /// Rebuilds while packets were queued, done and refused.
+    /// Rebuilds with packets queued, done and rejected.
     pub rebuilds: [u64; 2],
-    /// Packets that a rebuild gave another queue.
+    /// Packets that a rebuild moved to another queue.
     pub moved: u64,
-    /// After each step, the hosts that were in excess of their rates, and those that waited.
+    /// Hosts in excess of their rates, and hosts waiting for their ceilings, summed over all steps.
     pub places: [u64; 2],
-    /// After each step, the turns that were on the early list, and those that were used up in
-    /// advance.
+    /// Turns on the early list, and turns used up in advance, summed over all steps.
     pub early: [u64; 2],
 }
 
-/// The terms of the hosts in a history.
+/// Host terms used in a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Terms {
-    /// There is no room for rates.
+    /// No tables for rates.
     None,
     Rates,
     Ceilings,
@@ -91,7 +91,7 @@ impl Terms {
     }
 }
 
-/// The queue and its twin.
+/// The queue under test and its reference model.
 struct Both {
     subject: Isolated<Heap>,
     twin: NaiveIsolated,
@@ -101,10 +101,10 @@ struct Both {
     across: bool,
     link: freeboard::shaper::Overhead,
     now: Nanos,
-    /// The number of the key in force.
+    /// Number of the current key.
     key: u32,
     inside: [bool; HANDLES as usize],
-    /// What the packet of each handle came with last, whatever the key.
+    /// Labels and terms of the last packet of each handle, before the key is applied.
     labels: [Option<WithTerms>; HANDLES as usize],
     seen: Coverage,
 }
@@ -142,7 +142,7 @@ impl Both {
             Shape::OwnEntries => (256, 256, 16),
             _ => (small, hosts, ways),
         };
-        // What is permitted is mostly not sent.
+        // Most packets are much shorter than the maximum.
         let max_len = [MAX_LEN, 40 * MAX_LEN][usize::from(start / 8 % 2)];
         let sizes = Sizes {
             queues,
@@ -199,7 +199,7 @@ impl Both {
         let push = |drops: &mut Vec<_>, packet, why| drops.push((packet, why));
         let now = self.now;
         if self.tables == Shape::OwnEntries {
-            // In every tin, labels below 8 have ways of their own in a table of 256.
+            // In every tin, labels below 8 use separate ways of a table with 256 entries.
             let flow = of.labels.flow;
             (of.labels.flow, of.labels.src_host, of.labels.dst_host) =
                 (flow % 8, flow % 3, flow % 5);
@@ -269,7 +269,7 @@ impl Both {
         Ok(())
     }
 
-    /// How many packets each queue holds.
+    /// Returns the number of packets in each queue.
     fn held(&self) -> Vec<u32> {
         let Sizes { queues, hosts, .. } = self.sizes;
         (0..queues + hosts).map(|queue| self.subject.queue_backlog(queue).packets).collect()
@@ -295,7 +295,7 @@ impl Both {
                 let packet = self.subject.dequeue(now, ours);
                 same("departure", packet, self.twin.dequeue(now, theirs))?;
                 if let Some(packet) = packet {
-                    // The next one is sent when this one is.
+                    // The link is busy until this packet is sent.
                     self.now = now.plus(Nanos(self.link.wire_len(packet.len).into()));
                     self.home(packet)?;
                 }
@@ -350,7 +350,7 @@ impl Both {
         if was_inside { Ok(()) } else { Err(format!("{packet:?} came home but was not out")) }
     }
 
-    /// All that can be seen.
+    /// Compares everything observable.
     fn compare(&mut self) -> Result<(), String> {
         let (subject, twin) = (&self.subject, self.twin.queues());
         same::<Backlog>("backlog", subject.backlog(), twin.backlog())?;
@@ -376,11 +376,11 @@ impl Both {
     }
 }
 
-/// Plays the history that `bytes` spell on an isolated queue and on its twin, and compares all
-/// that can be seen after each step. Two bytes say how they are built.
+/// Plays the sequence encoded in `bytes` on an isolated queue and its reference model, and compares
+/// everything observable after each step. The first two bytes select the configuration.
 ///
 /// # Errors
-/// A text with the difference and the steps until then.
+/// Returns a description of the difference and the steps that led to it.
 pub fn play_labelled(tables: Shape, bytes: &[u8]) -> Result<Coverage, String> {
     let mut rest = bytes.iter().copied();
     let (shape, start) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));

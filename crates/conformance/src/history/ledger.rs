@@ -1,4 +1,5 @@
-//! Where every handle is, by the word of the two sides, and what must follow from it.
+//! A ledger of all handles, maintained from the results of both sides, and the invariants it must
+//! satisfy.
 
 use super::Order;
 use freeboard::sched_core::{Backlog, Counters, DropReason, Ecn, FlowId, Packet, Rejected, Volume};
@@ -7,23 +8,24 @@ use freeboard::sched_core::{Backlog, Counters, DropReason, Ecn, FlowId, Packet, 
 struct Queued {
     flow: FlowId,
     packet: Packet,
-    /// When it arrived, in arrivals.
+    /// Sequence number of the arrival.
     arrival: u64,
 }
 
-/// Every handle comes home once, in the order of its flow, and the books say so.
+/// Checks that every handle is returned exactly once, in the order of its flow, and that the
+/// counters agree.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     queued: Vec<Option<Queued>>,
     free: Vec<u32>,
     arrivals: u64,
-    /// The last arrival delivered, for each of the flows seen, and by kind where kinds are told
-    /// apart.
+    /// Number of the last arrival delivered, per flow and, where they are separate, per kind of
+    /// packet.
     delivered_last: Vec<((FlowId, bool), u64)>,
     offered: Volume,
     counted: Counters,
     held: Backlog,
-    /// Whether packets may be marked when they arrive, which is seen when they come home.
+    /// True if packets may be marked on arrival; the mark becomes visible when the packet leaves.
     pub(super) marks_arrivals: bool,
     order: Order,
 }
@@ -55,7 +57,7 @@ impl Ledger {
         self.free.iter().rev().take(count.into()).copied().collect()
     }
 
-    /// A packet was offered and accepted or handed back.
+    /// Records a packet that was accepted or rejected.
     pub(super) fn offered(
         &mut self,
         flow: FlowId,
@@ -136,7 +138,7 @@ impl Ledger {
         Ok(queued)
     }
 
-    /// The books against what went in and came out.
+    /// Compares the counters with the packets recorded.
     pub(super) fn audit(&self, counters: &Counters, backlog: Backlog) -> Result<(), String> {
         let held = Volume { packets: backlog.packets.into(), bytes: backlog.bytes.into() };
         let gone = counters.rejected.plus(counters.delivered).plus(counters.dropped_total());

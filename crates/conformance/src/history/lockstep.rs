@@ -1,4 +1,4 @@
-//! Two sides, one history.
+//! Two schedulers driven by one sequence of operations.
 
 use freeboard::sched_core::{DropReason, Ecn, FlowId, Limits, Nanos, Packet, Rejected};
 
@@ -6,36 +6,36 @@ use super::ledger::Ledger;
 use super::operation::{DESCRIPTORS, FLOWS, Operation};
 use super::{ConfigurableScheduler, Order};
 
-/// The flows of a history, and numbers that are no flow's.
+/// The flows of a sequence, and numbers that are not flows.
 const EVERY_FLOW: [u32; FLOWS as usize + 3] =
     [0, 1, 2, 3, 4, 5, 6, 7, FLOWS, u32::MAX - 1, u32::MAX];
 
-/// Two schedulers to which the same is done, and which must do the same.
+/// Two schedulers that receive the same operations and must behave alike.
 #[derive(Clone, Debug)]
 pub struct Match<S, T> {
-    /// The one on trial.
+    /// The scheduler under test.
     pub subject: S,
-    /// The one that knows.
+    /// The reference.
     pub twin: T,
     course: Course,
 }
 
-/// What happened so far, to both sides.
+/// State of a comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Course {
     now: u64,
-    /// Whether the sides were told the time since it last stepped back. Until then no instant to
-    /// come can be promised: whether a clock that is far behind was wrong before is known when it
-    /// is told.
+    /// True if the sides have received a timestamp since the clock last stepped back. Until then, a
+    /// future time returned by `poll_at` is not reliable: a backward step is detected only when a
+    /// timestamp is passed in.
     is_told: bool,
     ledger: Ledger,
-    /// The flows that a thorough comparison looks at.
+    /// Flows checked by a thorough comparison.
     watched: &'static [u32],
-    /// What the subject gave to its drop sink in the last operation, and the twin to its.
+    /// Packets dropped in the last operation by the subject and by the reference.
     dropped: [Vec<(Packet, DropReason)>; 2],
 }
 
-/// `Ok` if both say the same.
+/// Returns an error with both values if they differ.
 fn same<A: PartialEq + core::fmt::Debug>(what: &str, subject: A, twin: A) -> Result<(), String> {
     if subject == twin {
         return Ok(());
@@ -51,47 +51,47 @@ impl Course {
 }
 
 impl<S: ConfigurableScheduler, T: ConfigurableScheduler> Match<S, T> {
-    /// Two sides with [`DESCRIPTORS`] handles, at time 0.
+    /// Creates a comparison with [`DESCRIPTORS`] handles, at time 0.
     #[must_use]
     pub fn new(subject: S, twin: T) -> Self {
         Self::with_descriptors(subject, twin, DESCRIPTORS)
     }
 
-    /// Two sides with `handles` handles, at time 0.
+    /// Creates a comparison with `descriptors` handles, at time 0.
     #[must_use]
     pub fn with_descriptors(subject: S, twin: T, descriptors: u32) -> Self {
         let course = Course::new(descriptors, subject.order());
         Self { subject, twin, course }
     }
 
-    /// Thorough comparisons look at these flows only.
+    /// Restricts thorough comparisons to these flows.
     #[must_use]
     pub fn watching(mut self, flows: &'static [u32]) -> Self {
         self.course.watched = flows;
         self
     }
 
-    /// The AQM of the subject marks arrivals: a mark is known when its packet comes home, and until
-    /// then the books may count as many more as packets are queued.
+    /// Allows for an AQM that marks arrivals: a mark is visible only when its packet leaves; until
+    /// then the counter may exceed the visible marks by the number of queued packets.
     #[must_use]
     pub fn marking_arrivals(mut self) -> Self {
         self.course.ledger.marks_arrivals = true;
         self
     }
 
-    /// Does `operation` to both and compares what can be seen of it. `thorough` compares every flow
-    /// and recounts the books of the subject.
+    /// Applies `operation` to both and compares the observable results. With `thorough`, also
+    /// compares every flow and recounts the counters of the subject.
     ///
     /// # Errors
-    /// What differs, or what breaks the contract.
+    /// Returns a description of the difference or of the violation of the contract.
     pub fn step(&mut self, operation: Operation, thorough: bool) -> Result<(), String> {
         let Self { subject, twin, course } = self;
         Step { subject, twin, course }.step(operation, thorough)
     }
 }
 
-/// An operation on both sides. It does not know their types: compiled for each pair of them, it is
-/// most of what a test of all disciplines takes to build.
+/// Both sides during an operation. The types are erased because this code, compiled for each pair
+/// of types, would dominate the build time of a test of all disciplines.
 pub(super) struct Step<'a> {
     pub(super) subject: &'a mut dyn ConfigurableScheduler,
     pub(super) twin: &'a mut dyn ConfigurableScheduler,
@@ -99,7 +99,7 @@ pub(super) struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// See [`Match::step`].
+    /// Applies `operation` and compares; see [`Match::step`].
     pub(super) fn step(mut self, operation: Operation, thorough: bool) -> Result<(), String> {
         self.course.dropped.iter_mut().for_each(Vec::clear);
         let touched = self.play(operation)?;
@@ -118,7 +118,7 @@ impl Step<'_> {
         }
     }
 
-    /// Does `operation` to both; returns the flow it named.
+    /// Applies `operation` to both; returns the flow it concerns.
     fn play(&mut self, operation: Operation) -> Result<Option<FlowId>, String> {
         match operation {
             Operation::Enqueue { flow, len } => {
@@ -236,8 +236,8 @@ impl Step<'_> {
             twin.push((packet, reason));
         });
         same("accepted of a burst", accepted, expected)?;
-        // What was rejected was never out: take it from the list of drops, and the arrivals with
-        // it.
+        // A rejected packet was never queued: record it as rejected instead of dropped, along with
+        // the arrivals.
         same("drops of a burst", &self.course.dropped[0], &self.course.dropped[1])?;
         for &(flow, packet) in &burst {
             let rejected = (packet, DropReason::Rejected);
@@ -312,7 +312,7 @@ impl Step<'_> {
         if self.course.is_told || peeked.is_some() {
             same("poll_at and peek", poll_at == Some(now), peeked.is_some())?;
         }
-        // The clock of a history stays far from its end.
+        // The clock of a sequence stays far from the maximum time.
         same("poll_at and backlog", poll_at.is_some(), backlog.packets > 0)?;
         same("a poll in the past", poll_at.is_some_and(|at| at < now), false)?;
         if let Some(at) = poll_at.filter(|at| *at > now && self.course.is_told) {
@@ -332,7 +332,7 @@ impl Step<'_> {
     }
 }
 
-/// The packet that goes with a handle; all codepoints occur.
+/// Returns the packet of a handle; all ECN codepoints occur.
 fn packet(handle: u32, len: u32) -> Packet {
     let [.., high] = handle.wrapping_mul(0x4000_0000).to_le_bytes();
     Packet { handle, len, ecn: Ecn::from_bits(high >> 6) }

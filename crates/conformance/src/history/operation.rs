@@ -1,93 +1,96 @@
-//! The language of histories.
+//! Operations on a scheduler, and their encoding in bytes.
 
 use super::Setting;
 use crate::Xorshift;
 
-/// Flows of a history are numbered below this; every other number is unknown.
+/// Number of flows; every other flow number is unknown.
 pub const FLOWS: u32 = 8;
-/// Handles of a history are numbered below this.
+/// Number of handles.
 pub const DESCRIPTORS: u32 = 32;
 
-/// Something done to a scheduler.
+/// An operation on a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Offers a packet with a free handle, or if there is none with handle 0.
+    /// Enqueues a packet with a free handle, or with handle 0 if none is free.
     Enqueue {
-        /// To this flow.
+        /// Flow.
         flow: u32,
-        /// In bytes; may be one that no packet has.
+        /// Length in bytes; may be invalid.
         len: u32,
     },
-    /// Offers a packet with this handle, free, in use or unknown.
+    /// Enqueues a packet with this handle, which may be free, in use or unknown.
     EnqueueAs {
-        /// To this flow.
+        /// Flow.
         flow: u32,
-        /// In bytes.
+        /// Length in bytes.
         len: u32,
-        /// The handle.
+        /// Handle.
         handle: u32,
     },
-    /// Offers a burst, by turns to a flow and to the next, as many as there are free handles.
+    /// Enqueues a burst that alternates between a flow and the next one, limited by the number of
+    /// free handles.
     EnqueueBurst {
-        /// The first packet to this flow.
+        /// Flow of the first packet.
         flow: u32,
-        /// In bytes, each.
+        /// Length of each packet in bytes.
         len: u32,
-        /// How many.
+        /// Number of packets.
         packets: u8,
     },
-    /// Takes the packet that is next.
+    /// Dequeues one packet.
     Dequeue,
-    /// Takes this number of packets.
+    /// Dequeues a burst.
     DequeueBurst {
-        /// How many.
+        /// Maximum number of packets.
         packets: u8,
     },
-    /// Adds or changes a flow, whatever it holds.
+    /// Adds or changes a flow, which may hold packets.
     Configure {
-        /// The flow.
+        /// Flow.
         flow: u32,
-        /// What is set.
+        /// New setting.
         setting: Setting,
     },
     /// Removes a flow.
     Remove {
-        /// The flow.
+        /// Flow.
         flow: u32,
     },
     /// Changes the limits.
     SetLimits {
-        /// In packets.
+        /// Limit in packets.
         packets: u32,
-        /// In bytes.
+        /// Limit in bytes.
         bytes: u32,
     },
-    /// Drops one packet for its buffer. No bytes spell it: it follows a history.
+    /// Drops one packet to free its buffer. Has no encoding in bytes; tests append it to a
+    /// sequence.
     Evict,
-    /// Takes a packet out of the queue of a flow. No bytes spell it: it follows a history.
+    /// Removes a packet from the queue of a flow. Has no encoding in bytes; tests append it to a
+    /// sequence.
     FilterOut {
-        /// The flow.
+        /// Flow.
         flow: u32,
-        /// How many packets of the flow came after it.
+        /// Number of packets of the flow that came after it.
         younger: u32,
     },
-    /// Drops everything.
+    /// Drops all packets.
     Drain,
-    /// The clock goes on.
+    /// Moves the clock forward.
     Forward {
-        /// In nanoseconds.
+        /// Nanoseconds.
         nanos: u64,
     },
-    /// The clock steps back, not below zero.
+    /// Moves the clock back, at most to zero.
     Back {
-        /// In nanoseconds.
+        /// Nanoseconds.
         nanos: u64,
     },
 }
 
 const LENGTHS: [u32; 16] =
     [40, 64, 64, 100, 100, 200, 400, 576, 999, 1_000, 1_001, 1_400, 1_499, 1_500, 1_500, 1_500];
-/// Some that no flow accepts, and some that only a discipline without a maximum of its own does.
+/// Lengths that no flow accepts, and lengths that only a discipline without a maximum accepts.
 const ODD_LENGTHS: [u32; 8] = [0, 1, 1_501, 9_000, 65_535, 65_536, (1 << 20) + 1, u32::MAX];
 const ODD_FLOWS: [u32; 4] = [FLOWS, FLOWS - 1, u32::MAX - 1, u32::MAX];
 const ODD_HANDLES: [u32; 4] = [DESCRIPTORS, DESCRIPTORS - 1, u32::MAX - 1, u32::MAX];
@@ -104,8 +107,8 @@ pub(super) fn pick<T: Copy>(menu: &[T], byte: u8) -> T {
 }
 
 impl Operation {
-    /// Reads an operation from bytes; any bytes are one. Some 45 in 100 first bytes are arrivals,
-    /// 40 departures.
+    /// Decodes an operation; all byte sequences are valid. About 45 % of the values of the first
+    /// byte are arrivals, 40 % departures.
     fn decode(next: &mut impl FnMut() -> Option<u8>) -> Option<Self> {
         let operation = match next()? {
             0..=114 => Self::Enqueue { flow: flow(next()?), len: len(next()?) },
@@ -129,7 +132,7 @@ impl Operation {
             244..=246 => Self::Remove { flow: flow(next()?) },
             247..=250 => {
                 let (packets, bytes) = (next()?, next()?);
-                // Mostly one limit at a time, and often none: else nothing long ever happens.
+                // Usually one limit at a time and often none; otherwise queues never become long.
                 let packets = if packets < 96 { u32::MAX } else { pick(&PACKETS, packets) };
                 let bytes = if bytes < 96 { u32::MAX } else { pick(&BYTES, bytes) };
                 Self::SetLimits { packets, bytes }
@@ -168,8 +171,8 @@ fn len(byte: u8) -> u32 {
     }
 }
 
-/// Adds six of the eight flows, with weights 3 to 8: what a history from bytes should begin with,
-/// or most of its arrivals are of unknown flows.
+/// Returns operations that add six of the eight flows, with weights 3 to 8. Sequences decoded from
+/// bytes should begin with them; otherwise most arrivals belong to unknown flows.
 pub fn prelude() -> impl Iterator<Item = Operation> {
     (0..6).map(|flow| Operation::Configure {
         flow,
@@ -177,14 +180,14 @@ pub fn prelude() -> impl Iterator<Item = Operation> {
     })
 }
 
-/// The history that `bytes` spell; a last operation that is cut off is left out.
+/// Decodes the sequence in `bytes`; an incomplete last operation is ignored.
 pub fn operations(bytes: &[u8]) -> impl Iterator<Item = Operation> {
     let mut rest = bytes.iter().copied();
     core::iter::from_fn(move || Operation::decode(&mut || rest.next()))
 }
 
-/// An endless random history. Spells of filling, of emptying and of balance take turns, and it
-/// begins by adding six of the eight flows.
+/// An endless random sequence of operations. It begins by adding six of the eight flows; then
+/// phases of filling, draining and balance alternate.
 #[derive(Clone, Debug)]
 pub struct Operations {
     random: Xorshift,
@@ -194,7 +197,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// The history of a seed.
+    /// Creates the sequence of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { random: Xorshift::new(seed), added: 0, spell: 0, mood: 0 }

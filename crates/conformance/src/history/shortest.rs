@@ -1,4 +1,5 @@
-//! Long histories, and the shortest one that still shows a difference.
+//! Comparisons over long sequences, and reduction of a sequence to the shortest that still shows a
+//! difference.
 
 use core::fmt;
 
@@ -6,15 +7,15 @@ use super::lockstep::{Course, Step};
 use super::operation::{Operation, Operations};
 use super::{DESCRIPTORS, Pair};
 
-/// In long histories the state is looked at thoroughly once in this number of operations.
+/// Number of operations between two thorough comparisons in long sequences.
 const THOROUGH_EVERY: usize = 64;
 
-/// A history on which two sides differ, short enough to become a test.
+/// A difference between two sides, with a sequence short enough to become a test.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// What differs after the last operation.
+    /// Description of the difference after the last operation.
     pub what: String,
-    /// The history.
+    /// The sequence.
     pub operations: Vec<Operation>,
 }
 
@@ -31,10 +32,10 @@ impl fmt::Display for Difference {
 
 impl core::error::Error for Difference {}
 
-/// Plays `operations` on two sides fresh from `sides`, thoroughly after each.
+/// Plays `operations` on two new sides from `sides`, with a thorough comparison after each.
 ///
 /// # Errors
-/// The difference that shows first, with the history cut down as far as it still shows one.
+/// Returns the first difference, with the sequence reduced as far as it still shows one.
 pub fn check(sides: &dyn Fn() -> Pair, operations: &[Operation]) -> Result<(), Difference> {
     match play(sides, operations, 1) {
         Ok(()) => Ok(()),
@@ -42,11 +43,10 @@ pub fn check(sides: &dyn Fn() -> Pair, operations: &[Operation]) -> Result<(), D
     }
 }
 
-/// Plays `operations` random operations, in histories of at most `length`, each from a seed of its
-/// own.
+/// Plays `operations` random operations, in sequences of at most `length`, each with its own seed.
 ///
 /// # Errors
-/// As [`check`].
+/// Returns the first difference, with a reduced sequence.
 pub fn soak(
     sides: &dyn Fn() -> Pair,
     seed: u64,
@@ -56,10 +56,10 @@ pub fn soak(
     soak_on(&|seed| Box::new(Operations::new(seed)), sides, seed, operations, length)
 }
 
-/// As [`soak`], of histories of another kind: `history` has one for every seed.
+/// Plays `operations` operations like [`soak`], in sequences that `history` creates from a seed.
 ///
 /// # Errors
-/// As [`check`].
+/// Returns the first difference, with a reduced sequence.
 pub fn soak_on(
     history: &dyn Fn(u64) -> Box<dyn Iterator<Item = Operation>>,
     sides: &dyn Fn() -> Pair,
@@ -82,7 +82,7 @@ pub fn soak_on(
     Ok(())
 }
 
-/// What differs, and after how many operations.
+/// Returns a description of the difference and the number of operations until it.
 fn play(
     sides: &dyn Fn() -> Pair,
     operations: &[Operation],
@@ -98,7 +98,7 @@ fn play(
     Ok(())
 }
 
-/// Leaves out ever smaller stretches while a difference still shows.
+/// Removes ever smaller stretches of the sequence while a difference remains.
 fn shortest(
     sides: &dyn Fn() -> Pair,
     mut what: String,
@@ -134,9 +134,9 @@ mod tests {
     use crate::twin::NaiveFifo;
     use freeboard::sched_core::{DropFrom, Limits};
 
-    /// Goal: a difference is found and told by the shortest history.
-    /// Method: a head-drop FIFO judged by a tail-drop FIFO. They differ once a packet is offered
-    /// for which there is no room but could be made, which takes a limit and two packets.
+    /// Goal: a difference is found and reported with the shortest sequence. Method: compare a
+    /// head-drop FIFO with a tail-drop FIFO. They differ once a packet arrives at a full queue,
+    /// which takes a limit of one packet and two arrivals.
     #[test]
     fn a_difference_is_cut_down_to_the_operations_that_show_it() {
         let fifo = |end| NaiveFifo::new(end, DESCRIPTORS, Limits::packets(1));

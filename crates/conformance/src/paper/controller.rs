@@ -1,89 +1,89 @@
-//! The controller of QFQ Fig. 8: it decides which flow gets a packet next and when the scheduler is
-//! drained.
+//! The controller of QFQ Fig. 8: selects the flow of each new packet, and alternates between
+//! feeding and draining the scheduler.
 //!
-//! Arrivals and departures alternate in bursts: fed until `high` packets are queued, drained until
-//! `low` are (hysteresis), and so on. The flow that is believed to hold least is fed first, ties in
-//! the order in which they came about. For that the controller keeps 32 lists of flows, by what
-//! they are believed to hold, and a word that says which lists are worth a look. Packets come from
-//! a free list that is a stack. Everything allocates before the first packet.
+//! Arrivals and departures alternate in bursts: the controller feeds until `high` packets are
+//! queued, drains until `low` are left (hysteresis), and repeats. It feeds the flow with the
+//! smallest recorded backlog first, ties in the order in which they arose. For this it keeps 32
+//! lists of flows by recorded backlog, and a word that marks the lists to examine. Packets come
+//! from a free list that is a stack. All memory is allocated before the first packet.
 //!
-//! It is the same for every scheduler, the empty one included, and it knows the flow of each
-//! packet: no flow is looked up. It stands apart from the bench so that tests can run it over a
-//! flow scheduler.
+//! The controller is identical for every scheduler, including the empty one. It knows the flow of
+//! each packet, so no flow is looked up. It is separate from the bench so that tests can use it
+//! with a flow scheduler.
 
 use super::traffic::{MTU, Traffic};
 
-/// No packet.
+/// Marker for no packet.
 pub const NONE: u32 = u32::MAX;
 
-/// The largest backlog of a flow that has a list; list 31 is a dead end.
+/// Largest backlog whose list can be marked; flows on list 31 are not fed.
 const LAST_LIST: u32 = 30;
 const LISTS: usize = 32;
 
-/// What a caller knows of a packet, 16 bytes that never lie across two cache lines; there is no
-/// payload.
+/// Data about a packet: 16 bytes that never cross a cache line; there is no payload.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(16))]
 struct Header {
-    /// The packet behind this one, on the free list or in the chain of NONE.
+    /// Next packet on the free list or in the chain of NONE.
     next: u32,
     len: u32,
     flow: u32,
 }
 
-/// What the controller drives.
+/// A scheduler driven by the controller.
 pub trait Subject {
-    /// Whether there is no scheduler: the controller then chains the packets by their headers.
+    /// True if there is no scheduler; the controller then chains the packets by their headers.
     const IS_NONE: bool = false;
 
-    /// Takes the packet `handle` of `flow`.
+    /// Enqueues packet `handle` of `flow`.
     fn enqueue(&mut self, flow: u32, handle: u32, len: u32);
 
-    /// Gives a packet back; [`NONE`] if there is none.
+    /// Dequeues a packet; returns [`NONE`] if there is none.
     fn dequeue(&mut self) -> u32;
 
-    /// How many packets the controller is to believe that `flow` holds.
+    /// Returns the backlog of `flow` in packets, as recorded by the controller.
     fn held(&self, flow: u32) -> u32;
 }
 
-/// A place in one of the lists, which are rings through a head of their own.
+/// An element of one of the lists, which are rings through their heads.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     next: u32,
     prev: u32,
-    /// The set of the flow; of a head nothing.
+    /// Set of the flow; unused in a head.
     set: u32,
 }
 
-/// What has passed.
+/// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Packets in.
+    /// Packets enqueued.
     pub enqueued: u64,
-    /// Packets out.
+    /// Packets dequeued.
     pub dequeued: u64,
-    /// Bytes out.
+    /// Bytes dequeued.
     pub bytes_dequeued: u64,
 }
 
-/// The controller, with its flows and packets.
+/// The controller with its flows and packets.
 #[derive(Debug)]
 pub struct Controller {
-    /// The flows, then the heads of the lists.
+    /// Flows, followed by the heads of the lists.
     nodes: Box<[Node]>,
-    /// The number of the first head.
+    /// Index of the first head.
     heads: u32,
-    /// The length of the packets of the flows of a set.
+    /// Packet length of the flows of each set.
     sets: Box<[u32]>,
     headers: Box<[Header]>,
-    /// The top of the free list.
+    /// Top of the free list.
     free: u32,
-    /// The ends of the chain; the tail is stale while there is no head.
+    /// First and last packet of the chain; the last is stale while there is no first.
     chain: (u32, u32),
-    /// Lengths in the order in which they are drawn; empty where those of the sets hold.
+    /// Packet lengths in the order of use; empty if the lengths of the sets apply.
     lengths: Box<[u32]>,
     drawn: usize,
-    /// Bit `k`: list `k` is worth a look. A list whose bit is clear may still hold flows.
+    /// Bit `k` is set if list `k` is to be examined. A list whose bit is clear may still contain
+    /// flows.
     listed: u32,
     pending: u64,
     low: u64,
@@ -93,7 +93,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// The controller before its first packet.
+    /// Creates a controller that has not sent any packet.
     #[must_use]
     pub fn new(traffic: &Traffic) -> Self {
         let heads = traffic.flows;
@@ -131,7 +131,7 @@ impl Controller {
         controller
     }
 
-    /// Runs `iterations`, each at most one packet in or out; returns what has passed since the
+    /// Runs `iterations`, each with at most one packet in or out; returns the totals since the
     /// beginning.
     #[inline(never)]
     pub fn run<S: Subject>(&mut self, subject: &mut S, iterations: u64) -> Passed {
@@ -148,7 +148,7 @@ impl Controller {
         self.passed
     }
 
-    /// One packet in; `false` if no list is worth a look.
+    /// Enqueues one packet; returns false if no list is marked.
     #[inline(always)]
     fn feed<S: Subject>(&mut self, subject: &mut S) -> bool {
         let (mut list, mut flow) = (0, NONE);
@@ -158,8 +158,8 @@ impl Controller {
             if flow < self.heads {
                 break;
             }
-            // A list without flows: where the controller does not follow backlogs, flows leave
-            // lists unseen.
+            // An empty list: where the controller does not track backlogs, flows leave lists
+            // without clearing bits.
             self.listed &= self.listed - 1;
         }
         if flow >= self.heads {
@@ -201,7 +201,7 @@ impl Controller {
         true
     }
 
-    /// One packet out, if there is one.
+    /// Dequeues one packet, if any.
     #[inline(always)]
     fn drain<S: Subject>(&mut self, subject: &mut S) {
         let handle = if S::IS_NONE { self.chain.0 } else { subject.dequeue() };
@@ -217,8 +217,8 @@ impl Controller {
         self.passed.bytes_dequeued += u64::from(len);
         let held = subject.held(flow);
         if held < LAST_LIST {
-            // Of the harness that this repeats, and kept: others may be left on that list. They are
-            // seen again when a flow joins them.
+            // Inherited from the original harness and kept: the list may still contain other flows.
+            // They are found once another flow joins that list.
             self.listed &= !(2 << held);
             self.listed |= 1 << held;
             self.unlink(flow);
@@ -235,7 +235,7 @@ impl Controller {
         self.nodes[next as usize].prev = prev;
     }
 
-    /// Puts `flow`, on no list, at the tail of `list`.
+    /// Appends `flow`, which is on no list, to `list`.
     #[inline(always)]
     fn append(&mut self, list: u32, flow: u32) {
         let head = self.heads + list;

@@ -1,21 +1,21 @@
-//! The workloads of Fig. 9 and Table III as the harness can run them.
+//! The workloads of QFQ Fig. 9 and Table III, as far as the harness can run them.
 //!
-//! The paper's own multipliers are lost. It is our choice that backlogs swing between 0 and 5
-//! packets a flow (SMALL), 0 and 30 (LARGE) or 15 and 30 (FULL). 30 is the most that the controller
-//! can tell apart.
+//! The multipliers used in the paper are lost. We chose backlogs that swing between 0 and 5 packets
+//! per flow (SMALL), 0 and 30 (LARGE), or 15 and 30 (FULL). 30 is the maximum that the controller
+//! can distinguish.
 
 use core::fmt;
 
 use crate::Xorshift;
 
-/// Between which backlogs the controller swings.
+/// Range of backlogs over which the controller swings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// From 0 to 5 packets a flow.
+    /// 0 to 5 packets per flow.
     Small,
-    /// From 0 to 30.
+    /// 0 to 30 packets per flow.
     Large,
-    /// From 15 to 30.
+    /// 15 to 30 packets per flow.
     Full,
 }
 
@@ -29,12 +29,12 @@ impl fmt::Display for Load {
     }
 }
 
-/// The lengths of packets.
+/// Packet lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All 1,500 bytes.
+    /// 1,500 bytes for all packets.
     Equal,
-    /// 64, 576 and 1,500 bytes in the ratio 7:4:1, drawn for each packet whatever its flow.
+    /// 64, 576 and 1,500 bytes in the ratio 7:4:1, drawn per packet regardless of the flow.
     Imix,
 }
 
@@ -47,12 +47,12 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// The weights of flows.
+/// Weights of the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
-    /// All 1.
+    /// Weight 1 for all flows.
     Equal,
-    /// Most 1, the others 2, 4, 8, 128 and 1,024.
+    /// Weight 1 for most flows; 2, 4, 8, 128 and 1,024 for the others.
     Mixed,
 }
 
@@ -65,12 +65,12 @@ impl fmt::Display for Weights {
     }
 }
 
-/// The order in which packets lie on the free list at first.
+/// Initial order of packets on the free list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     /// By number.
     Sequential,
-    /// At random.
+    /// Random.
     Shuffled,
 }
 
@@ -83,34 +83,33 @@ impl fmt::Display for Pool {
     }
 }
 
-/// What the controller is to do.
+/// A workload for the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// How many.
+    /// Number of flows.
     pub flows: u32,
-    /// Between which backlogs.
+    /// Range of backlogs.
     pub load: Load,
-    /// The lengths of packets.
+    /// Packet lengths.
     pub sizes: Sizes,
-    /// The weights of flows.
+    /// Weights of the flows.
     pub weights: Weights,
-    /// The order on the free list.
+    /// Initial order of the free list.
     pub pool: Pool,
 }
 
-/// The longest packet, in bytes.
+/// Longest packet in bytes.
 pub const MTU: u32 = 1_500;
 
-/// With more flows, 30 packets of each would be more than the 4 GB that a scheduler counts to: 20
-/// then.
+/// Number of flows above which the maximum backlog is 20 instead of 30 packets each: with 30, the
+/// bytes queued would exceed the 4 GB that a scheduler can count.
 const ROOMY: u32 = 1 << 16;
 
-/// How many lengths are drawn before they repeat: a prime, so that no number of flows resonates
-/// with it.
+/// Period of the drawn lengths: a prime, to avoid resonance with the number of flows.
 const LENGTHS: u32 = 4_093;
 
 impl Traffic {
-    /// The fewest and the most packets queued once the controller has filled up.
+    /// Returns the minimum and maximum number of queued packets once the controller has filled up.
     #[must_use]
     pub fn bounds(&self) -> (u64, u64) {
         let flows = u64::from(self.flows);
@@ -122,14 +121,14 @@ impl Traffic {
         }
     }
 
-    /// The iterations of one swing, up and down.
+    /// Returns the iterations of one swing up and down.
     #[must_use]
     pub fn cycle(&self) -> u64 {
         let (low, high) = self.bounds();
         2 * (high - low)
     }
 
-    /// Weights and how many flows have them, in the order of the flows.
+    /// Returns each weight with its number of flows, in the order of the flows.
     #[must_use]
     pub fn sets(&self) -> Vec<(u32, u32)> {
         let flows = self.flows;
@@ -153,7 +152,7 @@ impl Traffic {
         }
     }
 
-    /// The lengths as they are drawn, in turn; empty if all are [`MTU`].
+    /// Returns the packet lengths in the order of use; empty if all are [`MTU`].
     #[must_use]
     pub fn lengths(&self) -> Box<[u32]> {
         if self.sizes == Sizes::Equal {
@@ -169,8 +168,8 @@ impl Traffic {
             .collect()
     }
 
-    /// The packets in the order in which the free list first gives them out: as many as are ever
-    /// queued.
+    /// Returns the packets in the initial order of the free list, as many as are ever queued at
+    /// once.
     #[must_use]
     pub fn packets(&self) -> Vec<u32> {
         let (_, high) = self.bounds();

@@ -1,4 +1,4 @@
-//! Hierarchies of eight flows beside their twins.
+//! Hierarchies of eight flows with their reference models.
 
 use crate::history::ConfigurableScheduler;
 use crate::twin::{NaiveClasses, NaiveDrr, NaiveQfq, NaiveShortestQueue};
@@ -9,14 +9,15 @@ use freeboard::sched_core::{
 
 use super::{DESCRIPTORS, MAX_LEN};
 
-/// Classes of four of the hierarchies, each with two flows.
+/// Number of classes in four of the hierarchies, each with two flows.
 const CLASSES: usize = 4;
 
 /// Classes `S` under the flow scheduler `O`.
 pub type Node<O, S, const N: usize> =
     Classes<O, S, LowBits, ([S; N], [ClassState; N], Vec<LongestClass>)>;
 
-/// `N` classes of `2^bits` flows; the longest gives way if `drops_from_longest`.
+/// Creates `N` classes of `2^bits` flows; with `drops_from_longest`, packets are dropped from the
+/// class with the most bytes.
 pub fn node<O, S, const N: usize>(
     scheduler: O,
     classes: [S; N],
@@ -42,7 +43,7 @@ fn qfq_scheduler<const N: usize>() -> Qfq<[QfqFlow; N]> {
     Qfq::new([QfqFlow::EMPTY; N], MAX_LEN).unwrap()
 }
 
-/// Four FIFO classes under QFQ.
+/// Builds four FIFO classes under QFQ.
 pub fn qfq_over_fifos(limits: Limits) -> (impl ConfigurableScheduler, impl ConfigurableScheduler) {
     let fifo = || super::fifo::<DESCRIPTORS>(DropFrom::Head, Limits::packets(20));
     let scheduler = qfq_scheduler::<CLASSES>();
@@ -53,7 +54,7 @@ pub fn qfq_over_fifos(limits: Limits) -> (impl ConfigurableScheduler, impl Confi
     )
 }
 
-/// QFQ classes under deficit round robin.
+/// Builds QFQ classes under DRR.
 pub fn drr_over_qfq(limits: Limits) -> (impl ConfigurableScheduler, impl ConfigurableScheduler) {
     let leaf = || super::qfq::<2, DESCRIPTORS>(MAX_LEN, Limits::packets(20));
     let scheduler = super::drr_scheduler::<CLASSES>(MAX_LEN, false);
@@ -64,7 +65,7 @@ pub fn drr_over_qfq(limits: Limits) -> (impl ConfigurableScheduler, impl Configu
     )
 }
 
-/// Classes of deficit round robin under shortest queue first.
+/// Builds DRR classes under SQF.
 pub fn sqf_over_drr(limits: Limits) -> (impl ConfigurableScheduler, impl ConfigurableScheduler) {
     let leaf = || super::drr::<2, DESCRIPTORS>(MAX_LEN, false, Limits::NONE);
     let scheduler = ShortestQueue::new([LengthFlow::EMPTY; CLASSES]);
@@ -76,7 +77,8 @@ pub fn sqf_over_drr(limits: Limits) -> (impl ConfigurableScheduler, impl Configu
     )
 }
 
-/// A FIFO, DRR, QFQ and SQF that drop from their longest queue, as trait objects.
+/// Builds a FIFO, DRR, QFQ and SQF as trait objects under DRR; the three flow schedulers drop from
+/// their longest queue.
 pub fn drr_over_everything(
     limits: Limits,
 ) -> (impl ConfigurableScheduler, impl ConfigurableScheduler) {
@@ -93,7 +95,7 @@ pub fn drr_over_everything(
     (node(super::drr_scheduler::<CLASSES>(MAX_LEN, true), classes, 1, true, limits), twin)
 }
 
-/// Two classes of two classes of two flows.
+/// Builds two classes of two classes of two flows.
 pub fn three_levels(limits: Limits) -> (impl ConfigurableScheduler, impl ConfigurableScheduler) {
     let leaf = || super::sqf::<2, DESCRIPTORS>(DropFrom::Head, Limits::packets(12));
     let middle = || {

@@ -1,4 +1,4 @@
-//! The twin of each recipe.
+//! The reference model of each recipe.
 
 use crate::catalog::{
     Age, CoarseShortestQueue, Drr, Fifo, FlooredShortestQueue, FlowRecipe, LongestQueue, Qfq,
@@ -11,32 +11,32 @@ use crate::twin::{
 };
 use freeboard::sched_core::Limits;
 
-/// How large both sides are.
+/// Size of both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Flows are numbered below this.
+    /// Number of flows.
     pub flows: u32,
-    /// Handles are numbered below this.
+    /// Number of handles.
     pub descriptors: u32,
-    /// The longest packet, in bytes.
+    /// Longest packet in bytes.
     pub max_len: u32,
 }
 
-/// A recipe of a flow scheduler, with the drop policy beside it, that has a twin.
+/// A recipe for a flow scheduler with drop policy that has a reference model.
 pub trait TwinnedFlows: QueuesRecipe {
-    /// The twin.
+    /// The reference model.
     type Twin: NaiveFlowScheduler + Clone + Send + 'static;
 
-    /// The twin of this size.
+    /// Creates the reference model in this size.
     fn twin(self, size: Size) -> Self::Twin;
 }
 
-/// A recipe of a scheduler of packets that has a twin.
+/// A recipe for a packet scheduler that has a reference model.
 pub trait TwinnedPackets: Recipe {
-    /// The twin.
+    /// The reference model.
     type Twin: ConfigurableScheduler + Clone + Send + 'static;
 
-    /// The twin of this size.
+    /// Creates the reference model in this size.
     fn twin(self, size: Size, limits: Limits) -> Self::Twin;
 }
 

@@ -1,41 +1,40 @@
-//! The filter of acknowledgements, from its rules: sequence numbers are distances in 64 bits, data
-//! are sets of ranges, and every acknowledgement of a queue is judged before one is chosen.
+//! Reference model of the ACK filter: sequence numbers are 64-bit distances, data are sets of
+//! ranges, and every acknowledgement of a queue is evaluated before one is chosen.
 
 use core::cmp::Ordering;
 
 use freeboard::AckFilter;
 use freeboard::flowhash::{Ending, FlowKey, Parsed};
 
-/// What an acknowledgement tells the sender of the data.
+/// Information in an acknowledgement for the sender of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feedback {
     /// Addresses and ports.
     pub connection: FlowKey,
-    /// The segment's own sequence number.
+    /// Sequence number of the segment itself.
     pub seq: u32,
-    /// What is acknowledged.
+    /// Acknowledgement number.
     pub number: u32,
-    /// The window in the header.
+    /// Window in the header.
     pub window: u16,
-    /// ECE, and CWR.
+    /// ECE and CWR.
     pub echoes: (bool, bool),
-    /// Whether the packet itself has a congestion mark.
+    /// True if the packet itself has a congestion mark.
     pub marked: bool,
     /// TSval and TSecr.
     pub stamps: Option<(u32, u32)>,
-    /// The SACK blocks.
+    /// SACK blocks.
     pub blocks: Vec<(u32, u32)>,
 }
 
-/// Reads the segment that the parser found in `frame`, if it is an acknowledgement and nothing
-/// else.
+/// Reads the segment that the parser found in `frame`; `None` unless it is a pure acknowledgement.
 #[must_use]
 pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Feedback> {
     let is_tcp = parsed.key.transport().is_some_and(|transport| transport.protocol == 6);
     if frame.len() > 256 || parsed.ending != Ending::Ports || !is_tcp {
         return None;
     }
-    // Of three headers the one between may be marked, and is not read.
+    // With three headers, the middle one may be marked but is not read.
     if parsed.inner.is_some_and(|inner| inner.depth > 1) {
         return None;
     }
@@ -54,7 +53,8 @@ pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Feedback> {
     let tcp = &frame[ip.upper_offset..end];
     let number = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
     let has_only_a_header = usize::from(tcp[12] / 16) * 4 == tcp.len();
-    // Of all flags ACK alone, beside ECE and CWR; the bits between length and flags are reserved.
+    // Of all flags only ACK, ECE and CWR may be set; the bits between length and flags are
+    // reserved.
     if !has_only_a_header || tcp[12] & 15 != 0 || tcp[13] & 0b0011_1111 != 0b0001_0000 {
         return None;
     }
@@ -86,7 +86,7 @@ pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Feedback> {
         number: number(8),
         window: u16::from_be_bytes([tcp[14], tcp[15]]),
         echoes: (tcp[13] & 64 != 0, tcp[13] & 128 != 0),
-        // The end of a tunnel keeps the mark of either header.
+        // The end of a tunnel preserves the mark of either header.
         marked: [parsed.ip, parsed.inner.map(|inner| inner.ip)]
             .iter()
             .flatten()
@@ -96,8 +96,8 @@ pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Feedback> {
     })
 }
 
-/// How far `to` is ahead of `from`, less than 2^31 either way; `None` halfway round, where neither
-/// is ahead.
+/// Returns the distance from `from` to `to`, less than 2^31 in either direction; `None` at exactly
+/// 2^31, where neither is ahead.
 fn distance(from: u32, to: u32) -> Option<i64> {
     let ahead = (i64::from(to) - i64::from(from)).rem_euclid(1 << 32);
     match ahead.cmp(&(1 << 31)) {
@@ -107,13 +107,13 @@ fn distance(from: u32, to: u32) -> Option<i64> {
     }
 }
 
-/// Whether the numbers are in this order, those next to each other perhaps equal.
+/// Returns true if the numbers are in ascending order modulo 2^32; neighbours may be equal.
 fn ordered(numbers: &[u32]) -> bool {
     numbers.windows(2).all(|pair| distance(pair[0], pair[1]).is_some_and(|ahead| ahead >= 0))
 }
 
 impl Feedback {
-    /// Whether the first block is a duplicate (RFC 2883 §4).
+    /// Returns true if the first block reports a duplicate (RFC 2883 §4).
     fn has_duplicate(&self) -> bool {
         let Some(&(start, end)) = self.blocks.first() else { return false };
         let lies_in = |&(from, to): &(u32, u32)| ordered(&[from, start]) && ordered(&[end, to]);
@@ -121,7 +121,7 @@ impl Feedback {
         is_old || self.blocks.get(1).is_some_and(lies_in)
     }
 
-    /// Whether all that `other` reports is reported or acknowledged here.
+    /// Returns true if everything that `other` reports is reported or acknowledged here.
     fn reports_all_of(&self, other: &Self) -> bool {
         let known = |&(start, end): &(u32, u32)| {
             let has_data = distance(start, end).is_some_and(|ahead| ahead > 0);
@@ -131,7 +131,7 @@ impl Feedback {
         other.blocks.iter().all(known)
     }
 
-    /// Whether `older` tells the sender nothing that it does not learn from this one.
+    /// Returns true if `older` has no information for the sender that is not in this one.
     #[must_use]
     pub fn makes_superfluous(&self, older: &Self) -> bool {
         let ahead = distance(older.number, self.number).unwrap_or(-1);
@@ -149,14 +149,14 @@ impl Feedback {
     }
 }
 
-/// Which packet of a queue, oldest first, goes when its last one has come: its place from the
-/// newest.
+/// Selects the packet to drop from a queue, given oldest first, after its last one arrived; returns
+/// its position counted from the newest.
 #[must_use]
 pub fn choose(filter: AckFilter, queue: &[Option<Feedback>]) -> Option<usize> {
     let newest = queue.last()?.as_ref()?;
     let from = queue.len().saturating_sub(1 + AckFilter::REACH);
     let same = |told: &&Feedback| told.connection == newest.connection;
-    // The acknowledgements of the connection with their places, newest first.
+    // The acknowledgements of the connection with their positions, newest first.
     let all: Vec<(usize, &Feedback)> = queue[from..]
         .iter()
         .rev()
@@ -167,7 +167,8 @@ pub fn choose(filter: AckFilter, queue: &[Option<Feedback>]) -> Option<usize> {
     let may_go: Vec<usize> = (1..all.len())
         .filter(|&at| goes(at))
         .filter(|&at| {
-            // What repeats the one before it is counted by the sender, if that one stays.
+            // A sender counts duplicate acknowledgements, so one is kept if the one before it
+            // stays.
             let repeats = at + 1 < all.len() && all[at + 1].1.number == all[at].1.number;
             !repeats || goes(at + 1)
         })

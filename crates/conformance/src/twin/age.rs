@@ -1,4 +1,5 @@
-//! Levels by attained service: a queue of flows for each level, and every rule as it is defined.
+//! Reference model of levels by attained service: a queue of flows for each level, and every rule
+//! as defined.
 
 use std::collections::VecDeque;
 
@@ -7,22 +8,22 @@ use freeboard::sched_core::{AgeParams, ConfigError, FlowId, Nanos};
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use crate::history::Setting;
 
-/// The largest quantum, in bytes.
+/// Largest quantum in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
-/// Times are told apart to 2^20 ns.
+/// Resolution of times in ns, 2^20.
 const TICK: u64 = 1 << 20;
 
 #[derive(Clone, Debug)]
 struct NaiveAgeFlow {
     quantum: u32,
-    /// What it has been sent beyond the turns it has had, in bytes.
+    /// Bytes sent beyond past turns.
     debt: i64,
-    /// What it has been sent in its turn, while it has one or may have the rest of one.
+    /// Bytes sent in the current turn, if there is one or its rest is kept.
     sent: Option<i64>,
-    /// What it has been sent since it was new.
+    /// Bytes sent since the flow was new.
     attained: u64,
     level: usize,
-    /// When it became idle, in ticks.
+    /// Time in ticks at which the flow became idle.
     idle_since: u64,
 }
 
@@ -31,23 +32,23 @@ impl NaiveAgeFlow {
         self.sent.is_some_and(|sent| self.debt + sent >= self.quantum.into())
     }
 
-    /// The turn is over, used up or not.
+    /// Ends the turn, used up or not.
     fn end_turn(&mut self, max_len: u32) {
         let overdraft = self.debt + self.sent.take().unwrap_or(0) - i64::from(self.quantum);
         self.debt = overdraft.clamp(0, i64::from(max_len) - 1);
     }
 }
 
-/// Levels by attained service with deficit round robin inside.
+/// Levels by attained service, with DRR inside each level.
 #[derive(Clone, Debug)]
 pub struct NaiveAge {
     max_len: u32,
     params: AgeParams,
     flows: Vec<Option<NaiveAgeFlow>>,
     levels: Vec<VecDeque<FlowId>>,
-    /// The threshold in parts of 2^-16 bytes.
+    /// Threshold in units of 2^-16 bytes.
     threshold: u64,
-    /// Bytes that the floor may still claim; negative if it has had more.
+    /// Bytes that the floor may still claim; negative if it has received more.
     claim: i64,
     floor_at: usize,
     now: Option<Nanos>,
@@ -55,7 +56,8 @@ pub struct NaiveAge {
 }
 
 impl NaiveAge {
-    /// No flow added yet, of `flows` at most; no packet is longer than `max_len` bytes.
+    /// Creates the model without flows, for at most `flows` flows and packets of at most `max_len`
+    /// bytes.
     #[must_use]
     pub fn new(flows: u32, max_len: u32, params: AgeParams) -> Self {
         Self {
@@ -85,7 +87,7 @@ impl NaiveAge {
         }
     }
 
-    /// `flow` holds nothing any more.
+    /// Handles a flow that has become empty.
     fn stop(&mut self, flow: FlowId) {
         self.unlist(flow);
         let (max_len, ticks) = (self.max_len, self.elapsed / TICK);
@@ -96,13 +98,13 @@ impl NaiveAge {
         }
     }
 
-    /// The number of thresholds that are reached.
+    /// Returns the number of thresholds reached.
     fn level_of(&self, attained: u64) -> usize {
         let first = self.threshold >> 16;
         (0..self.levels.len() - 1).filter(|&level| first << level <= attained).count()
     }
 
-    /// The claim of the floor, now that a level has sent `len` bytes.
+    /// Updates the claim of the floor after a level has sent `len` bytes.
     fn claim(&mut self, level: usize, len: u32) {
         let Some(one_in) = self.params.floor else { return };
         let had_claim = self.claim > 0;

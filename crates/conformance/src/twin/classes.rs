@@ -1,4 +1,5 @@
-//! A hierarchy as lists of packets: what each class holds, and which classes may send.
+//! Reference model of a hierarchy: lists of the packets in each class, and the classes that may
+//! send.
 
 use std::collections::VecDeque;
 
@@ -11,10 +12,10 @@ use super::flow_scheduler::{NaiveFlowScheduler, QueuedPacket};
 use super::queues::{backlog_of, clamped, raise};
 use crate::history::{ConfigurableScheduler, Setting};
 
-/// The most classes that are put back after one call.
+/// Maximum number of classes reopened after one call.
 const OPENED_A_CALL: usize = 2;
 
-/// What a class can do.
+/// State of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Idle,
@@ -22,19 +23,19 @@ enum Status {
     Closed(Nanos),
 }
 
-/// Classes under a flow scheduler. A flow's number is its class times a power of two, and its
-/// number there.
+/// Classes under a flow scheduler. A flow's number is its class times `flows_a_class`, plus its
+/// number within the class.
 #[derive(Clone, Debug)]
 pub struct NaiveClasses<O, T> {
     scheduler: O,
     classes: Vec<T>,
     flows_a_class: u32,
-    /// The class with the most bytes gives way.
+    /// If true, packets are dropped from the class with the most bytes.
     drops_from_longest: bool,
-    /// What each class holds, in the order of arrival.
+    /// Packets of each class, in order of arrival.
     held: Vec<VecDeque<QueuedPacket>>,
     status: Vec<Status>,
-    /// After how many departures each class was served last.
+    /// Number of departures at the last service of each class.
     served: Vec<u64>,
     limits: Limits,
     total: Counters,
@@ -42,7 +43,8 @@ pub struct NaiveClasses<O, T> {
 }
 
 impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> NaiveClasses<O, T> {
-    /// Empty `classes` under `scheduler`, each with flows numbered below `flows_a_class`.
+    /// Creates a hierarchy of empty `classes` under `scheduler`, each with flows numbered below
+    /// `flows_a_class`.
     #[must_use]
     pub fn new(scheduler: O, classes: Vec<T>, flows_a_class: u32, limits: Limits) -> Self {
         let count = classes.len();
@@ -60,13 +62,13 @@ impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> NaiveClasses<O, T> {
         }
     }
 
-    /// The class that holds the most bytes gives way to an arrival of another.
+    /// Drops packets from the class with the most bytes to make space for arrivals of others.
     #[must_use]
     pub fn dropping_from_longest(self) -> Self {
         Self { drops_from_longest: true, ..self }
     }
 
-    /// `flow` as class and number in it.
+    /// Splits `flow` into its class and the number within it.
     fn split(&self, flow: FlowId) -> (FlowId, FlowId) {
         (FlowId(flow.0 / self.flows_a_class), FlowId(flow.0 % self.flows_a_class))
     }
@@ -79,7 +81,7 @@ impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> NaiveClasses<O, T> {
         self.count() * self.flows_a_class
     }
 
-    /// What the flow scheduler may see: the packets of open classes.
+    /// Returns the packets visible to the flow scheduler, those of open classes.
     fn open(&self) -> Vec<VecDeque<QueuedPacket>> {
         let classes = self.held.iter().zip(&self.status);
         let seen = classes.map(|(held, &status)| match status {
@@ -93,7 +95,7 @@ impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> NaiveClasses<O, T> {
         self.scheduler.select(&self.open())
     }
 
-    /// The closed class that opens first and when, if it ever does.
+    /// Returns the closed class that opens first and its time, if any.
     fn first_to_open(&self) -> Option<(Nanos, FlowId)> {
         let closed = (0..).zip(&self.status).filter_map(|(at, &status)| match status {
             Status::Closed(until) if until < Nanos::MAX => Some((until, FlowId(at))),
@@ -130,7 +132,7 @@ impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> NaiveClasses<O, T> {
         Rejected { packet, reason }
     }
 
-    /// Does something to a class and books what it drops, for `reason` if one is given.
+    /// Runs `action` on a class and counts its drops, under `reason` if one is given.
     fn call<A>(
         &mut self,
         class: FlowId,
@@ -160,13 +162,13 @@ impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> NaiveClasses<O, T> {
         }
     }
 
-    /// The length of what an open class sends next; any, if it is open no more since time went
-    /// back.
+    /// Returns the length of the next packet of an open class; 1 if it is no longer open since the
+    /// clock stepped back.
     fn next_len(&self, class: FlowId) -> u32 {
         self.classes[class.index()].peek(self.now).map_or(1, |packet| packet.len)
     }
 
-    /// Tells the flow scheduler what has become of a class that lost packets, got one, or opened.
+    /// Informs the flow scheduler of a class that lost packets, received one, or opened.
     fn tell(&mut self, class: FlowId, status: Status, lost: usize) {
         let before = core::mem::replace(&mut self.status[class.index()], status);
         match (before, status) {
@@ -197,8 +199,8 @@ impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> NaiveClasses<O, T> {
         }
     }
 
-    /// The class that loses a packet when there is no room: the longest, or without ranks the one
-    /// that is next, or that opens first.
+    /// Selects the class to drop from: the longest, or without ranks the next one to be served or
+    /// to open.
     fn gives_way(&self) -> Option<FlowId> {
         let opens_first = || {
             let closed = (0..).zip(&self.status).filter_map(|(at, &status)| match status {
@@ -210,7 +212,7 @@ impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> NaiveClasses<O, T> {
         self.longest().or_else(|| self.select()).or_else(opens_first)
     }
 
-    /// Makes a class drop a packet of its choice.
+    /// Makes a class drop one packet, of its own choice.
     fn shed(&mut self, class: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
         let ((), lost) = self.call(class, Some(reason), drops, |scheduler, drops| {
             let limits = scheduler.limits();
@@ -274,7 +276,7 @@ impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> NaiveClasses<O, T> {
                 None => break,
                 Some(victim) if victim != class => self.shed(victim, DropReason::Overflow, drops),
                 Some(_) => {
-                    // Its own class is to do with what it has, and what is left of the node.
+                    // The class is limited by its own limits and by the free space of the node.
                     let own = self.classes[class.index()].limits();
                     let holds = self.classes[class.index()].backlog();
                     let within = Limits {
@@ -349,7 +351,7 @@ impl<O: NaiveFlowScheduler, T: ConfigurableScheduler> Scheduler for NaiveClasses
         self.total.delivered.add(packet.len);
         self.status[class.index()] = status;
         let next = (status == Status::Open).then(|| self.next_len(class));
-        // What the class sends first may have changed since the flow scheduler was told.
+        // The first packet of the class may have changed since the flow scheduler was informed.
         self.scheduler.lost(class, Some(packet.len));
         self.scheduler.served(class, packet.len, next);
         self.settle();

@@ -1,5 +1,5 @@
-//! Deficit round robin as two lists of flows (RFC 8290 §4.2), where a flow's turn really leaves a
-//! mark on the old list: while the mark is there behind a flow, that is the same turn.
+//! Reference model of deficit round robin with two lists of flows (RFC 8290 §4.2). A turn leaves an
+//! explicit marker on the old list; while other flows precede the marker, the turn has not ended.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,24 +9,23 @@ use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use super::quanta::NaiveQuanta;
 use crate::history::Setting;
 
-/// The largest quantum, in bytes.
+/// Largest quantum in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
 
 #[derive(Clone, Debug)]
 struct NaiveDrrFlow {
     quantum: u32,
-    /// What it has been sent beyond the turns it has had, in bytes.
+    /// Bytes sent beyond past turns.
     debt: i64,
-    /// What it has been sent in the turn under way, if one is. It is under way while the flow
-    /// holds nothing, too.
+    /// Bytes sent in the current turn, if any. A turn can continue while the flow is empty.
     sent: Option<i64>,
 }
 
 impl NaiveDrrFlow {
-    /// The turn is over, used up or not.
+    /// Ends the turn, used up or not.
     fn end_turn(&mut self, most_debt: i64) {
         let overdraft = self.debt + self.sent.take().unwrap_or(0) - i64::from(self.quantum);
-        // More only if the quantum was lowered in the turn.
+        // Exceeded only if the quantum was lowered during the turn.
         self.debt = overdraft.clamp(0, most_debt - 1);
     }
 
@@ -39,17 +38,17 @@ impl NaiveDrrFlow {
     }
 }
 
-/// A place on the old list.
+/// An element of the old list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Of(FlowId),
-    /// The mark of a turn. It is that of a flow on the new list since the turn came there, or of a
-    /// flow which emptied on the old list since then. Or it is the place of a flow that lost what
-    /// it had before its turn. While another flow stands before it, the flow has no other turn.
+    /// Marker of a flow's turn: of a flow on the new list, from the time the turn began; of a flow
+    /// that became empty on the old list; or the former position of a flow that lost its packets
+    /// before its turn. While other flows precede it, the flow gets no other turn.
     KeptFor(FlowId),
 }
 
-/// Deficit round robin, with or without a list of new flows that go first.
+/// Deficit round robin, with or without a list of new flows that are served first.
 #[derive(Clone, Debug)]
 pub struct NaiveDrr {
     max_len: u32,
@@ -58,16 +57,17 @@ pub struct NaiveDrr {
     flows: Vec<Option<NaiveDrrFlow>>,
     new: VecDeque<FlowId>,
     old: VecDeque<Place>,
-    /// Those that would be served in advance if they had a turn to wait for, and whether any is.
+    /// Flows that may be served in advance of a turn they wait for; the next field enables this.
     sparse: BTreeSet<FlowId>,
     serves_early: bool,
     early: VecDeque<FlowId>,
-    /// A flow owes less after a turn.
+    /// Upper limit (exclusive) of a flow's debt after a turn.
     most_debt: i64,
 }
 
 impl NaiveDrr {
-    /// No flow added yet, of `flows` at most; no packet is longer than `max_len` bytes.
+    /// Creates the model without flows, for at most `flows` flows and packets of at most `max_len`
+    /// bytes.
     #[must_use]
     pub fn new(flows: u32, max_len: u32, sparse_first: bool) -> Self {
         Self {
@@ -84,12 +84,12 @@ impl NaiveDrr {
         }
     }
 
-    /// Flows may be overdrawn in advance, too.
+    /// Allows flows to be overdrawn in advance as well.
     pub(super) const fn with_debts_in_advance(&mut self) {
         self.most_debt = 2 * self.max_len as i64;
     }
 
-    /// Flows are served in advance of their turns, or are not.
+    /// Enables or disables service in advance of turns.
     pub(super) fn serve_early(&mut self, on: bool) {
         self.serves_early = on;
         self.early.clear();
@@ -110,14 +110,14 @@ impl NaiveDrr {
         self.sparse.contains(&flow) && state.is_some_and(may)
     }
 
-    /// `flow`, which holds others, has something new that it may be served in advance.
+    /// Adds `flow`, which was already backlogged, to the early list if it may be served in advance.
     pub(super) fn come_early(&mut self, flow: FlowId) {
         if self.may_be_early(flow) && !self.early.contains(&flow) {
             self.early.push_back(flow);
         }
     }
 
-    /// `flow` is served early no more if it may not.
+    /// Removes `flow` from the early list if it may not be served in advance.
     pub(super) fn note_early(&mut self, flow: FlowId) {
         if !self.may_be_early(flow) {
             self.early.retain(|&other| other != flow);
@@ -141,8 +141,7 @@ impl NaiveDrr {
         !self.new.is_empty()
     }
 
-    /// The flow at the front of the old list, if that is next and the flow has spent its turn in
-    /// advance, comes last.
+    /// Moves the next flow to the end of the old list if it has spent its turn in advance.
     fn pass_over(&mut self) {
         let Some(flow) = self.oldest().filter(|_| self.serves_early && self.new.is_empty()) else {
             return;
@@ -163,7 +162,7 @@ impl NaiveDrr {
         })
     }
 
-    /// What was charged to `flow` in advance is forgiven but for a packet: nothing if its turn has
+    /// Caps the debt of `flow` from advance service at `most - 1`; does nothing if its turn has
     /// begun.
     pub(super) fn forgive(&mut self, flow: FlowId, most: i64) {
         let state = self.flow_mut(flow);
@@ -172,7 +171,7 @@ impl NaiveDrr {
         }
     }
 
-    /// Packets cost what `quanta` say.
+    /// Sets the cost of packets.
     pub(super) fn with_quanta(self, quanta: &NaiveQuanta) -> Self {
         Self { quanta: quanta.clone(), ..self }
     }
@@ -182,7 +181,7 @@ impl NaiveDrr {
         self.old.retain(|&place| place != Place::Of(flow));
     }
 
-    /// `flow` holds nothing any more, in a turn that has begun.
+    /// Handles a flow that became empty during its turn.
     fn finish(&mut self, flow: FlowId) {
         if !self.new.contains(&flow) {
             self.mark(flow);
@@ -195,7 +194,7 @@ impl NaiveDrr {
         }
     }
 
-    /// `flow`, which holds nothing any more, has a turn that has not begun.
+    /// Handles a flow that became empty before its turn began.
     fn give_up_turn(&mut self, flow: FlowId) {
         if self.new.contains(&flow) {
             self.old.retain(|&place| place != Place::KeptFor(flow));
@@ -208,21 +207,21 @@ impl NaiveDrr {
         }
     }
 
-    /// A mark for `flow` at the end of the old list, and nowhere else.
+    /// Puts the marker of `flow` at the end of the old list, and removes it elsewhere.
     fn mark(&mut self, flow: FlowId) {
         self.old.retain(|&place| place != Place::KeptFor(flow));
         self.old.push_back(Place::KeptFor(flow));
     }
 
-    /// Whether no other flow stands before the mark of `flow`.
+    /// Returns true if no flow precedes the marker of `flow`.
     fn has_gone_round(&self, flow: FlowId) -> bool {
         let kept = self.old.iter().position(|&place| place == Place::KeptFor(flow));
         let before = self.old.iter().take(kept.unwrap_or(0));
         before.filter(|place| matches!(place, Place::Of(_))).count() == 0
     }
 
-    /// What `flow` is sent elsewhere counts for its turn, under way or next, while it holds
-    /// packets; a byte is left of the turn.
+    /// Charges service of `flow` in another tin to its current or next turn, if it is listed;
+    /// leaves at least one byte of the turn.
     pub(super) fn charge_elsewhere(&mut self, flow: FlowId, len: u32) {
         if !self.new.contains(&flow) && !self.old.contains(&Place::Of(flow)) {
             return;
@@ -330,7 +329,8 @@ impl NaiveFlowScheduler for NaiveDrr {
         }
     }
 
-    /// The rest of a turn that has begun is kept. One that has not is as if it had never been due.
+    /// The rest of a turn that has begun is kept. A turn that has not begun is treated as if it had
+    /// never been due.
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
         if head.is_none() {
             match self.flow_mut(flow).sent {

@@ -1,4 +1,4 @@
-//! Two deques and a controller in 128 bits.
+//! Reference model of `DualPI2`: two deques and a controller in 128 bits.
 
 use std::collections::VecDeque;
 
@@ -11,23 +11,23 @@ use super::flow_scheduler::QueuedPacket;
 use super::queues::{backlog_of, clamped, raise};
 use crate::history::{Setting, nothing_to_set};
 
-/// Certainty, and one more than the largest fraction.
+/// Probability 1, represented by the largest fraction; `WHOLE` is one more.
 const ONE: i128 = (1 << 64) - 1;
 const WHOLE: i128 = 1 << 64;
-/// `2^72 / 10^12`, rounded: a millihertz for a nanosecond, in units of 2^-72.
+/// `2^72 / 10^12`, rounded: one millihertz times one nanosecond, in units of 2^-72.
 const MILLIHERTZ: i128 = 4_722_366_483;
-/// Updates that one call makes up for.
+/// Maximum number of missed updates that one call catches up.
 const MAX_UPDATES: u32 = 8;
 const MAX_DROPS: u32 = 32;
 
-/// A packet and its arrival, in ticks of 1,024 ns.
+/// A packet and its arrival in ticks of 1,024 ns.
 type Waiting = (QueuedPacket, u32);
 
 const fn ticks(now: Nanos) -> u32 {
     (now.0 >> 10) as u32
 }
 
-/// In whole ticks, in ns; nothing after 9 minutes, or if the clock stepped back.
+/// Returns the sojourn time in ns, in whole ticks; 0 after 9 minutes or if the clock stepped back.
 const fn sojourn(arrival: u32, now: Nanos) -> i128 {
     let ticks = ticks(now).wrapping_sub(arrival);
     if ticks < 1 << 29 { (ticks as i128) << 10 } else { 0 }
@@ -37,7 +37,7 @@ fn limited(delay: i128) -> i128 {
     delay.min(u32::MAX.into())
 }
 
-/// `DualPI2`, from RFC 9332, appendix A.
+/// `DualPI2`, written from RFC 9332, appendix A.
 #[derive(Clone, Debug)]
 pub struct NaiveDualPi2 {
     params: DualPi2Params,
@@ -47,11 +47,12 @@ pub struct NaiveDualPi2 {
     /// Scalable and classic.
     queues: [VecDeque<Waiting>; 2],
     credit: i128,
-    /// The controller: p', the delay in the last update, and its instant.
+    /// Controller: p', the delay at the last update, and the time of that update.
     p: i128,
     before: i128,
     updated: u64,
-    /// Sums: scalable packets to be marked, scalable packets to be dropped, classic packets.
+    /// Accumulated probabilities: marks of scalable packets, drops of scalable packets, signals to
+    /// classic packets.
     sums: [i128; 3],
 }
 
@@ -59,7 +60,7 @@ const SCALABLE: usize = 0;
 const CLASSIC: usize = 1;
 
 impl NaiveDualPi2 {
-    /// Room for `descriptors` packets.
+    /// Creates an empty model for `descriptors` packets.
     #[must_use]
     pub fn new(params: DualPi2Params, descriptors: u32, limits: Limits) -> Self {
         let mut twin = Self {
@@ -78,7 +79,7 @@ impl NaiveDualPi2 {
         twin
     }
 
-    /// The weights of the two queues.
+    /// Returns the weights of the two queues.
     fn weights(&self) -> [i128; 2] {
         let classic = i128::from(self.params.classic_percent);
         [100 - classic, classic]
@@ -110,7 +111,7 @@ impl NaiveDualPi2 {
         }
     }
 
-    /// An update with this delay.
+    /// Performs one update with this delay.
     fn update(&mut self, delay: i128) {
         let pi2 = self.params.pi2;
         let (alpha, beta) = (i128::from(pi2.alpha_millihertz), i128::from(pi2.beta_millihertz));
@@ -119,7 +120,7 @@ impl NaiveDualPi2 {
         self.before = delay;
     }
 
-    /// Does the updates that were due.
+    /// Performs the updates that are due.
     fn until(&mut self, now: Nanos) {
         let is_empty = self.everything().next().is_none();
         let period = self.params.pi2.period.0;
@@ -166,11 +167,11 @@ impl NaiveDualPi2 {
         }
     }
 
-    /// Whether the head of the queue is marked, or to be dropped.
+    /// Decides whether to mark or drop the head of the queue; returns (mark, drop).
     fn judge(&mut self, kind: usize, now: Nanos) -> (bool, bool) {
         let (held, arrival) = *self.queues[kind].front().expect("not empty");
         let coupled = (self.p * i128::from(self.params.pi2.coupling)).min(ONE);
-        // Below 2^64 each, so that their product does not fit.
+        // Each factor is below 2^64, so the product does not fit into `i128`.
         let square = (((self.p as u128) * (self.p as u128)) >> 64) as i128;
         let square = if self.p == ONE { ONE } else { square };
         let is_overload = coupled == ONE;

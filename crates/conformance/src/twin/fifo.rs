@@ -1,4 +1,4 @@
-//! One deque for all.
+//! Reference model of a FIFO: one deque.
 
 use std::collections::VecDeque;
 
@@ -22,8 +22,8 @@ pub struct NaiveFifo {
 }
 
 impl NaiveFifo {
-    /// Room for `descriptors` packets; the packet that gives way when the limits are reached is at
-    /// `end`.
+    /// Creates an empty FIFO for `descriptors` packets that drops at `end` when the limits are
+    /// reached.
     #[must_use]
     pub fn new(end: DropFrom, descriptors: u32, limits: Limits) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl NaiveFifo {
         true
     }
 
-    /// How many of the oldest have to go for `arrival`; `None` if that is not to be had.
+    /// Returns the number of oldest packets to drop for `arrival`; `None` if it has to be rejected.
     fn price(&self, arrival: QueuedPacket) -> Option<usize> {
         let most = match self.end {
             DropFrom::Tail => 0,

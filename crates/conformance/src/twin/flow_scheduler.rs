@@ -1,4 +1,4 @@
-//! Which flow is next, by looking at everything.
+//! Interface of the reference flow schedulers, which may scan all queues.
 
 use std::collections::VecDeque;
 
@@ -6,36 +6,36 @@ use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Limits, Nanos, Packet
 
 use crate::history::Setting;
 
-/// A queued packet and the flow it was offered to.
+/// A queued packet and the flow it was enqueued for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedPacket {
-    /// The flow.
+    /// Flow of the packet.
     pub flow: FlowId,
     /// The packet.
     pub packet: Packet,
 }
 
-/// All queues, by the number the flow scheduler knows them by.
+/// All queues, indexed by flow.
 pub type QueuesView<'a> = &'a [VecDeque<QueuedPacket>];
 
-/// The bytes of one queue, counted.
+/// Returns the bytes in the queue of `flow`.
 #[must_use]
 pub fn queued_bytes(queues: QueuesView<'_>, flow: FlowId) -> u64 {
     queues[flow.index()].iter().map(|held| u64::from(held.packet.len)).sum()
 }
 
-/// A flow scheduler. It is told what happens as
-/// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to
-/// decide.
+/// A reference flow scheduler. It receives the events of a
+/// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) and may also inspect the queues.
 pub trait NaiveFlowScheduler: Clone {
-    /// Tells the scheduler the time. Called first in every enqueue and dequeue; must not change
-    /// what `select` returns.
+    /// Passes the time. Called first in every enqueue and dequeue; must not change the result of
+    /// `select`.
     fn advance(&mut self, _now: Nanos) {}
 
-    /// Adds or changes `flow`; `head_len` is its first packet's length if it is backlogged.
+    /// Adds or changes `flow`; `head_len` is the length of its first packet if it is backlogged.
     ///
     /// # Errors
-    /// The kind of error that the discipline must give; the numbers in it are the discipline's.
+    /// Returns the kind of error that the discipline must return; the numbers in it are those of
+    /// the discipline.
     fn configure(
         &mut self,
         flow: FlowId,
@@ -43,69 +43,70 @@ pub trait NaiveFlowScheduler: Clone {
         head_len: Option<u32>,
     ) -> Result<(), ConfigError>;
 
-    /// Forgets `flow`, which is idle.
+    /// Removes `flow`, which is idle.
     fn remove(&mut self, flow: FlowId);
 
-    /// What governs `flow`, as the discipline reads it back; `None` if it was not added.
+    /// Returns the configuration of `flow` in effect; `None` if it was not added.
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]>;
 
-    /// The longest packet `flow` accepts; `None` if it was not added.
+    /// Returns the longest packet that `flow` accepts; `None` if it was not added.
     fn max_len(&self, flow: FlowId) -> Option<u32>;
 
-    /// The longest packet of flows that were not added.
+    /// Returns the longest packet of flows that were not added.
     fn common_max_len(&self) -> u32 {
         0
     }
 
-    /// `flow` was idle and holds a packet.
+    /// Handles a packet that arrived at `flow`, which was idle.
     fn backlogged(&mut self, flow: FlowId, head_len: u32);
 
-    /// `flow`, selected, has sent `len` bytes.
+    /// Handles the service of `len` bytes to the selected `flow`.
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>);
 
-    /// `flow` has lost a packet at either end.
+    /// Handles the loss of a packet at either end of `flow`.
     fn lost(&mut self, flow: FlowId, head: Option<u32>);
 
-    /// The queues are now as they are, for a packet that came or left; what it was told is told.
+    /// Passes the queues after a packet was added or removed and the corresponding event was
+    /// reported.
     fn settle(&mut self, _queues: QueuesView<'_>) {}
 
-    /// The queues keep `limits` from now on, before packets give way to them.
+    /// Passes new limits, before packets are dropped to meet them.
     fn limits_changed(&mut self, _limits: Limits, _queues: QueuesView<'_>) {}
 
-    /// The flow to serve next.
+    /// Selects the flow to serve next.
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId>;
 
-    /// If none is selected although flows are backlogged: the first that may be served.
+    /// Returns the first flow that becomes eligible, if flows are backlogged but none is selected.
     fn waiting(&self, _queues: QueuesView<'_>) -> Option<FlowId> {
         None
     }
 
-    /// When that may be served.
+    /// Returns the time at which [`waiting`](Self::waiting) becomes eligible.
     fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
         None
     }
 
-    /// If none is selected: lets the first that may be served be selected.
+    /// Makes the flow of [`waiting`](Self::waiting) eligible.
     fn open(&mut self) {}
 
-    /// Which flow gives way for an arrival.
+    /// Selects the flow and the end of its queue to drop from for an arrival.
     fn victim(&self, _queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
         None
     }
 
-    /// Whether the flow that gives way for an arrival loses all it holds.
+    /// Returns true if the victim of an arrival loses its whole queue.
     fn gives_up(&self, _flow: FlowId) -> bool {
         false
     }
 }
 
-/// The error that every discipline gives for a number no flow can have.
+/// Returns the common error for a flow number out of range.
 #[must_use]
 pub(super) fn unknown(flow: FlowId, flows: usize) -> ConfigError {
     ConfigError::UnknownFlow { flow, flows: u32::try_from(flows).unwrap_or(u32::MAX) }
 }
 
-/// An error for a value outside its range, if it is.
+/// Checks that a value is in its range.
 ///
 /// # Errors
 /// [`ConfigError::OutOfRange`] if it is not.

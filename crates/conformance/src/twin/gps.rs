@@ -1,9 +1,9 @@
-//! Generalised processor sharing: the ideal that packet schedulers approximate, in exact
+//! Generalised processor sharing, the ideal that packet schedulers approximate, in exact
 //! arithmetic.
 //!
-//! A link that serves all backlogged flows at once, each at the rate `w/Σw` over those that are
-//! backlogged (Demers, Keshav and Shenker 1989; Parekh and Gallager 1993). Virtual time is the
-//! service of a backlogged flow per weight; it runs at `1/Σw`. Time is in bytes of the link.
+//! A link that serves all backlogged flows at once, each at rate `w/Σw` over the backlogged flows
+//! (Demers, Keshav and Shenker 1989; Parekh and Gallager 1993). Virtual time is the service of a
+//! backlogged flow per unit of weight; it advances at `1/Σw`. Time is in bytes of the link.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ pub use num_rational::BigRational;
 #[derive(Clone, Debug)]
 struct GpsFlow {
     weight: BigRational,
-    /// Of each packet: its number and its virtual finish.
+    /// Number and virtual finish of each packet.
     queue: VecDeque<(usize, BigRational)>,
     served: BigRational,
 }
@@ -24,7 +24,7 @@ pub struct Gps {
     virtual_time: BigRational,
     flows: Vec<GpsFlow>,
     arrived: usize,
-    /// By number.
+    /// Departure time by packet number.
     departures: Vec<Option<BigRational>>,
 }
 
@@ -33,7 +33,7 @@ fn whole(number: u64) -> BigRational {
 }
 
 impl Gps {
-    /// An idle server at time 0 of flows with these weights.
+    /// Creates an idle server at time 0 for flows with these weights.
     ///
     /// # Panics
     /// If a weight is 0.
@@ -54,8 +54,8 @@ impl Gps {
         }
     }
 
-    /// A packet of `len` bytes of flow number `flow` comes; returns the number of the packet, from
-    /// 0.
+    /// Adds a packet of `len` bytes to flow number `flow`; returns the number of the packet,
+    /// counted from 0.
     pub fn arrive(&mut self, flow: usize, len: u32) -> usize {
         let flow = &mut self.flows[flow];
         let last = flow.queue.back().map_or(&self.virtual_time, |packet| &packet.1);
@@ -85,7 +85,7 @@ impl Gps {
         }
     }
 
-    /// Serves until nothing is left.
+    /// Serves until all queues are empty.
     pub fn drain(&mut self) {
         while let Some((finish, at)) = self.next_departure() {
             self.serve(finish);
@@ -93,37 +93,37 @@ impl Gps {
         }
     }
 
-    /// When the packet with this number has left; `None` if it has not.
+    /// Returns the departure time of a packet; `None` if it has not left.
     #[must_use]
     pub fn departure(&self, packet: usize) -> Option<&BigRational> {
         self.departures.get(packet)?.as_ref()
     }
 
-    /// The bytes of `flow` served so far.
+    /// Returns the bytes of `flow` served so far.
     #[must_use]
     pub fn served(&self, flow: usize) -> &BigRational {
         &self.flows[flow].served
     }
 
-    /// The time served to, in bytes of the link.
+    /// Returns the current time in bytes of the link.
     #[must_use]
     pub const fn now(&self) -> &BigRational {
         &self.now
     }
 
-    /// Whether `flow` has something left to be served.
+    /// Returns true if `flow` is backlogged.
     #[must_use]
     pub fn is_backlogged(&self, flow: usize) -> bool {
         !self.flows[flow].queue.is_empty()
     }
 
-    /// Of the backlogged flows.
+    /// Returns the sum of the weights of the backlogged flows.
     fn weight(&self) -> BigRational {
         let backlogged = self.flows.iter().filter(|flow| !flow.queue.is_empty());
         backlogged.map(|flow| &flow.weight).sum()
     }
 
-    /// The virtual finish and the time of the next departure, if nothing comes before.
+    /// Returns virtual finish and time of the next departure, assuming no arrival before it.
     fn next_departure(&self) -> Option<(BigRational, BigRational)> {
         let heads = self.flows.iter().filter_map(|flow| flow.queue.front());
         let finish = heads.map(|head| &head.1).min()?;
@@ -131,7 +131,7 @@ impl Gps {
         Some((finish.clone(), at))
     }
 
-    /// Serves until virtual time `until`, which no head finishes before.
+    /// Serves until virtual time `until`; no head finishes before it.
     fn serve(&mut self, until: BigRational) {
         let at = &self.now + (&until - &self.virtual_time) * self.weight();
         for flow in &mut self.flows {
@@ -145,7 +145,7 @@ impl Gps {
         }
         self.virtual_time = until;
         if self.flows.iter().all(|flow| flow.queue.is_empty()) {
-            // Nothing that is to come depends on what was; denominators begin anew.
+            // The future is independent of the past here; restarting at 0 keeps denominators small.
             self.virtual_time = whole(0);
         }
     }

@@ -1,4 +1,4 @@
-//! Turns above flows: what says which turn is next, and a deficit round robin of each turn's own.
+//! Two levels of turns: a scheduler of hosts, and a deficit round robin over the flows of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,28 +10,28 @@ use super::host_rates::NaiveHostRates;
 use super::quanta::NaiveQuanta;
 use crate::history::Setting;
 
-/// What one host holds.
+/// Flows of one host.
 #[derive(Clone, Debug)]
 struct House {
-    /// Its flows, by number; it knows no others.
+    /// Scheduler of the host's flows; unaware of others.
     ring: NaiveDrr,
     backlogged: BTreeSet<FlowId>,
 }
 
-/// One [`NaiveDrr`] per turn. A turn is a host here.
+/// One [`NaiveDrr`] per turn. A turn is called a host here.
 #[derive(Clone, Debug)]
 pub(super) struct NaiveHostDrr {
     scheduler: NaiveHostRates,
     houses: BTreeMap<u32, House>,
-    /// The host of each flow that is not of host 0.
+    /// Host of each flow that does not belong to host 0.
     moved: BTreeMap<FlowId, u32>,
-    /// What the flows that were added were given.
+    /// Settings of the added flows.
     settings: BTreeMap<FlowId, Setting>,
 }
 
 impl NaiveHostDrr {
-    /// No flow added yet, of `flows` at most, in `hosts` hosts under `scheduler`; no packet is
-    /// longer than `max_len` bytes. Packets cost what `quanta` say.
+    /// Creates the model without flows, for at most `flows` flows in `hosts` hosts under
+    /// `scheduler`, packets of at most `max_len` bytes and the costs of `quanta`.
     pub(super) fn new(
         scheduler: NaiveHostRates,
         hosts: u32,
@@ -49,17 +49,17 @@ impl NaiveHostDrr {
         }
     }
 
-    /// The flow scheduler of hosts.
+    /// Returns the flow scheduler of hosts.
     pub(super) const fn scheduler(&self) -> &NaiveHostRates {
         &self.scheduler
     }
 
-    /// The flow scheduler of hosts, for what is its own.
+    /// Returns the flow scheduler of hosts, for its own operations.
     pub(super) const fn scheduler_mut(&mut self) -> &mut NaiveHostRates {
         &mut self.scheduler
     }
 
-    /// `flow`, which holds nothing, is as if it had just been added.
+    /// Resets `flow`, which is empty, to the state of a newly added flow.
     pub(super) fn renew(&mut self, flow: FlowId) {
         self.house_mut(flow).ring.remove(flow);
         if let Some(&setting) = self.settings.get(&flow) {
@@ -80,7 +80,7 @@ impl NaiveHostDrr {
         self.houses.get_mut(&host).expect("a flow is only assigned to a host that exists")
     }
 
-    /// `flow`, which holds nothing, is of `host` from now on.
+    /// Assigns `flow`, which is empty, to `host`.
     pub(super) fn assign(&mut self, flow: FlowId, host: u32) {
         assert!(!self.house(flow).backlogged.contains(&flow), "{flow:?} holds packets");
         if self.host_of(flow) == host {
@@ -91,14 +91,14 @@ impl NaiveHostDrr {
         self.renew(flow);
     }
 
-    /// Passes on to the scheduler of hosts whether a sparse flow of `host` holds packets.
+    /// Informs the scheduler of hosts whether a sparse flow of `host` is backlogged.
     fn tell_sparse(&mut self, host: FlowId) {
         let is_sparse = self.houses[&host.0].ring.has_new();
         self.scheduler.tins_mut().set_sparse(host, is_sparse);
     }
 
     pub(super) fn configure_host(&mut self, host: u32, setting: Setting) {
-        // Of any length: no scheduler of turns looks ahead.
+        // Any length will do: no scheduler of turns looks ahead.
         let head_len = (!self.houses[&host].backlogged.is_empty()).then_some(1);
         self.scheduler.configure(FlowId(host), setting, head_len).expect("in range");
     }
@@ -120,7 +120,7 @@ impl NaiveFlowScheduler for NaiveHostDrr {
         Ok(())
     }
 
-    /// What is forgotten was never assigned.
+    /// A removed flow has no assignment.
     fn remove(&mut self, flow: FlowId) {
         self.house_mut(flow).ring.remove(flow);
         self.settings.remove(&flow);

@@ -1,5 +1,5 @@
-//! Rates and ceilings of hosts over all their turns: every bucket filled at every look at the
-//! clock, every host looked at.
+//! Reference model of committed rates and ceilings of hosts over all their turns: at each
+//! timestamp, every bucket is filled and every host is checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::tins::NaiveTins;
 use super::token_bucket::{Bucket, Forward, wire_len};
 use crate::history::Setting;
 
-/// How many hosts return in a call, at most.
+/// Maximum number of hosts that return in one call.
 const RETURNS: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ struct Host {
     committed: Option<(TokenBucket, Bucket)>,
     ceiling: Option<(TokenBucket, Bucket)>,
     place: Place,
-    /// The tin of the turn that was served last.
+    /// Tin of the last turn served.
     last: u32,
 }
 
@@ -38,26 +38,26 @@ impl Host {
     }
 }
 
-/// Turns by their tins while their hosts conform, those in excess behind them, and those that wait.
-/// A host has as many turns as `each` says.
+/// Lists of turns by tin: turns of conforming hosts, turns in excess, which are served after them,
+/// and waiting ones. Each host has `each` turns.
 #[derive(Clone, Debug)]
 pub(super) struct NaiveHostRates {
     conforming: NaiveTins,
     excess: NaiveTins,
     hosts: BTreeMap<u32, Host>,
-    /// The turns that hold packets, and those of them that are listed.
+    /// Turns that hold packets; the next field has those of them that are listed.
     held: BTreeSet<FlowId>,
     listed: BTreeSet<FlowId>,
     each: u32,
     max_len: u32,
     link: Overhead,
-    /// What the clock said last, and the time as of the last call that it mattered to.
+    /// Latest timestamp; `clock` has the time of the last call that needed it.
     told: Nanos,
     clock: Forward,
 }
 
 impl NaiveHostRates {
-    /// Without rates, over `turns`, none of them backlogged.
+    /// Creates the model without rates over `turns`, none of which is backlogged.
     pub(super) fn new(turns: NaiveTins, each: u32, max_len: u32) -> Self {
         Self {
             conforming: turns.clone().with_debts_in_advance(),
@@ -73,7 +73,7 @@ impl NaiveHostRates {
         }
     }
 
-    /// The turns of hosts that conform, for what is its own.
+    /// Returns the turns of conforming hosts, for their own operations.
     pub(super) const fn tins_mut(&mut self) -> &mut NaiveTins {
         &mut self.conforming
     }
@@ -82,7 +82,7 @@ impl NaiveHostRates {
         &self.conforming
     }
 
-    /// `turn`, which holds nothing, owes nothing and is worth `setting`.
+    /// Resets the debt of `turn`, which is empty, and configures it with `setting`.
     pub(super) fn renew(&mut self, turn: FlowId, setting: Setting) {
         for turns in [&mut self.conforming, &mut self.excess] {
             turns.remove(turn);
@@ -104,19 +104,19 @@ impl NaiveHostRates {
         }
     }
 
-    /// Whether a bucket of `host` is not full.
+    /// Returns true if a bucket of `host` is not full.
     pub(super) fn is_short(&self, host: u32) -> bool {
         let Some(Host { committed, ceiling, .. }) = self.hosts.get(&host) else { return false };
         committed.is_some_and(|(_, bucket)| bucket.wait(0) > 0)
             || ceiling.is_some_and(|(_, bucket)| bucket.wait(0) > 0)
     }
 
-    /// No host has a rate.
+    /// Removes the rates of all hosts.
     pub(super) fn forget_all(&mut self) {
         self.hosts.clear();
     }
 
-    /// Another host has this entry.
+    /// Removes the rates of an entry that is reused for another host.
     pub(super) fn forget(&mut self, host: u32) {
         self.hosts.remove(&host);
     }
@@ -154,7 +154,7 @@ impl NaiveHostRates {
         self.hosts.get(&host).map_or(Place::Conforming, |host| host.place)
     }
 
-    /// The time until `host` is due to leave `place`; not above zero if it is.
+    /// Returns the time until `host` leaves `place`; not positive if it should leave now.
     fn wait(&self, host: u32, place: Place) -> i128 {
         let Some(Host { committed, ceiling, .. }) = self.hosts.get(&host) else { return 0 };
         match place {
@@ -168,7 +168,7 @@ impl NaiveHostRates {
         }
     }
 
-    /// Where a host belongs that waits no longer.
+    /// Returns the place of a host that is no longer waiting.
     fn below(&self, host: u32) -> Place {
         if self.wait(host, Place::Excess) > 0 { Place::Excess } else { Place::Conforming }
     }
@@ -205,13 +205,13 @@ impl NaiveHostRates {
         self.turns_of(host).into_iter().for_each(|turn| self.list(turn));
     }
 
-    /// All turns of hosts that do not wait are listed.
+    /// Lists all turns of hosts that are not waiting.
     fn finish_return(&mut self) {
         let held: Vec<FlowId> = self.held.iter().copied().collect();
         held.into_iter().for_each(|turn| self.list(turn));
     }
 
-    /// The host that is due first, and the time until then.
+    /// Returns the host that is due first, with the time until then.
     fn first(&self) -> Option<(i128, u32)> {
         let held: BTreeSet<u32> = self.held.iter().map(|turn| self.host_of(*turn)).collect();
         let due = held.into_iter().filter(|host| self.place(*host) != Place::Conforming);
@@ -226,7 +226,7 @@ impl NaiveHostRates {
         }
     }
 
-    /// The turn behind the one that was served last.
+    /// Returns the turn after the last one served.
     fn first_waiting(&self) -> Option<FlowId> {
         let (_, host) = self.first().filter(|_| self.listed.is_empty())?;
         let turns = self.turns_of(host);
@@ -280,7 +280,7 @@ impl NaiveHostRates {
         }
     }
 
-    /// The host has this rate and this ceiling from now on.
+    /// Sets rate and ceiling of a host.
     pub(super) fn set(
         &mut self,
         host: u32,
@@ -296,7 +296,7 @@ impl NaiveHostRates {
         }
     }
 
-    /// How many hosts that hold packets are in excess, and how many wait.
+    /// Returns the number of backlogged hosts in excess of their rates, and of those waiting.
     pub(super) fn places(&self) -> [u64; 2] {
         let held: BTreeSet<u32> = self.held.iter().map(|turn| self.host_of(*turn)).collect();
         [Place::Excess, Place::Waiting]
@@ -387,7 +387,7 @@ impl NaiveFlowScheduler for NaiveHostRates {
         let before = self.place(host);
         self.takes(turn, len);
         let after = match (before, self.belongs(host)) {
-            // One in excess that conforms again returns as all do that are due.
+            // A host in excess that conforms again returns with the other hosts that are due.
             (Place::Excess, Place::Conforming) => Place::Excess,
             (_, place) => place,
         };

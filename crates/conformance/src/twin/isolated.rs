@@ -1,5 +1,5 @@
-//! The isolated queue as maps: which flow has which queue, which host which entry, and behind
-//! them the naive flow schedulers. A turn is a host of theirs.
+//! Reference model of the isolated queue: maps from flows to queues and from hosts to entries, on
+//! top of the naive flow schedulers. These call a turn a host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,48 +21,48 @@ use super::queues::NaiveQueues;
 use super::tins::NaiveTins;
 use crate::history::Setting;
 
-/// How many there are of what, and what they are given.
+/// Sizes and parameters of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Queues of the table of flows.
+    /// Queues in the flow table.
     pub queues: u32,
-    /// Entries for hosts; as many spare queues.
+    /// Host entries, and also the number of spare queues.
     pub hosts: u32,
-    /// The ways of a set.
+    /// Ways in a set.
     pub ways: u32,
-    /// Handles.
+    /// Number of handles.
     pub packets: u32,
     /// Rounds of the calendar.
     pub rounds: u32,
-    /// The longest packet in bytes.
+    /// Longest packet in bytes.
     pub max_len: u32,
     /// Quantum of a queue in bytes, a multiple of 500.
     pub quantum: u32,
     /// Quantum of a host in bytes, a multiple of 500.
     pub host_quantum: u32,
-    /// Whether there is room for rates of hosts.
+    /// True if there are tables for host rates.
     pub rates: bool,
-    /// The side that decides what goes by one side in [`Isolation::TripleIsolate`].
+    /// The side used for decisions based on one side in [`Isolation::TripleIsolate`].
     pub local_side: Side,
 }
 
-/// Returns a quantum as the setting of a flow of the reference models.
+/// Converts a quantum to the setting of a flow in the reference models.
 const fn setting(quantum: u32) -> Setting {
     Setting { weight: quantum / 500, max_len: 1 }
 }
 
-/// Whether hosts count.
+/// Returns true if the isolation mode has a level of hosts.
 const fn counts_hosts(isolation: Isolation) -> bool {
     matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate)
 }
 
-/// The turn of host `h` in tin `t` is `8h + t` here.
+/// Maximum number of tins; the turn of host `h` in tin `t` is `8h + t`.
 const TINS: u32 = 8;
-/// The largest quantum, in bytes.
+/// Largest quantum in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
 
-/// The turns and the flows of each, or the rounds of `triple-isolate`, in which a turn is a host
-/// too. The host that loses a packet to an overflow is that of all its turns.
+/// The turns with their flows, or the rounds of `triple-isolate`, where a turn is also a host. For
+/// drops on overflow, a host includes all its turns.
 #[derive(Clone, Debug)]
 struct NaiveTurns {
     levels: NaiveHostDrr,
@@ -77,7 +77,7 @@ impl NaiveTurns {
     }
 }
 
-/// What `$call` says of the one that serves.
+/// Evaluates `$call` on the scheduler in use.
 macro_rules! serving {
     ($of:ident, $one:ident => $call:expr) => {
         match &mut *$of {
@@ -160,35 +160,35 @@ impl NaiveFlowScheduler for NaiveTurns {
     }
 }
 
-/// A reference model of [`Isolated`](freeboard::Isolated), without an AQM.
+/// A reference model of [`Isolated`](freeboard::Isolated) without an AQM.
 ///
-/// The twin asks the tables which way of its set a label has (`flowhash`). Which flow holds a
-/// queue, which host an entry, and for how long, it counts anew each time.
+/// It uses the library's tables (`flowhash`) to find the way of a label in its set, but determines
+/// from scratch each time which flow owns a queue, which host owns an entry, and for how long.
 #[derive(Debug)]
 pub struct NaiveIsolated {
     sizes: Sizes,
     queues: NaiveQueues<NaiveLongestHostDrop<NaiveTurns>>,
     flows: FlowTable<Vec<TagLine>>,
     hosts: FlowTable<Vec<TagLine>>,
-    /// Those of the side that is not the local one.
+    /// Table of the hosts on the side that is not local.
     far_hosts: FlowTable<Vec<TagLine>>,
-    /// The queues that hold packets, each with its turn.
+    /// Queues that hold packets, with their turns.
     held: BTreeMap<u32, u32>,
-    /// The hosts of those in `far_hosts`, in rounds.
+    /// Hosts in `far_hosts` of the queues that hold packets, in rounds.
     far: BTreeMap<u32, u32>,
-    /// The number of tins, and the most that there is room for.
+    /// Number of tins, and its maximum.
     tins: [u32; 2],
     across: bool,
     costs: NaiveQuanta,
-    /// The quantum of each turn where a host has a share in each tin, in bytes.
+    /// Quantum of each turn in bytes, if hosts have a separate share in each tin.
     quanta: Vec<u32>,
 }
 
 impl NaiveIsolated {
-    /// An empty queue with one tin, and room for `tins`.
+    /// Creates an empty queue with one tin and tables for `tins`.
     ///
     /// # Panics
-    /// If the sizes are none that the queue accepts.
+    /// If the queue does not support the sizes.
     #[must_use]
     pub fn new(sizes: Sizes, tins: u32, isolation: Isolation, limits: Limits) -> Self {
         let Sizes { queues, hosts, ways, packets, max_len, .. } = sizes;
@@ -243,7 +243,7 @@ impl NaiveIsolated {
         self.queues.scheduler().scheduler().is_in_rounds()
     }
 
-    /// The label of the host of the side that counts, or that is local, and of the other.
+    /// Returns the label of the host on the side that counts or is local, and of the other host.
     fn host_labels(&self, labels: &impl Labelled) -> [u32; 2] {
         let of = [labels.source(), labels.destination()];
         let side = match self.isolation() {
@@ -253,10 +253,10 @@ impl NaiveIsolated {
         [of[side], of[1 - side]]
     }
 
-    /// As [`Isolated::enqueue_labelled`](freeboard::Isolated::enqueue_labelled).
+    /// Corresponds to [`Isolated::enqueue_labelled`](freeboard::Isolated::enqueue_labelled).
     ///
     /// # Errors
-    /// The same.
+    /// Those of [`Isolated::enqueue_labelled`](freeboard::Isolated::enqueue_labelled).
     pub fn enqueue_labelled(
         &mut self,
         now: Nanos,
@@ -275,8 +275,8 @@ impl NaiveIsolated {
         self.queues.flow_backlog(FlowId(queue)).packets > 0
     }
 
-    /// The queue of a packet with these labels, which is of the turn of its host from now on if it
-    /// holds nothing.
+    /// Returns the queue for a packet with these labels; if the queue is empty, it is assigned to
+    /// the turn of the packet's host.
     fn claim(&mut self, labels: &impl Labelled) -> Lookup {
         let tin = Some(u32::from(labels.tin())).filter(|&tin| tin < self.tins[0]).unwrap_or(0);
         let label = match self.isolation() {
@@ -320,8 +320,8 @@ impl NaiveIsolated {
         Lookup { queue, outcome }
     }
 
-    /// The entry of the host. An idle host keeps its entry while a bucket of it is not full, as
-    /// long as others have an entry to share.
+    /// Returns the entry of the host. An idle host keeps its entry while one of its buckets is not
+    /// full, as long as the set has an entry that another host can share.
     fn claim_host(&mut self, labels: &impl Labelled) -> u32 {
         let [label, _] = self.host_labels(labels);
         if !self.sizes.rates || self.is_in_rounds() {
@@ -377,7 +377,7 @@ impl NaiveIsolated {
         levels.configure_host(turn, setting(quantum * turns));
     }
 
-    /// A flow or host that holds nothing has no queue and no entry.
+    /// Releases the queues of empty flows and the entries of idle hosts.
     fn let_go(&mut self) {
         let queues = self.queues.scheduler_and_queues().1;
         self.held.retain(|&queue, _| !queues[queue as usize].is_empty());
@@ -395,7 +395,7 @@ impl NaiveIsolated {
         }
     }
 
-    /// As [`Isolated::update_host`](freeboard::Isolated::update_host).
+    /// Corresponds to [`Isolated::update_host`](freeboard::Isolated::update_host).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.queues.scheduler_and_queues().0.advance(now);
         if !self.counts_hosts() || self.is_in_rounds() {
@@ -413,7 +413,8 @@ impl NaiveIsolated {
         true
     }
 
-    /// As [`Isolated::set_tins`](freeboard::Isolated::set_tins); whether it is possible.
+    /// Corresponds to [`Isolated::set_tins`](freeboard::Isolated::set_tins); returns true if
+    /// possible.
     pub fn set_tins(&mut self, tins: &[TinConfig]) -> bool {
         if tins.len() as u32 == self.tins[0] {
             self.set_tins_of_all(tins);
@@ -439,7 +440,8 @@ impl NaiveIsolated {
         has_turns && !is_crowded && !lacks_rounds
     }
 
-    /// As [`Isolated::rebuild`](freeboard::Isolated::rebuild); whether it is possible.
+    /// Corresponds to [`Isolated::rebuild`](freeboard::Isolated::rebuild); returns true if
+    /// possible.
     pub fn rebuild<L: Labelled>(
         &mut self,
         isolation: Isolation,
@@ -455,8 +457,8 @@ impl NaiveIsolated {
         self.hosts.clear();
         self.far_hosts.clear();
         self.begin_anew(isolation, tins);
-        // A queue of a flow is for the flow of its oldest packet. Those that it cannot be for come
-        // first, and before them the shared ones.
+        // A queue in the table is claimed by the flow of its oldest packet. Queues for which that
+        // fails are requeued before the others, and shared queues before those.
         let mut order = chains.split_off(self.sizes.queues as usize);
         let mut placed = BTreeSet::new();
         for at in 0..chains.len() {
@@ -481,7 +483,7 @@ impl NaiveIsolated {
         true
     }
 
-    /// Nothing is queued: all records are as they were in the beginning. What tins owe stays.
+    /// Resets all records; nothing is queued. The credit and debt of tins are kept.
     fn begin_anew(&mut self, isolation: Isolation, tins: Option<&[TinConfig]>) {
         let (was_in_rounds, turns) = (self.is_in_rounds(), self.turns());
         turns.isolation = isolation;
@@ -521,7 +523,7 @@ impl NaiveIsolated {
         self.tins_of_turns().serve_early(counts_hosts(isolation));
     }
 
-    /// As
+    /// Corresponds to
     /// [`Isolated::set_hosts_across_tins`](freeboard::Isolated::set_hosts_across_tins).
     pub fn set_across(&mut self, on: bool) {
         self.across = on;
@@ -532,25 +534,25 @@ impl NaiveIsolated {
         }
     }
 
-    /// As [`Isolated::set_overhead`](freeboard::Isolated::set_overhead).
+    /// Corresponds to [`Isolated::set_overhead`](freeboard::Isolated::set_overhead).
     pub fn set_overhead(&mut self, link: Overhead) {
         self.rates().set_link(link);
         self.turns().rounds.choice_mut().set_link(link);
     }
 
-    /// How many hosts that hold packets are in excess of their rates, and how many wait.
+    /// Returns the number of backlogged hosts in excess of their rates, and of those waiting.
     #[must_use]
     pub fn places(&self) -> [u64; 2] {
         self.queues.scheduler().scheduler().levels.scheduler().places()
     }
 
-    /// Counts the turns on early lists, and those that are used up in advance.
+    /// Returns the number of turns on early lists, and of those used up in advance.
     #[must_use]
     pub fn in_advance(&self) -> [u64; 2] {
         self.queues.scheduler().scheduler().levels.scheduler().tins().in_advance()
     }
 
-    /// How many sources and how many destinations hold packets, on the side that counts.
+    /// Returns the numbers of backlogged sources and destinations, on the side that counts.
     #[must_use]
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         let hosts = self.hosts.occupied();
@@ -565,39 +567,39 @@ impl NaiveIsolated {
         }
     }
 
-    /// What the queue of this number holds, spare ones behind those of the table.
+    /// Returns the backlog of a queue; spare queues follow those of the table.
     #[must_use]
     pub fn queue_backlog(&self, queue: FlowId) -> Backlog {
         self.queues.flow_backlog(queue)
     }
 
-    /// What is behind the tables, to be looked at.
+    /// Returns the queues, for inspection.
     #[must_use]
     pub const fn queues(&self) -> &impl Scheduler {
         &self.queues
     }
 
-    /// As [`Scheduler::dequeue`].
+    /// Corresponds to [`Scheduler::dequeue`].
     pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         let packet = self.queues.dequeue(now, drops);
         self.let_go();
         packet
     }
 
-    /// As [`Scheduler::set_limits`].
+    /// Corresponds to [`Scheduler::set_limits`].
     pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.queues.set_limits(limits, drops);
         self.let_go();
     }
 
-    /// As [`Scheduler::evict`].
+    /// Corresponds to [`Scheduler::evict`].
     pub fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
         let found = self.queues.evict(drops);
         self.let_go();
         found
     }
 
-    /// As [`Scheduler::drain`].
+    /// Corresponds to [`Scheduler::drain`].
     pub fn drain(&mut self, drops: &mut dyn DropSink) {
         self.queues.drain(drops);
         self.let_go();

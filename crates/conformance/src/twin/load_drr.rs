@@ -1,5 +1,5 @@
-//! Deficit round robin in rounds, as a map from rounds to lists: a flow whose host is loaded with n
-//! flows has a turn in every n-th.
+//! Reference model of deficit round robin in rounds, with a map from rounds to lists: a flow whose
+//! host has n backlogged flows gets a turn in every n-th round.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,20 +10,20 @@ use super::quanta::NaiveQuanta;
 use super::tins::NaiveTins;
 use crate::history::Setting;
 
-/// The largest quantum, in bytes.
+/// Largest quantum in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
 
 #[derive(Clone, Debug, Default)]
 struct NaiveLoadDrrFlow {
-    /// What it was given; `None` if it was not added.
+    /// Quantum; `None` if the flow was not added.
     quantum: Option<u32>,
-    /// What it has been sent beyond the turns it has had, in bytes.
+    /// Bytes sent beyond past turns.
     debt: i64,
-    /// What it has been sent in the turn under way, if one is: it has begun and is not used up. It
-    /// may be broken off by an empty queue.
+    /// Bytes sent in the current turn, if one has begun and is not used up. An empty queue may
+    /// interrupt it.
     sent: Option<i64>,
-    /// The round in which its next turn is due, as of the beginning of its last; `None` if it was
-    /// never served, which is long past.
+    /// Round of the next turn, as of the beginning of the last one; `None` if the flow was never
+    /// served, which counts as long past.
     due: Option<u64>,
     /// Source and destination.
     hosts: [u32; 2],
@@ -31,22 +31,23 @@ struct NaiveLoadDrrFlow {
 }
 
 impl NaiveLoadDrrFlow {
-    /// Ends the turn under way if it is used up: what it sent too much is debt.
+    /// Ends the current turn if it is used up; service beyond the quantum becomes debt.
     fn close(&mut self, max_len: u32) {
         let (Some(sent), Some(quantum)) = (self.sent, self.quantum) else { return };
         let overdraft = self.debt + sent - i64::from(quantum);
         if overdraft >= 0 {
-            // More than a packet only if the quantum was lowered in the turn.
+            // Exceeds one packet only if the quantum was lowered during the turn.
             self.debt = overdraft.min(i64::from(max_len) - 1);
             self.sent = None;
         }
     }
 }
 
-/// How many rounds back the early turn of a round may be used.
+/// Number of past rounds whose early turn may still be used.
 const SAVED_UP: i64 = 15;
 
-/// The rounds of a tin, counted without end, in a map of those in which a flow has a turn.
+/// The rounds of a tin, numbered without wrapping, and a map of the rounds in which flows have
+/// turns.
 #[derive(Clone, Debug, Default)]
 struct NaiveRounds {
     round: u64,
@@ -60,31 +61,32 @@ impl NaiveRounds {
     }
 }
 
-/// Tins, and in each of them rounds.
+/// Tins with rounds in each of them.
 #[derive(Clone, Debug)]
 pub(super) struct NaiveLoadDrr {
     max_len: u32,
     quanta: NaiveQuanta,
-    /// How many rounds all tins have places for together.
+    /// Total number of rounds that all tins have space for.
     rounds: u32,
     flows: Vec<NaiveLoadDrrFlow>,
     tins: Vec<NaiveRounds>,
-    /// Which tin is served: a tin is a flow of this twin, the only one of its tin there.
+    /// Selects the tin to serve: each tin is a flow of this model, alone in its tin.
     choice: NaiveTins,
-    /// The hosts of the local side, and the latest round whose early turn they have used; rounds
-    /// before the first have one as well.
+    /// Per host of the local side: latest round whose early turn was used. Rounds before the first
+    /// have early turns too.
     early_turns: Vec<Option<i64>>,
-    /// Whether hosts count their flows together, eight of each side from a multiple of eight on.
+    /// If true, hosts count their flows together; those numbered `8n` to `8n + 7` on a side are one
+    /// host.
     is_across: bool,
-    /// The side whose early turns are limited.
+    /// Side whose early turns are limited.
     local: Side,
 }
 
 impl NaiveLoadDrr {
-    /// No flow added yet, of `flows` at most, between as many `hosts` on either side, of which both
-    /// sides count; no packet is longer than `max_len` bytes. There is one tin. A turn is less than
-    /// the largest power of two within `rounds` ahead. Early turns are limited for the hosts of the
-    /// side `local`.
+    /// Creates the model with one tin and without flows, for at most `flows` flows between `hosts`
+    /// hosts on either side, both of which count, and packets of at most `max_len` bytes. A turn is
+    /// less than the largest power of two within `rounds` ahead. Early turns are limited for the
+    /// hosts of the side `local`.
     pub(super) fn new(flows: u32, hosts: u32, rounds: u32, max_len: u32, local: Side) -> Self {
         let mut choice =
             NaiveTins::new(TinConfig::MAX_TINS, max_len, &[TinConfig::by_weight(1)], 64, false);
@@ -105,15 +107,15 @@ impl NaiveLoadDrr {
         }
     }
 
-    /// Packets cost what `quanta` say.
+    /// Sets the cost of packets.
     pub(super) fn with_quanta(self, quanta: &NaiveQuanta) -> Self {
         Self { quanta: quanta.clone(), ..self }
     }
 
-    /// Other tins, as many as now or while no flow is backlogged.
+    /// Sets the tins; their number may change only while no flow is backlogged.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `tins` is empty.
     pub(super) fn set_tins(&mut self, tins: &[TinConfig]) {
         let count = tins.len();
         self.choice.set_tins(tins);
@@ -132,7 +134,7 @@ impl NaiveLoadDrr {
         }
     }
 
-    /// Goes on with the tins of `choice`, and with what each of them owes or has to its credit.
+    /// Takes over the tins of `choice` with their credit and debt.
     pub(super) fn go_on_with(&mut self, choice: &NaiveTins) {
         self.tins.resize_with(choice.count(), NaiveRounds::default);
         self.choice.take_over(choice);
@@ -141,7 +143,7 @@ impl NaiveLoadDrr {
         }
     }
 
-    /// All rounds begin anew, while no flow is backlogged: as added just now.
+    /// Resets all rounds, while no flow is backlogged, to the state after flows were added.
     pub(super) fn begin_anew(&mut self) {
         for flow in &mut self.flows {
             *flow = NaiveLoadDrrFlow { quantum: flow.quantum, ..NaiveLoadDrrFlow::default() };
@@ -150,7 +152,7 @@ impl NaiveLoadDrr {
         self.early_turns.fill(None);
     }
 
-    /// Makes `flow`, which is not backlogged, one of `tin`.
+    /// Assigns `flow`, which is not backlogged, to `tin`.
     pub(super) fn assign_tin(&mut self, flow: FlowId, tin: usize) {
         if self.flows[flow.index()].tin != tin {
             self.move_to(flow, tin);
@@ -163,17 +165,17 @@ impl NaiveLoadDrr {
             NaiveLoadDrrFlow { quantum, hosts, tin, ..NaiveLoadDrrFlow::default() };
     }
 
-    /// Hosts count their flows together, or each alone.
+    /// Sets whether hosts count their flows together.
     pub(super) const fn set_across(&mut self, on: bool) {
         self.is_across = on;
     }
 
-    /// The host of `flow` on the side `local`.
+    /// Returns the host of `flow` on the side `local`.
     pub(super) fn host_of(&self, flow: FlowId) -> u32 {
         self.flows[flow.index()].hosts[self.local as usize]
     }
 
-    /// `flow`, which holds nothing, is between these hosts from now on.
+    /// Assigns `flow`, which is empty, to this pair of hosts.
     pub(super) fn assign(&mut self, flow: FlowId, hosts: [u32; 2]) {
         assert!(!self.listed().any(|listed| listed == flow), "{flow:?} holds packets");
         let NaiveLoadDrrFlow { quantum, hosts: before, tin, .. } = self.flows[flow.index()];
@@ -183,18 +185,18 @@ impl NaiveLoadDrr {
         }
     }
 
-    /// Which tin is served, and what each owes.
+    /// Returns the choice of the tin, with the credit and debt of each.
     pub(super) const fn choice_mut(&mut self) -> &mut NaiveTins {
         &mut self.choice
     }
 
-    /// How many rounds there are places for in a tin.
+    /// Returns the number of rounds in a tin.
     fn wheel(&self) -> u64 {
         let of_tin = self.rounds / self.tins.len() as u32;
         1 << of_tin.ilog2()
     }
 
-    /// The rounds of the tin of `flow`.
+    /// Returns the rounds of the tin of `flow`.
     fn of(&mut self, flow: FlowId) -> &mut NaiveRounds {
         &mut self.tins[self.flows[flow.index()].tin]
     }
@@ -207,13 +209,14 @@ impl NaiveLoadDrr {
         self.tins.iter().flat_map(NaiveRounds::listed)
     }
 
-    /// How many flows of `host` are backlogged; `side` is 0 for sources and 1 for destinations.
+    /// Returns the number of backlogged flows of `host`; `side` is 0 for sources and 1 for
+    /// destinations.
     fn count(&self, side: usize, host: u32) -> u64 {
         let of_host = |flow: &FlowId| self.flows[flow.index()].hosts[side] == host;
         self.listed().filter(of_host).map(|_| 1).sum()
     }
 
-    /// How many rounds are between two turns of `flow`, which is listed.
+    /// Returns the number of rounds between two turns of `flow`, which is listed.
     fn load(&self, flow: FlowId) -> u64 {
         let together = |(side, host): (usize, u32)| match self.is_across {
             true => (host & !7..=host | 7).map(|host| self.count(side, host)).sum(),
@@ -223,7 +226,7 @@ impl NaiveLoadDrr {
         counts.max().unwrap_or(1).max(1).min(self.wheel() - 1)
     }
 
-    /// The list of `flow`: that of a round, or `None` for the new list.
+    /// Returns the round in whose list `flow` is, or `None` for the new list.
     fn round_of(&self, flow: FlowId) -> Option<u64> {
         let lists = &self.tins[self.flows[flow.index()].tin].lists;
         let list = lists.iter().find(|(_, list)| list.contains(&flow));
@@ -239,16 +242,16 @@ impl NaiveLoadDrr {
         of.lists.retain(|_, list| !list.is_empty());
     }
 
-    /// When the turn behind that under way is: as many rounds after this one as the load says, or
-    /// if that under way is the rest of an earlier one, when that one said.
+    /// Returns the round of the turn after the current one: this round plus the load, or, if the
+    /// current turn is the rest of an earlier one, the round determined then.
     fn next_turn(&self, flow: FlowId) -> u64 {
         let round = self.round(flow);
         let to_come = self.flows[flow.index()].due.filter(|&due| due > round);
         to_come.unwrap_or_else(|| round + self.load(flow)).min(round + self.wheel() - 1)
     }
 
-    /// The turn of `flow` is over or broken off, in this round; it is on no list then. Returns the
-    /// round of the next one.
+    /// Ends or interrupts the turn of `flow` in this round and removes it from its list; returns
+    /// the round of its next turn.
     fn finish(&mut self, flow: FlowId) -> u64 {
         let next_turn = self.next_turn(flow);
         self.flows[flow.index()].due = Some(next_turn);
@@ -285,7 +288,7 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
         Ok(())
     }
 
-    /// What is forgotten was never assigned.
+    /// A removed flow has no assignment.
     fn remove(&mut self, flow: FlowId) {
         if let Some(state) = self.flows.get_mut(flow.index()) {
             *state = NaiveLoadDrrFlow::default();
@@ -300,9 +303,9 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
         self.setting(flow).map(|_| self.max_len)
     }
 
-    /// A turn that was broken off goes on before those that stand, until the next one is due. Then
-    /// a new one begins early, if its host has an early turn left from the last rounds or in one
-    /// before that which the load says. All others wait for that.
+    /// An interrupted turn continues before standing ones until the next one is due. Then a new
+    /// turn begins early, if the host has an unused early turn of a recent round, or of a round
+    /// before the one given by the load. All other flows wait for the latter.
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
         let NaiveLoadDrrFlow { due, sent, hosts, tin, .. } = self.flows[flow.index()];
         let (round, was_idle) = (self.round(flow), self.tins[tin].listed().next().is_none());
@@ -315,18 +318,17 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
             return;
         }
         if sent.is_some() {
-            // What is left of a turn is not added to the next; nor is it a debt.
+            // The rest of a turn is not added to the next one, and is not a debt either.
             (self.flows[flow.index()].sent, self.flows[flow.index()].debt) = (None, 0);
         }
-        // Where it is put does not count, that it is put somewhere does.
+        // Temporarily listed so that it counts; the position is irrelevant.
         self.enlist(flow, round);
         let by_load = self.next_turn(flow);
         self.unlist(flow);
         let now = i64::try_from(round).expect("few rounds");
-        // The early turn that is used: that of the first round, not too long ago, whose turn is
-        // left.
+        // The early turn used is that of the first recent round whose early turn is left.
         let host = hosts[self.local as usize] as usize;
-        // What is further ahead than any turn is of another tin's rounds.
+        // A value further ahead than any turn belongs to the rounds of another tin.
         let most = now + self.wheel() as i64 - 2;
         let used = self.early_turns[host].filter(|&used| used <= most);
         let left = used.map_or(now - SAVED_UP, |used| (used + 1).max(now - SAVED_UP));
@@ -363,8 +365,8 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
         self.choice.served(FlowId(tin as u32), len, Some(1).filter(|_| !is_idle));
     }
 
-    /// In a turn that has begun, it is as if the queue had been emptied by service. One that has
-    /// not is as if it had never been due.
+    /// In a turn that has begun, the loss counts as if service had emptied the queue. A turn that
+    /// has not begun is treated as if it had never been due.
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
         let tin = self.flows[flow.index()].tin;
         if head.is_some() || !self.tins[tin].listed().any(|listed| listed == flow) {

@@ -1,5 +1,5 @@
-//! The victim by host: a host that holds about the most, by adding up all queues after every
-//! packet.
+//! Reference model of the drop victim by host: selects a host with about the longest backlog, from
+//! the sums of all queues after every packet.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Limits, Nanos};
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes};
 use crate::history::Setting;
 
-/// Where a flow or a host is listed: its class, as the bytes from which on it begins, what keeps it
-/// there, and since when.
+/// Position of a flow or a host: its class, identified by its first number of bytes, the range of
+/// bytes in which it stays there, and the order of its arrival.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     class: u64,
@@ -18,7 +18,7 @@ struct Place {
     since: u64,
 }
 
-/// The places of flows or hosts, by their numbers.
+/// Positions of flows or hosts, by number.
 #[derive(Clone, Debug, Default)]
 struct Places {
     of: BTreeMap<u32, Place>,
@@ -26,8 +26,9 @@ struct Places {
 }
 
 impl Places {
-    /// `number` holds `bytes`; classes begin at `edges`, in order, and `low` says what keeps it in
-    /// the class from `edges[at]` on. It is listed from `least` bytes on.
+    /// Updates the position of `number`, which holds `bytes`. Classes begin at `edges`, in
+    /// ascending order; `low` gives the bytes down to which it stays in the class that begins at
+    /// `edges[at]`. From `least` bytes on it is listed.
     fn settle(
         &mut self,
         number: u32,
@@ -50,7 +51,7 @@ impl Places {
         self.of.insert(number, Place { class, low: low(at), high, since: self.changes });
     }
 
-    /// `number`, if it is listed, comes behind the others of its class.
+    /// Moves `number`, if it is listed, behind the others of its class.
     fn turn(&mut self, number: u32) {
         if let Some(place) = self.of.get_mut(&number) {
             self.changes += 1;
@@ -58,7 +59,7 @@ impl Places {
         }
     }
 
-    /// Of those numbered as `counts` says, the one that came to the highest class first.
+    /// Returns the first in the highest class, among the numbers for which `counts` returns true.
     fn first(&self, counts: impl Fn(u32) -> bool) -> Option<u32> {
         let highest = self.of.iter().filter(|(number, _)| counts(**number));
         let first =
@@ -67,58 +68,57 @@ impl Places {
     }
 }
 
-/// Which flow is of which host.
+/// A mapping of flows to hosts.
 pub(super) trait NaiveHosted {
-    /// Hosts are numbered below this.
+    /// Returns the number of hosts.
     fn hosts(&self) -> u32;
 
-    /// The host of `flow`; `None` while flows have no hosts.
+    /// Returns the host of `flow`; `None` while flows have no hosts.
     fn host_of(&self, flow: u32) -> Option<u32>;
 }
 
-/// A flow scheduler that knows hosts, with drops from a host of the highest class. There the flow
-/// that gives way is of the highest class of flows. In a class the host comes first that came there
+/// A flow scheduler with hosts that drops from a host in the highest class of hosts, and there from
+/// a flow in the highest class of flows. Within a class, it selects the host that entered the class
 /// or lost a packet least recently, and likewise the flow.
 #[derive(Clone, Debug)]
 pub(super) struct NaiveLongestHostDrop<O> {
     scheduler: O,
     end: DropFrom,
-    /// A class of hosts is at least as wide, if it begins there or later.
+    /// Minimum width of a class of hosts that begins here or above.
     unit: u64,
-    /// A host is listed from so many bytes on.
+    /// Minimum number of bytes of a listed host.
     least: u64,
-    /// No more packets are queued.
+    /// Maximum number of queued packets.
     packets: u32,
     hosts: Places,
     flows: Places,
 }
 
 impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
-    /// Creates the model: packets are dropped at `end` of the queue, where the hosts of `scheduler`
-    /// share `limits` and as many `packets`.
+    /// Creates the model: packets are dropped at `end` of the queue; the hosts of `scheduler` share
+    /// `limits` and `packets` buffers.
     pub(super) fn new(scheduler: O, limits: Limits, packets: u32, end: DropFrom) -> Self {
         let (hosts, flows) = (Places::default(), Places::default());
         let (unit, least) = unit_and_least(limits, packets, scheduler.hosts());
         Self { scheduler, end, unit, least, packets, hosts, flows }
     }
 
-    /// The flow scheduler.
+    /// Returns the flow scheduler.
     pub(super) const fn scheduler(&self) -> &O {
         &self.scheduler
     }
 
-    /// The flow scheduler, for what is its own.
+    /// Returns the flow scheduler, for its own operations.
     pub(super) const fn scheduler_mut(&mut self) -> &mut O {
         &mut self.scheduler
     }
 
-    /// The host of a flow; `None` while flows have no hosts.
+    /// Returns the host of a flow; `None` while flows have no hosts.
     fn host_of(&self, flow: u32) -> Option<u32> {
         self.scheduler.host_of(flow)
     }
 
-    /// Hosts, one after another, come to the classes of what they hold, where they are not there
-    /// already.
+    /// Moves hosts, one after another, to the classes of their backlogs.
     fn settle_hosts(&mut self, hosts: impl IntoIterator<Item = u32>, queues: QueuesView<'_>) {
         let mut held = vec![0; self.scheduler.hosts() as usize];
         for (flow, _) in (0..).zip(queues) {
@@ -140,10 +140,10 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
         }
     }
 
-    /// Where classes of hosts begin.
+    /// Returns the lower limits of the classes of hosts.
     fn edges_of_hosts(&self) -> Vec<u64> {
         let mut edges = vec![self.unit];
-        // Below one unit: a quarter, a quarter of it, and so on until a byte is in a class.
+        // Below one unit: a quarter of it, a quarter of that, and so on down to one byte.
         while edges[0] > 1 {
             edges.insert(0, edges[0] / 4);
         }
@@ -157,8 +157,9 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveLongestHostDrop<O> {
     }
 }
 
-/// An eighth of the part of a host in bytes, or the power of two below; 1 to 4,096. And twice as
-/// many bytes, or the part of a host in bytes, or 20 for each packet of its part.
+/// Returns `unit` and `least`. `unit` is an eighth of a host's part of the bytes, rounded down to a
+/// power of two in 1 to 4,096. `least` is the minimum of twice `unit`, a host's part of the bytes,
+/// and 20 bytes for each packet of its part.
 fn unit_and_least(limits: Limits, packets: u32, hosts: u32) -> (u64, u64) {
     let hosts = u64::from(hosts);
     let eighth = u64::from(limits.bytes) / hosts / 8;
@@ -222,8 +223,8 @@ impl<O: NaiveFlowScheduler + NaiveHosted> NaiveFlowScheduler for NaiveLongestHos
         self.settle_hosts(0..self.scheduler.hosts(), queues);
     }
 
-    /// Where other limits change the classes, the hosts are listed again, in the order in which
-    /// they would be dropped from, and those that are not listed behind them.
+    /// If new limits change the classes, lists the hosts again in the order in which they would be
+    /// dropped from, followed by those not listed before.
     fn limits_changed(&mut self, limits: Limits, queues: QueuesView<'_>) {
         let (unit, least) = unit_and_least(limits, self.packets, self.scheduler.hosts());
         if (unit, least) == (self.unit, self.least) {

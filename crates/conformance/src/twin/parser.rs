@@ -1,12 +1,12 @@
-//! The parser a second time, naive: a value for each header, taken off the front of the bytes, and
-//! recursion through tunnels. Written from the RFCs and the tables of the documentation.
+//! Reference model of the parser: one value per header, taken from the front of the bytes, and
+//! recursion through tunnels. Written from the RFCs and the tables in the documentation.
 
 use freeboard::flowhash::parse::{MAX_EXTENSION_HEADERS, MAX_TUNNELS, MAX_VLAN_TAGS};
 use freeboard::flowhash::{
     Ending, FlowKey, FlowLabels, Inner, Ip, Parsed, Parser, Transport, Tunnels,
 };
 
-/// What is left of a frame: bytes may be taken from the front.
+/// The rest of a frame, consumed from the front.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
     bytes: &'a [u8],
@@ -32,7 +32,7 @@ fn be16(bytes: &[u8]) -> u16 {
     u16::from(bytes[0]) * 256 + u16::from(bytes[1])
 }
 
-/// One IP packet as far as it was read.
+/// One IP packet, as far as it was read.
 struct Read<'a> {
     key: FlowKey,
     ip: Ip,
@@ -41,7 +41,7 @@ struct Read<'a> {
     upper: Cursor<'a>,
 }
 
-/// Reads a frame, or a raw packet.
+/// Parses a frame or a raw packet.
 pub fn read(parser: Parser, bytes: &[u8], framed: bool) -> Parsed {
     let mut cursor = Cursor { bytes, at: 0 };
     let none = |key, ending| Parsed::new(key, None, None, ending);
@@ -65,7 +65,7 @@ pub fn read(parser: Parser, bytes: &[u8], framed: bool) -> Parsed {
     )
 }
 
-/// From an EtherType to the version of the IP packet behind it.
+/// Reads EtherTypes up to the IP header; returns the IP version.
 fn ethertypes(parser: Parser, cursor: &mut Cursor<'_>) -> Result<u8, Ending> {
     let mut last = be16(cursor.take(2)?);
     let mut tags = 0;
@@ -82,7 +82,7 @@ fn ethertypes(parser: Parser, cursor: &mut Cursor<'_>) -> Result<u8, Ending> {
         0x8864 if parser.tunnels.contains(Tunnels::PPPOE) => {
             let header = cursor.take(6)?;
             let length = usize::from(be16(&header[4..]));
-            // The byte that is looked at first has to be there, whatever stands before it.
+            // The first byte of the number has to be present, whatever precedes it.
             let begin = *cursor.bytes.first().ok_or(Ending::Truncated)?;
             if header[..2] != [0x11, 0] {
                 return Err(Ending::NotIp);
@@ -119,7 +119,7 @@ fn ethertypes(parser: Parser, cursor: &mut Cursor<'_>) -> Result<u8, Ending> {
     }
 }
 
-/// Replaces the outermost answer by that of the packet in the tunnel, and of the tunnel in it.
+/// Replaces the result of the outermost packet by that of the packet in its tunnel, recursively.
 fn through(parser: Parser, outer: Read<'_>) -> Parsed {
     let (outer_key, outer_ip) = (outer.key, outer.ip);
     let (innermost, depth) = descend(parser, outer, 0);
@@ -245,7 +245,7 @@ fn packet<'a>(parser: Parser, mut cursor: Cursor<'a>, version: u8) -> Result<Rea
     Ok(Read { key, ip, ending, protocol, upper: cursor })
 }
 
-/// The rest of an IPv4 header; the ending, if the walk ends with it.
+/// Reads the rest of an IPv4 header; returns the ending if parsing ends there.
 fn v4<'a>(
     cursor: &mut Cursor<'a>,
     whole: Cursor<'a>,
@@ -267,7 +267,7 @@ fn v4<'a>(
     cursor.take(length).err()
 }
 
-/// Past the extension headers to what identifies the flow; `cursor` stays at the upper layer.
+/// Skips the extension headers and returns the ports, if any; `cursor` stays at the upper layer.
 fn upper(
     cursor: &mut Cursor<'_>,
     protocol: &mut u8,

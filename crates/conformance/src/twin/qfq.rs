@@ -1,6 +1,7 @@
-//! Quick fair queueing without slots or sets: the time stamps of the paper (QFQ §III, eqs 2–7 and
-//! 17) with the departures of the library (`docs/disciplines/qfq.md`), and a scan over all flows.
-//! Written from the section "The exact order" at the head of `sched-core`'s `qfq.rs`.
+//! Reference model of quick fair queueing without slots or sets: the timestamps of the paper (QFQ
+//! §III, eqs 2–7 and 17) with the departures of the library (`docs/disciplines/qfq.md`), and a scan
+//! over all flows. Written from the section "The exact order" at the head of `sched-core`'s
+//! `qfq.rs`.
 
 mod plus;
 
@@ -17,32 +18,32 @@ pub use plus::NaiveQfqPlus;
 /// 1 in fixed point.
 const ONE: u64 = 1 << 30;
 const MAX_WEIGHT: u32 = 1 << 16;
-/// The largest sum of the weights of all flows added.
+/// Largest sum of the weights of all added flows.
 const MAX_WEIGHT_SUM: u64 = 1 << 24;
 const GROUPS: usize = 32;
 /// log2 of the slot of group 0.
 const MIN_SLOT_SHIFT: u32 = 15;
-/// The longest packet may be this many times the shortest maximum that a flow's group assumes.
+/// Maximum ratio of the longest packet to the shortest maximum that a flow's group assumes.
 const LENGTH_RATIO: u32 = 28;
-/// How many lingering flows are looked at in a call.
+/// Maximum number of lingering flows examined in one call.
 const LET_GO: usize = 4;
-/// How far `V` steps when nothing is backlogged any more.
+/// Step of `V` when nothing is backlogged any more.
 const IDLE_STEP: u64 = 1 << 48;
-/// No start is further than this many slots behind the front of its group.
+/// Maximum distance in slots of a start from the front of its group.
 const MOST_SLOTS_BEHIND: u64 = 30;
 
-/// The rules of the flow scheduler, to be counted.
+/// The rules of the flow scheduler, counted for coverage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// The heaviest flow of all governs `inverse_sum`.
+    /// `inverse_sum` is capped by the heaviest flow.
     Capped,
-    /// All flows added do.
+    /// `inverse_sum` is capped by the sum over all added flows.
     CappedByAll,
     /// A packet longer than its flow's `max_len` is sent.
     LongerThanMaximum,
-    /// A flow that is served stays at the head of its slot.
+    /// A served flow stays at the head of its slot.
     StaysAtHead,
-    /// `V` goes on to the smallest start.
+    /// `V` jumps to the smallest start.
     Jumps,
     /// Nothing is backlogged any more.
     Empties,
@@ -52,11 +53,11 @@ pub enum Rule {
     StopsAtOnce,
     /// A lingering flow stops counting.
     LetGo,
-    /// A group is due no more because of the flow at the head of its list.
+    /// A group is no longer due because of the flow at the head of its list.
     NotYet,
     /// Several groups are due in one call.
     SeveralDue,
-    /// A group stays due although the flow at the head of its list could be let go.
+    /// A group stays due although the flow at the head of its list could be released.
     MoreThanLetGo,
     /// A flow that lingers in a due group becomes backlogged.
     BackFromDue,
@@ -66,20 +67,20 @@ pub enum Rule {
     PassedButCounts,
     /// A stored `F` is too far ahead.
     TooFarAhead,
-    /// The start of a flow with a fresh `F` is not shifted back, although `F_b` is below its
-    /// group's.
+    /// The start of a flow with a fresh `F` is kept although `F_b` is below the finish of its
+    /// group.
     FreshKept,
-    /// It is beyond `F_b`, in the slot that begins there.
+    /// The kept start is beyond `F_b`, in the slot that begins there.
     FreshKeptWithinSlot,
     /// The start of a flow with a fresh `F` is shifted back to `F_b`.
     FreshShifted,
-    /// The start of another is shifted from `V` back to `F_b`.
+    /// The start of a flow without a fresh `F` is shifted from `V` back to `F_b`.
     Shifted,
-    /// It was shifted within its slot.
+    /// A start is shifted from `V` back to `F_b` within its slot.
     ShiftedWithinSlot,
-    /// A start is moved to the last slot but one that a group has for it.
+    /// A start is moved to the last slot but one of its group.
     MovedToFront,
-    /// A lingering flow goes to the list of another group.
+    /// A lingering flow moves to the list of another group.
     LingersElsewhere,
     /// A lingering flow is removed.
     RemovedLingering,
@@ -90,7 +91,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 26] = [
         Self::Capped,
         Self::CappedByAll,
@@ -121,18 +122,18 @@ impl Rule {
     ];
 }
 
-/// How often each rule was applied, by a twin and everything cloned from it.
+/// Number of times each rule was applied, by a model and all its clones.
 #[derive(Clone, Debug, Default)]
 pub struct Exercised(Arc<[AtomicU64; Rule::ALL.len()]>);
 
 impl Exercised {
-    /// Nothing yet.
+    /// Creates counters at 0.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How often `rule` was applied.
+    /// Returns how often `rule` was applied.
     #[must_use]
     pub fn count(&self, rule: Rule) -> u64 {
         self.0[rule as usize].load(Ordering::Relaxed)
@@ -148,9 +149,9 @@ struct NaiveQfqFlow {
     max_len: u32,
     inverse: u64,
     group: usize,
-    /// S while it is backlogged, F while it lingers; else of no meaning.
+    /// S while the flow is backlogged, F while it lingers, otherwise unused.
     stamp: u64,
-    /// When it joined its slot, if it is backlogged.
+    /// Order in which the flow joined its slot, if it is backlogged.
     joined: Option<u64>,
 }
 
@@ -171,8 +172,8 @@ pub struct NaiveQfq {
     /// V.
     virtual_time: u64,
     flows: Vec<Option<NaiveQfqFlow>>,
-    /// The flows that linger, of all groups, in the order in which they joined their lists: those
-    /// of one group are its list.
+    /// Lingering flows of all groups, in the order in which they joined their lists; those of one
+    /// group form its list.
     lingering: Vec<FlowId>,
     due: [bool; GROUPS],
     joins: u64,
@@ -187,13 +188,14 @@ fn round_down(time: u64, group: usize) -> u64 {
     time & !(slot(group) - 1)
 }
 
-/// `a − b` of times that wrap.
+/// Returns `a − b` of times that wrap.
 fn after(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b).cast_signed()
 }
 
 impl NaiveQfq {
-    /// No flow added yet, of `flows` at most; no packet is longer than `max_len` bytes.
+    /// Creates the model without flows, for at most `flows` flows and packets of at most `max_len`
+    /// bytes.
     #[must_use]
     pub fn new(flows: u32, max_len: u32) -> Self {
         Self {
@@ -207,7 +209,7 @@ impl NaiveQfq {
         }
     }
 
-    /// Counts what it does in `exercised`.
+    /// Counts applied rules in `exercised`.
     #[must_use]
     pub fn counting(self, exercised: &Exercised) -> Self {
         Self { exercised: exercised.clone(), ..self }
@@ -233,12 +235,12 @@ impl NaiveQfq {
         self.lingering.contains(&flow)
     }
 
-    /// The list of lingering flows of a group.
+    /// Returns the lingering flows of a group.
     fn list(&self, group: usize) -> impl Iterator<Item = FlowId> {
         self.lingering.iter().copied().filter(move |&flow| self.flow(flow).group == group)
     }
 
-    /// `flow` is on no list; a group whose list is empty is not due.
+    /// Removes `flow` from its list; a group with an empty list is not due.
     fn unlist(&mut self, flow: FlowId) {
         self.lingering.retain(|&other| other != flow);
         self.empty_lists_are_not_due();
@@ -250,7 +252,7 @@ impl NaiveQfq {
         }
     }
 
-    /// S of a group: the smallest rounded start of its backlogged flows.
+    /// Returns S of a group: the smallest rounded start of its backlogged flows.
     fn group_start(&self, group: usize) -> Option<u64> {
         self.backlogged_flows()
             .filter(|flow| flow.group == group)
@@ -266,7 +268,8 @@ impl NaiveQfq {
         self.group_start(group).is_some_and(|start| after(start, self.virtual_time) <= 0)
     }
 
-    /// Which groups are eligible and not blocked by a ready group above that finishes earlier.
+    /// Returns the groups that are eligible and not blocked by a ready group above with an earlier
+    /// finish.
     fn ready(&self) -> [bool; GROUPS] {
         let mut ready = [false; GROUPS];
         for group in (0..GROUPS).rev().filter(|&group| self.is_eligible(group)) {
@@ -280,25 +283,25 @@ impl NaiveQfq {
         ready
     }
 
-    /// The inverse of the sum of the weights of `flows`, of which there is one at least.
+    /// Returns the inverse of the sum of the weights of `flows`, of which there is at least one.
     ///
-    /// Of inverses rounded up and then down, so that the shares never add up to more than 1
-    /// (docs/disciplines/qfq.md).
+    /// Sums inverses rounded up and rounds the result down, so that the shares never add up to more
+    /// than 1 (docs/disciplines/qfq.md).
     fn inverse_sum_of<'a>(flows: impl Iterator<Item = &'a NaiveQfqFlow>) -> u64 {
         let one = u128::from(ONE) * u128::from(ONE);
         let sum: u128 = flows.map(|flow| one.div_ceil(u128::from(flow.inverse))).sum();
         u64::try_from(one / sum).expect("an inverse is at most 2^30")
     }
 
-    /// The two of which the larger is the most that `inverse_sum` ever is: of all flows added, and
-    /// of the heaviest alone. One is added at least.
+    /// Returns the two values whose maximum is the upper limit of `inverse_sum`: for all added
+    /// flows, and for the heaviest one alone. At least one flow is added.
     fn most(&self) -> (u64, u64) {
         let smallest = self.added().map(|flow| flow.inverse).min().expect("one is added");
         let alone = (0..=30).map(|bits| 1 << bits).filter(|&power| power <= smallest).max();
         (Self::inverse_sum_of(self.added()), alone.expect("an inverse is at least 2^14"))
     }
 
-    /// What `V` advances by for a byte.
+    /// Returns the advance of `V` per byte.
     fn inverse_sum(&self) -> u64 {
         let counting = (0..).map(FlowId).zip(&self.flows).filter_map(|(id, flow)| {
             let flow = flow.as_ref()?;
@@ -313,7 +316,7 @@ impl NaiveQfq {
         counting.min(cap)
     }
 
-    /// P.
+    /// Returns P.
     fn past(&self) -> u64 {
         let (all, alone) = self.most();
         self.virtual_time.wrapping_sub(u64::from(self.max_len) * all.max(alone))
@@ -342,7 +345,7 @@ impl NaiveQfq {
         let mut start = if fresh { stamp } else { now }; // eq. 2
         let group_finish = round_down(start, group).wrapping_add(2 * slot(group));
         let ready = self.ready();
-        // eq. 17, for every flow that becomes backlogged, its group idle or not.
+        // eq. 17, for every flow that becomes backlogged, whether its group is idle or not.
         if let Some(above) = (group + 1..GROUPS).find(|&above| ready[above])
             && let Some(above) = self.group_finish(above)
             && after(above, group_finish) < 0
@@ -377,13 +380,14 @@ impl NaiveQfq {
         flow.joined = Some(joins);
     }
 
-    /// Leaves without having been served: its S is its F.
+    /// Handles a flow that leaves without service: its S is its F.
     fn leave(&mut self, flow: FlowId) {
         self.flow_mut(flow).joined = None;
         self.settle(flow, self.virtual_time);
     }
 
-    /// `flow` was served or has left, in a call that found `V` at `before`.
+    /// Updates `V` and the lists after `flow` was served or left; `before` is `V` at the beginning
+    /// of the call.
     fn settle(&mut self, flow: FlowId, before: u64) {
         let lead = |start| after(start, self.virtual_time);
         let starts = self.backlogged_flows().map(NaiveQfqFlow::rounded_start);
@@ -410,7 +414,7 @@ impl NaiveQfq {
         }
     }
 
-    /// `V` was at `before` when the lists of lingering flows were last looked at.
+    /// Updates the due groups; `before` is `V` at the last update.
     fn hear(&mut self, before: u64) {
         let (now, past) = (self.virtual_time, self.past());
         for group in 0..GROUPS {
@@ -439,7 +443,7 @@ impl NaiveQfq {
         }
     }
 
-    /// `flow`, first of its slot, is charged what it has sent since `V` was at `before`.
+    /// Charges `flow`, which is first in its slot, for the bytes sent since `V` was `before`.
     fn charge(&mut self, flow: FlowId, charged: u32, more: bool, before: u64) {
         self.joins += 1;
         let joins = self.joins;

@@ -1,4 +1,4 @@
-//! Queues as deques, books as plain sums.
+//! Reference model of queues of packets: deques, and counters as plain sums.
 
 use std::collections::VecDeque;
 
@@ -10,12 +10,11 @@ use freeboard::sched_core::{
 use super::flow_scheduler::{NaiveFlowScheduler, QueuedPacket, QueuesView};
 use crate::history::{ConfigurableScheduler, Setting};
 
-/// The most packets that a flow which is given up loses to one arrival, unless the arrival has more
+/// Maximum number of packets that a flushed flow loses to one arrival, unless the arrival has more
 /// bytes.
 const MAX_VICTIMS: u32 = 256;
 
-/// Queues under a flow scheduler. The books are sums over events, and what is queued is counted
-/// each time.
+/// Queues under a flow scheduler. Counters are sums over events; backlogs are counted each time.
 #[derive(Clone, Debug)]
 pub struct NaiveQueues<O> {
     scheduler: O,
@@ -27,13 +26,12 @@ pub struct NaiveQueues<O> {
 }
 
 impl<O: NaiveFlowScheduler> NaiveQueues<O> {
-    /// The queue that is served next, now or later.
+    /// Returns the queue to serve next, now or later.
     fn first(&self) -> Option<FlowId> {
         self.scheduler.select(&self.queues).or_else(|| self.scheduler.waiting(&self.queues))
     }
 
-    /// A queue for each of `flows` flows, room for `descriptors` packets, statistics for `records`
-    /// flows.
+    /// Creates queues for `flows` flows, `descriptors` packets, and statistics of `records` flows.
     #[must_use]
     pub fn new(
         mut scheduler: O,
@@ -54,7 +52,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         }
     }
 
-    /// The flow scheduler, for what is its own, and what all queues hold.
+    /// Returns the flow scheduler, for its own operations; the next method also returns the queues.
     pub(super) const fn scheduler(&self) -> &O {
         &self.scheduler
     }
@@ -110,7 +108,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         Rejected { packet, reason }
     }
 
-    /// Takes the packet at `place` out of `queue` without service.
+    /// Removes the packet at `place` from `queue` without service.
     fn take(&mut self, queue: FlowId, place: usize) -> Option<QueuedPacket> {
         let held = self.queues[queue.index()].remove(place)?;
         self.scheduler.lost(queue, self.head_len(queue));
@@ -118,7 +116,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         Some(held)
     }
 
-    /// Takes all packets out, to be [put back](Self::put_back): what each queue held.
+    /// Removes all packets, to be [put back](Self::put_back); returns those of each queue.
     pub(super) fn take_all(&mut self) -> Vec<Vec<Packet>> {
         let held = self.queues.iter_mut().map(core::mem::take).collect::<Vec<_>>();
         for (queue, _) in (0..).map(FlowId).zip(&held).filter(|(_, held)| !held.is_empty()) {
@@ -130,7 +128,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         held.into_iter().map(packets).collect()
     }
 
-    /// Puts `packet`, which was taken out, behind what `flow` holds.
+    /// Appends `packet`, removed before, to the queue of `flow`.
     pub(super) fn put_back(&mut self, flow: FlowId, packet: Packet) {
         self.queues[flow.index()].push_back(QueuedPacket { flow, packet });
         if self.queues[flow.index()].len() == 1 {
@@ -279,7 +277,8 @@ impl<O: NaiveFlowScheduler> Scheduler for NaiveQueues<O> {
     }
 
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        // An overflow of the queues as they are; where it would be the arrival's, of what is next.
+        // Drops as on an overflow; where an arrival would be rejected, drops the next packet to be
+        // sent.
         let next = self.first().map(|queue| (queue, DropFrom::Head));
         let Some((queue, end)) = self.scheduler.victim(&self.queues).or(next) else { return false };
         let held = self.take_from(queue, end).expect("a victim holds packets");
@@ -334,7 +333,7 @@ impl<O: NaiveFlowScheduler> ConfigurableScheduler for NaiveQueues<O> {
     }
 }
 
-/// The limits as they are read back.
+/// Returns limits in the form in which they are read back.
 pub(super) fn clamped(limits: Limits) -> Limits {
     Limits { bytes: limits.bytes.min(Limits::MAX_BYTES), ..limits }
 }

@@ -1,15 +1,15 @@
-//! A frame of several segments, cut by the table of [`Segmenter`](freeboard::Segmenter). Every
-//! segment is put together as a whole, and sums are taken word by word.
+//! Reference model of segmentation, by the table of [`Segmenter`](freeboard::Segmenter). Every
+//! segment is assembled as a whole, and checksums are computed word by word.
 
 use freeboard::flowhash::{FlowLabels, Parser, Tunnels};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// The segments of a frame, or of a raw IP packet, with `size` bytes of payload each; `None` where
-/// it cannot be cut.
+/// Returns the segments of a frame, or of a raw IP packet, with `size` bytes of payload each;
+/// `None` if it cannot be segmented.
 ///
-/// With `accurate_ecn` CWR stays in all segments. For frames below 64 kB.
+/// With `accurate_ecn` CWR stays set in all segments. For frames below 64 kB.
 #[must_use]
 pub fn cut(bytes: &[u8], framed: bool, size: u16, accurate_ecn: bool) -> Option<Vec<Vec<u8>>> {
     let link = if framed { ethernet(bytes)? } else { 0 };
@@ -87,7 +87,7 @@ pub fn cut(bytes: &[u8], framed: bool, size: u16, accurate_ecn: bool) -> Option<
     Some(parts.iter().enumerate().map(segment).collect())
 }
 
-/// The bytes before the IP header, if an EtherType of IP stands before it.
+/// Returns the number of bytes before the IP header, if it follows an EtherType of IP.
 fn ethernet(bytes: &[u8]) -> Option<usize> {
     let parser = Parser { tunnels: Tunnels::NONE, flow_labels: FlowLabels::Ignored };
     let offset = super::parser::read(parser, bytes, true).ip?.offset;
@@ -102,7 +102,7 @@ fn set(bytes: &mut [u8], at: usize, word: u16) {
     bytes[at..at + 2].copy_from_slice(&word.to_be_bytes());
 }
 
-/// The sum of the words in ones' complement arithmetic, an odd byte followed by a zero.
+/// Returns the ones' complement sum of the words; an odd last byte is padded with a zero.
 fn sum(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) * 256 + pair.get(1).map_or(0, |&low| low.into());
     bytes.chunks(2).map(word).fold(0, |sum, word| {

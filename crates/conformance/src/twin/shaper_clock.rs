@@ -1,22 +1,23 @@
-//! The virtual clock written from its definition, as a debt that time pays, and a lock-step
-//! comparison of the two over any history. Slow, and knows no reciprocal, no fraction, no carry.
+//! Reference model of the shaper's clock, written from its definition as a debt that time pays off,
+//! and a lock-step comparison of both over any sequence of operations. It is slow and uses no
+//! reciprocals, fractions or carries.
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Rate, Shaper};
 
-/// The debt of a line in units of 10⁻⁹ bit, as it was at one instant: a packet adds to it, each
-/// nanosecond takes the rate from it. Below zero it is lateness that may be caught up.
+/// The debt of a link in units of 10⁻⁹ bit at a certain time: a packet adds to it, and each
+/// nanosecond subtracts the rate. Negative debt is lateness that may be caught up.
 ///
-/// Room: times below 2⁶⁵ ns (the end of time and one packet) × 4·10¹¹ < 2¹⁰⁴.
+/// Range: times below 2⁶⁵ ns (the maximum time plus one packet) × 4·10¹¹ < 2¹⁰⁴.
 struct Twin {
     rate: Rate,
     debt: i128,
-    /// When it was that; at rates that are not finite, when the line was paid up.
+    /// Time of `debt`; at rates that are not finite, the time when everything was paid.
     at: i128,
-    /// The latest departure or change.
+    /// Latest departure or change.
     since: i128,
     catch_up: i128,
-    /// After the end of time: never yet.
+    /// Beginning of the backlog; after the maximum time if there was none yet.
     backlog_since: i128,
 }
 
@@ -28,18 +29,18 @@ impl Twin {
         Self { rate, debt: 0, at: 0, since: 0, catch_up, backlog_since: END }
     }
 
-    /// `None` when stopped or unlimited.
+    /// Returns the rate in bit/s; `None` if stopped or unlimited.
     fn bps(&self) -> Option<i128> {
         self.rate.as_bits_per_second().filter(|&bps| bps > 0).map(i128::from)
     }
 
-    /// The first whole nanosecond without debt.
+    /// Returns the first whole nanosecond without debt.
     fn paid_at(&self) -> i128 {
         let up = |debt: i128, bps: i128| -((-debt).div_euclid(bps));
         self.bps().map_or(self.at, |bps| self.at + up(self.debt, bps))
     }
 
-    /// Never is the end of time.
+    /// Returns the time of the next departure; the maximum time stands for never.
     fn due(&self) -> i128 {
         match self.bps() {
             Some(_) => self.paid_at(),
@@ -52,12 +53,12 @@ impl Twin {
         self.due() <= now && self.due() < END
     }
 
-    /// Time before this is not made up at `now`.
+    /// Returns the time before which nothing is caught up at `now`.
     fn earliest(&self, now: i128) -> i128 {
         (now - self.catch_up).max(self.backlog_since.min(now)).max(0)
     }
 
-    /// No debt at `at`.
+    /// Clears the debt at time `at`.
     fn clear(&mut self, at: i128) {
         (self.debt, self.at) = (0, at);
     }
@@ -67,10 +68,11 @@ impl Twin {
             return;
         }
         if self.bps().is_some() && self.paid_at() <= now {
-            // Before the last packet or change, the clock has stepped back: it stands.
+            // A time before the last packet or change means that the clock stepped back; it counts
+            // as no time passing.
             let now = now.max(self.since);
             self.backlog_since = self.backlog_since.min(now);
-            // One nanosecond late, not a part of one.
+            // Late by at least a whole nanosecond, not by a fraction.
             if self.earliest(now) > self.paid_at() {
                 self.clear(self.earliest(now));
             }
@@ -110,7 +112,7 @@ impl Twin {
             if self.paid_at() < floor {
                 self.clear(floor);
             }
-            // No instant is before time began, not by a part of a nanosecond either.
+            // No time is negative, not even by a fraction of a nanosecond.
             if self.bps().is_some_and(|bps| self.at * bps + self.debt < 0) {
                 self.clear(0);
             }
@@ -130,12 +132,11 @@ impl Twin {
     }
 }
 
-/// Runs the operations that `history` encodes on the shaper and on its twin and compares them after
-/// each; returns how many packets left. Any bytes are a history.
+/// Runs the operations encoded in `history` on the shaper and on its reference model and compares
+/// them after each; returns the number of packets sent. All byte sequences are valid.
 ///
-/// The first bytes choose rate and catch-up. Then each operation is one byte that says what to do
-/// and the bytes of its argument; what is missing at the end reads as zero. Times reach every
-/// `u64`, backwards too.
+/// The first bytes select rate and catch-up. Each operation is one byte followed by its arguments;
+/// missing bytes at the end are read as zero. Times cover all values of `u64`, and may go back.
 pub fn compare(history: &[u8]) -> usize {
     let mut bytes = history.iter().copied();
     let mut number = |width: u32| {
@@ -189,13 +190,14 @@ pub fn compare(history: &[u8]) -> usize {
     departures
 }
 
-/// Stopped, unlimited, or a rate whose magnitude is spread evenly over the range.
+/// Returns stopped, unlimited, or a rate with a uniform magnitude.
 fn some_rate(seed: u64) -> Rate {
     match seed {
         0x0100 => Rate::STOPPED,
         0x0200 => Rate::UNLIMITED,
         _ => {
-            // (1,000 to 1,999) · 2^(0..=29): past the fastest, which the clamp then hits often.
+            // (1,000 to 1,999) · 2^(0..=29): exceeds the maximum, so that the clamp is reached
+            // often.
             let bps = (1_000 + (seed >> 5) % 1_000) << (seed % 32).min(29);
             Rate::bits_per_second(bps.min(400_000_000_000)).expect("in range")
         }

@@ -1,4 +1,4 @@
-//! The shortest queue, the longest queue: by sorting.
+//! Reference models of shortest queue first and longest-queue drop, by sorting.
 
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,8 +8,7 @@ use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Nanos, Packet};
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes, unknown};
 use crate::history::Setting;
 
-/// The least length of the class of `bytes`, where each power of two is cut into `parts` classes of
-/// length.
+/// Returns the lower limit of the class of `bytes`, with `parts` length classes per power of two.
 fn class_of(bytes: u64, parts: u64) -> u64 {
     let mut width = 1;
     while width * 2 * parts <= bytes {
@@ -22,7 +21,7 @@ fn backlogged(queues: QueuesView<'_>) -> impl Iterator<Item = FlowId> {
     (0..).map(FlowId).zip(queues).filter(|(_, queue)| !queue.is_empty()).map(|(flow, _)| flow)
 }
 
-/// Nanoseconds in a unit of the time after which a queue is dropped.
+/// Unit of flush times in nanoseconds.
 const TICK: u64 = 1 << 20;
 
 /// Shortest queue first, with drops from the longest queue.
@@ -30,36 +29,36 @@ const TICK: u64 = 1 << 20;
 pub struct NaiveShortestQueue {
     flows: Vec<bool>,
     end: DropFrom,
-    /// Classes of length in a power of two.
+    /// Length classes per power of two.
     parts: u64,
-    /// `(k, d)`: one of `k` bytes is that of the flow that has waited longest, if `d` bytes have
-    /// been sent since it became backlogged or was served as the shortest.
+    /// `(k, d)`: one of `k` bytes goes to the flow that has waited longest, if `d` bytes have been
+    /// sent since it became backlogged or was served as the shortest.
     floor: Option<(i64, u64)>,
     sent: u64,
-    /// What the floor may have more, in its share of what was sent: what it cannot use for want of
-    /// such a flow lapses, but for that of the packet sent last.
+    /// Bytes that the floor may still use of its share. What it cannot use because no such flow
+    /// exists lapses, except for the share of the last packet.
     owed: i64,
-    /// By flow, the bytes that had been sent when it became backlogged or was served as the
-    /// shortest, and the time of it.
+    /// Per flow: total bytes sent, and time, when it became backlogged or was last served as the
+    /// shortest.
     from: BTreeMap<FlowId, (u64, u64)>,
-    /// Whether the next packet is the floor's.
+    /// True if the next packet belongs to the floor.
     is_for_floor: bool,
-    /// By flow, the event with which it began to wait: its last service, or that it became
+    /// Per flow: event at which it began to wait, which is its last service or the time it became
     /// backlogged.
     waits_since: BTreeMap<FlowId, u64>,
     events: u64,
-    /// A flow that has not been served for so long, but by the floor, loses all.
+    /// Time without service, other than by the floor, after which a victim loses its whole queue.
     patience: Option<Nanos>,
-    /// By flow, its class of length, and the event with which it entered the class or was served
-    /// in it.
+    /// Per flow: length class, and the event at which it entered the class or was served in it.
     listed: BTreeMap<FlowId, (u64, u64)>,
-    /// The latest reading of the clock, if there was one, and the sum of its steps forward.
+    /// Latest timestamp, if any; the next field is the sum of the steps forward.
     reading: Option<Nanos>,
     time: u64,
 }
 
 impl NaiveShortestQueue {
-    /// No flow added yet, of `flows` at most; packets give way at `end` of the longest queue.
+    /// Creates the model without flows, for at most `flows` flows, that drops at `end` of the
+    /// longest queue.
     #[must_use]
     pub fn new(flows: u32, end: DropFrom) -> Self {
         Self {
@@ -80,20 +79,20 @@ impl NaiveShortestQueue {
         }
     }
 
-    /// The same, where each power of two is cut into `parts` classes of length instead of 32.
+    /// Sets the number of length classes per power of two (default 32).
     #[must_use]
     pub fn with_classes(self, parts: u64) -> Self {
         Self { parts, ..self }
     }
 
-    /// The same, where one of `part` bytes goes to the flow that has waited longest, once `after`
-    /// bytes have been sent since it became backlogged or was served as the shortest.
+    /// Adds a service floor: one of `part` bytes goes to the flow that has waited longest, once
+    /// `after` bytes have been sent since it became backlogged or was served as the shortest.
     #[must_use]
     pub fn with_service_floor(self, part: i64, after: u64) -> Self {
         Self { floor: Some((part, after)), ..self }
     }
 
-    /// The same, where a flow that gives way and was not served for `after` loses all it holds.
+    /// Flushes a drop victim that was not served for `after`.
     #[must_use]
     pub fn flushing(self, after: Nanos) -> Self {
         Self { patience: Some(after), ..self }
@@ -104,15 +103,15 @@ impl NaiveShortestQueue {
         self.waits_since.insert(flow, self.events);
     }
 
-    /// The flow that has waited longest, if the next packet is its.
+    /// Returns the flow that has waited longest, if the next packet belongs to the floor.
     fn owed_to(&self, queues: QueuesView<'_>) -> Option<FlowId> {
         let (_, after) = self.floor.filter(|_| self.owed > 0)?;
         let first = backlogged(queues).min_by_key(|flow| self.waits_since[flow])?;
         (self.sent - self.from[&first].0 >= after).then_some(first)
     }
 
-    /// Of the flows in the lowest class of length, or in the highest, the one that entered the
-    /// class or was served in it least recently.
+    /// Returns the flow in the lowest or highest length class that entered the class or was served
+    /// in it least recently.
     fn first(&self, queues: QueuesView<'_>, of_highest: bool) -> Option<FlowId> {
         let class = |flow: FlowId| class_of(queued_bytes(queues, flow), self.parts);
         let classes = backlogged(queues).map(class);
@@ -209,27 +208,27 @@ impl NaiveFlowScheduler for NaiveShortestQueue {
 pub struct NaiveLongestQueueDrop<O> {
     scheduler: O,
     end: DropFrom,
-    /// The centres of all classes, in order.
+    /// Centres of all classes in ascending order.
     centres: Vec<u64>,
-    /// Of each backlogged flow the centre of its class, none of a single one, and the event with
-    /// which it came there.
+    /// Per backlogged flow: centre of its class, `None` for a single one, and the event at which it
+    /// came there.
     places: BTreeMap<FlowId, (Option<u64>, u64)>,
     events: u64,
-    /// The flow that has lost a packet since the queues were looked at last.
+    /// Flow that has lost a packet since the queues were last examined.
     has_lost: Option<FlowId>,
 }
 
-/// From here on centres are as far apart, or a part of 32 of a power of two if that is more. Below
-/// they are the powers of two.
+/// Below this, centres are the powers of two; above, their distance is this or 1/32 of the power of
+/// two below, whichever is larger.
 const UNIT: u64 = 2_048;
 
-/// How far the next centre is above `centre`.
+/// Returns the distance from `centre` to the next one.
 fn width(centre: u64) -> u64 {
     if centre < UNIT { centre } else { UNIT.max((1 << centre.ilog2()) / 32) }
 }
 
 impl<O> NaiveLongestQueueDrop<O> {
-    /// Packets give way at `end` of the longest queue.
+    /// Creates the model, which drops at `end` of the longest queue.
     #[must_use]
     pub fn new(scheduler: O, end: DropFrom) -> Self {
         let centres = core::iter::successors(Some(1), |&centre| Some(centre + width(centre)));
@@ -237,8 +236,8 @@ impl<O> NaiveLongestQueueDrop<O> {
         Self { scheduler, end, centres, places: BTreeMap::new(), events: 0, has_lost: None }
     }
 
-    /// The centre of the class that a flow with `bytes` bytes comes to: below a unit the highest
-    /// that is at most half as much again, then the next one, the higher of two.
+    /// Returns the centre of the class for `bytes` bytes: up to `UNIT` the highest that is at most
+    /// 1.5 times `bytes`, above it the nearest one, the higher of two at equal distance.
     fn centre_of(&self, bytes: u64) -> u64 {
         let is_reached = |&(below, centre): &(u64, u64)| {
             if centre <= UNIT { centre <= bytes + bytes / 2 } else { below + centre <= 2 * bytes }
@@ -247,8 +246,8 @@ impl<O> NaiveLongestQueueDrop<O> {
         pairs.take_while(is_reached).last().map_or(1, |(_, centre)| centre)
     }
 
-    /// What becomes of the place of a flow that holds `bytes` bytes in `packets` packets, and has
-    /// lost one.
+    /// Returns true if a flow with `bytes` bytes in `packets` packets changes its class; `has_lost`
+    /// is true if it lost a packet.
     fn moves(place: Option<u64>, bytes: u64, packets: usize, has_lost: bool) -> bool {
         match place {
             None => packets > 1,
@@ -259,7 +258,7 @@ impl<O> NaiveLongestQueueDrop<O> {
         }
     }
 
-    /// Single flows, the newest first.
+    /// Returns the single flows, the newest first.
     fn singles(&self) -> Vec<FlowId> {
         let single = self.places.iter().filter(|(_, (class, _))| class.is_none());
         let mut single: Vec<_> = single.map(|(&flow, &(_, since))| (since, flow)).collect();
@@ -341,7 +340,7 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestQueueDrop<O> {
         let looked_at =
             highest.map(|(.., flow)| flow).into_iter().chain(self.singles().into_iter().take(8));
         let bytes = |flow: &FlowId| queued_bytes(queues, *flow);
-        // Of equals the first.
+        // The first of equals.
         let victim =
             looked_at.reduce(|best, flow| if bytes(&flow) > bytes(&best) { flow } else { best });
         Some((victim?, self.end))

@@ -1,5 +1,5 @@
-//! Tins: a list of flows for each, and every rule as it is defined, looked at anew whenever a tin
-//! changes.
+//! Reference model of tins: a list of flows for each, and every rule as defined, evaluated from
+//! scratch whenever a tin changes.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use super::quanta::NaiveQuanta;
 use super::token_bucket::wire_len;
 use crate::history::Setting;
 
-/// The largest quantum, in bytes.
+/// Largest quantum in bytes.
 const MAX_QUANTUM: u64 = 1 << 28;
-/// A longer step forward is this one, in nanoseconds.
+/// Limit for a step of the clock forward in nanoseconds.
 const LONGEST_STEP: i128 = 1 << 45;
 
 #[derive(Clone, Debug)]
@@ -22,29 +22,29 @@ struct NaiveTin {
     config: TinConfig,
     flows: NaiveDrr,
     backlogged: BTreeSet<FlowId>,
-    /// From when on it is within its share, in units of time of which its rate has as many in a
-    /// nanosecond as bits in a second; in nanoseconds without one.
+    /// Time from which the tin is within its share. The unit is such that a nanosecond has as many
+    /// units as the rate has bits per second; nanoseconds without a rate.
     clock: i128,
-    /// What all have sent when this one was served last, or became backlogged.
+    /// Total bytes sent when this tin was last served or became backlogged.
     served_at: u64,
-    /// What it has been sent beyond the turns it has had, in bytes.
+    /// Bytes sent beyond past turns.
     debt: i64,
-    /// What it has been sent in its turn.
+    /// Bytes sent in the current turn.
     sent: i64,
 }
 
 impl NaiveTin {
-    /// Units of time in a nanosecond.
+    /// Returns the units of time per nanosecond.
     fn units(&self) -> i128 {
         self.config.bits_per_second.unwrap_or(1).into()
     }
 
-    /// The time of `bytes` bytes, in these units.
+    /// Returns the time of `bytes` bytes in these units.
     fn time_of(&self, bytes: u32) -> i128 {
         self.config.bits_per_second.map_or(0, |_| i128::from(bytes) * 8_000_000_000)
     }
 
-    /// The first nanosecond in which it is within its share.
+    /// Returns the first nanosecond in which the tin is within its share.
     fn within_from(&self) -> i128 {
         -(-self.clock).div_euclid(self.units())
     }
@@ -55,7 +55,7 @@ impl NaiveTin {
 pub(super) struct NaiveTins {
     max_len: u32,
     quanta: NaiveQuanta,
-    /// What rates count.
+    /// Overhead of packets, counted by rates.
     link: Overhead,
     floor: u64,
     tins: Vec<NaiveTin>,
@@ -63,14 +63,14 @@ pub(super) struct NaiveTins {
     settings: Vec<Option<Setting>>,
     sparse_first: bool,
     is_across: bool,
-    /// Whether that has been so: a packet served by the floor then ends a turn.
+    /// True if `is_across` was ever set: a packet served by the floor then ends a turn.
     was_across: bool,
     serves_early: bool,
     has_debts_in_advance: bool,
-    /// The tin served next.
+    /// Tin to serve next.
     front: usize,
     sent: u64,
-    /// What all have sent when the floor may serve a tin again.
+    /// Total bytes sent at which the floor may serve a tin again.
     floor_from: u64,
     told: i128,
     mark: i128,
@@ -78,8 +78,8 @@ pub(super) struct NaiveTins {
 }
 
 impl NaiveTins {
-    /// No flow added yet, of `flows` at most, flow `f` of tin `f mod n`; no packet is longer than
-    /// `max_len` bytes.
+    /// Creates the model without flows, for at most `flows` flows, with flow `f` in tin `f mod n`,
+    /// and packets of at most `max_len` bytes.
     pub(super) fn new(
         flows: u32,
         max_len: u32,
@@ -96,7 +96,7 @@ impl NaiveTins {
             debt: 0,
             sent: 0,
         };
-        // No more than what a count of 32 bits can tell apart for eight tins.
+        // Limited so that a 32-bit count of bytes is unambiguous for eight tins.
         let floor = (u64::from(floor) * u64::from(max_len)).min(1 << 28);
         Self {
             max_len,
@@ -120,7 +120,7 @@ impl NaiveTins {
         }
     }
 
-    /// Packets cost what `quanta` say, except of the shares of tins.
+    /// Sets the cost of packets, which does not apply to the shares of tins.
     pub(super) fn with_quanta(mut self, quanta: &NaiveQuanta) -> Self {
         for tin in &mut self.tins {
             tin.flows = tin.flows.clone().with_quanta(quanta);
@@ -128,8 +128,8 @@ impl NaiveTins {
         Self { quanta: quanta.clone(), ..self }
     }
 
-    /// What a flow is sent counts, or does not, for those of its eight, numbered from a multiple of
-    /// eight on.
+    /// Sets whether service of a flow is also charged to its siblings; flows `8n` to `8n + 7` are
+    /// siblings.
     pub(super) fn set_across(&mut self, on: bool) {
         self.is_across = on;
         self.was_across |= on && self.tins.len() > 1;
@@ -138,20 +138,20 @@ impl NaiveTins {
         }
     }
 
-    /// No flow has been charged for what it was sent elsewhere.
+    /// Resets to a state in which no flow was charged for service in another tin.
     pub(super) const fn begin_across(&mut self) {
         self.was_across = false;
     }
 
-    /// Flows may be overdrawn in advance, too.
+    /// Allows flows to be overdrawn in advance as well.
     pub(super) fn with_debts_in_advance(mut self) -> Self {
         self.has_debts_in_advance = true;
         self.tins.iter_mut().for_each(|tin| tin.flows.with_debts_in_advance());
         self
     }
 
-    /// Flows are served in advance of their turns, or are not; never if they have, or had, one
-    /// share in all tins.
+    /// Enables or disables service in advance of turns; it stays disabled once flows had one share
+    /// across all tins.
     pub(super) fn serve_early(&mut self, on: bool) {
         self.serves_early = on && !self.was_across;
         for tin in &mut self.tins {
@@ -164,7 +164,7 @@ impl NaiveTins {
         self.tins[self.tin_of[flow.index()]].flows.set_sparse(flow, is_sparse);
     }
 
-    /// `flow`, which is backlogged, has something new that it may be served in advance.
+    /// Adds `flow`, which is backlogged, to the early list if it may be served in advance.
     pub(super) fn come_early(&mut self, flow: FlowId) {
         self.tins[self.tin_of[flow.index()]].flows.come_early(flow);
     }
@@ -177,28 +177,28 @@ impl NaiveTins {
             .fold([0; 2], |sum, tin| [sum[0] + tin[0], sum[1] + tin[1]])
     }
 
-    /// `flow`, which stays backlogged, has other packets than before.
+    /// Updates the early list after the packets of `flow`, which stays backlogged, changed.
     pub(super) fn note_early(&mut self, flow: FlowId) {
         self.tins[self.tin_of[flow.index()]].flows.note_early(flow);
     }
 
-    /// The flows for which counts what `flow` is sent.
+    /// Returns the flows that are charged for the service of `flow`.
     fn siblings_of(&self, flow: FlowId) -> impl Iterator<Item = FlowId> + use<> {
         let first = flow.0 & !7;
         let tins = if self.is_across { self.tins.len() as u32 } else { 0 };
         (first..first + tins).map(FlowId).filter(move |sibling| *sibling != flow)
     }
 
-    /// Which rule says what tin is next: by share where there are several and one has a rate.
+    /// Returns true if tins are chosen by share: there are several, and at least one has a rate.
     fn by_share(&self) -> bool {
         self.tins.len() > 1 && self.tins.iter().any(|tin| tin.config.bits_per_second.is_some())
     }
 
-    /// Other tins. What a tin has to its credit or owes in bytes stays. Flows of tins that there
-    /// are no longer hold nothing, and are of tin 0, as if they had just been added.
+    /// Sets the tins. The credit or debt of a tin in bytes is kept. Flows of removed tins are
+    /// empty; they move to tin 0 in the state of newly added flows.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `tins` is empty.
     pub(super) fn set_tins(&mut self, tins: &[TinConfig]) {
         self.tick();
         let rule = |this: &Self| (this.tins.len() > 1, this.by_share());
@@ -240,7 +240,7 @@ impl NaiveTins {
         }
         let has_changed = rule(self) != before;
         for at in 0..self.tins.len() {
-            // As many bits ahead as before are as many units.
+            // The lead in bits is kept, which is the same number of units.
             let ahead = ahead.get(at).copied().unwrap_or(0);
             self.set_ahead(at, ahead, longest);
             if has_changed {
@@ -251,13 +251,12 @@ impl NaiveTins {
         self.look_anew();
     }
 
-    /// How many tins there are.
+    /// Returns the number of tins.
     pub(super) const fn count(&self) -> usize {
         self.tins.len()
     }
 
-    /// Has the tins of `other` from now on, and what each of them owes or has to its credit. No
-    /// flow is backlogged in either.
+    /// Takes over the tins of `other` with their credit and debt. No flow is backlogged in either.
     pub(super) fn take_over(&mut self, other: &Self) {
         self.set_tins(&other.tins.iter().map(|tin| tin.config).collect::<Vec<_>>());
         for (tin, NaiveTin { config, clock, served_at, debt, sent, .. }) in
@@ -270,8 +269,8 @@ impl NaiveTins {
         (self.told, self.mark, self.now) = (other.told, other.mark, other.now);
     }
 
-    /// Rates count what packets are on this wire from now on. No clock is further ahead than a
-    /// longest packet, nor behind than the most credit.
+    /// Sets the overhead of packets, which rates count. Clocks are clamped to at most one longest
+    /// packet ahead and to their maximum credit behind.
     pub(super) fn set_link(&mut self, link: Overhead) {
         self.tick();
         self.link = link;
@@ -282,12 +281,12 @@ impl NaiveTins {
         self.choose();
     }
 
-    /// The most bytes on the wire that a packet takes.
+    /// Returns the maximum number of bytes of a packet on the wire.
     fn longest(&self) -> u32 {
         wire_len(self.link, self.max_len)
     }
 
-    /// Which tin is next, after tins have changed.
+    /// Chooses the next tin after tins have changed.
     fn look_anew(&mut self) {
         self.front = self.front.min(self.tins.len() - 1);
         if self.by_share() {
@@ -295,20 +294,20 @@ impl NaiveTins {
         } else if !self.is_backlogged(self.front) {
             self.turn();
         } else {
-            // The turn goes on; what was sent in it counts as owed.
+            // The turn continues; service so far counts as debt.
             let tin = &mut self.tins[self.front];
             tin.debt += core::mem::take(&mut tin.sent);
         }
     }
 
-    /// The clock of `tin` is `ahead` of now, but no more than a packet ahead nor than its credit
-    /// behind.
+    /// Sets the clock of a tin to `ahead` of now, clamped to at most one packet ahead and its
+    /// credit behind.
     fn set_ahead(&mut self, at: usize, ahead: i128, longest: u32) {
         let (now, credit, tin) = (self.now, self.credit(at), &mut self.tins[at]);
         tin.clock = now * tin.units() + ahead.clamp(-credit, tin.time_of(longest));
     }
 
-    /// The most that a clock may be behind: whole nanoseconds, rounded up.
+    /// Returns the maximum by which a clock may lag behind, in whole nanoseconds rounded up.
     fn credit(&self, at: usize) -> i128 {
         let tin = &self.tins[at];
         let packets = (2 << (self.tins.len() - at)) - 1;
@@ -322,7 +321,7 @@ impl NaiveTins {
         (quantum / u64::from(least)).min(MAX_QUANTUM) as i64
     }
 
-    /// Counts the time that has passed until the latest reading.
+    /// Advances the time to the latest timestamp.
     fn tick(&mut self) {
         let step = self.told - self.mark;
         if step >= 0 {
@@ -341,7 +340,7 @@ impl NaiveTins {
         (0..self.tins.len()).filter(|&tin| self.is_backlogged(tin)).collect()
     }
 
-    /// By weight: the turn is over, and that of the next tin in the circle begins.
+    /// By weight: ends the turn and begins that of the next backlogged tin in cyclic order.
     fn turn(&mut self) {
         let count = self.tins.len();
         self.tins[self.front].sent = 0;
@@ -349,7 +348,7 @@ impl NaiveTins {
         self.front = next.clone().find(|&tin| self.is_backlogged(tin)).unwrap_or(0);
     }
 
-    /// By share: the tin served next.
+    /// By share: chooses the tin to serve next.
     fn choose(&mut self) {
         if !self.by_share() {
             return;
@@ -370,7 +369,7 @@ impl NaiveTins {
         self.front = within.or(earliest).unwrap_or(0);
     }
 
-    /// `tin`, backlogged till now, holds nothing since it lost what it had.
+    /// Handles a backlogged tin that lost all its packets.
     fn tin_lost(&mut self, tin: usize) {
         if self.by_share() {
             self.tick();
@@ -390,7 +389,7 @@ impl NaiveTins {
         }
     }
 
-    /// `flow`, which holds nothing, is of `tin` from now on.
+    /// Assigns `flow`, which is empty, to tin `to`.
     pub(super) fn assign(&mut self, flow: FlowId, to: usize) {
         let at = self.tin_of[flow.index()];
         assert!(!self.tins[at].backlogged.contains(&flow), "{flow:?} holds packets");
@@ -505,7 +504,7 @@ impl NaiveFlowScheduler for NaiveTins {
         if tin.clock <= begin {
             tin.clock = tin.clock.max(begin - credit) + time;
         } else {
-            // In whole nanoseconds.
+            // Rounded to whole nanoseconds.
             tin.clock = tin.clock.max(begin + time / tin.units() * tin.units());
         }
         self.choose();

@@ -1,15 +1,16 @@
-//! Worst-case fair weighted fair queueing without trees: the timestamps of QFQ §III, eqs 2 and 3,
-//! and a scan over all flows. Once in the fixed point of the library, and once in exact arithmetic.
+//! Reference models of worst-case fair weighted fair queueing without trees: the timestamps of QFQ
+//! §III, eqs 2 and 3, and a scan over all flows. One in the fixed point of the library, one in
+//! exact arithmetic.
 
 use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use crate::history::Setting;
 
-/// What a byte of a flow of weight 1 is.
+/// Virtual time of a byte of a flow with weight 1.
 const UNIT: u128 = 203_249_958_912_000;
 const MAX_WEIGHT: u32 = 1 << 16;
-/// The largest sum of the weights of all flows added.
+/// Largest sum of the weights of all added flows.
 const MAX_WEIGHT_SUM: u128 = 1 << 24;
 
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ struct NaiveWf2qFlow {
 }
 
 impl NaiveWf2qFlow {
-    /// `S + l/φ`.
+    /// Returns `S + l/φ`.
     fn finish_of(&self, len: u32) -> u128 {
         self.start + u128::from(len) * UNIT.div_ceil(self.weight.into())
     }
@@ -35,22 +36,23 @@ pub struct NaiveWf2q {
     flows: Vec<Option<NaiveWf2qFlow>>,
     /// V.
     virtual_time: u128,
-    /// The latest V there has been.
+    /// Latest V so far.
     highest: u128,
-    /// The latest finish there has been.
+    /// Latest finish so far.
     latest: u128,
 }
 
-/// The first V.
+/// Initial V.
 const BEGINNING: u128 = 1 << 96;
 
-/// `a/b`, rounded up, with the sign of `a`.
+/// Returns `a/b`, rounded up, with the sign of `a`.
 fn divide_up(a: i128, b: i128) -> i128 {
     a.div_euclid(b) + i128::from(a.rem_euclid(b) > 0)
 }
 
 impl NaiveWf2q {
-    /// No flow added yet, of `flows` at most; no packet is longer than `max_len` bytes.
+    /// Creates the model without flows, for at most `flows` flows and packets of at most `max_len`
+    /// bytes.
     #[must_use]
     pub fn new(flows: u32, max_len: u32) -> Self {
         let (virtual_time, highest, latest) = (BEGINNING, BEGINNING, BEGINNING);
@@ -68,7 +70,7 @@ impl NaiveWf2q {
             .filter(|(_, k)| k.is_backlogged)
     }
 
-    /// eq. 3, and the new beginning of an idle system.
+    /// eq. 3, and the new start of an idle system.
     fn jump(&mut self) {
         self.latest = self.flows.iter().flatten().map(|k| k.finish).fold(self.latest, u128::max);
         let earliest = self.backlogged_flows().map(|(_, flow)| flow.start).min();
@@ -77,21 +79,21 @@ impl NaiveWf2q {
         self.highest = self.highest.max(self.virtual_time);
     }
 
-    /// What a byte served adds to V.
+    /// Returns the advance of V per byte served.
     fn per_byte(&self) -> u128 {
         let sum: u128 = self.flows.iter().flatten().map(|k| u128::from(k.weight)).sum();
         UNIT / sum
     }
 
-    /// The time that is as many bytes from V for a flow of the second weight as `time` is for one
-    /// of the first.
+    /// Converts `time` from the old to the new weight, so that its distance from V in bytes of the
+    /// flow is kept.
     fn rescale(&self, time: u128, [old, new]: [u32; 2]) -> u128 {
         let per_byte = |weight: u32| UNIT.div_ceil(weight.into()).cast_signed();
         let ahead = time.cast_signed() - self.virtual_time.cast_signed();
         self.virtual_time.strict_add_signed(divide_up(ahead * per_byte(new), per_byte(old)))
     }
 
-    /// The first packet of a flow is one of `head` bytes, or there is none, without service.
+    /// Sets the length of a flow's first packet, or that it has none, without service.
     fn change_head(&mut self, flow: FlowId, head: Option<u32>) {
         let k = self.flow(flow);
         k.finish = head.map_or(k.start, |len| k.finish_of(len));
@@ -189,8 +191,8 @@ impl NaiveFlowScheduler for NaiveWf2q {
     }
 }
 
-/// WF²Q+ in exact arithmetic, of flows that stay: `S` and `F` in units of which a byte of every
-/// flow and a byte of the link are whole numbers.
+/// WF²Q+ in exact arithmetic, for a fixed set of flows. `S` and `F` have units in which a byte of
+/// every flow and a byte of the link are whole numbers.
 ///
 /// ```
 /// use conformance::twin::ExactWf2q;
@@ -203,9 +205,9 @@ impl NaiveFlowScheduler for NaiveWf2q {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExactWf2q {
-    /// What a byte of each flow adds to its times.
+    /// Advance of each flow's times per byte.
     per_byte: Vec<u128>,
-    /// What a byte served adds to V.
+    /// Advance of V per byte served.
     per_byte_of_link: u128,
     /// S, F, backlogged.
     flows: Vec<(u128, u128, bool)>,
@@ -217,9 +219,9 @@ fn gcd(a: u128, b: u128) -> u128 {
 }
 
 impl ExactWf2q {
-    /// Flows with shares in proportion to `weights`, their sum being 1. `None` if a weight is 0,
-    /// there is none, or the least common multiple of the weights and their sum is above 2^64, with
-    /// which 2^48 bytes could be served.
+    /// Creates flows with shares in proportion to `weights`, which add up to 1. `None` if a weight
+    /// is 0, if there are none, or if the least common multiple of the weights and their sum is
+    /// above 2^64; up to that, 2^48 bytes can be served.
     #[must_use]
     pub fn new(weights: &[u32]) -> Option<Self> {
         let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
@@ -234,7 +236,7 @@ impl ExactWf2q {
         Some(Self { per_byte, per_byte_of_link: unit / sum, flows, virtual_time: 0 })
     }
 
-    /// `flow` was idle and holds a packet of `len` bytes.
+    /// Handles a packet of `len` bytes that arrived at `flow`, which was idle.
     pub fn backlogged(&mut self, flow: usize, len: u32) {
         let (_, finish, _) = self.flows[flow];
         let start = finish.max(self.virtual_time); // eq. 2
@@ -242,7 +244,8 @@ impl ExactWf2q {
         self.jump();
     }
 
-    /// `flow` has sent `len` bytes; the packet behind has `next` bytes.
+    /// Handles the service of `len` bytes to `flow`; `next` is the length of its next packet, if
+    /// any.
     pub fn served(&mut self, flow: usize, len: u32, next: Option<u32>) {
         let (_, start, _) = self.flows[flow];
         let span = u128::from(next.unwrap_or(0)) * self.per_byte[flow];
@@ -251,7 +254,7 @@ impl ExactWf2q {
         self.jump();
     }
 
-    /// eq. 3; an idle system begins anew.
+    /// eq. 3, and the new start of an idle system.
     fn jump(&mut self) {
         let backlogged = self.flows.iter().filter(|flow| flow.2);
         let to = backlogged.map(|flow| flow.0).min();
@@ -259,7 +262,7 @@ impl ExactWf2q {
         self.virtual_time = self.virtual_time.max(to.unwrap_or(0));
     }
 
-    /// The flow to serve next: of those with `S ≤ V`, the smallest `(F, S, number)`.
+    /// Selects the flow to serve next: the smallest `(F, S, number)` among those with `S ≤ V`.
     #[must_use]
     pub fn select(&self) -> Option<usize> {
         let flows = self.flows.iter().enumerate().filter(|(_, flow)| flow.2);

@@ -1,17 +1,17 @@
-//! A scheduler that is measured while it works.
+//! A scheduler that measures its own fairness.
 
 use super::{Arrival, WfiFlow, WfiMeter};
 use freeboard::sched_core::{
     DropReason, DropSink, FlowId, Limits, Nanos, Packet, Rejected, Scheduler, Table,
 };
 
-/// The scheduler `S` with a [`WfiMeter`] of its flows in the memory `N`; `P` remembers the
-/// [`Arrival`] of each packet by its handle and has room for every handle. Flows beyond the table
-/// of the meter are served and not measured.
+/// The scheduler `S` with a [`WfiMeter`] of its flows in the memory `N`. `P` stores the [`Arrival`]
+/// of each packet by its handle and needs an entry for every handle. Flows beyond the table of the
+/// meter are served but not measured.
 ///
-/// The meter does not see the wire: a packet that comes while another is sent is measured as if it
-/// had come at the worst instant of that ([`WfiMeter`]). A dequeue that gives nothing says that
-/// everything has been sent. Cost: O(1) a packet.
+/// The meter does not see the wire: a packet that arrives while another is sent is measured as if
+/// it had arrived at the worst time ([`WfiMeter`]). A dequeue that returns nothing means that
+/// everything is sent. Cost: O(1) per packet.
 ///
 /// ```
 /// use conformance::wfi::{Arrival, Metered, WfiFlow, WfiMeter};
@@ -52,21 +52,22 @@ pub struct Metered<S, N, P> {
 }
 
 impl<S, N: Table<WfiFlow>, P: Table<Arrival>> Metered<S, N, P> {
-    /// Measures `inner`, which is empty, with `meter`, which has seen no packet.
+    /// Creates a measured scheduler from `inner`, which is empty, and `meter`, which has not
+    /// recorded a packet.
     #[must_use]
     pub fn new(inner: S, meter: WfiMeter<N>, mut arrivals: P) -> Self {
         arrivals.as_mut().fill(Arrival::NONE);
         Self { inner, meter, arrivals }
     }
 
-    /// The scheduler.
+    /// Returns the scheduler.
     #[must_use]
     pub const fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// Changes the scheduler in a way of its own, such as adding or removing flows. Packets that
-    /// this drops have to go to the sink that `change` is given.
+    /// Changes the scheduler by its own methods, such as adding or removing flows. Packets dropped
+    /// by this have to go to the sink passed to `change`.
     pub fn change<T>(
         &mut self,
         drops: &mut dyn DropSink,
@@ -76,26 +77,26 @@ impl<S, N: Table<WfiFlow>, P: Table<Arrival>> Metered<S, N, P> {
         change(inner, &mut watched)
     }
 
-    /// The scheduler, and a sink that tells the meter.
+    /// Returns the scheduler, and a sink that informs the meter.
     fn watched<'a>(&'a mut self, drops: &'a mut dyn DropSink) -> (&'a mut S, Watched<'a, N>) {
         let Self { inner, meter, arrivals } = self;
         (inner, Watched { meter, arrivals: (*arrivals).as_ref(), drops })
     }
 
-    /// The meter.
+    /// Returns the meter.
     #[must_use]
     pub const fn meter(&self) -> &WfiMeter<N> {
         &self.meter
     }
 
-    /// The meter, to say which flows are measured and how much of a packet is sent. Telling it of
-    /// packets is this scheduler's business.
+    /// Returns the meter, to select the flows to measure and to report how much of a packet is
+    /// sent. Packets are reported by this scheduler.
     pub const fn meter_mut(&mut self) -> &mut WfiMeter<N> {
         &mut self.meter
     }
 }
 
-/// Tells the meter of drops on their way to the caller's sink.
+/// A sink that reports drops to the meter and passes them on to the caller's sink.
 struct Watched<'a, N> {
     meter: &'a mut WfiMeter<N>,
     arrivals: &'a [Arrival],
@@ -119,7 +120,8 @@ impl<S: Scheduler, N: Table<WfiFlow>, P: Table<Arrival>> Scheduler for Metered<S
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        // Told before any packet gives way for this one, as the flow scheduler is.
+        // Reported before any packet is dropped for this one, in the order in which the flow
+        // scheduler sees it.
         let arrival = self.meter.arrived(flow, packet.len);
         let (inner, mut watched) = self.watched(drops);
         let outcome = inner.enqueue(now, flow, packet, &mut watched);

@@ -1,16 +1,16 @@
-//! The relative fairness of two flows, exactly.
+//! Exact relative fairness of two flows.
 
 use freeboard::sched_core::{FlowId, Share};
 
 use super::ceil;
 
-/// Measures `|W_a/φ_a − W_b/φ_b|` over all intervals in which two flows both stay backlogged,
-/// service charged at the dequeue: the relative fairness bound (Golestani 1994; QFQ eq. 28).
+/// A meter for `|W_a/φ_a − W_b/φ_b|` over all intervals in which two flows both stay backlogged,
+/// with service charged at the dequeue: the relative fairness bound (Golestani 1994; QFQ eq. 28).
 ///
-/// Tell the meter what the flow scheduler is told of the two flows; what is told of other flows
-/// changes nothing. O(1) an event, no division. Exact as long as `denominator_a · numerator_b ·
-/// bytes` stays below 2^127 in one joint backlog, and saturating beyond: with shares of 2^30 parts,
-/// 2^67 bytes.
+/// Report the events of the two flows that the flow scheduler receives; events of other flows are
+/// ignored. O(1) per event, no division. Exact as long as `denominator_a · numerator_b · bytes`
+/// stays below 2^127 in one joint backlog, and saturating above: with shares of 2^30 parts, 2^67
+/// bytes.
 ///
 /// ```
 /// use conformance::wfi::PairMeter;
@@ -28,16 +28,17 @@ pub struct PairMeter {
     flows: [FlowId; 2],
     shares: [Share; 2],
     backlogged: [bool; 2],
-    /// `W_a/φ_a − W_b/φ_b` since both are backlogged, times both numerators; lowest, now, highest.
+    /// `W_a/φ_a − W_b/φ_b` since both are backlogged, times both numerators: lowest, current and
+    /// highest.
     low: i128,
     now: i128,
     high: i128,
-    /// The largest `high − low` so far.
+    /// Largest `high − low` so far.
     pub(super) widest: u128,
 }
 
 impl PairMeter {
-    /// Two flows, idle, with their shares.
+    /// Creates a meter for two idle flows with their shares.
     #[must_use]
     pub const fn new(a: (FlowId, Share), b: (FlowId, Share)) -> Self {
         Self {
@@ -51,13 +52,13 @@ impl PairMeter {
         }
     }
 
-    /// `flow` has become backlogged.
+    /// Records that `flow` has become backlogged.
     pub fn backlogged(&mut self, flow: FlowId) {
         self.set(flow, true);
     }
 
-    /// A packet of `len` bytes of `flow` has been dequeued. If none is left, [`PairMeter::emptied`]
-    /// has to follow.
+    /// Records the dequeue of a packet of `len` bytes of `flow`. If none is left,
+    /// [`PairMeter::emptied`] has to follow.
     pub fn dequeued(&mut self, flow: FlowId, len: u32) {
         if self.backlogged != [true; 2] {
             return;
@@ -77,17 +78,17 @@ impl PairMeter {
         self.widest = self.widest.max(self.high.abs_diff(self.low));
     }
 
-    /// `flow` holds nothing any more.
+    /// Records that `flow` has become empty.
     pub fn emptied(&mut self, flow: FlowId) {
         self.set(flow, false);
     }
 
-    /// The largest `|W_a/φ_a − W_b/φ_b|` so far, in bytes of the link, rounded up. Cost: two
-    /// divisions.
+    /// Returns the largest `|W_a/φ_a − W_b/φ_b|` so far, in bytes of the link, rounded up. Cost:
+    /// two divisions.
     #[must_use]
     pub fn measured(&self) -> u64 {
         let [a, b] = self.shares;
-        // Rounded up twice is rounded up once: ⌈⌈x/m⌉/n⌉ = ⌈x/mn⌉.
+        // Rounding up twice equals rounding up once: ⌈⌈x/m⌉/n⌉ = ⌈x/mn⌉.
         ceil(self.widest.div_ceil(a.numerator().into()), b.numerator())
     }
 

@@ -1,52 +1,52 @@
-//! What was measured, beside what is promised.
+//! Measurements, and their comparison with guarantees.
 
 use freeboard::sched_core::{Guarantee, Share};
 
 use super::ceil;
 
-/// The measurements that a [`WfiMeter`](super::WfiMeter) took of a flow; fractions of bytes are
-/// rounded up.
+/// Measurements of a flow by a [`WfiMeter`](super::WfiMeter); fractions of bytes are rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WfiReport {
-    /// The share it was measured against.
+    /// Share that the flow was measured against.
     pub share: Share,
     /// Packets dequeued.
     pub packets: u64,
-    /// The shortest of them, in bytes; `u32::MAX` if there was none.
+    /// Shortest of these packets in bytes; `u32::MAX` if there was none.
     pub shortest: u32,
-    /// B-WFI over intervals that end at any instant, in bytes.
+    /// B-WFI over intervals that end at any time, in bytes.
     pub b_wfi: u64,
     /// B-WFI over intervals that end with a packet of the flow, in bytes.
     pub b_wfi_at_completion: u64,
     /// T-WFI of the packets dequeued, in bytes of link time.
     pub t_wfi: u64,
-    /// The most by which the flow fell behind the link, `W − W_k/φ`, in bytes of the link.
+    /// Maximum by which the flow fell behind the link, `W − W_k/φ`, in bytes of the link.
     pub lag: u64,
-    /// The most by which it ran ahead of the link, `W_k/φ − W`, in bytes of the link, service
-    /// charged at the dequeue. Without a bound while others are idle: then a flow has more than
-    /// its share.
+    /// Maximum by which the flow ran ahead of the link, `W_k/φ − W`, in bytes of the link, with
+    /// service charged at the dequeue. Unbounded while other flows are idle, since the flow then
+    /// receives more than its share.
     pub lead: u64,
 }
 
 /// A measurement and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// What it is.
+    /// Name of the measure.
     pub what: &'static str,
-    /// In bytes, rounded up.
+    /// Measured value in bytes, rounded up.
     pub measured: u64,
-    /// In bytes, rounded up.
+    /// Bound in bytes, rounded up.
     pub bound: u64,
 }
 
 impl Compared {
-    /// Whether the promise was kept.
+    /// Returns true if the measured value is within the bound.
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.measured <= self.bound
     }
 
-    /// `measured / bound` in thousandths, rounded up and saturating; 0 if nothing was measured.
+    /// Returns `measured / bound` in thousandths, rounded up and saturating; 0 if nothing was
+    /// measured.
     #[must_use]
     pub fn per_mille(&self) -> u32 {
         let ratio = ceil(u128::from(self.measured) * 1_000, self.bound.max(1));
@@ -55,10 +55,10 @@ impl Compared {
 }
 
 impl WfiReport {
-    /// Measured against promised: B-WFI, B-WFI at completion, T-WFI.
+    /// Compares the measurements with a guarantee: B-WFI, B-WFI at completion, T-WFI.
     ///
-    /// The last two bounds are those of the shortest packet, the loosest: right for flows of one
-    /// packet length, for others right too but not as sharp.
+    /// The last two bounds are computed for the shortest packet, which makes them the loosest. They
+    /// are tight for flows with one packet length, and valid but less tight for others.
     #[must_use]
     pub fn against(&self, guarantee: &Guarantee) -> [Compared; 3] {
         let shortest = if self.packets == 0 { 0 } else { self.shortest };
@@ -74,10 +74,10 @@ impl WfiReport {
         ]
     }
 
-    /// An upper estimate of the relative fairness of this flow and another, in bytes of the link:
-    /// what one ran ahead of the link and the other fell behind it. Close while all shares are in
-    /// use; a [`PairMeter`](super::PairMeter) measures it. Where packets of the two are dropped, it
-    /// may be too low.
+    /// Returns an upper estimate of the relative fairness of this flow and another, in bytes of the
+    /// link: the lead of one over the link plus the lag of the other. Close while all shares are in
+    /// use; a [`PairMeter`](super::PairMeter) measures the value itself. May be too low if packets
+    /// of the two flows are dropped.
     #[must_use]
     pub fn fairness_at_most(&self, other: &Self) -> u64 {
         let ahead = self.lead.saturating_add(other.lag);

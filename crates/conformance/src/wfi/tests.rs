@@ -15,13 +15,14 @@ const FLOWS: usize = 3;
 struct Sent {
     flow: usize,
     came: usize,
-    /// Of its flow when it came, itself and the rest on the wire included.
+    /// Backlog of its flow at the arrival, including this packet and the rest on the wire.
     work: i128,
     started: usize,
     ended: usize,
 }
 
-/// A backlog, from and to instants and from and to states of the service charged at the dequeue.
+/// A backlog: its first and last time, and its first and last state of the service charged at the
+/// dequeue.
 #[derive(Clone, Copy)]
 struct Spell {
     flow: usize,
@@ -29,11 +30,11 @@ struct Spell {
     states: (usize, usize),
 }
 
-/// All that a definition needs: the bytes on the wire at every instant, the bytes charged in every
-/// state, the backlogs and the packets.
+/// All data used by the definitions: bytes on the wire at every time, bytes charged in every state,
+/// the backlogs and the packets.
 #[derive(Default)]
 struct Record {
-    /// `wire[t]`: bytes sent until instant `t`, in all and by each flow.
+    /// `wire[t]`: bytes sent until time `t`, in total and by each flow.
     wire: Vec<(i128, [i128; FLOWS])>,
     charged: Vec<(i128, [i128; FLOWS])>,
     spells: Vec<Spell>,
@@ -41,7 +42,7 @@ struct Record {
 }
 
 impl Record {
-    /// B-WFI, times the denominator: over all pairs of instants of all backlogs.
+    /// Returns B-WFI times the denominator, over all pairs of times of all backlogs.
     fn lag(&self, flow: usize, share: Share) -> i128 {
         let spells = self.spells.iter().filter(|spell| spell.flow == flow);
         let pairs = spells.flat_map(|spell| {
@@ -51,7 +52,7 @@ impl Record {
         pairs.map(|(start, end)| self.behind(flow, share, start, end)).max().unwrap_or(0)
     }
 
-    /// The same over intervals that end with a packet that was begun in the backlog.
+    /// Returns B-WFI over intervals that end with a packet that was begun in the backlog.
     fn lag_at_completion(&self, flow: usize, share: Share) -> i128 {
         let spells = self.spells.iter().filter(|spell| spell.flow == flow);
         let values = spells.flat_map(|spell| {
@@ -81,7 +82,8 @@ impl Record {
         delays.max().unwrap_or(0).max(0)
     }
 
-    /// The largest `W_k − φW`, times the denominator, over all pairs of states of all backlogs.
+    /// Returns the largest `W_k − φW`, times the denominator, over all pairs of states of all
+    /// backlogs.
     fn lead(&self, flow: usize, share: Share) -> i128 {
         let spells = self.spells.iter().filter(|spell| spell.flow == flow);
         let pairs = spells.flat_map(|spell| {
@@ -96,7 +98,7 @@ impl Record {
         ahead.max().unwrap_or(0)
     }
 
-    /// `|W_a/φ_a − W_b/φ_b|`, times both numerators, over all pairs of states of all joint
+    /// Returns `|W_a/φ_a − W_b/φ_b|`, times both numerators, over all pairs of states of all joint
     /// backlogs.
     fn unfairness(&self, flows: [usize; 2], shares: [Share; 2]) -> u128 {
         let mut widest = 0;
@@ -122,19 +124,19 @@ impl Record {
 
 type Waiting = (Arrival, Arrival, u32, usize, i128);
 
-/// A server of no sense at all: serves the flow it likes, rests when it likes, loses what it likes.
+/// A random server: serves any flow, idles at any time, and drops any packet.
 struct Chaos {
     meter: WfiMeter<[WfiFlow; FLOWS]>,
-    /// Not told where the wire is.
+    /// A meter without information about the wire.
     blind: WfiMeter<[WfiFlow; FLOWS]>,
     pairs: [PairMeter; 2],
     record: Record,
-    /// What both meters said, the length, the instant, the flow's work then.
+    /// Arrivals of both meters, length, time, and backlog of the flow at that time.
     queues: [VecDeque<Waiting>; FLOWS],
-    /// Beginning of the backlog: instant and state.
+    /// Beginning of the backlog: time and state.
     since: [(usize, usize); FLOWS],
     now: usize,
-    /// Flow, start, end of the packet on the wire.
+    /// Flow, start and end of the packet on the wire.
     wire: Option<(usize, usize, usize)>,
     served: [i128; FLOWS],
 }
@@ -223,7 +225,7 @@ impl Chaos {
         }
     }
 
-    /// One byte of time.
+    /// Advances by the time of one byte.
     fn tick(&mut self) {
         let (mut link, mut own) = self.record.wire[self.now];
         if let Some((flow, _, end)) = self.wire {
@@ -240,11 +242,10 @@ impl Chaos {
     }
 }
 
-/// Goal: the meter's few instants are enough, whatever the scheduler.
-/// Method: servers that serve any flow they like; each definition evaluated over all pairs of
-/// instants, byte by byte, against the meter's exact values. A meter that is not told of the wire
-/// measures no less. What two flows ran ahead and fell behind covers their fairness, but where
-/// packets are lost.
+/// Goal: the few times that the meter evaluates are sufficient for any scheduler. Method: servers
+/// that serve random flows; compare each definition, evaluated byte by byte over all pairs of
+/// times, with the meter's exact values. A meter without information about the wire measures no
+/// less. Lead and lag of two flows cover their fairness, except where packets are lost.
 #[test]
 fn the_meter_measures_what_all_pairs_of_instants_say() {
     let mut random = Xorshift::new(5);
@@ -316,7 +317,7 @@ fn the_meter_measures_what_all_pairs_of_instants_say() {
     assert!(seen.iter().all(|&count| count > effort(300, 3_000)), "{seen:?}");
 }
 
-/// Goal: what stands and is never served is measured as well.
+/// Goal: a backlogged flow that is never served is measured as well.
 #[test]
 fn a_flow_that_starves_falls_behind_by_its_share_of_the_link() {
     let half = Share::new(1, 2).unwrap();
@@ -339,9 +340,9 @@ fn a_flow_that_starves_falls_behind_by_its_share_of_the_link() {
     assert_eq!(meter.add(FlowId(2), half), Err(unknown));
 }
 
-/// Goal: the adapter tells the meter of every arrival, dequeue and drop, rejected arrivals
-/// included. Method: DRR with longest-queue drop in a buffer that is always too small; what the
-/// meter says is queued must be what is queued, and what it says was sent what was sent.
+/// Goal: the adapter reports every arrival, dequeue and drop to the meter, including rejected
+/// arrivals. Method: DRR with longest-queue drop in a buffer that is always too small; bytes queued
+/// and sent must agree between meter and scheduler.
 #[test]
 fn a_metered_scheduler_keeps_the_books_of_the_one_inside() {
     let drr = Drr::new([DrrFlow::EMPTY; FLOWS], 1_500).unwrap();

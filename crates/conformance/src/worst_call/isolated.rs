@@ -13,16 +13,16 @@ use freeboard::{
 use super::{FLOWS_PER_HOST, LIMITS, MAX_LEN, PACKETS, Played};
 use crate::scramble;
 
-/// The most tins.
+/// Maximum number of tins.
 const TINS: usize = TinConfig::MAX_TINS as usize;
 
-/// An isolated queue, and how many flows a host has.
+/// An isolated queue with a fixed number of flows per host.
 struct ByLabels {
     queue: Isolated<Heap>,
     flows_per_host: u32,
 }
 
-/// A flow by its number.
+/// Labels of a flow, derived from its number.
 struct OfHost {
     flow: u32,
     host: u32,
@@ -51,7 +51,7 @@ impl Labelled for OfHost {
     }
 }
 
-/// Hosts of four flows each, without rates, in one tin.
+/// Builds an isolated queue for hosts of four flows each, without rates, in one tin.
 pub(super) fn plain(flows: u32, isolation: Isolation) -> Box<dyn Played> {
     let (queues, packets) = (flows as usize, PACKETS as usize);
     let memory = IsolatedMemory::<Heap>::allocate(queues, queues, 1, packets).with_triple(64);
@@ -60,7 +60,8 @@ pub(super) fn plain(flows: u32, isolation: Isolation) -> Box<dyn Played> {
     Box::new(ByLabels { queue, flows_per_host: FLOWS_PER_HOST })
 }
 
-/// Hosts with a flow in each of eight tins, a rate, a ceiling, and one share in all tins.
+/// Builds an isolated queue for hosts with a flow in each of eight tins, a rate, a ceiling, and one
+/// share across all tins.
 pub(super) fn limited(flows: u32) -> Box<dyn Played> {
     let (queues, packets) = (flows as usize, PACKETS as usize);
     let memory = IsolatedMemory::<Heap>::allocate(queues, queues, TINS, packets).with_rates();
@@ -88,14 +89,14 @@ impl Played for ByLabels {
     }
 }
 
-/// A queue of which every part is in use, and the acknowledgements in it by their handles.
+/// A smart queue with every part in use, and the acknowledgements in it by handle.
 struct Assembled {
     queue: DescriptorQueue,
     acks: Vec<Option<Ack>>,
     acked: u32,
 }
 
-/// As [`limited`], assembled: a rate of 10 Mbit/s, COBALT, L4S, ingress and a filter of
+/// Builds [`limited`] as a smart queue: 10 Mbit/s, COBALT, L4S, ingress and a filter of
 /// acknowledgements. Packets of 40 bytes are acknowledgements of their flow.
 pub(super) fn assembled(flows: u32) -> Box<dyn Played> {
     let (queues, packets) = (flows as usize, PACKETS as usize);

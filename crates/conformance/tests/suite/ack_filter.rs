@@ -1,5 +1,5 @@
-//! The filter of acknowledgements: as its twin decides, on what Linux sent, and so that a sender
-//! learns the same.
+//! The ACK filter compared with its reference model and on traffic recorded from Linux, and its
+//! effect on a sender.
 
 use conformance::Xorshift;
 use conformance::acks::{self, Filtered, Learned, Segment, Wrap, read};
@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use sim::capture::Reader;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Goal: library and twin read the same and drop the same, whatever segments come.
-/// Method: random bytes as the fuzzer gives them.
+/// Goal: library and reference model read and drop the same acknowledgements for any segments.
+/// Method: random bytes, decoded like fuzzer input.
 #[test]
 fn the_filter_does_what_its_twin_does() {
     let mut random = Xorshift::new(1);
@@ -21,7 +21,7 @@ fn the_filter_does_what_its_twin_does() {
     }
 }
 
-/// What Linux receivers sent, frame by frame; the folder's README says how it was recorded.
+/// Recordings of Linux receivers; the README in the folder says how they were made.
 const CAPTURES: [(&str, &[u8]); 8] = [
     ("plain", include_bytes!("../golden/acks/plain.pcap")),
     ("loss", include_bytes!("../golden/acks/loss.pcap")),
@@ -33,7 +33,7 @@ const CAPTURES: [(&str, &[u8]); 8] = [
     ("ipv6", include_bytes!("../golden/acks/ipv6.pcap")),
 ];
 
-/// Frames of a capture, with as many bytes as each had on the wire.
+/// Returns the frames of a capture, padded to their original length.
 fn frames(capture: &[u8]) -> Vec<Vec<u8>> {
     let packets = Reader::new(capture).expect("a capture");
     let frame = |packet: sim::capture::Packet<'_>| {
@@ -44,8 +44,8 @@ fn frames(capture: &[u8]) -> Vec<Vec<u8>> {
     packets.map(|packet| frame(packet.expect("a whole record"))).collect()
 }
 
-/// Sends `frames` through a queue that is served after each `pace`-th arrival, and is emptied at
-/// the end. Returns what arrived of acknowledgements, and how many were dropped.
+/// Sends `frames` through a queue that is served after every `pace` arrivals and emptied at the
+/// end. Returns the acknowledgements that passed and the number dropped.
 fn pass(filter: AckFilter, frames: &[Vec<u8>], pace: usize) -> (Vec<Feedback>, usize) {
     let (mut queue, mut heard) = (Filtered::new(filter), Vec::new());
     for (at, frame) in frames.iter().enumerate() {
@@ -64,11 +64,10 @@ fn learned(heard: &[Feedback]) -> Learned {
     learned
 }
 
-/// Goal: decisions on what Linux sends are those of the rules, and those that are recorded; the
-/// sender of the data ends in the same state.
-/// Method: each capture, at paces at which two to eight arrivals come for each departure, in each
-/// mode, and in each wrapping of the frame; the library beside its twin. How many were dropped is
-/// in `decisions.tsv`.
+/// Goal: decisions on acknowledgements from Linux follow the rules and match the recorded ones, and
+/// the sender of the data ends in the same state. Method: play each capture at paces of two to
+/// eight arrivals per departure, in each mode and with each kind of header, on the library and its
+/// reference model. `decisions.tsv` has the numbers of drops.
 #[test]
 fn what_linux_sends_is_filtered_as_recorded() {
     let mut table = String::from("capture\tacknowledgements\tpace\tconservative\taggressive\n");
@@ -84,8 +83,8 @@ fn what_linux_sends_is_filtered_as_recorded() {
                     assert_eq!(heard.len() + dropped, all.len(), "{name} {filter}");
                     let ends = learned(&heard);
                     assert_eq!(same(&ends), same(&told), "{name} {filter} {pace}");
-                    // The wrapping changes what is read and not what is decided: at one pace,
-                    // unless all is asked for.
+                    // The headers in front must not affect decisions. Checked at one pace, or at
+                    // all of them in a full run.
                     for wrap in Wrap::ALL.into_iter().filter(|_| effort(pace == 3, true)) {
                         let wrapped: Vec<Vec<u8>> =
                             frames.iter().map(|frame| wrap.frame(&frame[14..])).collect();
@@ -101,15 +100,15 @@ fn what_linux_sends_is_filtered_as_recorded() {
     assert!(table == include_str!("../golden/acks/decisions.tsv"), "{table}");
 }
 
-/// What must not depend on the filter. Acknowledgements with SACK are counted by the board and not
-/// one by one.
+/// Returns the state that must not depend on the filter. Acknowledgements with SACK are evaluated
+/// by the board, not counted.
 fn same(learned: &Learned) -> impl PartialEq + core::fmt::Debug + use<> {
     let Learned { number, board, window, stamps, echoes, duplicate_sacks, marks, .. } =
         learned.clone();
     (number, board, window, stamps, echoes, duplicate_sacks, marks)
 }
 
-/// What the receiver of the model can do.
+/// Capabilities of the modelled receiver.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     sack: bool,
@@ -119,15 +118,15 @@ struct Kind {
 
 const SIZE: u32 = 1_000;
 
-/// A receiver, by RFC 9293, 2018, 2883, 7323 and 3168: it acknowledges each segment, and answers
-/// marks as DCTCP does or until the sender has reduced.
+/// A receiver by RFC 9293, 2018, 2883, 7323 and 3168. It acknowledges each segment, and reports
+/// marks like DCTCP or until the sender has reduced its window.
 #[derive(Debug)]
 struct Receiver {
     kind: Kind,
     first: u32,
-    /// Segments below have arrived.
+    /// Segments below this have arrived.
     next: u32,
-    /// Ranges above, the latest first.
+    /// Ranges received above `next`, the latest first.
     held: VecDeque<(u32, u32)>,
     stamp: u32,
     window: u16,
@@ -162,7 +161,7 @@ impl Receiver {
         if self.kind.sack {
             if twice {
                 blocks.push((segment, segment + 1));
-                // RFC 2883 §4: the larger block that a duplicate lies in is the second.
+                // RFC 2883 §4: the second block is the larger block that contains the duplicate.
                 if let Some(at) = self.held.iter().position(is_held) {
                     self.held.swap(0, at);
                 }
@@ -184,9 +183,9 @@ impl Receiver {
     }
 }
 
-/// Plays `steps` on a receiver whose acknowledgements go through a queue with the filter and
-/// through one without, both served alike. Wherever both are empty the senders behind them know the
-/// same.
+/// Plays `steps` on a receiver whose acknowledgements pass through a queue with the filter and
+/// through one without, served alike. Whenever both are empty, the senders behind them must have
+/// the same state.
 fn plays(kind: Kind, first: u32, filter: AckFilter, steps: &[u8]) -> (usize, u32) {
     let mut receiver =
         Receiver { kind, first, next: 0, held: VecDeque::new(), stamp: 0, window: 500 };
@@ -210,7 +209,7 @@ fn plays(kind: Kind, first: u32, filter: AckFilter, steps: &[u8]) -> (usize, u32
                 sent += 1;
             }
             116..150 => {
-                // The oldest hole is filled, or the newest.
+                // Fills the oldest or the newest hole.
                 let hole = if step % 4 == 0 { holes.pop_back() } else { holes.pop_front() };
                 if let Some(hole) = hole {
                     arrive(hole, marked);
@@ -257,11 +256,11 @@ fn kinds() -> impl Iterator<Item = Kind> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(effort(15, 4_000)))]
 
-    /// Goal: whatever the filter drops, the sender ends where it ends without: the highest acknowledgement, the SACK
-    /// board, duplicate SACKs, the window, the newest timestamps, each change of ECE, marks; and without SACK the count of
-    /// duplicates.
-    /// Method: a model receiver that sees losses, reordering, repetitions and marks; a sender behind a queue with the
-    /// filter, and one behind a queue without.
+    /// Goal: whatever the filter drops, the state of the sender is the same as without it: highest
+    /// acknowledgement, SACK board, duplicate SACKs, window, newest timestamps, each change of ECE,
+    /// marks, and without SACK the count of duplicates. Method: a model receiver with losses,
+    /// reordering, repetitions and marks; one sender behind a queue with the filter, and one behind
+    /// a queue without.
     #[test]
     fn the_sender_learns_the_same(
         steps in prop::collection::vec(any::<u8>(), 0..400),
@@ -277,7 +276,7 @@ proptest! {
     }
 }
 
-/// Goal: the histories above do filter, in every kind of connection. Method: seeds.
+/// Goal: the sequences above exercise the filter in every kind of connection. Method: fixed seeds.
 #[test]
 fn the_model_has_something_to_filter() {
     let mut random = Xorshift::new(5);
@@ -294,9 +293,9 @@ fn the_model_has_something_to_filter() {
     assert!(dropped.values().all(|&dropped| dropped > effort(60, 200)), "{dropped:?}");
 }
 
-/// Goal: without SACK a duplicate and what it repeats reach the sender while they wait together, so
-/// fast retransmit comes when it comes without the filter.
-/// Method: three duplicates and an acknowledgement of more come to a full queue.
+/// Goal: without SACK, duplicates that are queued together reach the sender, so that fast
+/// retransmit starts at the same time as without the filter. Method: send three duplicates and a
+/// higher acknowledgement to a queue.
 #[test]
 fn duplicates_that_wait_are_counted() {
     for &filter in AckFilter::ALL {

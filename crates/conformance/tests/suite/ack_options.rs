@@ -1,13 +1,13 @@
-//! TCP options that are cut, and lengths of options that are wrong.
+//! Truncated TCP options, and options with wrong lengths.
 
 use conformance::acks::{Segment, Wrap, read};
 
-/// Options that stand in an acknowledgement, each with its length byte, if it has one.
+/// Options permitted in a pure acknowledgement, each with its length byte if it has one.
 const TIMESTAMPS: &[u8] = &[8, 10, 0, 0, 0, 9, 0, 0, 0, 4];
 const SACK_1: &[u8] = &[5, 10, 0, 0, 1, 0, 0, 0, 2, 0];
 const SACK_2: &[u8] = &[5, 18, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 2, 0];
 const MD5: &[u8] = &[19, 18, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
-/// Options that say more than an acknowledgement.
+/// Options that carry more information than an acknowledgement.
 const SEGMENT_SIZE: &[u8] = &[2, 4, 5, 180];
 const WINDOW_SCALE: &[u8] = &[3, 3, 7];
 const SACK_PERMITTED: &[u8] = &[4, 2];
@@ -15,7 +15,7 @@ const FAST_OPEN: &[u8] = &[34, 10, 1, 2, 3, 4, 5, 6, 7, 8];
 const MULTIPATH: &[u8] = &[30, 8, 0x20, 1, 0, 0, 0, 7];
 const UNKNOWN: &[u8] = &[253, 4, 1, 2];
 
-/// Lists of options, and whether a segment with them is an acknowledgement and nothing else.
+/// Lists of options, and whether a segment with them is a pure acknowledgement.
 const LISTS: [(&[&[u8]], bool); 16] = [
     (&[TIMESTAMPS], true),
     (&[SACK_1], true),
@@ -35,8 +35,8 @@ const LISTS: [(&[&[u8]], bool); 16] = [
     (&[UNKNOWN], false),
 ];
 
-/// Whether the segment with these options is read as an acknowledgement, in each wrapping and both
-/// versions of IP alike. Library and twin read the same.
+/// Returns true if the segment with these options is read as a pure acknowledgement, with all kinds
+/// of headers and both versions of IP. Library and reference model must agree.
 fn is_read(options: &[u8]) -> bool {
     let segment = Segment { options: options.to_vec(), ..Segment::ack(1) };
     let frames = Wrap::ALL.map(|wrap| [wrap.frame(&segment.v4()), wrap.frame(&segment.v6())]);
@@ -53,8 +53,9 @@ fn only_padding_sack_timestamps_and_md5_stand_in_an_acknowledgement() {
     }
 }
 
-/// Goal: options that end within one are no acknowledgement. Method: each list, cut at every byte;
-/// a cut between two options leaves an acknowledgement as long as what is left is one.
+/// Goal: a segment whose options end within an option is not a pure acknowledgement. Method:
+/// truncate each list at every byte; truncation between two options leaves a pure acknowledgement
+/// if the remaining options permit it.
 #[test]
 fn an_option_that_is_cut_is_none() {
     for (list, _) in LISTS {
@@ -67,8 +68,8 @@ fn an_option_that_is_cut_is_none() {
             }
             let left = list[..whole].concat();
             let is_at_end = left.len() == cut;
-            // The rest of the word is zeros, which could be the rest of the option: then it is
-            // whole, and its end is another.
+            // The padding consists of zeros, which may complete the truncated option; it then ends
+            // elsewhere.
             let padded = cut.div_ceil(4) * 4;
             let next = left.len() + list[whole].len();
             let is_padded = !is_at_end && next <= padded;
@@ -83,8 +84,8 @@ fn an_option_that_is_cut_is_none() {
     }
 }
 
-/// Goal: no length byte makes something else of an option. Method: each length in each list as 0,
-/// 1, 2, 255, one more and one less; what is behind an end of the list is not read.
+/// Goal: a wrong length byte does not turn an option into another. Method: set each length in each
+/// list to 0, 1, 2, 255, one more and one less; bytes after the end of the list are ignored.
 #[test]
 fn a_wrong_length_is_no_acknowledgement() {
     let mut tried = 0;
@@ -108,7 +109,8 @@ fn a_wrong_length_is_no_acknowledgement() {
     assert!(tried > 130, "{tried} lengths");
 }
 
-/// Goal: a frame that ends before the segment is none. Method: each frame, cut at every byte.
+/// Goal: a frame that ends before the segment does is not an acknowledgement. Method: truncate each
+/// frame at every byte.
 #[test]
 fn a_frame_that_is_cut_is_none() {
     for (list, _) in LISTS {

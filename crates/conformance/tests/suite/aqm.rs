@@ -1,6 +1,7 @@
-//! AQMs that speak when a packet arrives, and AQMs that listen to overflows.
+//! AQMs that act when a packet arrives, and AQMs that react to overflows.
 //!
-//! [`CoDel`](freeboard::sched_core::CoDel) does neither, so two small AQMs that do stand here.
+//! [`CoDel`](freeboard::sched_core::CoDel) does neither, so this file defines two small AQMs that
+//! do.
 
 use conformance::Xorshift;
 use conformance::effort::effort;
@@ -15,13 +16,13 @@ use freeboard::sched_core::{
     Red, RedParams, RedState, RejectReason, Scheduler, ShortestQueue, Verdict, Volume,
 };
 
-/// Random early detection for each queue, with a count in place of chance.
+/// Random early detection per queue, with a counter in place of a random number.
 ///
-/// From `LOW` bytes on every eighth arrival is told, and more often the more the queue holds; from
-/// `HIGH` bytes on all arrivals are turned away.
+/// From `LOW` bytes on, every eighth arrival is marked or dropped, and more often the more bytes
+/// are queued; from `HIGH` bytes on, all arrivals are dropped.
 #[derive(Clone, Debug, Default)]
 struct EarlyDetection {
-    /// Arrivals of each queue since the last that was told.
+    /// Arrivals of each queue since the last congestion signal.
     since: [u32; FLOWS],
 }
 
@@ -72,23 +73,23 @@ impl Aqm for EarlyDetection {
     }
 }
 
-/// BLUE for each queue: overflows raise the probability that an arrival is told, an idle queue
-/// lowers it.
+/// BLUE per queue: overflows raise the probability that an arrival is marked or dropped, and an
+/// idle queue lowers it.
 #[derive(Clone, Debug)]
 struct Blue([BlueFlow; FLOWS]);
 
 #[derive(Clone, Copy, Debug)]
 struct BlueFlow {
-    /// How many of 256 arrivals are told.
+    /// Congestion signals per 256 arrivals.
     chance: u32,
     random: Xorshift,
-    /// The time of the last arrival, and of the last change.
+    /// Time of the last arrival; the next field is the time of the last change.
     now: Nanos,
     changed: Option<Nanos>,
     overflows: u64,
 }
 
-/// The least time between two changes.
+/// Minimum time between two changes.
 const FREEZE: Nanos = Nanos(1_000_000);
 
 impl Blue {
@@ -134,13 +135,13 @@ impl Aqm for Blue {
     fn overflowed(&mut self, flow: FlowId) {
         let state = &mut self.0[flow.index()];
         state.overflows += 1;
-        // A large step: histories have few overflows, and some arrivals are to be marked.
+        // A large step: there are few overflows in a sequence, and some arrivals have to be marked.
         state.change(state.chance + 64);
     }
 
     fn emptied(&mut self, _flow: FlowId) {}
 
-    /// The count stays: it is for the tests.
+    /// Keeps the overflow count, which the tests read.
     fn forget(&mut self, flow: FlowId) {
         let Some(state) = self.0.get_mut(flow.index()) else { return };
         *state = BlueFlow { overflows: state.overflows, ..BlueFlow::NEW };
@@ -168,7 +169,7 @@ pub(crate) fn queues<O: FlowScheduler, A: Aqm>(scheduler: O, aqm: A) -> Queues<O
     )
 }
 
-/// What a test does to the queues under every flow scheduler, with an AQM of its own.
+/// A test that runs on the queues of every flow scheduler with its own AQM.
 pub(crate) trait Play {
     fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
@@ -189,7 +190,7 @@ pub(crate) fn with_every_flow_scheduler(test: &impl Play) {
     }
 }
 
-/// The ledger of handles, the books, peeks, and the epoch, on random histories.
+/// Checks handles, counters, peeks and the effect of shifted times on random sequences.
 struct Contract<A>(A);
 
 impl<A: Aqm + Clone> Play for Contract<A> {
@@ -214,15 +215,15 @@ impl<A: Aqm + Clone> Play for Contract<A> {
     }
 }
 
-/// Goal: with an AQM that marks arrivals and turns them away, every handle comes home once, the
-/// books are right, and a peek keeps its word. Method: random histories; against the same queues
-/// that are peeked at, and that live at another time.
+/// Goal: with an AQM that marks and drops arrivals, every handle is returned once, the counters are
+/// correct, and `peek` predicts the next packet. Method: random sequences, compared with queues
+/// that receive additional peeks and run at shifted times.
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_speaks_at_arrival() {
     with_every_flow_scheduler(&Contract(EarlyDetection::default()));
 }
 
-/// Goal: the same, with RED, plain, gentle and adaptive.
+/// Goal: the contract holds with RED, plain as well as gentle and adaptive.
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_red() {
     let plain = RedParams::new(1_500, 4_500)
@@ -235,13 +236,13 @@ fn every_flow_scheduler_keeps_the_contract_under_red() {
     }
 }
 
-/// Goal: the same, with an AQM that listens to overflows.
+/// Goal: the contract holds with an AQM that reacts to overflows.
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_listens_to_overflows() {
     with_every_flow_scheduler(&Contract(Blue::NEW));
 }
 
-/// Goal: the same, with BLUE, whose probability rises with overflows and with packets that wait.
+/// Goal: the contract holds with BLUE, whose probability rises with overflows and with long waits.
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_blue() {
     let params = BlueParams::DEFAULT
@@ -252,7 +253,7 @@ fn every_flow_scheduler_keeps_the_contract_under_blue() {
     with_every_flow_scheduler(&Contract(blue));
 }
 
-/// What one flow was told, counted by the caller.
+/// Congestion signals of one flow, counted by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Signals {
     full: u64,
@@ -260,10 +261,10 @@ pub(crate) struct Signals {
     pub(crate) marked: u64,
 }
 
-/// A pool of handles, and what is out.
+/// A pool of handles, and the packets in use.
 pub(crate) struct Pool {
     free: Vec<u32>,
-    /// The packet as it was given in, and its flow.
+    /// The packet as it was passed in, and its flow.
     out: Vec<Option<(FlowId, Packet)>>,
     pub(crate) told: [Signals; FLOWS],
 }
@@ -309,8 +310,8 @@ impl Pool {
     }
 }
 
-/// A random life of all flows: arrivals of all codepoints, departures, evictions, limits; then all
-/// is drained.
+/// Plays random operations on all flows: arrivals of all codepoints, departures, evictions and
+/// limits; drains at the end.
 pub(crate) fn live<O, A, D>(seed: u64, queues: &mut Queues<O, A, D>) -> Pool
 where
     O: FlowScheduler<Config: Dial>,
@@ -353,7 +354,7 @@ where
     pool
 }
 
-/// What the flow's records say was told to it.
+/// Compares the flow's records with the signals counted by the caller.
 pub(crate) fn booked<O, A, D>(queues: &Queues<O, A, D>, flow: usize, told: Signals)
 where
     O: FlowScheduler,
@@ -387,8 +388,9 @@ impl Play for Overflows {
     }
 }
 
-/// Goal: an AQM hears of every packet that gave way for want of room, of the right flow, and of no
-/// other; every handle comes home once. Method: a random life, and the counts of the caller.
+/// Goal: an AQM is informed of every packet dropped for lack of space, with its flow, and of no
+/// other; every handle is returned once. Method: random operations, compared with the counts of the
+/// caller.
 #[test]
 fn an_aqm_hears_of_every_overflow_once() {
     with_every_flow_scheduler(&Overflows);
@@ -406,7 +408,7 @@ impl Play for Reweighted {
         let codel = CoDel::new([CoDelState::EMPTY; FLOWS], codel).unwrap();
         let weighted =
             |weight| Dial::of(conformance::history::Setting { weight, max_len: MAX_LEN });
-        // What leaves while a flow's queue stands, marked or not, when it is given another weight
+        // Packets that leave while the flow is backlogged, marked or not; its weight may change
         // halfway.
         let run = |weight: Option<u32>| {
             let queues = queues(scheduler.clone(), codel.clone());
@@ -434,8 +436,8 @@ impl Play for Reweighted {
     }
 }
 
-/// Goal: what an AQM has learned of a flow survives another weight. Method: the marks of a queue
-/// that stands, which come ever closer, are those of a flow whose weight stays.
+/// Goal: the state of an AQM is kept when the weight of a flow changes. Method: the marks of a
+/// standing queue, which become more frequent, equal those of a flow with a constant weight.
 #[test]
 fn another_weight_leaves_what_was_learned() {
     with_every_flow_scheduler(&Reweighted);
@@ -458,16 +460,17 @@ impl Play for Books {
     }
 }
 
-/// Goal: what an AQM turns away is handed back as it came, and counted as rejected; what it marks
-/// leaves marked, and is counted once. Method: as for overflows.
+/// Goal: a packet that an AQM drops on arrival is returned unchanged and counted as rejected; a
+/// packet that it marks leaves marked and is counted once. Method: random operations, compared with
+/// the counts of the caller.
 #[test]
 fn what_an_aqm_says_at_arrival_is_in_the_books() {
     with_every_flow_scheduler(&Books);
 }
 
-/// Goal: from the lowest threshold on a capable packet is marked, another is turned away, and one
-/// that came with a mark stays as it came. From the highest on all are turned away, and the
-/// scheduler is as it was.
+/// Goal: from the lowest threshold on an ECN-capable packet is marked, another one is dropped, and
+/// one that arrived with a mark is unchanged. From the highest threshold on, all are dropped and
+/// the scheduler is unchanged.
 #[test]
 fn an_arrival_is_marked_or_turned_away() {
     let drr = sides::drr_scheduler::<FLOWS>(MAX_LEN, false);
@@ -504,7 +507,7 @@ fn an_arrival_is_marked_or_turned_away() {
     assert_eq!(pool.told[0].marked, 1);
 }
 
-/// Says at delivery what it is given, packet by packet, and passes what comes after.
+/// Returns a given list of verdicts on departures, then passes all packets.
 #[derive(Clone, Debug)]
 struct Script(Vec<Verdict>);
 
@@ -537,10 +540,10 @@ impl Aqm for Script {
     fn swap(&mut self, _flow: FlowId, _other: FlowId) {}
 }
 
-/// Goal: `Drop` takes a packet that is ECN-capable, as `Signal` takes one that is not, up to the
-/// most of a call; the last packet of a queue is delivered, without a mark. Method: every script of
-/// three verdicts over every queue of up to four packets of two codepoints, against what the words
-/// of the two verdicts say.
+/// Goal: `Drop` drops an ECN-capable packet as `Signal` drops one that is not, up to the limit of a
+/// call; the last packet of a queue is delivered without a mark. Method: every script of three
+/// verdicts on every queue of up to four packets with two codepoints, compared with the definition
+/// of the two verdicts.
 #[test]
 fn a_drop_takes_what_could_be_marked_but_not_the_last() {
     let verdicts = [Verdict::Pass, Verdict::Signal, Verdict::Drop];

@@ -1,4 +1,4 @@
-//! The catalogue names every discipline that there is.
+//! The catalogue lists every discipline in the library.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +11,8 @@ const CRATES: [&str; 3] = ["src", "crates/sched-core/src", "crates/shaper/src"];
 const TRAITS: [&str; 6] =
     ["FlowScheduler", "DropPolicy", "FlowDirectory", "Scheduler", "Aqm", "LabelledScheduler"];
 
-/// Parts that no caller names, or whose name is not in that of a type because they are the default
-/// of a parameter; what is made of them, and where it says so.
+/// Parts that callers do not name, or that are missing from type names because they are default
+/// type parameters; with the type that contains them and the file that shows it.
 const INSIDE: [(&str, &str, &str); 6] = [
     ("OwnVictim", "FlowQueues", "crates/sched-core/src/queues/flow_queues.rs"),
     ("NoDirectory", "FlowQueues", "crates/sched-core/src/queues/flow_queues.rs"),
@@ -22,7 +22,7 @@ const INSIDE: [(&str, &str, &str); 6] = [
     ("Directory", "Isolated", "src/isolation/queue.rs"),
 ];
 
-/// A trait without its own arguments at the end: `impl<L> Directory` of `impl<L> Directory<O>`.
+/// Strips the arguments of a trait: `impl<L> Directory<O>` becomes `impl<L> Directory`.
 fn without_arguments(header: &str) -> &str {
     let mut depth = 0;
     for (at, letter) in header.char_indices().rev() {
@@ -38,8 +38,8 @@ fn without_arguments(header: &str) -> &str {
     header
 }
 
-/// Types that implement one of the traits in a file: the word behind `for` of `impl<…> Trait for
-/// Type`.
+/// Returns the types in a file that implement one of the traits: the word after `for` in `impl<…>
+/// Trait for Type`.
 fn implementors(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
     let lines: Vec<&str> =
@@ -50,7 +50,7 @@ fn implementors(text: &str) -> Vec<String> {
         let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
         text[..end].to_owned()
     };
-    // A macro of the library writes some.
+    // A macro of the library generates some implementations.
     let by_macro =
         words.match_indices("signals_arrivals!(").map(|(at, of)| &words[at + of.len()..]);
     found.extend(by_macro.map(name));
@@ -66,7 +66,7 @@ fn implementors(text: &str) -> Vec<String> {
     found
 }
 
-/// Every source file below the folder that is not of tests.
+/// Calls `each` with every source file below the folder, except tests.
 fn each_source(folder: &Path, each: &mut dyn FnMut(&str)) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -90,7 +90,7 @@ fn of_packets<R: Recipe>(_: R) -> &'static str {
     core::any::type_name::<R::Output<Arrays<4>, Arrays<4>>>()
 }
 
-/// The full names of the types that the entries make.
+/// Returns the full names of the types that the entries build.
 fn made() -> String {
     macro_rules! types {
         ([$of:ident] $($name:ident: $recipe:expr,)*) => { [$($of($recipe)),*] };
@@ -103,10 +103,10 @@ fn made() -> String {
     lists.concat().join("\n")
 }
 
-/// Goal: a discipline that is added and not entered is noticed.
-/// Method: every type that implements one of the traits in the sources of the library is looked for
-/// in the names of the types that the entries make, but for parts of others (`INSIDE`). A type
-/// parameter, a reference or a box forwards to a type that is looked for itself.
+/// Goal: a discipline without an entry is reported. Method: every type in the library's sources
+/// that implements one of the traits must be in the names of the types that the entries build,
+/// except for parts of others (`INSIDE`). Implementations for type parameters, references and boxes
+/// forward to a type that is checked itself.
 #[test]
 fn every_implementor_in_the_sources_is_made_by_an_entry() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -133,7 +133,7 @@ fn every_implementor_in_the_sources_is_made_by_an_entry() {
     assert!(missing.is_empty(), "no entry of the catalogue makes {missing:?}");
 }
 
-/// Goal: no two entries have one name, and each can be made.
+/// Goal: the names of entries are unique, and each entry can be built.
 #[test]
 fn names_are_unique_and_every_entry_can_be_made() {
     fn flows<R: QueuesRecipe>(recipe: R) -> bool {
@@ -161,21 +161,20 @@ fn names_are_unique_and_every_entry_can_be_made() {
     assert_eq!(names.len(), entries.len());
 }
 
-/// The methods of `Scheduler` that have a body of their own in the trait, in the order of
-/// [`PACKET_BY_PACKET`].
+/// The methods of `Scheduler` with a default body, in the order of [`PACKET_BY_PACKET`].
 const PROVIDED: [&str; 2] = ["enqueue_burst", "dequeue_burst"];
 
-/// Schedulers that take or give the packets of a burst one by one: what the body of the trait does.
+/// Schedulers that process the packets of a burst one by one, as in the default body.
 const PACKET_BY_PACKET: [(&str, [bool; 2]); 3] = [
-    // The class of each packet is found anew, and its flow scheduler is told of each.
+    // The class of each packet is looked up separately, and its flow scheduler is informed of each.
     ("Classes", [true, true]),
-    // Two queues: the next is known when the one before has left.
+    // Two queues: the next one is known only after the previous packet has left.
     ("DualPi2", [true, true]),
-    // One queue: nothing to know ahead.
+    // One queue: there is nothing to prefetch.
     ("Fifo", [true, true]),
 ];
 
-/// Which of the provided methods each implementor of `Scheduler` in the text lacks.
+/// Adds each implementor of `Scheduler` in the text, with the provided methods that it lacks.
 fn lacking(text: &str, found: &mut BTreeSet<(String, [bool; 2])>) {
     for block in text.split("\nimpl").skip(1) {
         let block = block.split("\n}").next().unwrap_or_default();
@@ -197,10 +196,10 @@ fn lacking(text: &str, found: &mut BTreeSet<(String, [bool; 2])>) {
     }
 }
 
-/// Goal: a scheduler around another passes bursts on, so that the inner one can touch memory ahead.
-/// Every other method of the traits has no body in the trait, and one that is forgotten does not
-/// compile. Method: the implementations in the sources of the library that lack a burst are those
-/// listed, with the reason.
+/// Goal: a wrapper of a scheduler forwards bursts, so that the inner one can prefetch memory. (The
+/// other methods have no default body, so a missing one does not compile.) Method: the
+/// implementations in the library's sources without a burst method are those listed, with the
+/// reason.
 #[test]
 fn no_scheduler_around_another_forgets_a_burst() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,7 +1,7 @@
-//! What every scheduler promises, whatever its discipline and with every AQM.
+//! The contract of every scheduler, for each discipline and every AQM.
 //!
-//! The ledger of a [`Match`] watches the handles and the books in each of these; here the twin is
-//! the scheduler itself, treated in a way that must not make a difference.
+//! The ledger of a [`Match`] checks handles and counters in all of these tests; the reference is
+//! the scheduler itself, used in a way that must not make a difference.
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
@@ -20,13 +20,13 @@ use freeboard::sched_core::{
 
 const LENGTH: usize = 5_000;
 
-/// Of one history or of several, which begin anew after [`LENGTH`].
+/// Number of operations, in one sequence or in several of [`LENGTH`].
 fn operations() -> u64 {
     effort(3_000, 20_000)
 }
 
-/// Instants at which counters of 31, 32, 53 and 63 bits wrap, all whole ticks of a descriptor but
-/// one.
+/// Times at which counters of 31, 32, 53 and 63 bits wrap; all but one are whole ticks of a
+/// descriptor.
 const SHIFTS: [u64; 5] = [1, 1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
 
 fn is_not_disturbed_by_peeks(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
@@ -46,7 +46,7 @@ fn does_not_depend_on_the_epoch(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(the_epoch_changes_nothing, super::does_not_depend_on_the_epoch);
 
-/// Goal: what is done twice is done once: flows removed, everything drained, limits set.
+/// Goal: removing a flow, draining and setting limits are idempotent.
 fn does_twice_as_once(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let (subject, twin) = sides();
     let mut both = Match::new(subject, twin);
@@ -66,7 +66,7 @@ fn does_twice_as_once(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(twice_is_once, super::does_twice_as_once);
 
-/// Goal: the limits where things go wrong: nothing, one and two packets or bytes.
+/// Goal: extreme limits hold: zero, one and two packets or bytes.
 fn holds_small_limits(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     for packets in 0..3 {
         for bytes in [0, 1, 1_499, 1_500, 3_000] {
@@ -84,10 +84,9 @@ fn holds_small_limits(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(small_limits_hold, super::holds_small_limits);
 
-/// Goal: a packet can be had out of every queue for its buffer, whatever state it is in, and the
-/// one that the twin gives; from an empty queue none.
-/// Method: random histories, and after each packets are evicted until nothing is left, and once
-/// more.
+/// Goal: `evict` drops a packet from every non-empty queue in any state, the same as in the
+/// reference model, and none from an empty queue. Method: random sequences, followed by evictions
+/// until nothing is left, and one more.
 fn gives_a_packet_for_its_buffer(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let mut evicted = 0;
     for seed in seed..seed + 30 {
@@ -107,11 +106,10 @@ fn gives_a_packet_for_its_buffer(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(a_buffer_can_be_had, super::gives_a_packet_for_its_buffer);
 
-/// Goal: a packet can leave any place of a queue by itself, and all parts agree with the twin's,
-/// which know of a loss and of nothing else; the rest stays in order.
-/// Method: random histories in which each second operation takes a packet out, at places from the
-/// newest that a queue has or has not, of flows that exist or do not. Schedulers without queues of
-/// their own have no such operation.
+/// Goal: a packet can be removed from any position in a queue; all parts agree with the reference
+/// model, which only sees a loss, and the others stay in order. Method: random sequences in which
+/// every second operation removes a packet, at positions that exist or do not, of flows that exist
+/// or do not. Schedulers without their own queues do not support this operation.
 fn lets_a_packet_leave_any_place(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let (mut found, mut offered) = (0, 0);
     for seed in seed..seed + effort(4, 10) {
@@ -138,8 +136,8 @@ fn lets_a_packet_leave_any_place(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(a_packet_leaves_any_place, super::lets_a_packet_leave_any_place);
 
-/// Packets of flow 0, of one byte each, fill the limit in bytes, and then `flow` sends one that is
-/// as long as all of them. Returns how many gave way and how many were rejected.
+/// Fills the limit in bytes with one-byte packets of flow 0; then `flow` sends one packet as long
+/// as all of them. Returns the numbers of packets dropped and rejected.
 fn victims_of_one_arrival<S, T>(sides: (S, T), flow: u32, queued: u32) -> (u64, u64)
 where
     S: ConfigurableScheduler,
@@ -159,9 +157,9 @@ where
     (counters.dropped_total().packets, counters.rejected.packets)
 }
 
-/// Goal: an arrival that fits into an empty queue is accepted, however many short packets have to
-/// be dropped for it, at most one for each of its bytes. Method: packets of one byte fill the
-/// limit, and the arrival needs all of it.
+/// Goal: an arrival that fits into an empty queue is accepted, no matter how many short packets
+/// have to be dropped for it, at most one per byte. Method: one-byte packets fill the limit, and
+/// the arrival needs all of it.
 #[test]
 fn short_packets_give_way_to_a_long_one() {
     let fifo = || sides::fifo::<300>(DropFrom::Head, Limits::NONE);
@@ -172,15 +170,14 @@ fn short_packets_give_way_to_a_long_one() {
         assert_eq!(victims_of_one_arrival(drr(), 0, queued), (queued.into(), 0));
         assert_eq!(victims_of_one_arrival(sqf(), 0, queued), (queued.into(), 0));
     }
-    // Another flow's arrival is the longest queue once a byte of the other is gone. SQF takes the
-    // two for equal until a second byte is gone: of 256 to 263 bytes, the flow that has held as
-    // many for longer gives way first.
+    // An arrival of another flow is the longest queue once one byte of the other is dropped. SQF
+    // treats the two as equal until a second byte is dropped: with 256 to 263 bytes, it drops first
+    // from the flow that has been in this class longer.
     assert_eq!(victims_of_one_arrival(drr(), 1, 257), (1, 1));
     assert_eq!(victims_of_one_arrival(sqf(), 1, 257), (2, 1));
 }
 
-/// Signals for every third packet it sees of a flow, and drops a few outright: a stand-in that acts
-/// often, whatever the time.
+/// Signals for every third packet of a flow and drops some: acts often, regardless of the time.
 #[derive(Clone, Debug)]
 struct EveryThird([u32; FLOWS]);
 
@@ -226,7 +223,7 @@ impl Aqm for EveryThird {
     }
 }
 
-/// Every flow scheduler under an AQM that acts: the ledger, the books, peeks and the epoch.
+/// Checks handles, counters, peeks and shifted times for a flow scheduler with an AQM that acts.
 fn keeps_the_contract<O>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, scheduler: O)
 where
     O: FlowScheduler + Clone + Send + 'static,
@@ -235,7 +232,7 @@ where
     keeps_it_beside(seed, aqm, scheduler, OwnVictim);
 }
 
-/// The same beside a drop policy.
+/// Checks the contract with a drop policy.
 fn keeps_it_beside<O, D>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, scheduler: O, policy: D)
 where
     O: FlowScheduler + Clone + Send + 'static,
@@ -266,8 +263,8 @@ fn acts_and_keeps_the_contract(
     let has_acted = |counters: Counters| {
         counters.dropped_for(DropReason::Aqm).packets > 0 && counters.marked > 0
     };
-    // At full depth the history goes on where the AQM has acted. Elsewhere that is asked often:
-    // most act soon.
+    // A full run continues after the AQM has acted. Otherwise this is checked at short intervals,
+    // since most act early.
     while effort(!has_acted(both.subject.counters()), true) {
         let spell: Vec<_> = history.by_ref().take(effort(1_000, 10_000)).collect();
         if spell.is_empty() {
@@ -285,7 +282,7 @@ fn acts_and_keeps_the_contract(
     let operations = effort(2_000, 200_000);
     soak(&|| pair((subject(), Peeked::new(subject()))), seed, operations, LENGTH)
         .unwrap_or_else(|difference| panic!("{difference}"));
-    // To the end of time and past it, where the clock begins anew.
+    // Up to the maximum time and past it, where the clock wraps.
     let late = || Shifted::new(subject(), u64::MAX - (1 << 39));
     soak(&|| pair((late(), Peeked::new(late()))), seed, operations / 2, LENGTH)
         .unwrap_or_else(|difference| panic!("{difference}"));
@@ -340,7 +337,7 @@ fn every_flow_scheduler_keeps_the_contract_under_codel() {
     }
 }
 
-/// COBALT, whose probability rises so fast that every history has drops of BLUE.
+/// Returns COBALT with a probability that rises so fast that every sequence contains drops by BLUE.
 fn cobalt(target: u64, interval: u64) -> Cobalt<[CobaltState; FLOWS]> {
     let params = CobaltParams::new(Nanos(target), Nanos(interval));
     let params = params.with_steps(Probability::from_raw(1 << 30), Probability::from_raw(1 << 28));

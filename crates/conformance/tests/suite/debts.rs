@@ -1,4 +1,4 @@
-//! What a flow or a host owes after its turn, and loses packets meanwhile.
+//! Debts of a flow or a host after its turn, when it loses packets in the meantime.
 
 use conformance::effort::effort;
 use conformance::history::{ConfigurableScheduler, Setting};
@@ -13,16 +13,16 @@ fn no_drops(packet: Packet, reason: DropReason) {
     panic!("{packet:?} dropped: {}", reason.name());
 }
 
-/// Takes a packet in, of the debtor or not.
+/// Enqueues a packet of the debtor (true) or of the other flow.
 type Put<'a, Q> = &'a dyn Fn(&mut Q, bool, Packet, &mut dyn DropSink) -> Result<(), Rejected>;
 
-/// One flow always holds packets of 20 bytes, and is sent `MAX_LEN` bytes a turn. The debtor sends
-/// `MAX_LEN − 1` bytes and then `MAX_LEN` whenever it is its turn; it is then in debt, and before
-/// it comes again it loses a packet for want of room, the only one that it holds. Returns the part
-/// of the line that the first one gets.
+/// One flow is always backlogged with packets of 20 bytes and a quantum of `MAX_LEN` bytes. The
+/// debtor sends `MAX_LEN − 1` and then `MAX_LEN` bytes in each of its turns, which leaves it in
+/// debt; before its next turn, its only packet is dropped for lack of space. Returns the share of
+/// the link that the first flow receives.
 fn share_beside_a_debtor<Q: Scheduler>(queue: &mut Q, put: Put<'_, Q>) -> f64 {
     let mut sent = [0_u64; 2];
-    // The first one has as many handles as there is room for packets, and its own again and again.
+    // The first flow uses as many handles as packets fit, and reuses its own.
     let mut get = |queue: &mut Q| {
         let packet = queue.dequeue(Nanos(0), &mut no_drops).unwrap();
         sent[usize::from(packet.handle >= 24)] += u64::from(packet.len);
@@ -68,8 +68,8 @@ fn flows_are_fair(what: &str, mut queues: impl ConfigurableScheduler) {
     });
 }
 
-/// Goal: a debtor of a turn still owes it after losing a packet, and not more: two flows, two
-/// hosts, or two flows of one host, share alike whatever one of them loses.
+/// Goal: a flow in debt after its turn has the same debt after a loss. Two flows, two hosts, or two
+/// flows of one host receive equal shares whatever one of them loses.
 #[test]
 fn debts_outlive_a_loss() {
     let (end, limits) = (DropFrom::Tail, Limits::NONE);

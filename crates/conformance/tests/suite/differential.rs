@@ -1,16 +1,16 @@
-//! Long random histories of every discipline against its twin: the exact sequence of packets, the
-//! exact victims, the exact books.
+//! Long random sequences on every discipline and its reference model, which must agree in the order
+//! of packets, the victims and the counters.
 //!
-//! With `FREEBOARD_TESTS=full` every entry of the catalogue is given a third of 10^7 operations,
-//! every tree a 25th; without, a two-hundredth of that. `FREEBOARD_OPERATIONS` sets another number;
-//! each then takes all of them.
+//! With `FREEBOARD_TESTS=full` every entry of the catalogue gets a third of 10^7 operations and
+//! every tree a 25th; otherwise a two-hundredth of that. `FREEBOARD_OPERATIONS` sets another
+//! number, which is then used for each of them.
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
 use conformance::history::{Pair, check, operations, prelude, soak};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-/// Long enough for clocks, stamps and virtual times to go far, short enough to replay.
+/// Long enough for clocks, timestamps and virtual times to advance far, short enough to replay.
 const LENGTH: usize = 100_000;
 
 fn play(share: u64, seed: u64, sides: &dyn Fn() -> Pair) {
@@ -24,9 +24,9 @@ fn play(share: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(agrees_with_its_twin, super::play);
 
-/// Goal: other distributions than that of `soak`, and the path of the fuzzer.
-/// Method: byte strings by proptest, each decoded to a history and compared thoroughly at each
-/// step.
+/// Goal: cover distributions other than that of `soak`, and the decoding used by the fuzzer.
+/// Method: byte strings from proptest, each decoded to a sequence and compared thoroughly after
+/// each step.
 fn play_bytes(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let config = Config { cases: effort(4, 128), failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(

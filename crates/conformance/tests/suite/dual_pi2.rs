@@ -1,4 +1,5 @@
-//! `DualPI2`: its twin, the contract of every scheduler, and what its page promises.
+//! `DualPI2`: comparison with its reference model, the contract of every scheduler, and the
+//! guarantees on its page.
 
 use conformance::Xorshift;
 use conformance::catalog::entry::QUICK_PI2;
@@ -32,7 +33,7 @@ fn twin(params: DualPi2Params) -> NaiveDualPi2 {
     NaiveDualPi2::new(params, DESCRIPTORS as u32, Limits::NONE)
 }
 
-/// Plays histories on both sides; returns the sums of what the subject counted.
+/// Plays sequences on both sides; returns the subject's total counts of marks and drops.
 fn play<S: ConfigurableScheduler, T: ConfigurableScheduler>(
     sides: impl Fn() -> (S, T),
     seeds: core::ops::Range<u64>,
@@ -53,20 +54,20 @@ fn play<S: ConfigurableScheduler, T: ConfigurableScheduler>(
     acted
 }
 
-/// Goal: every packet has the fate that the twin gives it.
+/// Goal: every packet is sent, marked or dropped as in the reference model.
 #[test]
 fn agrees_with_its_twin() {
     for (params, seed) in params().into_iter().zip([1, 100, 200, 300]) {
         let sides = || (subject(params), twin(params));
         let [marked, dropped] = play(sides, seed..seed + effort(8, 80), 5_000);
         println!("{marked} marked, {dropped} dropped");
-        // With the published parameters a history is too short for drops.
+        // With the published parameters a sequence is too short for drops.
         let acts = params != DualPi2Params::default();
         assert!(marked > 200 && (dropped > 20 || !acts), "{marked} {dropped}");
     }
 }
 
-/// Goal: looks change nothing, and neither does the epoch: also at the end of time and past it.
+/// Goal: additional peeks and shifted times have no effect, up to the maximum time and past it.
 #[test]
 fn looks_and_the_epoch_change_nothing() {
     for (params, seed) in params().into_iter().zip([1, 100, 200, 300]) {
@@ -83,8 +84,8 @@ fn looks_and_the_epoch_change_nothing() {
     }
 }
 
-/// Goal: limits of nothing, of one and two packets or bytes hold; what is done twice is done once;
-/// every packet can be had for its buffer, the one that the twin gives.
+/// Goal: limits of zero, one and two packets or bytes hold; operations are idempotent; `evict`
+/// works for every packet and drops the one that the reference model drops.
 #[test]
 fn small_limits_hold_and_a_buffer_can_be_had() {
     let [params, ..] = params();
@@ -122,7 +123,7 @@ fn small_limits_hold_and_a_buffer_can_be_had() {
     assert!(evicted > 30, "{evicted}");
 }
 
-/// A queue of many packets, and the handles that are free.
+/// A queue of many packets, and the free handles.
 struct Line {
     queue: DualPi2<Vec<Descriptor>>,
     free: Vec<u32>,
@@ -151,14 +152,14 @@ impl Line {
     }
 }
 
-/// The longest packet of the two tests below.
+/// Longest packet in the two tests below.
 const LONGEST: u32 = 1_500;
 
-/// Goal: while it is backlogged, the classic queue is never further behind its share of what is
-/// sent than the page says, in bytes: `(wL·max(M, L) + wC·L) / 100`; and the worst history comes
-/// near to that. Method: random lengths and arrivals of both kinds, all at one instant so that
-/// nothing is told; for every interval in which the classic queue stays backlogged, by the largest
-/// fall of a sum.
+/// Goal: while it is backlogged, the classic queue is never further behind its share than the page
+/// says, in bytes: `(wL·max(M, L) + wC·L) / 100`; and the worst sequence comes close to that.
+/// Method: random lengths and arrivals of both kinds, all at one time so that there are no
+/// congestion signals; every interval in which the classic queue stays backlogged, by the largest
+/// decrease of a sum.
 #[test]
 fn the_classic_queue_gets_its_share() {
     for (percent, mtu) in [(10, 1_500), (1, 1_500), (50, 1_500), (90, 100), (10, 100)] {
@@ -171,8 +172,8 @@ fn the_classic_queue_gets_its_share() {
         for seed in 1..=effort(20, 200) {
             let mut random = Xorshift::new(seed);
             let mut line = Line::new(params, 64);
-            // 100 times what the classic queue is behind, and the lowest it was since it became
-            // backlogged.
+            // 100 times the bytes by which the classic queue is behind, and the minimum of that
+            // since it became backlogged.
             let (mut behind, mut lowest) = (0_i64, 0);
             for _ in 0..20_000 {
                 let len = if random.below(3) == 0 { 1 + random.below(LONGEST) } else { LONGEST };
@@ -203,9 +204,9 @@ fn the_classic_queue_gets_its_share() {
     }
 }
 
-/// Goal: a packet that comes to its empty queue waits for the other queue no longer than the page
-/// says. Method: the other queue is always full, with longest packets; packets of all lengths come
-/// at any point of its turn.
+/// Goal: a packet that arrives at an empty queue waits for the other queue no longer than the page
+/// says. Method: the other queue is always full of the longest packets; packets of all lengths
+/// arrive at any point of its turn.
 #[test]
 fn neither_queue_waits_longer_than_is_said() {
     for percent in [1, 10, 50, 90, 99] {
@@ -246,9 +247,9 @@ fn neither_queue_waits_longer_than_is_said() {
     }
 }
 
-/// The longest sojourn time of each kind in ms and the packets delivered of each, in the last 5 of
-/// 15 seconds behind 10 Mbit/s. `scalable` and `classic` packets of 1,250 bytes come in each 10 ms,
-/// the line sends 10.
+/// Returns, for the last 5 of 15 seconds on a 10 Mbit/s link, the longest sojourn time of each kind
+/// in ms and the packets delivered. In each 10 ms `scalable` and `classic` packets of 1,250 bytes
+/// arrive, and the link sends 10.
 fn flood(scalable: u32, classic: u32, of: Ecn) -> ([u64; 2], [u32; 2]) {
     let mut line = Line::new(DualPi2Params::default(), 20_000);
     let mut arrivals = vec![0; 20_000];
@@ -265,7 +266,7 @@ fn flood(scalable: u32, classic: u32, of: Ecn) -> ([u64; 2], [u32; 2]) {
         }
         let Some(packet) = line.take(now) else { continue };
         if step >= 10_000 {
-            // Marked packets are of the scalable queue, unless there are none.
+            // Marked packets come from the scalable queue, if that is used.
             let is_marked = packet.ecn == Ecn::Ce && scalable > 0;
             let kind = usize::from(packet.ecn != Ecn::Ect1 && !is_marked);
             let waited = (now - arrivals[packet.handle as usize]) / 1_000_000;
@@ -276,9 +277,9 @@ fn flood(scalable: u32, classic: u32, of: Ecn) -> ([u64; 2], [u32; 2]) {
     (longest, delivered)
 }
 
-/// Goal: traffic that does not respond, ECN-capable or not, cannot fill the buffer: a queue of
-/// 20,000 packets would be 20 s. Method: twice the line's rate of each kind and of both, without
-/// end; and a light classic flow beside a flood of ECT(1).
+/// Goal: unresponsive traffic, ECN-capable or not, cannot fill the buffer; a queue of 20,000
+/// packets would be 20 s. Method: a permanent load of twice the link's rate of each kind and of
+/// both; and a light classic flow next to a flood of ECT(1).
 #[test]
 fn traffic_that_does_not_respond_cannot_fill_the_queue() {
     for (scalable, classic, of) in

@@ -1,6 +1,6 @@
-//! ECN under every composition of the catalogue: what leaves has the codepoint it came with, or a
-//! mark that it allows, and the books count each mark once. And what ECN-capable traffic that does
-//! not react can do to a queue.
+//! ECN in every composition of the catalogue: packets leave with their codepoint or with a
+//! permitted mark, and each mark is counted once. Also tests the effect of unresponsive ECN-capable
+//! traffic on a queue.
 
 use conformance::catalog::{Arrays, Recipe, Room};
 use conformance::rng::Streams;
@@ -15,7 +15,7 @@ const FLOWS: usize = 16;
 const HANDLES: usize = 16;
 const STEPS: usize = 20_000;
 
-/// What has become of codepoints.
+/// Counts of marked packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Codepoints {
     marked: u64,
@@ -23,7 +23,7 @@ struct Codepoints {
 }
 
 impl Codepoints {
-    /// A packet that came with `before` has left or was dropped with `after`.
+    /// Checks a packet that arrived with `before` and left or was dropped with `after`.
     fn judge(&mut self, name: &str, before: Ecn, after: Ecn) {
         let may_be = match before {
             Ecn::NotEct => after == Ecn::NotEct,
@@ -35,8 +35,8 @@ impl Codepoints {
     }
 }
 
-/// More comes than leaves, of every codepoint. Returns how many marks were set, and how many
-/// arrivals an AQM has turned away.
+/// Overloads a scheduler with packets of every codepoint. Returns the number of marks set and of
+/// arrivals dropped by an AQM.
 fn play<R: Recipe>(name: &str, recipe: R) -> [u64; 2] {
     let room = Room::of_flows(Arrays::<FLOWS>, 1_500);
     let mut made =
@@ -46,7 +46,8 @@ fn play<R: Recipe>(name: &str, recipe: R) -> [u64; 2] {
     let mut came = [None::<Ecn>; HANDLES];
     let (mut seen, mut now, mut turned_away) = (Codepoints::default(), Nanos(0), 0);
     for step in 0..STEPS {
-        // The load rises and falls, so that probabilities pass what is marked on their way up.
+        // The load rises and falls, so that probabilities pass through the range in which packets
+        // are marked.
         let load = [3, 4, 5][step / 256 % 3];
         now = now.plus(Nanos(random.below(400_000)));
         let handle = random.below(HANDLES as u64) as usize;
@@ -55,7 +56,7 @@ fn play<R: Recipe>(name: &str, recipe: R) -> [u64; 2] {
             let ecn = Ecn::from_bits(random.below(4) as u8);
             let len = 1 + random.below(1_500) as u32;
             let packet = Packet { ecn, ..Packet::new(handle as u32, len) };
-            // One flow has a queue that stands.
+            // One flow has a standing queue.
             let flow = FlowId((random.below(4) * random.below(FLOWS as u64) / 3) as u32);
             let flow = if random.below(2) == 0 { FlowId(0) } else { flow };
             came[handle] = Some(ecn);
@@ -77,7 +78,7 @@ fn play<R: Recipe>(name: &str, recipe: R) -> [u64; 2] {
             seen.judge(name, before, packet.ecn);
         }
     }
-    // What is still queued may carry a mark from its arrival.
+    // A queued packet may have been marked on arrival.
     let sink = &mut |packet: Packet, _: DropReason| {
         let before = came[packet.handle as usize].take().expect("a packet that came");
         seen.judge(name, before, packet.ecn);
@@ -89,9 +90,9 @@ fn play<R: Recipe>(name: &str, recipe: R) -> [u64; 2] {
     [counters.marked, turned_away]
 }
 
-/// Goal: under every composition a packet without ECN is never marked, a mark is set once and
-/// counted once, one that came is counted as such and not as ours, and both counts are exact.
-/// Method: an overloaded line, four codepoints; each AQM that marks has to do so.
+/// Goal: in every composition a packet without ECN is never marked, a mark is set and counted once,
+/// an incoming mark is counted as such and not as ours, and both counts are exact. Method: an
+/// overloaded link and four codepoints; each AQM that marks has to do so.
 #[test]
 fn codepoints_leave_as_they_came_or_with_a_mark_that_they_allow() {
     macro_rules! entries {
@@ -105,7 +106,7 @@ fn codepoints_leave_as_they_came_or_with_a_mark_that_they_allow() {
     let mut with_aqm = 0;
     for (name, [marks, turned_away]) in marks {
         if name.split('_').any(|word| aqms.contains(&word)) {
-            // PIE as it is set in the catalogue is above the probability that it marks up to at
+            // PIE, as configured in the catalogue, exceeds the probability up to which it marks at
             // once.
             let told = if name.contains("pie") { turned_away } else { marks };
             assert!(told > 5, "{name}: {told}");
@@ -115,12 +116,12 @@ fn codepoints_leave_as_they_came_or_with_a_mark_that_they_allow() {
     assert!(with_aqm >= 20, "{with_aqm}");
 }
 
-/// Packets there is room for.
+/// Capacity of the queue in packets.
 const ROOM: u32 = 240;
 
-/// Half as much again as the line takes, in packets of 1,250 bytes at 10 Mbit/s, for a minute.
-/// Returns the median backlog of the last 20 s in packets, when BLUE has learned what it needs; the
-/// line has to be in use.
+/// Sends 1.5 times the rate of the link, in packets of 1,250 bytes at 10 Mbit/s, for a minute.
+/// Returns the median backlog of the last 20 s in packets, when BLUE has adapted; the link must be
+/// busy.
 fn deaf<A: Aqm>(aqm: A, ecn: Ecn) -> u32 {
     let mut drr = Drr::new([DrrFlow::EMPTY], 1_500).expect("a length");
     drr.add_all(1_500).expect("a quantum");
@@ -132,7 +133,7 @@ fn deaf<A: Aqm>(aqm: A, ecn: Ecn) -> u32 {
     for tick in 0..180_000_u64 {
         let now = Nanos(tick * 333_333);
         let mut gone = Vec::new();
-        // Three ticks are a millisecond, in which one packet leaves and one and a half come.
+        // Three ticks are one millisecond, in which one packet leaves and one and a half arrive.
         if tick.is_multiple_of(2) {
             let packet = Packet { ecn, ..Packet::new(free.pop().expect("a handle"), 1_250) };
             let sink = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
@@ -155,9 +156,9 @@ fn deaf<A: Aqm>(aqm: A, ecn: Ecn) -> u32 {
     backlogs[backlogs.len() / 2]
 }
 
-/// Goal: ECN-capable traffic that does not react cannot fill the queue, under each AQM that
-/// promises it. CoDel, which only marks it, promises nothing: it fills. Method: one and a half
-/// times the rate, both codepoints.
+/// Goal: unresponsive ECN-capable traffic cannot fill the queue under each AQM that guarantees
+/// this. CoDel, which only marks such traffic, does not guarantee it: its queue fills. Method: one
+/// and a half times the rate, both codepoints.
 #[test]
 fn capable_traffic_that_does_not_react_cannot_fill_a_queue() {
     let ms = Nanos::from_millis;

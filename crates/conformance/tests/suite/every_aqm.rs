@@ -1,7 +1,6 @@
 //! Every AQM as one type, under every flow scheduler of the catalogue.
 //!
-//! A test that is written for [`AnyAqm`] is compiled once for each flow scheduler, and plays them
-//! all.
+//! A test written for [`AnyAqm`] is compiled once per flow scheduler and runs with all AQMs.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -20,10 +19,10 @@ use freeboard::sched_core::{
     Scheduler, Verdict,
 };
 
-/// The recipes, and an AQM that is one of them.
+/// Defines the recipes, and an AQM that is one of them.
 macro_rules! every_aqm {
     ($($name:ident: $type:ty = $recipe:expr,)*) => {
-        /// Which AQM.
+        /// Selects an AQM.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         enum Which { $($name),* }
 
@@ -31,7 +30,7 @@ macro_rules! every_aqm {
             const ALL: &[Self] = &[$(Self::$name),*];
         }
 
-        /// One of them, with its table in `F`.
+        /// One of the AQMs, with its table in `F`.
         enum Output<F: Memory> { $($name(<$type as AqmRecipe>::Output<F>)),* }
 
         impl AqmRecipe for Which {
@@ -43,7 +42,7 @@ macro_rules! every_aqm {
             }
         }
 
-        /// An AQM, and how often it has said anything but to let a packet pass.
+        /// An AQM with a count of its verdicts other than passing a packet.
         struct AnyAqm<F: Memory> {
             made: Output<F>,
             told: u64,
@@ -96,10 +95,10 @@ macro_rules! every_aqm {
     };
 }
 
-/// CoDel for histories of a few packets.
+/// CoDel for short sequences of packets.
 const CODEL: CoDelParams = CoDelParams::new(Nanos(1_024), Nanos(100_000)).with_mtu(100);
 
-/// The others for such histories.
+/// The other AQMs for short sequences of packets.
 const RED: RedParams = RedParams::new(1_000, 3_000)
     .with_weight(1)
     .with_max_probability(Probability::from_raw(1 << 29))
@@ -141,8 +140,8 @@ every_aqm! {
     ChosenPi2: catalog::ChosenAqm = catalog::ChosenAqm(AqmChoice::Pi2(PI2), None),
 }
 
-/// Goal: an AQM that is added is played here. Method: the names behind `Aqm for`, and in the macro
-/// that writes this, in the sources of the library.
+/// Goal: every AQM of the library is tested here. Method: search the library's sources for names
+/// after `Aqm for` and in the macro that generates it.
 #[test]
 fn every_aqm_of_the_library_is_played() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sched-core/src/aqm");
@@ -165,13 +164,13 @@ fn every_aqm_of_the_library_is_played() {
     assert_eq!(found, 8);
 }
 
-/// The recipe with this AQM in its queues.
+/// Builds the recipe with this AQM in its queues.
 fn subject<R: QueuesRecipe>(of: R, aqm: Which) -> OutputOf<Queued<R, Which>, FLOWS, DESCRIPTORS> {
     let recipe = Queued { of, aqm };
     sides::composition::<FLOWS, DESCRIPTORS, _>(recipe, MAX_LEN, Limits::NONE)
 }
 
-/// A random history of queues that often stand: with more arrivals, of two flows, and fewer limits.
+/// Returns a random sequence with standing queues: more arrivals of two flows, and fewer limits.
 fn crowded(seed: u64) -> impl Iterator<Item = Operation> + use<> {
     let history = Operations::new(seed).enumerate();
     let history = history.filter(|(step, operation)| {
@@ -186,14 +185,14 @@ fn crowded(seed: u64) -> impl Iterator<Item = Operation> + use<> {
     })
 }
 
-/// Goal: under every AQM a flow scheduler keeps the contract: the ledger of handles, the books,
-/// peeks, and no difference at another time. Method: random histories beside itself, looked at and
-/// at a time at which counters wrap; the AQM has to act.
+/// Goal: under every AQM a flow scheduler keeps the contract: handles, counters, peeks, and no
+/// effect of shifted times. Method: random sequences, compared with a copy that receives additional
+/// peeks and runs at times at which counters wrap; the AQM has to act.
 fn keeps_the_contract<R: QueuesRecipe>(name: &str, of: R) {
     const SHIFTS: [u64; 4] = [1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
     for (at, &aqm) in Which::ALL.iter().enumerate() {
         let mut acted = 0;
-        // A history may end in a long calm: several, until the AQM has acted.
+        // A sequence may end in a long quiet period: repeat until the AQM has acted.
         for round in 0..effort(6, 24) {
             let by = SHIFTS[(at + round) % SHIFTS.len()];
             let twin = Peeked::new(Shifted::new(subject(of, aqm), by));
@@ -226,9 +225,9 @@ mod the_contract_holds_under_every_aqm {
     conformance::flow_schedulers!(contract, []);
 }
 
-/// Goal: what an AQM has learned of a flow stays when the flow gets another weight. Method: a queue
-/// that stands, with and without the change, under each flow scheduler: what leaves and how it is
-/// marked is the same, and it is marked.
+/// Goal: the state of an AQM for a flow is kept when the flow's weight changes. Method: a standing
+/// queue with and without the change, under each flow scheduler: the packets that leave and their
+/// marks are the same, and there are marks.
 fn remembers_under_another_weight<R: QueuesRecipe>(name: &str, of: R) {
     let weight = |weight| Setting { weight, max_len: MAX_LEN };
     for &aqm in Which::ALL {
@@ -279,15 +278,15 @@ fn another_weight_leaves_what_every_aqm_has_learned() {
     conformance::flow_schedulers!(each, []);
 }
 
-/// What a queue that stands is told in four seconds, from eight on, if one reading of the clock was
-/// wrong after four.
+/// Returns the number of congestion signals of a standing queue in four seconds, from the eighth
+/// on, if one timestamp after four seconds was wrong.
 fn told_after(aqm: Which, wrong: Option<(u64, bool)>) -> u64 {
     let room = Room::of_flows(Arrays::<1>, MAX_LEN);
     let recipe = Queued { of: catalog::Drr { sparse_first: true }, aqm };
     let mut line = recipe.scheduler(room, Arrays::<64>, Limits::packets(60)).unwrap();
     line.configure(FlowId(0), MAX_LEN).unwrap();
     let (mut free, mut told_before) = ((0..64).collect::<Vec<u32>>(), 0);
-    // A packet leaves each millisecond; one and a tenth come.
+    // One packet leaves per millisecond; 1.1 arrive.
     for tick in 0..12_000_u64 {
         let now = Nanos((1 << 50) + tick * 1_000_000);
         let read = |of_arrival: bool| match wrong {
@@ -315,9 +314,9 @@ fn told_after(aqm: Which, wrong: Option<(u64, bool)>) -> u64 {
     line.aqm().told - told_before
 }
 
-/// Goal: one wrong reading of the clock does no lasting harm: four seconds later each AQM tells its
-/// queue about as often as if it had not been. Method: readings from 0.1 s to hundreds of years
-/// ahead and behind, at an arrival and at a departure.
+/// Goal: one wrong timestamp does no lasting harm: four seconds later each AQM signals about as
+/// often as without it. Method: timestamps from 0.1 s to hundreds of years ahead and behind, at an
+/// arrival and at a departure.
 #[test]
 fn one_wrong_reading_of_the_clock_does_no_lasting_harm() {
     let now = (1_u64 << 50) + 4_000 * 1_000_000;
@@ -338,9 +337,9 @@ fn one_wrong_reading_of_the_clock_does_no_lasting_harm() {
     }
 }
 
-/// Two copies of an AQM. In the second one queues change places now and then, and calls name the
-/// place that a queue has. Whether both say the same, and how often they have said anything but to
-/// let a packet pass.
+/// Plays calls on two copies of an AQM. In the second one, queues occasionally swap positions, and
+/// calls use the current position of a queue. Asserts that both agree; returns the number of
+/// verdicts other than passing a packet.
 fn play_swaps(aqm: Which, seed: u64) -> u64 {
     const QUEUES: usize = 4;
     let make = || aqm.aqm(Arrays::<QUEUES>).expect("in range");
@@ -350,7 +349,7 @@ fn play_swaps(aqm: Which, seed: u64) -> u64 {
     let (mut random, mut now) = (Xorshift::new(seed), Nanos::from_secs(1));
     for step in 0..1_500 {
         now = now.plus(Nanos(u64::from(random.below(40_000))));
-        // Mostly one queue, so that it stands.
+        // Mostly one queue, so that it becomes a standing queue.
         let at = if random.below(3) > 0 { 0 } else { random.below(QUEUES as u32) as usize };
         let flow = FlowId(at as u32);
         let bytes =
@@ -408,8 +407,8 @@ fn play_swaps(aqm: Which, seed: u64) -> u64 {
     still.told
 }
 
-/// Goal: two queues that change places keep what was learned of them, under every AQM. Method:
-/// random calls to a queue that changes its place and to one that does not.
+/// Goal: two queues that swap positions keep their states, under every AQM. Method: random calls to
+/// a queue that changes its position and to one that does not.
 #[test]
 fn queues_that_change_places_keep_their_states() {
     for &aqm in Which::ALL {
@@ -418,8 +417,8 @@ fn queues_that_change_places_keep_their_states() {
     }
 }
 
-/// Goal: a queue for which an AQM has no state is without a history, and so is one that changes
-/// places with it. Method: an overflow and arrivals, against a queue that was forgotten.
+/// Goal: a queue without state in an AQM has no past, and neither has one that swaps positions with
+/// it. Method: an overflow and arrivals, compared with a queue whose state was removed.
 #[test]
 fn a_place_without_a_state_is_without_a_history() {
     for &aqm in Which::ALL {

@@ -1,8 +1,8 @@
-//! Every entry of the catalogue that has a twin.
+//! Tests over all entries of the catalogue that have a reference model.
 
-/// A module of tests: `$play(share, seed, sides)` for every entry and for some trees of them, where
-/// `share` says which part of the operations of a long run it gets and `sides` makes it and its
-/// twin, without their types.
+/// Defines a module of tests that call `$play(share, seed, sides)` for every entry and for some
+/// trees of them. `share` is the divisor for the number of operations in a long run; `sides` builds
+/// the entry and its reference model, without their types.
 macro_rules! every_discipline {
     ($what:ident, $play:path) => {
         mod $what {
@@ -65,7 +65,7 @@ macro_rules! of_packets {
     )*};
 }
 
-/// A seed for each name.
+/// Returns a seed derived from a name.
 pub(crate) fn seed(name: &str) -> u64 {
     name.bytes().fold(1, |seed, byte| conformance::scramble(seed ^ u64::from(byte)))
 }

@@ -1,10 +1,12 @@
-//! All short histories of small schedulers, against their twins: small scope in place of proof.
+//! Exhaustive tests of small cases: all short sequences of operations on small schedulers, compared
+//! with their reference models.
 //!
-//! With `FREEBOARD_TESTS=full` each test plays every string of eight letters out of seven,
-//! 5,764,801 of them, and compares everything after every letter. For the FIFOs it is out of six,
-//! 1,679,616. Strings have six letters, 117,649, where something happens before. Without, strings
-//! have five letters, or one less than in full where a test counts the rules that were applied. The
-//! letters of each are what its discipline can go wrong on.
+//! With `FREEBOARD_TESTS=full` each test plays every string of eight letters from an alphabet of
+//! seven operations, which is 5,764,801 strings, and compares everything after every letter. The
+//! FIFOs use an alphabet of six, 1,679,616 strings. Tests with operations before the string use six
+//! letters, 117,649 strings. Without `full`, strings have five letters, or one letter less than in
+//! full where a test counts the rules that were applied. The alphabets contain the operations that
+//! are critical for the discipline.
 
 use conformance::catalog::Age;
 use conformance::effort::effort;
@@ -14,7 +16,7 @@ use conformance::twin::{Exercised, Rule};
 use freeboard::sched_core::{AgeParams, DropFrom, Limits, Nanos};
 
 const FLOWS: usize = 3;
-/// Of the flows, of what comes before, and of the letters.
+/// Enough for the flows, the operations before the string, and its letters.
 const DESCRIPTORS: usize = 12;
 
 const fn enqueue(flow: u32, len: u32) -> Operation {
@@ -27,7 +29,7 @@ const fn set(flow: u32, weight: u32) -> Operation {
 
 const DEQUEUE: Operation = Operation::Dequeue;
 
-/// Adds three flows of weight 1, then plays everything.
+/// Adds three flows of weight 1, then plays all strings.
 fn play<S, T>((subject, twin): (S, T), alphabet: &[Operation])
 where
     S: ConfigurableScheduler + Clone,
@@ -129,7 +131,7 @@ fn every_short_history_of_drr_with_sparse_flows_first_and_drops_from_the_longest
     play(sides, &letters);
 }
 
-/// A flow of 500 bytes is old, and new again after 1 ms.
+/// A flow is old after 500 bytes, and new again after 1 ms.
 #[test]
 fn every_short_history_of_two_levels_by_age() {
     let letters = [
@@ -206,7 +208,7 @@ fn every_short_history_of_sqf_with_a_service_floor() {
     play(sides::sqf_with_floor::<FLOWS, DESCRIPTORS>(DropFrom::Head, 1, limits), &letters);
 }
 
-/// Two ticks without service, and a flow that has to give way loses its queue.
+/// A victim that was not served for two ticks loses its queue.
 #[test]
 fn every_short_history_of_sqf_that_flushes() {
     let letters = [
@@ -242,8 +244,8 @@ fn play_rules<S, T>(
     }
 }
 
-/// Before the first letter five flows have sent a packet each and linger, while one, slower, is
-/// backlogged. Flow 4 then comes back, changes its group or is removed.
+/// Before the first letter five flows have sent one packet each and linger, while a slower one is
+/// backlogged. Flow 4 then becomes backlogged again, changes its group or is removed.
 #[test]
 fn every_short_history_of_qfq_while_five_flows_linger() {
     let mut prelude: Vec<_> = (0..5).map(|flow| set(flow, 3)).collect();
@@ -280,9 +282,9 @@ fn every_short_history_of_qfq_while_five_flows_linger() {
     play_rules(sides, &prelude, &letters, &exercised, &rules);
 }
 
-/// Three flows hold packets of 500 bytes and then declare at most 18, at 1/28 of the weight, so
-/// that their group stays the same: `V` runs away from them. Two others join them, in their group
-/// and below.
+/// Three flows hold packets of 500 bytes and then declare a maximum of 18 bytes, with 1/28 of the
+/// weight so that their group stays the same: `V` runs ahead of them. Two others join them, in
+/// their group and below.
 #[test]
 fn every_short_history_of_qfq_with_packets_longer_than_declared() {
     let declare =
@@ -317,7 +319,7 @@ const CHANGED_AND_REMOVED: [Operation; 7] = [
     Operation::Remove { flow: 0 },
 ];
 
-/// Arrivals of three flows, and a limit that some of them do not fit into.
+/// Arrivals of three flows, and a limit that some of them exceed.
 const WITH_LIMITS: [Operation; 7] = [
     enqueue(0, 500),
     enqueue(1, 499),
@@ -328,21 +330,21 @@ const WITH_LIMITS: [Operation; 7] = [
     Operation::SetLimits { packets: 3, bytes: 600 },
 ];
 
-/// Flow 0 moves between the groups of weight 1 and 100; what is removed is added again only by
-/// that.
+/// Flow 0 moves between the groups of weight 1 and 100, and only that adds it again after a
+/// removal.
 #[test]
 fn every_short_history_of_qfq_with_flows_changed_and_removed() {
     play(sides::qfq::<FLOWS, DESCRIPTORS>(500, Limits::packets(6)), &CHANGED_AND_REMOVED);
 }
 
-/// Weights 1, 30 and 1,000, so that each flow has a group of its own, and back-shifts happen.
+/// Weights 1, 30 and 1,000, so that each flow has its own group and back-shifts happen.
 #[test]
 fn every_short_history_of_qfq_with_drops_from_the_longest() {
     let sides = sides::qfq_lqd::<FLOWS, DESCRIPTORS>(500, DropFrom::Head, Limits::packets(4));
     play_after(sides, &[set(0, 1), set(1, 30), set(2, 1_000)], &WITH_LIMITS);
 }
 
-/// Two of the three flows share an aggregate; the one that changes its class joins them or leaves.
+/// Two of the three flows share an aggregate; the flow that changes its class joins or leaves it.
 #[test]
 fn every_short_history_of_qfq_plus_with_flows_changed_and_removed() {
     let letters = [

@@ -1,4 +1,4 @@
-//! The page of known failures names tests that there are.
+//! The page of known failures names only existing tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const PAGE: &str = include_str!("../../../../docs/failures.md");
 const FOLDERS: [&str; 3] = ["tests", "src", "crates"];
 
-/// What a table names between backticks, where it has the form of a test's name.
+/// Returns the text between backticks in table rows, if it has the form of a test's name.
 fn named(page: &str) -> impl Iterator<Item = &str> {
     let rows = page.lines().filter(|line| line.starts_with('|'));
     let words = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
@@ -14,8 +14,8 @@ fn named(page: &str) -> impl Iterator<Item = &str> {
     names.filter_map(|word| word.rsplit("::").next())
 }
 
-/// What `cargo test` knows by name: functions with the attribute, and modules that try one thing on
-/// every discipline.
+/// Returns the names known to `cargo test`: functions with the attribute, and modules that run one
+/// test on every discipline.
 fn run(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut is_test = false;
@@ -42,8 +42,8 @@ fn each_source(folder: &Path, each: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Goal: each test that stands on the page is one that runs, and each row of a failure that can
-/// happen names one.
+/// Goal: each test named on the page exists and runs, and each row of a failure that can happen
+/// names one.
 #[test]
 fn every_test_on_the_page_of_failures_runs() {
     let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,10 +1,10 @@
-//! What the fuzzer has found worth keeping is replayed wherever tests run.
+//! Replays the corpus of the fuzzer wherever tests run.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The targets of this crate, and the one of the reader of captures, which is `sim`'s.
+/// Returns the targets of this crate, and the target of `sim` for the reader of captures.
 fn targets() -> impl Iterator<Item = (&'static str, fn(&[u8]))> {
     conformance::targets::ALL.into_iter().chain([("capture", sim::capture::check_reading as _)])
 }
@@ -13,16 +13,15 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// The names in a folder, without suffix.
+/// Returns the names in a folder, without suffix.
 fn names(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
     let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
     entries.map(|entry| stem(entry.unwrap().path())).collect()
 }
 
-/// Goal: every input that ever reached something new, or broke something, does no harm.
-/// Method: each file of each target's corpus through the function the fuzzer runs; a failure names
-/// the file.
+/// Goal: every input that ever reached new code or caused a failure passes. Method: run each file
+/// of each target's corpus through the function of the fuzz target; a failure names the file.
 #[test]
 fn every_file_of_the_corpus_passes() {
     for (name, target) in targets() {

@@ -1,7 +1,7 @@
-//! What a hierarchy promises beside what every scheduler does.
+//! Guarantees of hierarchies beyond those of every scheduler.
 //!
-//! That packets leave, drop and are counted as in a naive hierarchy is tested with the disciplines,
-//! in `contract.rs` and `differential.rs`; here the same is done with closed classes.
+//! `contract.rs` and `differential.rs` compare hierarchies with a naive one; this file does the
+//! same with closed classes.
 
 use conformance::Xorshift;
 use conformance::effort::effort;
@@ -22,20 +22,20 @@ fn no_drops(packet: Packet, reason: DropReason) {
     panic!("{packet:?} dropped: {}", reason.name());
 }
 
-/// A line that makes up for no lateness unless a test says so.
+/// Returns a shaper without catch-up, unless a test changes that.
 fn line(kilobits: u64) -> Shaper {
     let rate = Rate::bits_per_second(kilobits * 1_000).unwrap();
     Shaper::new(rate).with_catch_up(Nanos::ZERO)
 }
 
-/// A FIFO behind a line, and its twin.
+/// Returns a FIFO behind a shaper, and its reference model.
 fn behind(line: &Shaper) -> (Shaped<Fifo<[Descriptor; DESCRIPTORS]>>, Shaped<NaiveFifo>) {
     let fifo = sides::fifo::<DESCRIPTORS>(DropFrom::Head, Limits::NONE);
     let link = Overhead::ETHERNET;
     (Shaped::new(fifo.0, line.clone(), link), Shaped::new(fifo.1, line.clone(), link))
 }
 
-/// Everything that can be seen of two schedulers, at `now` and later.
+/// Compares everything observable of two schedulers, at `now` and later.
 fn compare<S: ConfigurableScheduler, T: ConfigurableScheduler>(subject: &S, twin: &T, now: Nanos) {
     for at in [now, Nanos(0), now.plus(Nanos::from_millis(1)), now.plus(Nanos::from_secs(1))] {
         assert_eq!(subject.peek(at), twin.peek(at), "peek at {at:?}");
@@ -45,8 +45,9 @@ fn compare<S: ConfigurableScheduler, T: ConfigurableScheduler>(subject: &S, twin
     assert_eq!(subject.counters(), twin.counters());
 }
 
-/// Plays a random history on a hierarchy with lines in it and on its twin. Time goes by a packet's
-/// length at some 10 Mbit/s after each operation, and now and then steps back.
+/// Plays a random sequence on a hierarchy with shapers in it and on its reference model. Time
+/// advances by a packet's length at about 10 Mbit/s after each operation, and occasionally steps
+/// back.
 fn agree<S: ConfigurableScheduler, T: ConfigurableScheduler>(
     (mut subject, mut twin): (S, T),
     seed: u64,
@@ -100,7 +101,7 @@ fn agree<S: ConfigurableScheduler, T: ConfigurableScheduler>(
             Operation::Back { nanos } => now = Nanos(now.0.saturating_sub(nanos % (1 << 24))),
             Operation::Forward { nanos } => now = now.plus(Nanos(nanos % (1 << 30))),
             Operation::EnqueueAs { .. } => {}
-            // Not in these histories.
+            // Does not occur in these sequences.
             Operation::FilterOut { .. } => {}
         }
         assert_eq!(lost[0], lost[1], "drops");
@@ -113,9 +114,9 @@ fn agree<S: ConfigurableScheduler, T: ConfigurableScheduler>(
     assert!(closed > 100, "the lines were closed only {closed} times");
 }
 
-/// Goal: classes that close and open are served exactly as the rules say.
-/// Method: random histories against the naive hierarchy, over lines from 300 kbit/s to 8 Mbit/s,
-/// one of them making up for lateness and one class without a line.
+/// Goal: classes that close and open are served exactly according to the rules. Method: random
+/// sequences compared with the naive hierarchy, with shapers from 300 kbit/s to 8 Mbit/s, one of
+/// them with catch-up, and one class without a shaper.
 #[test]
 fn closed_classes_leave_and_come_back_as_in_the_naive_hierarchy() {
     for seed in 0..effort(2, 20) {
@@ -142,7 +143,7 @@ fn closed_classes_leave_and_come_back_as_in_the_naive_hierarchy() {
     }
 }
 
-/// Goal: the same two levels down: a class of classes is closed while all of its classes are.
+/// Goal: the rules hold on two levels: a class of classes is closed while all of its classes are.
 #[test]
 fn a_class_of_closed_classes_is_closed() {
     for seed in 0..effort(2, 20) {
@@ -164,20 +165,20 @@ fn a_class_of_closed_classes_is_closed() {
     }
 }
 
-/// Handles where nothing may be dropped.
+/// Number of handles where no packet may be dropped.
 const PLENTY: usize = 256;
-/// Classes of a node, and flows of a class, where guarantees are measured: numbered by two bits
-/// each.
+/// Number of classes of a node and of flows of a class where guarantees are measured; each uses two
+/// bits of a number.
 const WIDTH: u32 = 4;
 
 type Leaf<O> = FlowQueues<O, (Vec<Queue>, Vec<Descriptor>)>;
 type Level<O, S> = Classes<O, S, LowBits, (Vec<S>, Vec<ClassState>)>;
 
-/// A scheduler, and what it promises each of its flows by number.
+/// A scheduler, and the guarantee of each of its flows by number.
 type Promising<S> = (S, Vec<Guarantee>);
 
-/// A flow scheduler of [`WIDTH`] flows with random weights and longest packets, and what it
-/// promises them.
+/// A flow scheduler of [`WIDTH`] flows with random weights and longest packets, and their
+/// guarantees.
 trait Draw: FlowScheduler + Sized {
     fn draw(random: &mut Xorshift) -> Promising<Self>;
 }
@@ -220,8 +221,8 @@ fn leaf<O: Draw>(random: &mut Xorshift) -> Promising<Leaf<O>> {
     )
 }
 
-/// A node of the flow scheduler `O` over [`WIDTH`] classes, and what it promises to each flow of
-/// each.
+/// Builds a node of the flow scheduler `O` over [`WIDTH`] classes, with the guarantees of all
+/// flows.
 fn level<O: Draw, S: Scheduler>(
     random: &mut Xorshift,
     class: impl Fn(&mut Xorshift) -> Promising<S>,
@@ -238,8 +239,8 @@ fn level<O: Draw, S: Scheduler>(
     (Classes::new(scheduler, classes, states, LowBits::new(bits).unwrap(), Limits::NONE), composed)
 }
 
-/// Random arrivals, now of a few flows and now of all, under a random load around one; returns how
-/// close a flow's B-WFI came to its bound, in thousandths.
+/// Plays random arrivals, of few flows or of all in turn, with a random load around one; returns
+/// the maximum ratio of a flow's B-WFI to its bound, in thousandths.
 fn measure<S: Scheduler>((scheduler, promised): Promising<S>, random: &mut Xorshift) -> u32 {
     let mut meter = WfiMeter::new(vec![WfiFlow::EMPTY; promised.len()]);
     for (flow, promised) in (0..).zip(&promised) {
@@ -270,10 +271,10 @@ fn measure<S: Scheduler>((scheduler, promised): Promising<S>, random: &mut Xorsh
     reports.max().unwrap()
 }
 
-/// Goal: the guarantees of the levels add up as stated.
-/// Method: B-WFI, at any instant and at completion, and T-WFI of all flows of trees with random
-/// weights, two levels and three, measured byte by byte and compared with the sum. That the bounds
-/// are not merely large shows in how close the worst flow comes.
+/// Goal: the guarantees of the levels add up as stated. Method: B-WFI, at any time and at
+/// completion, and T-WFI of all flows of trees with random weights and two or three levels,
+/// measured byte by byte and compared with the sum. The ratio of the worst flow shows that the
+/// bounds are not merely large.
 #[test]
 fn the_guarantees_of_the_levels_add_up() {
     type AnyQfq = Qfq<Vec<QfqFlow>>;
@@ -299,8 +300,8 @@ fn the_guarantees_of_the_levels_add_up() {
     assert!(worst.iter().all(|&worst| worst > 200), "per mille of the bounds: {worst:?}");
 }
 
-/// Goal: a check of the check: a fifth of the guarantee is not kept, so the sum is no larger than
-/// five times what does happen at random.
+/// Goal: the check can fail. Method: a fifth of the guarantee is violated, so the sum is at most
+/// five times the value that occurs at random.
 #[test]
 fn a_fifth_of_what_is_promised_is_not_kept() {
     type AnyQfq = Qfq<Vec<QfqFlow>>;
@@ -315,8 +316,9 @@ fn a_fifth_of_what_is_promised_is_not_kept() {
     assert!(broken.is_err());
 }
 
-/// Bytes by class of the next `packets` packets; every packet that leaves is followed by one of its
-/// flow, so that all stay backlogged. Handles name flows: `handle % flows`.
+/// Returns the bytes of each class in the next `packets` packets. Every packet that leaves is
+/// replaced by one of its flow, so that all flows stay backlogged. A handle belongs to flow `handle
+/// % flows`.
 fn shares<S: Scheduler>(link: &mut S, flows: &[FlowId], packets: u32) -> [u64; 2] {
     for (handle, flow) in (0..).zip(flows.iter().chain(flows)) {
         link.enqueue(Nanos(0), *flow, Packet::new(handle, 1_500), &mut no_drops).unwrap();
@@ -332,9 +334,8 @@ fn shares<S: Scheduler>(link: &mut S, flows: &[FlowId], packets: u32) -> [u64; 2
     bytes
 }
 
-/// Goal: a user has its share whatever number of flows another has.
-/// Method: user 0 with one flow and weight 1, user 1 with a hundred flows and weight 2, all
-/// backlogged.
+/// Goal: a user receives its share regardless of the number of flows of another user. Method: user
+/// 0 with one flow and weight 1, user 1 with a hundred flows and weight 2, all backlogged.
 #[test]
 fn a_user_with_one_flow_has_its_share_beside_one_with_a_hundred() {
     let user = || {
@@ -361,10 +362,10 @@ fn a_user_with_one_flow_has_its_share_beside_one_with_a_hundred() {
     }
 }
 
-/// Goal: SQF in the class of a user keeps the user's calls ahead of the user's own transfer, and
-/// only of that. Method: two users of equal weight, each with a transfer; of the first, now and
-/// then, a small packet. The next packet of that user is the small one, and the other user keeps
-/// its half.
+/// Goal: SQF in the class of a user prefers that user's calls over that user's own transfer, and
+/// over nothing else. Method: two users of equal weight, each with a transfer; the first also sends
+/// an occasional small packet. The next packet of that user is the small one, and the other user
+/// keeps its half.
 #[test]
 fn shortest_queue_first_inside_a_user_prefers_among_its_own_flows() {
     let user = || {
@@ -411,8 +412,8 @@ fn shortest_queue_first_inside_a_user_prefers_among_its_own_flows() {
     assert!(bytes[0].abs_diff(bytes[1]) <= 6_000, "{bytes:?}");
 }
 
-/// Two classes of equal weight under DRR on a link that sends a packet a millisecond, the first
-/// behind a line of its own. Returns how many of 300 packets are of the first.
+/// Serves two classes of equal weight with DRR on a link that sends one packet per millisecond; the
+/// first class has its own shaper. Returns the number of packets of the first class among 300.
 fn of_the_limited_class(line: Shaper) -> usize {
     let class = |line| {
         let fifo = Fifo::tail_drop(vec![Descriptor::EMPTY; 1_024], Limits::NONE);
@@ -430,9 +431,9 @@ fn of_the_limited_class(line: Shaper) -> usize {
     sent.filter(|packet| packet.handle % 2 == 0).count()
 }
 
-/// The link carries 12 Mbit/s. A class that is due is put back after the next packet of the other,
-/// and DRR serves the other once more before it; a line that makes up for lateness does not lose by
-/// that.
+/// The link carries 12 Mbit/s. A class that is due is put back after the next packet of the other
+/// class, and DRR serves the other once more before it; a shaper with catch-up does not lose rate
+/// by that.
 #[test]
 fn a_limited_class_has_its_rate_or_its_share() {
     let catching_up = |kilobits| line(kilobits).with_catch_up(Nanos::from_millis(5));
@@ -442,8 +443,9 @@ fn a_limited_class_has_its_rate_or_its_share() {
     assert_eq!((unlimited, nearly_all, a_tenth), (150, [75, 149], [25, 30]));
 }
 
-/// Goal: a handle that is queued is noticed by the class that has it and by no other; the books
-/// stay right, and it leaves once from each. Method: one handle twice into both classes.
+/// Goal: a duplicate handle is detected by the class that holds it and by no other; the counters
+/// stay correct, and the handle leaves each class once. Method: enqueue one handle twice into both
+/// classes.
 #[test]
 fn a_handle_that_is_queued_is_noticed_in_its_class_only() {
     let fifo = || Fifo::tail_drop([Descriptor::EMPTY; 4], Limits::NONE);
@@ -466,7 +468,7 @@ fn a_handle_that_is_queued_is_noticed_in_its_class_only() {
     assert_eq!(link.counters().rejected.packets, 2);
 }
 
-/// Goal: a class that fills the buffer behind a slow line does not shut out the others.
+/// Goal: a class that fills the buffer behind a slow shaper does not lock out the others.
 #[test]
 fn a_closed_class_gives_way_like_any_other() {
     let scheduler = sides::drr_scheduler::<2>(MAX_LEN, false);
@@ -492,7 +494,7 @@ fn a_closed_class_gives_way_like_any_other() {
     assert_eq!(link.recount(), Ok(()));
 }
 
-/// Says that it may send, and gives nothing the first times it is asked.
+/// Claims to have a packet ready, but returns none in the first calls.
 struct Miser(Fifo<Vec<Descriptor>>, u32);
 
 impl Scheduler for Miser {
@@ -514,10 +516,9 @@ impl Scheduler for Miser {
     conformance::forward_all_but_packets!(0);
 }
 
-/// Goal: a class that says it may send and gives nothing does not shut out the others.
+/// Goal: a class that claims to have a packet but returns none does not lock out the others.
 /// Method: trait objects, one of which keeps every packet. The other class is empty after twice as
-/// many calls as it has packets; nothing is lost, and the packets that were kept come home by
-/// `drain`.
+/// many calls as it has packets; nothing is lost, and `drain` returns the packets that were kept.
 #[test]
 fn a_class_that_keeps_its_packets_costs_the_others_every_second_call() {
     let fifo = || Fifo::tail_drop(vec![Descriptor::EMPTY; 64], Limits::NONE);
@@ -539,7 +540,7 @@ fn a_class_that_keeps_its_packets_costs_the_others_every_second_call() {
     assert_eq!((home, link.backlog().packets), (30, 0));
 }
 
-/// Goal: a class that is set aside is asked again, at the end of time as well: there nothing is
+/// Goal: a class that was set aside is called again, even at the maximum time, where nothing is
 /// later than now.
 #[test]
 fn a_class_that_gave_nothing_once_is_asked_again_at_any_time() {
@@ -558,9 +559,9 @@ fn a_class_that_gave_nothing_once_is_asked_again_at_any_time() {
     }
 }
 
-/// Goal: a class may drop while it is asked for a packet; order, books and handles agree at every
-/// step. Method: CoDel with a target of a microsecond in every class, DRR and SQF over them, 40,000
-/// steps.
+/// Goal: a class may drop packets while it is called for one; order, counters and handles agree at
+/// every step. Method: CoDel with a target of a microsecond in every class, DRR and SQF over them,
+/// 40,000 steps.
 #[test]
 fn an_aqm_in_a_class_keeps_the_books_of_the_node() {
     fn run<O: FlowScheduler>(scheduler: O) {

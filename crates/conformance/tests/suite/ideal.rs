@@ -1,5 +1,5 @@
-//! The fluid server by hand-computed examples and by what is proven of it; WF²Q+ beside it and
-//! beside the same order in exact arithmetic.
+//! The fluid server compared with manually computed examples and proven properties, and WF²Q+
+//! compared with it and with the order in exact arithmetic.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use conformance::effort::effort;
 use conformance::twin::{BigRational, ExactWf2q, Gps};
 use freeboard::sched_core::{FlowId, FlowScheduler, Wf2q, Wf2qConfig, Wf2qFlow};
 
-/// A packet that comes to `flow` at `at`, in bytes of the link.
+/// A packet that arrives at `flow` at time `at`, in bytes of the link.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     at: u64,
@@ -16,17 +16,17 @@ struct Arrival {
     len: u32,
 }
 
-/// The same, sent.
+/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// Of the arrival.
+    /// Number of the arrival.
     number: usize,
     started: u64,
     ended: u64,
 }
 
-/// Sends at one byte a unit of time; `select` is given the instant and the queues of arrivals, and
-/// is told of each arrival to an idle flow and of each packet sent.
+/// Sends one byte per unit of time. `select` receives the time and the queues of arrivals; the
+/// server is informed of each arrival at an idle flow and of each packet sent.
 fn transmit(flows: usize, arrivals: &[Arrival], server: &mut dyn Server) -> Vec<Sent> {
     let mut queues = vec![VecDeque::new(); flows];
     let (mut sent, mut now) = (Vec::new(), 0);
@@ -59,7 +59,7 @@ trait Server {
     fn select(&self, queues: &[VecDeque<usize>]) -> Option<usize>;
 }
 
-/// The packet next that leaves the fluid server first.
+/// Selects the packet that leaves the fluid server first.
 struct Wfq(Vec<BigRational>);
 
 impl Server for Wfq {
@@ -109,7 +109,7 @@ fn ratio(numerator: u64, denominator: u64) -> BigRational {
     BigRational::new(numerator.into(), denominator.into())
 }
 
-/// When each arrival leaves the fluid server.
+/// Returns the time at which each arrival leaves the fluid server.
 fn fluid(weights: &[u32], arrivals: &[Arrival]) -> Vec<BigRational> {
     let mut gps = Gps::new(weights);
     for arrival in arrivals {
@@ -124,7 +124,7 @@ fn packets(list: &[(u64, usize, u32)]) -> Vec<Arrival> {
     list.iter().map(|&(at, flow, len)| Arrival { at, flow, len }).collect()
 }
 
-/// Computed by hand: a flow that is alone has the whole link; one that is not, its part of it.
+/// Computed manually: a flow that is alone gets the whole link, otherwise its share.
 #[test]
 fn the_fluid_server_serves_in_the_ratio_of_the_weights_of_backlogged_flows() {
     // Two halves.
@@ -163,7 +163,7 @@ fn the_fluid_server_and_wfq_and_wf2q_plus_on_the_example_of_their_authors() {
     assert_eq!(order(&mut wf2q(&weights)), alternating.collect::<Vec<_>>());
 }
 
-/// On and off: bursts of packets of any length to some of the flows, then a pause.
+/// Returns on–off arrivals: bursts of packets of any length to some of the flows, then a pause.
 fn random_arrivals(random: &mut Xorshift, flows: u32, longest: u32, count: usize) -> Vec<Arrival> {
     let (mut list, mut at) = (Vec::new(), 0);
     let busy = 1 + random.below(4);
@@ -177,8 +177,8 @@ fn random_arrivals(random: &mut Xorshift, flows: u32, longest: u32, count: usize
     list
 }
 
-/// Goal: the fluid server neither loses nor makes work, and no packet leaves WFQ more than one
-/// packet later than the fluid server (Parekh and Gallager 1993, Theorem 1).
+/// Goal: the fluid server conserves work, and no packet leaves WFQ more than one packet later than
+/// the fluid server (Parekh and Gallager 1993, Theorem 1).
 #[test]
 fn no_packet_leaves_wfq_more_than_one_packet_after_the_fluid_server() {
     let mut worst = ratio(0, 1);
@@ -191,7 +191,7 @@ fn no_packet_leaves_wfq_more_than_one_packet_after_the_fluid_server() {
         let departures = fluid(&weights, &arrivals);
         let sent = transmit(weights.len(), &arrivals, &mut Wfq(departures.clone()));
         let whole: Vec<_> = sent.iter().map(|sent| ratio(sent.ended, 1)).collect();
-        // Both are work-conserving: they are idle at the same instants.
+        // Both are work-conserving, so they are idle at the same times.
         assert_eq!(departures.iter().max(), whole.iter().max());
         for (sent, ended) in sent.iter().zip(&whole) {
             let late = (ended - &departures[sent.number]) / ratio(longest.into(), 1);
@@ -203,13 +203,13 @@ fn no_packet_leaves_wfq_more_than_one_packet_after_the_fluid_server() {
 }
 
 /// Goal: while all flows stay backlogged, no flow is ahead of the fluid server by more than its own
-/// packet, less its share of this packet. And no packet is later than in the fluid server by more
-/// than one packet of the link. Method: more is queued at time 0 than is sent until the end; at the
-/// end of every packet.
+/// packet less its share of this packet, and no packet is later than in the fluid server by more
+/// than one packet of the link. Method: enqueue more at time 0 than is sent; check at the end of
+/// every packet.
 ///
-/// Ahead: a packet starts at `S ≤ V`, the bytes sent, of which `φV` are the flow's in the fluid; it
-/// may then be ahead by `(1 − φ)l`. Late: `docs/disciplines/wf2q.md`, with nothing on the wire at
-/// time 0.
+/// Ahead: a packet starts at `S ≤ V`, the bytes sent, of which `φV` belong to the flow in the fluid
+/// server, so the flow may be ahead by `(1 − φ)l`. Late: `docs/disciplines/wf2q.md`, with nothing
+/// on the wire at time 0.
 #[test]
 fn wf2q_plus_stays_beside_the_fluid_server_while_all_flows_are_backlogged() {
     let (mut latest, mut furthest) = (0.0_f64, 0.0_f64);
@@ -266,7 +266,7 @@ fn approximately(ratio: &BigRational) -> f64 {
     numerator.parse::<f64>().unwrap() / denominator.parse::<f64>().unwrap()
 }
 
-/// A set of weights that, with their sum, divide the unit of the library's virtual time.
+/// Draws weights that, with their sum, divide the unit of the library's virtual time.
 fn exact_weights(random: &mut Xorshift) -> Vec<u32> {
     const UNIT: u64 = 203_249_958_912_000;
     loop {
@@ -279,10 +279,10 @@ fn exact_weights(random: &mut Xorshift) -> Vec<u32> {
     }
 }
 
-/// Goal: with such weights the library's order is the exact one, packet for packet. Each packet
-/// leaves at most two packets of the link after it would at the reserved rate alone, and within
-/// T-WFI of its arrival (`docs/disciplines/wf2q.md`). Method: on and off; all in whole numbers,
-/// times the weight.
+/// Goal: with such weights the library's order equals the exact one, packet by packet. Each packet
+/// leaves at most two packets of the link later than at the reserved rate alone, and within T-WFI
+/// of its arrival (`docs/disciplines/wf2q.md`). Method: on–off arrivals; all values are integers,
+/// multiplied by the weight.
 #[test]
 fn wf2q_plus_is_exact_and_keeps_its_delays_whatever_comes() {
     let (mut latest, mut slowest) = (0.0_f64, 0.0_f64);
@@ -311,7 +311,7 @@ fn wf2q_plus_is_exact_and_keeps_its_delays_whatever_comes() {
             assert!(late <= 2 * longest * weight, "{seed}: {number} is late by {late} / {weight}");
             latest = latest.max(late as f64 / (longest * weight) as f64);
 
-            // What its flow has when it has come, itself and the rest on the wire included.
+            // Backlog of the flow at the arrival, including this packet and the rest on the wire.
             let earlier = (0..=number).filter(|&other| arrivals[other].flow == flow);
             let left = |other: usize| ended[other].1 - ended[other].0.max(at);
             let held: u64 = earlier.filter(|&other| ended[other].1 > at).map(left).sum();
@@ -324,11 +324,11 @@ fn wf2q_plus_is_exact_and_keeps_its_delays_whatever_comes() {
     assert!(latest > 1.0 && slowest > 0.9, "{latest} {slowest}");
 }
 
-/// Goal: what rounding the shares can do. Let `φ'` be the shares as counted, `φ(1 - 2^-23) ≤ φ' ≤
-/// φ`, and all flows backlogged. Of `W` bytes a flow has at least `φ'W - L^k - φL`. As `V` is at
-/// most `W / (1 - 2^-23)`, it has at most `φW / (1 - 2^-23) + L^k`. So it is never further from
-/// what it has in the exact order than `2L^k + φL + 2^-22 φW`. Method: any weights, packets of one
-/// length.
+/// Goal: bound the effect of rounding the shares. Let `φ'` be the rounded shares, `φ(1 - 2^-23) ≤
+/// φ' ≤ φ`, and all flows backlogged. Of `W` bytes a flow receives at least `φ'W - L^k - φL`. As
+/// `V` is at most `W / (1 - 2^-23)`, it receives at most `φW / (1 - 2^-23) + L^k`. So it never
+/// differs from the exact order by more than `2L^k + φL + 2^-22 φW`. Method: arbitrary weights,
+/// packets of one length.
 #[test]
 fn rounding_moves_a_flow_by_two_packets_and_a_few_millionths_of_its_service() {
     const LEN: u32 = 1_000;
@@ -369,14 +369,13 @@ fn rounding_moves_a_flow_by_two_packets_and_a_few_millionths_of_its_service() {
     assert!(furthest > 0, "rounding decides ties");
 }
 
-/// Where flows come and go, only the reserved rate is promised, not the fluid server's: of what
-/// idle flows leave over, the fluid server gives each its part at every instant, WF²Q+ in its own
-/// time.
+/// With flows that come and go, only the reserved rate is guaranteed, not that of the fluid server:
+/// the fluid server distributes the unused shares of idle flows continuously, WF²Q+ does not.
 ///
-/// Flow 2 is alone, so at time 0 `V` jumps to 32, where its second packet starts. Flow 1 comes at 1
-/// with `S = 32`, `F = 34 2/3`, and its second packet has to wait for the second one of flow 2,
+/// Flow 2 is alone, so at time 0 `V` jumps to 32, where its second packet starts. Flow 1 arrives at
+/// 1 with `S = 32`, `F = 34 2/3`, and its second packet has to wait for the second one of flow 2,
 /// which is eligible. In the fluid server flow 1 has 3/4 from 1 on. At its reserved 3/8 the packet
-/// would leave at 6 1/3, which `2L = 8` later is after 10.
+/// would leave at 6 1/3; with `2L = 8` added, this is later than 10.
 #[test]
 fn wf2q_plus_can_be_more_than_a_packet_later_than_the_fluid_server() {
     let arrivals = packets(&[(0, 2, 4), (0, 2, 4), (1, 1, 1), (1, 1, 1)]);

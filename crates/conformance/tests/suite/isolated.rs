@@ -1,10 +1,11 @@
-//! The isolated queue does what its twin of maps does: every departure, every drop, every answer.
+//! The isolated queue agrees with its reference model in every departure, drop and result.
 
 use conformance::Xorshift;
 use conformance::effort::effort;
 use conformance::history::{Coverage, Shape, play_labelled};
 
-/// Histories of random steps, mostly full in every other spell; the sum of what they met.
+/// Plays sequences of random steps, with full queues in every second phase; returns the total
+/// coverage.
 fn play(tables: Shape, trials: u64, len: u64) -> Coverage {
     let mut all = Coverage::default();
     for seed in 1..=trials {
@@ -34,7 +35,8 @@ fn play(tables: Shape, trials: u64, len: u64) -> Coverage {
     all
 }
 
-/// Goal: with one tin the queue is its twin, whatever collides. Method: histories of random steps.
+/// Goal: with one tin the queue agrees with its reference model, whatever collides. Method:
+/// sequences of random steps.
 #[test]
 fn one_tin_is_its_twin() {
     let trials = effort(16, 200);
@@ -47,8 +49,9 @@ fn one_tin_is_its_twin() {
     assert!(long > trials, "{long}");
 }
 
-/// Goal: hosts that send in advance of their turns do so as in the twin, and turns that are used up
-/// then are passed over as there. Method: as above, without rates and with a share in each tin.
+/// Goal: packets sent in advance of turns, and turns skipped because they were used up, agree with
+/// the reference model. Method: random steps, without host rates and with a separate share in each
+/// tin.
 #[test]
 fn turns_are_sent_in_advance_as_in_the_twin() {
     let trials = effort(16, 200);
@@ -57,7 +60,8 @@ fn turns_are_sent_in_advance_as_in_the_twin() {
     assert!(rebuilds[0] > trials && in_tins > 100 * trials, "{rebuilds:?} {in_tins}");
 }
 
-/// Goal: with several tins the queue is its twin, whatever collides. Method: as above.
+/// Goal: with several tins the queue agrees with its reference model, whatever collides. Method:
+/// random steps.
 #[test]
 fn several_tins_are_their_twin() {
     let trials = effort(16, 200);
@@ -81,9 +85,9 @@ fn several_tins_are_their_twin() {
     assert!(places.iter().all(|&count| count > 50 * trials), "{places:?}");
 }
 
-/// Goal: after every rebuild under load the queue is its twin, which takes all packets out and
-/// offers them again, whatever collides. Method: as above, with other isolations, numbers of tins
-/// and keys at random.
+/// Goal: after every rebuild under load the queue agrees with its reference model, which removes
+/// all packets and enqueues them again, whatever collides. Method: random steps, with random
+/// changes of isolation, number of tins and key.
 #[test]
 fn a_rebuild_under_load_is_that_of_the_twin() {
     let trials = effort(16, 200);
@@ -95,7 +99,8 @@ fn a_rebuild_under_load_is_that_of_the_twin() {
     assert!(rebuilds[0] > 50 * trials && rebuilds[1] > 2 * trials, "{rebuilds:?}");
 }
 
-/// Goal: where nothing collides the queue is its twin too. Method: as above, in large tables.
+/// Goal: the queue agrees with its reference model without collisions too. Method: random steps,
+/// with large tables.
 #[test]
 fn several_tins_are_their_twin_where_hosts_have_entries() {
     let trials = effort(4, 40);
@@ -107,8 +112,8 @@ fn several_tins_are_their_twin_where_hosts_have_entries() {
     assert!(in_rounds > 100 * trials, "{in_rounds}");
 }
 
-/// Plays every string of letters after `start`, each on a queue of its own. A letter is the bytes
-/// of a step.
+/// Plays every string of letters after `start`, each on a new queue. A letter is the bytes of a
+/// step.
 fn every_short_history(tables: Shape, start: &[u8], letters: [&[u8]; 7]) {
     let depth = effort(4, 6);
     for number in 0..7_usize.pow(depth) {
@@ -120,13 +125,13 @@ fn every_short_history(tables: Shape, start: &[u8], letters: [&[u8]; 7]) {
 
 const DEQUEUE: &[u8] = &[128];
 const EVICT: &[u8] = &[243];
-/// To two packets.
+/// Sets the limit to two packets.
 const LOWER_LIMIT: &[u8] = &[235, 134, 0];
-/// 16,384 ns, in which 1,638 bytes leave at 800 Mbit/s.
+/// Waits 16,384 ns, in which 1,638 bytes leave at 800 Mbit/s.
 const WAIT: &[u8] = &[254, 14];
 
-/// A packet of flow `number`. Its source is `number % 5`, its destination `number / 5`, its tin
-/// `number % 4`.
+/// Enqueues a packet of flow `number`. Its source is `number % 5`, its destination `number / 5`,
+/// its tin `number % 4`.
 macro_rules! packet {
     ($number:literal, $len:tt) => {
         &[0, $number, 0, packet!($len)]
@@ -145,7 +150,7 @@ macro_rules! packet {
     };
 }
 
-/// Two flows of source 0 and one of source 1; source 2 comes to have twice its quantum.
+/// Two flows of source 0 and one of source 1; the quantum of source 2 is doubled.
 #[test]
 fn every_short_history_of_hosts() {
     let letters: [&[u8]; 7] = [
@@ -160,7 +165,7 @@ fn every_short_history_of_hosts() {
     every_short_history(Shape::OneTin, &[5, 0], letters);
 }
 
-/// Sources 3 and 4 have committed rates of 100 and of 800 Mbit/s; source 4 loses its own.
+/// Sources 3 and 4 have committed rates of 100 and 800 Mbit/s; source 4 loses its own.
 #[test]
 fn every_short_history_of_hosts_with_committed_rates() {
     let letters: [&[u8]; 7] = [
@@ -175,7 +180,7 @@ fn every_short_history_of_hosts_with_committed_rates() {
     every_short_history(Shape::OneTin, &[32 | 5, 0], letters);
 }
 
-/// Sources 1 and 4 have ceilings of 800 and of 1,500 Mbit/s. The first holds a packet more than its
+/// Sources 1 and 4 have ceilings of 800 and 1,500 Mbit/s. The first holds one packet more than its
 /// burst.
 #[test]
 fn every_short_history_of_hosts_below_ceilings() {
@@ -207,7 +212,7 @@ fn every_short_history_of_hosts_of_both_sides() {
     every_short_history(Shape::OneTin, &[5, 4], letters);
 }
 
-/// Four tins with rates. A host comes to have one share in all, and tins other rates.
+/// Four tins with rates. Hosts are switched to one share across all tins, and tins to other rates.
 #[test]
 fn every_short_history_of_tins() {
     let letters: [&[u8]; 7] = [
@@ -222,7 +227,7 @@ fn every_short_history_of_tins() {
     every_short_history(Shape::Tins, &[128 | 5, 2], letters);
 }
 
-/// Three tins by weight under `triple-isolate`; they come to have rates.
+/// Three tins by weight under `triple-isolate`, which later get rates.
 #[test]
 fn every_short_history_of_tins_with_hosts_of_both_sides() {
     let letters: [&[u8]; 7] = [
@@ -252,7 +257,7 @@ fn every_short_history_of_tins_with_rates_and_ceilings_of_hosts() {
     every_short_history(Shape::Tins, &[96 | 5, 128 | 1], letters);
 }
 
-/// Another key, another isolation and another number of tins, while packets are queued.
+/// Changes of key, isolation and number of tins while packets are queued.
 #[test]
 fn every_short_history_of_rebuilds() {
     let letters: [&[u8]; 7] = [

@@ -1,7 +1,6 @@
-//! What other schedulers have failed at, tried on every discipline here.
+//! Known failures of other schedulers, tested on every discipline.
 //!
-//! Each test names the failure: mostly an entry of the CVE list, whose description is all that is
-//! used.
+//! Each test names the failure, usually an entry of the CVE list; only its description was used.
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
@@ -28,8 +27,8 @@ fn with_flows<S: ConfigurableScheduler>(mut subject: S) -> S {
     subject
 }
 
-/// CVE-2025-39766, CVE-2025-68325 (cake): a packet that alone exceeds the limit was dropped, and
-/// said to be accepted.
+/// CVE-2025-39766, CVE-2025-68325 (cake): a packet that alone exceeded the limit was dropped but
+/// reported as accepted.
 fn rejects_what_alone_exceeds_the_limit(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     for bytes in [1, 999, 1_000] {
         let mut subject = with_flows(sides().0);
@@ -52,7 +51,8 @@ fn rejects_what_alone_exceeds_the_limit(_: u64, _: u64, sides: &dyn Fn() -> Pair
 
 every_discipline!(beyond_the_limit, super::rejects_what_alone_exceeds_the_limit);
 
-/// CVE-2025-21702 (head drop): at a limit of 0 "drop one, then add one" dropped none and added one.
+/// CVE-2025-21702 (head drop): at a limit of 0, "drop one, then add one" dropped none and added
+/// one.
 fn accepts_nothing_at_a_limit_of_nothing(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     for limits in [Limits::packets(0), Limits::bytes(0)] {
         let mut subject = with_flows(sides().0);
@@ -73,9 +73,8 @@ fn accepts_nothing_at_a_limit_of_nothing(_: u64, _: u64, sides: &dyn Fn() -> Pai
 
 every_discipline!(a_limit_of_nothing, super::accepts_nothing_at_a_limit_of_nothing);
 
-/// CVE-2024-53057, CVE-2025-21971, CVE-2025-21692: numbers at the ends of their range meant
-/// something else inside. Goal: every number of a flow works or is refused as unknown, everywhere
-/// alike.
+/// CVE-2024-53057, CVE-2025-21971, CVE-2025-21692: numbers at the ends of their range had a special
+/// meaning internally. Goal: every flow number works or is rejected as unknown, consistently.
 fn knows_every_number(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let mut subject = sides().0;
     let flows = FLOWS as u32;
@@ -115,10 +114,9 @@ fn knows_every_number(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(numbers_at_the_ends, super::knows_every_number);
 
-/// CVE-2023-3611 (qfq): a packet longer than was declared was let in, and changed the class.
-/// Goal: no length outside `1..=max` is accepted, by an idle flow or a backlogged one, and the
-/// refusal is not felt. Method: two of a kind, one of which is offered such packets besides, send
-/// the same.
+/// CVE-2023-3611 (qfq): a packet longer than declared was accepted and changed the class. Goal: no
+/// length outside `1..=max` is accepted, by an idle flow or a backlogged one, and a rejection has
+/// no effect. Method: two copies send the same packets, one of which also receives invalid ones.
 fn refuses_every_length_out_of_range(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let (mut subject, mut untouched) = (with_flows(sides().0), with_flows(sides().0));
     for turn in 0..24 {
@@ -157,8 +155,8 @@ fn refuses_every_length_out_of_range(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(lengths_out_of_range, super::refuses_every_length_out_of_range);
 
-/// CVE-2025-37992, CVE-2025-39677: a packet that a closed shaper had looked at escaped a lowered
-/// limit. CVE-2025-38637, CVE-2026-43496: a look, and then another packet.
+/// CVE-2025-37992, CVE-2025-39677: a packet peeked at by a closed shaper escaped a lowered limit.
+/// CVE-2025-38637, CVE-2026-43496: a peek followed by a different packet.
 fn lets_go_of_a_packet_that_was_looked_at(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let line = Shaper::new(Rate::kilobits_per_second(1).unwrap());
     let mut shaped = Shaped::new(with_flows(sides().0), line, Overhead::RAW);
@@ -185,8 +183,8 @@ fn lets_go_of_a_packet_that_was_looked_at(_: u64, _: u64, sides: &dyn Fn() -> Pa
 
 every_discipline!(a_packet_looked_at, super::lets_go_of_a_packet_that_was_looked_at);
 
-/// Changing one flow leaves the packets of all others where they are. A change once reset all
-/// queues, and one that failed once freed its flow (CVE-2026-22999).
+/// Changing one flow must not affect the packets of others. A change once reset all queues, and a
+/// change that failed once freed its flow (CVE-2026-22999).
 fn keeps_every_packet_through_a_change(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let mut subject = with_flows(sides().0);
     for handle in 0..16 {
@@ -222,7 +220,7 @@ fn small(descriptors: u32, sides: &dyn Fn(Limits) -> Pair) {
     }
 }
 
-/// CVE-2024-57996, CVE-2025-37752 (sfq): a limit of one packet, of one flow, in one slot.
+/// CVE-2024-57996, CVE-2025-37752 (sfq): a limit of one packet, with one flow, in one slot.
 #[test]
 fn the_smallest_of_everything_works() {
     use freeboard::sched_core::DropFrom::{Head, Tail};
@@ -235,8 +233,8 @@ fn the_smallest_of_everything_works() {
     small(2, &|limits| pair(sides::sqf::<2, 2>(Tail, limits)));
 }
 
-/// CVE-2023-31436, CVE-2023-3611 (qfq): lengths and weights whose group does not exist.
-/// Goal: every setting is refused, or the flow is served and a longer packet is not accepted.
+/// CVE-2023-31436, CVE-2023-3611 (qfq): lengths and weights without a group. Goal: every setting is
+/// rejected, or the flow is served and rejects longer packets.
 #[test]
 fn qfq_has_a_group_for_every_setting_it_accepts() {
     let lengths = [0, 1, 63, 64, 511, 512, 1_500, 65_535, 65_536, 1 << 31, u32::MAX];
@@ -283,7 +281,7 @@ fn qfq_has_a_group_for_every_setting_it_accepts() {
 }
 
 /// CVE-2023-53624 (fq) and the "silly quantum" of fq_codel: quanta that became negative, or that
-/// took billions of turns to serve a packet.
+/// needed billions of turns to serve a packet.
 #[test]
 fn a_quantum_is_at_least_a_packet_and_at_most_2_to_the_28() {
     let what = "quantum in bytes";
@@ -313,11 +311,11 @@ fn a_quantum_is_at_least_a_packet_and_at_most_2_to_the_28() {
     }
 }
 
-/// sch_qfq, 2013: `V` ran as if the weights were the most that there may be, not those of the
-/// flows: a flow that came back was served long before all others. Goal: whichever flows come, go,
-/// and have another weight, a flow that stays lags behind its share as far as is promised in the
-/// weights before or after, and a packet of its own. Method: two flows that are always backlogged,
-/// and 62 that are not and change at all times; every interval between changes.
+/// sch_qfq, 2013: `V` advanced as if the weights had the maximum sum instead of that of the flows,
+/// so a returning flow was served long before all others. Goal: whichever flows come, go and change
+/// their weights, a flow that stays lags behind its share by at most the bound for the weights
+/// before or after, plus one of its packets. Method: two flows that are always backlogged, and 62
+/// that come and go at any time; every interval between changes.
 #[test]
 fn weights_that_come_and_go_leave_no_trace_in_virtual_time() {
     const COUNT: usize = 64;
@@ -331,7 +329,7 @@ fn weights_that_come_and_go_leave_no_trace_in_virtual_time() {
             qfq.backlogged(flow, 1_500);
         }
         let mut promised = staying.map(|flow| qfq.guarantee(flow).unwrap());
-        // Packets left of each of the others.
+        // Packets left of each of the other flows.
         let mut queued = [0_u32; COUNT];
         for _ in 0..2_000 {
             for _ in 0..=random.below(100) {
@@ -355,7 +353,7 @@ fn weights_that_come_and_go_leave_no_trace_in_virtual_time() {
             }
             let before =
                 core::mem::replace(&mut promised, staying.map(|flow| qfq.guarantee(flow).unwrap()));
-            // What each has had beyond its share, and the most that this has been.
+            // Service of each flow beyond its share, and the maximum of that.
             let (mut ahead, mut most) = ([0.0; 2], [0.0; 2]);
             for _ in 0..random.below(400) {
                 let flow = qfq.select().expect("two are always backlogged");
@@ -381,11 +379,11 @@ fn weights_that_come_and_go_leave_no_trace_in_virtual_time() {
     assert!(worst > 0.25 && intervals > 1_000_000, "{worst} in {intervals}: not even approached");
 }
 
-/// sch_cake, 2026: where the rate follows measurements, a throttle of its changes let the last one
-/// wait. Goal: however often it changes, the line has the rate that was set last: nothing that it
-/// waits for takes longer than at that from the change on, and the next packet as long as at that.
-/// Method: a change every 10 µs for a second, at all magnitudes, and a clock that steps by up to a
-/// second either way.
+/// sch_cake, 2026: with a rate that follows measurements, throttled changes delayed the last one.
+/// Goal: however often it changes, the link has the rate that was set last: from the change on,
+/// waiting times and the duration of the next packet are those of the new rate. Method: a change
+/// every 10 µs for a second, at all magnitudes, and a clock that steps by up to a second in either
+/// direction.
 #[test]
 fn of_a_hundred_thousand_rates_in_a_second_the_last_holds() {
     let mut random = conformance::Xorshift::new(1);
@@ -413,10 +411,10 @@ fn of_a_hundred_thousand_rates_in_a_second_the_last_holds() {
     assert!(sent > 5_000, "{sent}");
 }
 
-/// LEDE, 2016: a limit of as many packets as there may be flows left FQ-CoDel nothing to do. Here
-/// that is no error, because how many flows are active is for traffic to say, but it is documented.
-/// Goal: what is said there. Method: 256 flows, twice as much as the line carries; room for one
-/// packet of each, and for eight.
+/// LEDE, 2016: a limit of as many packets as flows left FQ-CoDel nothing to do. This is not an
+/// error here, because the number of active flows depends on the traffic, but it is documented.
+/// Goal: the documented behaviour. Method: 256 flows at twice the rate of the link; capacity for
+/// one packet per flow, and for eight.
 #[test]
 fn an_aqm_needs_room_for_more_than_a_packet_of_each_flow() {
     const COUNT: usize = 256;
@@ -437,7 +435,7 @@ fn an_aqm_needs_room_for_more_than_a_packet_of_each_flow() {
         )
         .with_drop_policy(longest);
         let mut free: Vec<u32> = (0..=limit).collect();
-        // 10 s at 12 Mbit/s: a departure every millisecond, an arrival every half.
+        // 10 s at 12 Mbit/s: a departure every millisecond, an arrival every half millisecond.
         for half in 0..20_000 {
             let mut home = Vec::new();
             let (now, sink) = (Nanos::from_micros(500 * half), &mut |packet: Packet, _| {
@@ -461,11 +459,11 @@ fn an_aqm_needs_room_for_more_than_a_packet_of_each_flow() {
     assert!(counts[1] > 1_000, "{counts:?}");
 }
 
-/// Comparisons of times went wrong where a counter wraps, and clocks stepped by hours.
-/// Goal: whatever the clock says, a packet leaves when the line is open, a look tells which, a
-/// closed line says when, and every handle comes home once. Method: FQ-CoDel with longest-queue
-/// drop behind a line; a third of the clock's readings come from the ends of its range and from
-/// where ticks wrap.
+/// Comparisons of times failed where a counter wraps, and clocks stepped by hours. Goal: for any
+/// clock, a packet leaves when the link is free, `peek` predicts it, a busy link returns the time
+/// when it is free, and every handle is returned once. Method: FQ-CoDel with longest-queue drop
+/// behind a shaper; a third of the timestamps are from the ends of the range and from times where
+/// ticks wrap.
 #[test]
 fn any_clock_is_legal() {
     let ends = [0, 1, 1_023, 1_024, (1 << 42) - 1, 1 << 42, 1 << 63, u64::MAX - 1, u64::MAX];
@@ -506,7 +504,8 @@ fn any_clock_is_legal() {
                 match (packet, poll_at) {
                     (Some(_), poll_at) => assert_eq!(poll_at, Some(at)),
                     (None, Some(early)) => {
-                        // Of a clock that has stepped back the line knows once it was looked at.
+                        // The shaper detects a clock that has stepped back at the next call with a
+                        // timestamp.
                         let later = shaped.poll_at(at).expect("a packet waits");
                         assert!(early == later || early == at);
                         assert!(later > at && shaped.peek(later).is_some());
@@ -534,8 +533,8 @@ fn any_clock_is_legal() {
     assert!(aqm_drops > effort(250, 1_000), "{aqm_drops}");
 }
 
-/// CVE-2025-38083, CVE-2025-38107 and more: counters that two threads changed without a lock. Here
-/// a scheduler has one owner, which may hand it to another thread.
+/// CVE-2025-38083, CVE-2025-38107 and others: counters that two threads changed without a lock.
+/// Here a scheduler has one owner, which may move it to another thread.
 fn may_move_to_another_thread(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let mut subject = with_flows(sides().0);
     subject.enqueue(NOW, FlowId(1), Packet::new(3, 1_000), &mut no_drop).unwrap();
@@ -547,8 +546,7 @@ fn may_move_to_another_thread(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(threads, super::may_move_to_another_thread);
 
-/// DPDK 7b3c4f3517, 03b7fd7e54: queues and packets that were not given back when a scheduler was
-/// torn down.
+/// DPDK 7b3c4f3517, 03b7fd7e54: queues and packets were leaked when a scheduler was destroyed.
 fn gives_everything_back_each_time(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     for cycle in 0..effort(250, 2_000) {
         let mut subject = with_flows(sides().0);

@@ -1,4 +1,4 @@
-//! All tests in one binary, so that what every file uses is built once.
+//! All tests in one binary, so that shared code is built once.
 
 mod ack_filter;
 mod ack_options;

@@ -10,8 +10,9 @@ use freeboard::sched_core::{
     Scheduler, Volume,
 };
 
-/// Histories of any times against the same queues that are peeked at and that live at another time,
-/// to the end of time and past it; then a life of small steps, in which the AQM acts on every flow.
+/// Compares sequences at any times with queues that receive additional peeks and run at shifted
+/// times, up to the maximum time and past it; then plays small steps in which the AQM acts on every
+/// flow.
 struct Kept<A>(A);
 
 impl<A: Aqm + Clone> Play for Kept<A> {
@@ -48,8 +49,8 @@ impl<A: Aqm + Clone> Play for Kept<A> {
     }
 }
 
-/// Goal: with PIE in each queue every handle comes home once, the books are right, a peek keeps its
-/// word, the epoch makes no difference, and what can be marked is marked.
+/// Goal: with PIE in each queue every handle is returned once, the counters are correct, `peek`
+/// predicts the next packet, shifted times have no effect, and ECN-capable packets are marked.
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_pie() {
     let mut params = QUICK_PIE;
@@ -57,7 +58,7 @@ fn every_flow_scheduler_keeps_the_contract_under_pie() {
     with_every_flow_scheduler(&Kept(Pie::new([PieState::EMPTY; FLOWS], params, 7).unwrap()));
 }
 
-/// Goal: the same under PI2.
+/// Goal: the contract holds with PI2.
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_pi2() {
     with_every_flow_scheduler(&Kept(Pi2::new([Pi2State::EMPTY; FLOWS], QUICK_PI2, 7).unwrap()));

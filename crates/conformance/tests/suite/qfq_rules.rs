@@ -1,4 +1,4 @@
-//! Quick fair queueing against its twin where its rarer rules apply.
+//! Quick fair queueing compared with its reference model where its rarer rules apply.
 
 use conformance::effort::effort;
 use conformance::history::{Coming, Operation, Setting, check, pair, soak_on};
@@ -15,14 +15,14 @@ fn operations(quick: u64) -> u64 {
     })
 }
 
-/// Flows that come and go.
+/// Returns a sequence of short-lived flows.
 fn coming(seed: u64) -> Box<dyn Iterator<Item = Operation>> {
     Box::new(Coming::new(FLOWS as u32, seed))
 }
 
-/// Goal: every rule of "The exact order" decides which flow is next, many times.
-/// Method: the twin counts how often it applies each: once at least, and once in 400,000
-/// operations. `FREEBOARD_OPERATIONS` sets another number.
+/// Goal: every rule of "The exact order" decides the next flow many times. Method: the reference
+/// model counts the applications of each rule: at least one, and one in 400,000 operations.
+/// `FREEBOARD_OPERATIONS` sets another number of operations.
 #[test]
 fn agrees_with_its_twin_while_flows_come_and_go_and_every_rule_applies() {
     let exercised = Exercised::new();
@@ -48,8 +48,8 @@ fn agrees_with_its_twin_while_flows_come_and_go_and_the_longest_drops() {
     }
 }
 
-/// Goal: of more single flows than are looked at, the same give way. Method: 16 flows that send a
-/// packet at a time, mostly, into a buffer of 14 packets, under DRR.
+/// Goal: with more single flows than are examined, the victims agree. Method: 16 flows that mostly
+/// send one packet at a time into a buffer of 14 packets, under DRR.
 #[test]
 fn agrees_with_its_twin_where_many_flows_hold_one_packet() {
     let singles = |seed: u64| -> Box<dyn Iterator<Item = Operation>> {
@@ -72,7 +72,7 @@ fn agrees_with_its_twin_where_many_flows_hold_one_packet() {
     }
 }
 
-/// Aggregates fill and empty: a weight or two for 24 flows, one to eight members.
+/// Aggregates fill and empty: 24 flows with one or two weights, one to eight members.
 #[test]
 fn qfq_plus_agrees_with_its_twin_while_flows_come_and_go() {
     for members in 1..=8 {
@@ -82,10 +82,10 @@ fn qfq_plus_agrees_with_its_twin_while_flows_come_and_go() {
     }
 }
 
-/// Goal: a start that eq. 17 shifts back is compared with `F_b` itself, not by its slot.
-/// Method: flows 0 to 4 are charged too little, so that `V` is ahead of the `F` of their group.
-/// Flow 5 of the group below becomes idle and backlogged again when `V` is in the slot that begins
-/// at that `F`. Were its start left at `V`, its next packet would fall in a later slot.
+/// Goal: a start that eq. 17 shifts back is compared with `F_b` itself, not by its slot. Method:
+/// flows 0 to 4 are charged too little, so that `V` is ahead of the `F` of their group. Flow 5 of
+/// the group below becomes idle and backlogged again when `V` is in the slot that begins at that
+/// `F`. If its start stayed at `V`, its next packet would be in a later slot.
 #[test]
 fn a_start_in_the_slot_that_begins_at_the_finish_above_is_shifted_back() {
     let configure =

@@ -1,6 +1,6 @@
-//! Shares by weights at the edges of eight and sixteen bits.
+//! Shares by weights at the limits of eight and sixteen bits.
 //!
-//! DPDK 8dc7bf943f kept what a weight is worth in eight bits: a weight of 256 was one of nothing.
+//! DPDK 8dc7bf943f stored the value of a weight in eight bits: a weight of 256 counted as zero.
 
 use conformance::effort::effort;
 use freeboard::sched_core::{
@@ -8,17 +8,18 @@ use freeboard::sched_core::{
     TinConfig, TinState, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
-/// Weights beside each other.
+/// Weights of competing flows.
 const WEIGHTS: [&[u32]; 6] =
     [&[1, 255], &[1, 256], &[255, 256, 257], &[256, 65_535], &[1, 65_535], &[65_535, 65_535]];
 const LEN: u32 = 64;
 
-/// What of so many packets each of the flows is sent, all of which stay backlogged, is its share by
-/// `weights`, within a packet and a hundredth. `next` says whose the packet of this number is.
+/// Checks that each of the flows, all of which stay backlogged, receives its share by `weights` of
+/// the packets, within one packet and one percent. `next` returns the flow of the packet with this
+/// number.
 fn share_by_weight(name: &str, weights: &[u32], mut next: impl FnMut(u64) -> usize) {
     let sum: u64 = weights.iter().copied().map(u64::from).sum();
     let least = u64::from(*weights.iter().min().expect("two flows"));
-    // Whole rounds of DRR, in which the least has 10 and, at full depth, 100.
+    // Whole rounds of DRR, in which the lightest flow has 10 packets, or 100 in a full run.
     let packets = sum * (effort(10, 100) as u64).div_ceil(least);
     let mut sent = vec![0_u64; weights.len()];
     (0..packets).for_each(|packet| sent[next(packet)] += 1);
@@ -41,9 +42,9 @@ fn flows_share_by_weight<O: FlowScheduler>(name: &str, mut scheduler: O, weights
     });
 }
 
-/// A tin for each of the weights, all of them backlogged.
+/// Creates one tin per weight, all of them backlogged.
 fn tins(weights: &[u32], config: impl Fn(u32) -> TinConfig) -> TinChoice<[TinState; 8]> {
-    // Tins above the least weight would be served by the floor.
+    // Large enough that the floor does not serve tins of larger weights.
     let mut choice =
         TinChoice::new([TinState::EMPTY; 8], LEN, AsBooked).expect("in range").with_floor(1_024);
     let tins: Vec<_> = weights.iter().map(|&weight| config(weight)).collect();
@@ -93,9 +94,9 @@ fn tins_share_by_weight() {
     }
 }
 
-/// Goal: rates of tins are kept where they are far apart. Method: rates that fill the line
-/// together, each a million bits per second for each unit of weight. The floor serves a tin that
-/// waits for longer than 1,024 packets: no tin is that slow here.
+/// Goal: rates of tins are kept even if they differ widely. Method: rates that add up to the rate
+/// of the link, each a million bits per second per unit of weight. The floor serves a tin that
+/// waits for more than 1,024 packets; no tin here is that slow.
 #[test]
 fn tins_share_by_rate() {
     for weights in WEIGHTS.into_iter().filter(|weights| **weights != [1, 65_535]) {

@@ -1,4 +1,4 @@
-//! Tests how near measured service comes to the bounds of WF²Q+.
+//! Compares measured service with the bounds of WF²Q+.
 
 use std::collections::VecDeque;
 
@@ -6,8 +6,8 @@ use conformance::Xorshift;
 use conformance::wfi::{WfiFlow, WfiMeter};
 use sched_core::{FlowId, FlowScheduler, Wf2q, Wf2qConfig, Wf2qFlow};
 
-/// Goal: what is promised is kept, and is not far above what can happen. Method: random
-/// weights and loads under the meter; the largest share of each bound that was used.
+/// Goal: the guarantees hold and are not far above the worst case. Method: random weights and loads
+/// with a meter; the largest ratio to each bound.
 #[test]
 fn what_is_promised_is_kept_and_not_far_from_being_broken() {
     let mut used = [0; 3];

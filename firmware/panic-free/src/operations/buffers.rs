@@ -35,7 +35,7 @@ fn ring<const N: usize>() {
     store_received(&mut Buffers::<N, 64>::new(), black_box(&mut received));
 }
 
-/// On its own: the compiler does not know how long the ring is.
+/// Separate and not inlined, so that the compiler does not know the length of the ring.
 #[inline(never)]
 fn store_received<const N: usize>(
     buffers: &mut Buffers<N, 64>,

@@ -1,5 +1,5 @@
-//! Every entry of the catalogue, with options that the compiler does not know, in arrays and in
-//! parts of arrays whose length it does not know.
+//! Every entry of the catalogue, with options unknown to the compiler, in arrays and in parts of
+//! arrays of unknown length.
 
 use core::hint::black_box;
 
@@ -11,7 +11,7 @@ use super::flow_schedulers::flow_scheduler;
 use super::schedulers::{bare, full, limits, scheduler};
 use super::{any, sizes};
 
-/// A function for each entry, and the list of them in all sizes.
+/// Defines a function for each entry, and the list of them in all sizes.
 macro_rules! functions {
     ([$of:ident, $list:ident] $($name:ident: $recipe:expr,)*) => {
         #[unsafe(no_mangle)]
@@ -22,7 +22,7 @@ macro_rules! functions {
     };
 }
 
-/// The same with tables whose length the compiler does not know.
+/// Lists the entries with tables of a length unknown to the compiler.
 macro_rules! in_parts {
     ([$of:ident, $list:ident] $($name:ident: $recipe:expr,)*) => {
         #[unsafe(no_mangle)]
@@ -37,18 +37,18 @@ conformance::flow_schedulers!(in_parts, [flows_behind_a_line, FLOW_SCHEDULERS_IN
 conformance::schedulers!(in_parts, [packets, SCHEDULERS_IN_PARTS]);
 conformance::compositions!(in_parts, [packets, COMPOSITIONS_IN_PARTS]);
 
-/// Room for flows.
+/// Returns a room for flows with unknown sizes.
 pub(crate) fn room<M: Memory>(memory: M) -> Room<M> {
     let setting = Setting { weight: any(), max_len: any() };
     Room { flows: memory, max_len: any(), setting }
 }
 
-/// What any setting means to a discipline.
+/// Returns an unknown setting in the form of a discipline.
 pub(crate) fn config<C: Dial>() -> C {
     C::of(Setting { weight: any(), max_len: any() })
 }
 
-/// The flow scheduler by itself, and under queues of packets.
+/// Runs the flow scheduler alone, and with queues of packets.
 fn flows<R: QueuesRecipe, M: Memory>(recipe: R, memory: M) {
     let Some(mut made) = recipe.of().flow_scheduler(room(memory)) else { return };
     flow_scheduler(&mut made, config());
@@ -56,7 +56,7 @@ fn flows<R: QueuesRecipe, M: Memory>(recipe: R, memory: M) {
     bare(made, policy, memory, config());
 }
 
-/// The flow scheduler by itself, and with everything behind a line.
+/// Runs the flow scheduler alone, and with everything behind a shaper.
 fn flows_behind_a_line<R: QueuesRecipe, M: Memory>(recipe: R, memory: M) {
     let Some(mut made) = recipe.of().flow_scheduler(room(memory)) else { return };
     flow_scheduler(&mut made, config());

@@ -1,4 +1,4 @@
-//! The operations of `FlowScheduler`, and what only some flow schedulers can do.
+//! The operations of `FlowScheduler`, and those of single flow schedulers.
 
 use core::hint::black_box;
 
@@ -37,7 +37,7 @@ fn wf2q<const N: usize>() {
     seen(black_box(&wf2q).guarantee(FlowId(any())));
 }
 
-/// Everything that `FlowScheduler` offers.
+/// All operations of `FlowScheduler`.
 pub(crate) fn flow_scheduler<O: FlowScheduler>(scheduler: &mut O, config: O::Config) {
     let flow = FlowId(any());
     let len = black_box(Some(0));

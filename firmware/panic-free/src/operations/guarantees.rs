@@ -1,4 +1,4 @@
-//! What flow schedulers promise, and delays.
+//! Guarantees of flow schedulers, and delays.
 
 use core::hint::black_box;
 

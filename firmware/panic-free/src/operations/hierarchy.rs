@@ -35,7 +35,7 @@ fn classes<const N: usize>() {
     scheduler(&mut Classes::new(qfq, black_box(mixed), states(), by_number, limits()));
 }
 
-/// What a node offers beside what a scheduler does.
+/// Operations of a node in addition to those of a scheduler.
 fn node<O, S, R, M>(node: &mut Classes<O, S, R, M>, config: O::Config)
 where
     O: FlowScheduler,

@@ -1,4 +1,4 @@
-//! Schedulers that choose the queue of a flow themselves, by label and by hash; and the buffers
+//! Schedulers that select the queue of a flow themselves, by label and by hash; and the buffers
 //! behind the handles.
 
 use core::hint::black_box;
@@ -23,8 +23,8 @@ use super::{any, one_of, seen, sizes};
 #[unsafe(no_mangle)]
 static LABELLED: &[fn()] = sizes![hashed isolated buffers];
 
-/// Each table on the stack is as long as the number says: no frame is beyond what the compilers of
-/// all targets can lay out.
+/// Tables on the stack have this length, so that no stack frame exceeds the limits of the compilers
+/// of all targets.
 #[unsafe(no_mangle)]
 static ISOLATED_WITH_ALL: &[fn()] = &[
     isolated_with_rates::<1>,
@@ -47,7 +47,7 @@ fn hashed<const N: usize>() {
     }
 }
 
-/// What `Hashed` offers.
+/// Operations of `Hashed`.
 fn by_hash<O, M, A, D, L>(hashed: &mut Hashed<FlowQueues<O, M, A, D>>)
 where
     O: FlowScheduler<Config: Dial>,
@@ -70,7 +70,7 @@ fn isolated<const N: usize>() {
     by_config(StaticTables::<N, 8, 4>::new().memory());
 }
 
-/// Tables of lengths that the compiler does not know, for as many tins.
+/// Allocates tables of lengths unknown to the compiler, for an unknown number of tins.
 fn allocated<const N: usize>() -> IsolatedMemory<Parts<N>> {
     IsolatedMemory::allocate(any() as usize, any() as usize, any() as usize, any() as usize)
 }
@@ -132,7 +132,7 @@ impl Labelled for Limited {
     }
 }
 
-/// What `Isolated` offers.
+/// Operations of `Isolated`.
 fn by_labels<S: Storage>(isolated: &mut Isolated<S>) {
     scheduler(isolated);
     let packet = Packet::new(any(), any());
@@ -186,7 +186,7 @@ fn buffers<const N: usize>() {
     of_length(&mut Buffers::<4, N>::default());
 }
 
-/// What `Buffers` offer.
+/// Operations of `Buffers`.
 fn of_length<const COUNT: usize, const LEN: usize>(buffers: &mut Buffers<COUNT, LEN>) {
     let bytes = black_box(&[0; 4][..]);
     one_of!(buffers;

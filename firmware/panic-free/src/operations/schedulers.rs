@@ -1,4 +1,4 @@
-//! The operations of `Scheduler` on everything that is one.
+//! The operations of `Scheduler` on all its implementations.
 
 use core::hint::black_box;
 
@@ -19,7 +19,7 @@ pub(crate) fn limits() -> Limits {
     Limits { packets: any(), bytes: any() }
 }
 
-/// Where dropped packets go.
+/// Receives dropped packets.
 macro_rules! sink {
     () => {
         &mut |packet: Packet, reason: DropReason| {
@@ -29,7 +29,7 @@ macro_rules! sink {
 }
 pub(crate) use sink;
 
-/// Everything that `Scheduler` offers.
+/// All operations of `Scheduler`.
 pub(crate) fn scheduler(scheduler: &mut impl Scheduler) {
     let flow = FlowId(any());
     let packet = Packet { handle: any(), len: any(), ecn: Ecn::from_bits(black_box(0)) };
@@ -53,12 +53,12 @@ pub(crate) fn scheduler(scheduler: &mut impl Scheduler) {
     );
 }
 
-/// Of a super-packet, or of none.
+/// Returns the segments of a super-packet, or `None`.
 pub(crate) fn segments() -> Option<Segments> {
     Segments::new(any(), any(), any()).ok()
 }
 
-/// What a shaper offers, with `S` behind it.
+/// Operations of a shaper in front of `S`.
 fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
     scheduler(queue);
     one_of!(queue;
@@ -78,7 +78,7 @@ fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
     );
 }
 
-/// What queues under a flow scheduler offer beside what a scheduler does.
+/// Operations of queues under a flow scheduler in addition to those of a scheduler.
 fn flow_queues<O, M, A, D>(queues: &mut FlowQueues<O, M, A, D>, config: O::Config)
 where
     O: FlowScheduler,
@@ -104,7 +104,7 @@ where
     );
 }
 
-/// Queues of packets under a flow scheduler and beside a drop policy, without an AQM.
+/// Builds queues of packets with a flow scheduler and a drop policy, without an AQM.
 pub(crate) fn bare<O: FlowScheduler, D: DropPolicy<O>, M: Memory>(
     scheduler: O,
     policy: D,
@@ -116,7 +116,7 @@ pub(crate) fn bare<O: FlowScheduler, D: DropPolicy<O>, M: Memory>(
     flow_queues(&mut queues.with_drop_policy(policy), config);
 }
 
-/// Queues of packets with everything, behind a line.
+/// Builds queues of packets with everything, behind a shaper.
 pub(crate) fn full<O: FlowScheduler, D: DropPolicy<O>, M: Memory>(
     scheduler: O,
     policy: D,

@@ -1,4 +1,4 @@
-//! The operations of `shaper` beside those of a `Scheduler`, and of instants.
+//! The operations of `shaper` in addition to those of a `Scheduler`, and operations on times.
 
 use core::hint::black_box;
 use core::num::NonZeroU32;

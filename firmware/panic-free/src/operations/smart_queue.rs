@@ -24,13 +24,13 @@ use super::{any, one_of, seen, sizes};
 #[unsafe(no_mangle)]
 static SMART_QUEUES: &[fn()] = sizes![frames descriptors];
 
-/// Each table on the stack is as long as the number says: no frame is beyond what the compilers of
-/// all targets can lay out.
+/// Tables on the stack have this length, so that no stack frame exceeds the limits of the compilers
+/// of all targets.
 #[unsafe(no_mangle)]
 static SMART_QUEUES_WITH_ALL: &[fn()] =
     &[frames_over::<1>, frames_over::<64>, descriptors_in::<1>, descriptors_in::<64>];
 
-/// Settings that the compiler does not know.
+/// Returns a builder with settings unknown to the compiler.
 fn builder() -> SmartQueueBuilder {
     let rate = Rate::bits_per_second(any().into()).unwrap_or(Rate::UNLIMITED);
     let builder = if any() > 0 { SmartQueue::upload(rate) } else { SmartQueue::download(rate) };
@@ -104,7 +104,7 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity>(
     );
 }
 
-/// All segments, one over the other.
+/// Writes all segments, each over the previous one.
 fn written(segmenter: Segmenter<'_>, place: &mut [u8]) -> (u32, (usize, usize), Option<usize>) {
     let mut segmenter = if any() > 0 { segmenter.with_accurate_ecn() } else { segmenter };
     let said = (segmenter.segments().count(), segmenter.open_checksum());
@@ -163,7 +163,7 @@ fn by_descriptor<S: Storage>(queue: &mut SmartQueue<S>) {
     );
 }
 
-/// What both levels offer.
+/// Operations of both levels.
 fn common<S: Storage, P>(queue: &mut SmartQueue<S, P>) {
     one_of!(queue;
         queue.poll_at(now());

@@ -1,4 +1,4 @@
-//! Plans of tins, and settings in words.
+//! Plans of tins, and configuration strings.
 
 use core::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! What can be done to the isolated queue, where packets have labels.
+//! Operations on the isolated queue with labelled packets.
 
 use freeboard::flowhash::Labels;
 use freeboard::sched_core::{Limits, Nanos, TinConfig, TokenBucket};
@@ -7,18 +7,18 @@ use freeboard::{HostTerms, Isolation, Labelled};
 
 use crate::history::operation::pick;
 
-/// Handles of a history are numbered below this.
+/// Number of handles.
 pub(super) const HANDLES: u32 = 48;
 pub(super) const MAX_LEN: u32 = 1_500;
 
-/// A packet's labels, and the terms of its host.
+/// Labels of a packet and terms of its hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct WithTerms {
-    /// The labels, under the key in force.
+    /// Labels under the current key.
     pub labels: Labels,
-    /// What its host gets, on whichever side it is.
+    /// Terms of both the source and the destination host.
     pub terms: HostTerms,
-    /// Its tin, which may not be there.
+    /// Tin; may be out of range.
     pub tin: u8,
 }
 
@@ -45,8 +45,8 @@ impl Labelled for WithTerms {
 }
 
 impl WithTerms {
-    /// Under the key of this number, of which number 0 leaves labels as they are. The labels that
-    /// any key makes are few: flows share tags.
+    /// Applies a key; key 0 leaves the labels unchanged. The number of possible labels is small, so
+    /// flows share tags.
     pub(super) fn under(self, key: u32) -> Self {
         let bits = key.wrapping_mul(0x9e37_79b1) >> 27;
         let labels = Labels {
@@ -58,7 +58,7 @@ impl WithTerms {
     }
 }
 
-/// Something done to an isolated queue.
+/// An operation on an isolated queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Enqueue {
@@ -73,17 +73,17 @@ pub(super) enum Step {
     Dequeue,
     Update(WithTerms),
     SetIsolation(Isolation),
-    /// How many tins, and which of their plans.
+    /// Sets the number of tins and their configuration.
     SetTins(u8, u8),
-    /// Whether a host has one share in all tins.
+    /// Sets whether a host has one share across all tins.
     SetAcross(bool),
     SetLimits(Limits),
-    /// What packets are on the wire.
+    /// Sets the overhead of packets on the link.
     SetOverhead(Overhead),
     Evict,
-    /// To another key.
+    /// Changes the key.
     Rotate,
-    /// All records are begun anew, with the same settings.
+    /// Resets all records and keeps the settings.
     Rebuild,
     Drain,
     Wait(Nanos),
@@ -94,7 +94,7 @@ const LENGTHS: [u32; 8] = [1, 60, 64, 500, 700, 1_000, 1_500, 1_500];
 const ODD_LENGTHS: [u32; 8] = [0, 1_501, 65_536, u32::MAX, 3_000, 7_000, 20_000, 60_000];
 const QUANTA: [Option<u32>; 8] =
     [None, None, None, None, Some(0), Some(3_000), Some(7_500), Some(u32::MAX)];
-/// Isolations; those with a level of hosts, which may have rates, as often as all others.
+/// Isolation modes; half of them have a level of hosts that may have rates.
 const ISOLATIONS: [Isolation; 10] = [
     Isolation::DualSrcHost,
     Isolation::DualDstHost,
@@ -107,7 +107,7 @@ const ISOLATIONS: [Isolation; 10] = [
     Isolation::DualSrcHost,
     Isolation::Hosts,
 ];
-/// In Mbit/s and bytes. The line has 8 Gbit/s, a byte a nanosecond.
+/// Rate in Mbit/s and burst in bytes. The link has 8 Gbit/s, one byte per nanosecond.
 const RATES: [Option<(u64, u32)>; 8] = [
     None,
     None,
@@ -123,7 +123,7 @@ const CEILINGS: [Option<(u64, u32)>; 8] =
 const PACKETS: [u32; 8] = [u32::MAX, HANDLES, 40, 24, 12, 6, 2, 0];
 const BYTES: [u32; 8] = [u32::MAX, 40_000, 20_000, 9_000, 6_000, 3_000, 1_500, 99];
 
-/// What adds nothing, little and much, pads, has a minimum, and is less than what is booked.
+/// Overheads: none, small and large ones, with padding, with a minimum, and negative.
 const LINKS: [Overhead; 8] = [
     Overhead::RAW,
     Overhead::PPPOE_LLCSNAP,
@@ -135,7 +135,7 @@ const LINKS: [Overhead; 8] = [
     checked(checked(Overhead::new(Framing::Xgem, 100, 256)).carrying(Layer::WIREGUARD)),
 ];
 
-/// A link that there is.
+/// Unwraps a valid overhead.
 const fn checked(link: Result<Overhead, OverheadError>) -> Overhead {
     match link {
         Ok(link) => link,
@@ -144,8 +144,8 @@ const fn checked(link: Result<Overhead, OverheadError>) -> Overhead {
 }
 
 impl Step {
-    /// Reads a step from bytes; any bytes are one. Half of the first bytes are arrivals, more than
-    /// a third departures.
+    /// Decodes a step; all byte sequences are valid. Half of the values of the first byte are
+    /// arrivals, more than a third departures.
     pub(super) fn decode(next: &mut impl FnMut() -> Option<u8>) -> Option<Self> {
         Some(match next()? {
             0..=127 => Self::Enqueue { of: labels(next)?, len: pick(&LENGTHS, next()?) },
@@ -172,7 +172,7 @@ impl Step {
     }
 }
 
-/// A flow of 32, mostly with the hosts that all of its packets have.
+/// Decodes one of 32 flows, usually with the hosts of its other packets.
 fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<WithTerms> {
     let (flow, hosts) = (next()?, next()?);
     let (source, destination) = match hosts {
@@ -182,7 +182,7 @@ fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<WithTerms> {
     let quantum = if hosts < 224 { flow / 32 } else { 0 };
     let labels =
         Labels { flow: (flow % 32).into(), src_host: source.into(), dst_host: destination.into() };
-    // Mostly those of the source: a host that comes back mostly has the rates it had.
+    // Derived from the source, so that a host usually has the same rates when it returns.
     let of_host = source.wrapping_add(hosts / 200);
     let bits = |mbit: u64| mbit * 1_000_000;
     let rate = pick(&RATES, of_host);
@@ -192,12 +192,12 @@ fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<WithTerms> {
     let ceiling =
         ceiling.map(|(mbit, burst)| TokenBucket::new(bits(mbit), burst).expect("in range"));
     let terms = HostTerms { quantum: pick(&QUANTA, quantum), committed_rate: rate, ceiling };
-    // The tins of a flow are two, and one in eight packets is in another.
+    // A flow uses two tins; one packet in eight uses another one.
     let tin = if hosts % 8 < 7 { flow % 4 + hosts / 8 % 2 } else { hosts / 16 };
     Some(WithTerms { labels, terms, tin })
 }
 
-/// Between one tin and eight. The line has 8 Gbit/s.
+/// Returns the configuration of one to eight tins. The link has 8 Gbit/s.
 pub(super) fn tins(count: u8, plan: u8) -> Vec<TinConfig> {
     let count = [1, 2, 3, 4, 4, 5, 8, 8][usize::from(count % 8)];
     let part = |tin: u64| 8_000_000_000 >> ((u64::from(plan / 4) % 5 + tin) % 7);
@@ -210,7 +210,7 @@ pub(super) fn tins(count: u8, plan: u8) -> Vec<TinConfig> {
 }
 
 fn limits(packets: u8, bytes: u8) -> Limits {
-    // Mostly one limit at a time.
+    // Usually one limit at a time.
     let packets = if packets < 128 { u32::MAX } else { pick(&PACKETS, packets) };
     let bytes = if bytes < 96 { u32::MAX } else { pick(&BYTES, bytes) };
     Limits { packets, bytes }

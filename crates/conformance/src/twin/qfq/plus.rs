@@ -1,5 +1,5 @@
-//! QFQ+ over the twin of QFQ: aggregates with lists of members and a queue of those that are
-//! backlogged. Written from the section "The exact order" at the head of `sched-core`'s
+//! Reference model of QFQ+ on top of that of QFQ: aggregates with lists of members and a queue of
+//! backlogged ones. Written from the section "The exact order" at the head of `sched-core`'s
 //! `qfq/plus.rs`.
 
 use std::collections::VecDeque;
@@ -10,10 +10,10 @@ use super::{LENGTH_RATIO, MAX_WEIGHT, MAX_WEIGHT_SUM, NaiveQfq, NaiveQfqFlow, ON
 use crate::history::Setting;
 use crate::twin::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 
-/// Places for open aggregates.
+/// Number of slots for open aggregates.
 const OPEN: usize = 64;
 
-/// What members of an aggregate have in common.
+/// Properties shared by the members of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Class {
     inverse: u64,
@@ -25,7 +25,7 @@ impl Class {
         ONE / self.inverse
     }
 
-    /// The top six bits of a product modulo 2^32.
+    /// Returns the top six bits of a product modulo 2^32.
     fn place(self) -> usize {
         let inverse = u32::try_from(self.inverse).expect("at most 2^30");
         let product = (inverse ^ self.max_len.rotate_left(16)).wrapping_mul(0x9E37_79B9);
@@ -51,7 +51,7 @@ struct Service {
     aggregate: FlowId,
     budget: u32,
     sent: u32,
-    /// `V` when the lists of lingering aggregates were last looked at.
+    /// `V` at the last update of the lists of lingering aggregates.
     heard: u64,
 }
 
@@ -60,7 +60,7 @@ struct Service {
 pub struct NaiveQfqPlus {
     qfq: NaiveQfq,
     flows: Vec<Option<Member>>,
-    /// By the number that the twin of QFQ knows them by.
+    /// Aggregates, indexed by their flow number in the model of QFQ.
     aggregates: Vec<Option<Aggregate>>,
     open: [Option<FlowId>; OPEN],
     service: Option<Service>,
@@ -69,8 +69,8 @@ pub struct NaiveQfqPlus {
 }
 
 impl NaiveQfqPlus {
-    /// No flow added yet, of `flows` at most; no packet is longer than `max_len` bytes, no
-    /// aggregate has more than `most_members` flows.
+    /// Creates the model without flows, for at most `flows` flows, packets of at most `max_len`
+    /// bytes and at most `most_members` flows per aggregate.
     #[must_use]
     pub fn new(flows: u32, max_len: u32, most_members: u32) -> Self {
         Self {
@@ -97,7 +97,7 @@ impl NaiveQfqPlus {
         Some(self.aggregates[member.aggregate.index()].as_ref()?.class)
     }
 
-    /// Before an aggregate that is not in service enters or leaves.
+    /// Updates the lists before an aggregate that is not in service enters or leaves.
     fn hear(&mut self) {
         let now = self.qfq.virtual_time;
         if let Some(service) = &mut self.service
@@ -150,7 +150,7 @@ impl NaiveQfqPlus {
         (aggregate.class == class && aggregate.members < self.most_members).then_some(at)
     }
 
-    /// Tells the twin of QFQ how heavy an aggregate is.
+    /// Sets the weight of an aggregate in the model of QFQ.
     fn weigh(&mut self, at: FlowId) {
         let Aggregate { class, members, .. } = *self.aggregate(at);
         let effective = class.max_len.max(self.qfq.max_len.div_ceil(LENGTH_RATIO));
